@@ -1,0 +1,117 @@
+import { spawn } from 'node:child_process';
+import { access, constants, mkdir, readdir } from 'node:fs/promises';
+import { homedir } from 'node:os';
+import { delimiter, join } from 'node:path';
+import { TestWorkflowEnvironment } from '@temporalio/testing';
+
+/** Where a Temporal server is to be had: an executable to start, or one that runs already. */
+export type ServerSource = { path: string } | { address: string };
+
+export type Progress = (line: string) => void;
+
+const ENV = 'TEMPORAL_SEMAPHORE_SERVER';
+const EXECUTABLE = process.platform === 'win32' ? 'temporal.exe' : 'temporal';
+const GO_PACKAGE = 'github.com/temporalio/cli/cmd/temporal@v1.5.1';
+const CACHE = join(process.env.XDG_CACHE_HOME || join(homedir(), '.cache'), 'temporal-semaphore');
+const BUILT = join(CACHE, 'bin', EXECUTABLE);
+const DOWNLOADS = join(CACHE, 'download');
+
+/**
+ * Finds a Temporal server for demo, tests and bench, in this order: what `TEMPORAL_SEMAPHORE_SERVER` names (a path of the
+ * `temporal` executable, or the `host:port` of a running server), `temporal` on PATH, our cache, the SDK's download, and a
+ * build by `go install` into our cache. Each step that takes time says so.
+ *
+ * @throws Error that lists everything tried
+ */
+export async function resolveServer(progress: Progress): Promise<ServerSource> {
+  const named = process.env[ENV];
+  if (named) return await fromEnvironment(named);
+  const found = (await onPath()) ?? (await executable(BUILT)) ?? (await downloaded());
+  if (found) return { path: found };
+
+  const failures: string[] = [];
+  for (const [what, attempt] of [
+    ["the SDK's download of the Temporal CLI", download],
+    [`go install ${GO_PACKAGE} (about 3 minutes, once)`, goInstall],
+  ] as const) {
+    progress(`No Temporal server here yet. Trying ${what} …`);
+    try {
+      return { path: await attempt() };
+    } catch (error) {
+      failures.push(`${what}: ${error instanceof Error ? error.message : String(error)}`);
+      progress(`  failed: ${failures.at(-1)}`);
+    }
+  }
+  throw new Error(
+    [
+      'No Temporal server could be had.',
+      `Install the Temporal CLI (https://docs.temporal.io/cli), or set ${ENV} to its path or to the host:port of a running server.`,
+      `Tried: ${ENV} (not set); "${EXECUTABLE}" on PATH; ${CACHE}; ${failures.join('; ')}`,
+    ].join('\n'),
+  );
+}
+
+async function fromEnvironment(named: string): Promise<ServerSource> {
+  const path = await executable(named);
+  if (path) return { path };
+  if (/^[^/\\\s]+:\d+$/.test(named)) return { address: named };
+  throw new Error(`${ENV}: expected the path of a "temporal" executable or host:port, got "${named}"`);
+}
+
+async function onPath(): Promise<string | undefined> {
+  for (const directory of (process.env.PATH ?? '').split(delimiter)) {
+    const path = directory && (await executable(join(directory, EXECUTABLE)));
+    if (path) return path;
+  }
+  return undefined;
+}
+
+async function executable(path: string): Promise<string | undefined> {
+  try {
+    await access(path, constants.X_OK);
+    return path;
+  } catch {
+    return undefined;
+  }
+}
+
+/** The SDK names the file it downloads by its own version, so we look for whatever it has put there. */
+async function downloaded(): Promise<string | undefined> {
+  const names = await readdir(DOWNLOADS).catch(() => []);
+  for (const name of names
+    .filter((name) => name.startsWith('temporal'))
+    .sort()
+    .reverse()) {
+    const path = await executable(join(DOWNLOADS, name));
+    if (path) return path;
+  }
+  return undefined;
+}
+
+async function download(): Promise<string> {
+  await mkdir(DOWNLOADS, { recursive: true });
+  const probe = await TestWorkflowEnvironment.createLocal({
+    server: { executable: { type: 'cached-download', downloadDir: DOWNLOADS } },
+  });
+  await probe.teardown();
+  const path = await downloaded();
+  if (!path) throw new Error(`the SDK left no executable in ${DOWNLOADS}`);
+  return path;
+}
+
+async function goInstall(): Promise<string> {
+  await mkdir(join(CACHE, 'bin'), { recursive: true });
+  await new Promise<void>((resolve, reject) => {
+    const go = spawn('go', ['install', GO_PACKAGE], {
+      env: { ...process.env, GOBIN: join(CACHE, 'bin') },
+      stdio: ['ignore', 'ignore', 'pipe'],
+    });
+    let errors = '';
+    go.stderr.setEncoding('utf8').on('data', (chunk: string) => {
+      errors = (errors + chunk).slice(-2_000);
+    });
+    go.once('error', reject);
+    go.once('close', (code) => (code === 0 ? resolve() : reject(new Error(`exit code ${code}: ${errors.trim()}`))));
+  });
+  return BUILT;
+}

@@ -1,0 +1,140 @@
+import type { Duration } from '@temporalio/common';
+import { msToNumber } from '@temporalio/common/lib/time';
+import { checkResource, checkSlot } from './permit-id';
+import { refuse } from './refuse';
+
+/** What a semaphore is: its slots and how long a holder may be silent. Everyone who uses one resource must agree on it. */
+export interface SemaphoreOptions {
+  /** How many permits there are: slots `"0"` to `"N-1"`, at most 1,000. Give either this or `slots`. */
+  capacity?: number;
+  /** Named slots, for things that differ: `['gpu-a', 'gpu-b']`. Give either this or `capacity`. */
+  slots?: readonly string[];
+  /**
+   * How long a holder may be silent before its permit ends by itself. It counts from the claim and from each renewal.
+   * @default 10 minutes in Workflows
+   */
+  lease?: Duration;
+  /**
+   * How often `withPermit` renews the lease while its function runs; below `lease`. `false` never renews, which makes the
+   * lease a hard bound on the hold.
+   * @default a third of the lease
+   */
+  renewEvery?: Duration | false;
+  /** The task queue on which permits run. Its workers must have this package's Workflows. @default the caller's */
+  taskQueue?: string;
+  /**
+   * The server ends a permit after this time whatever happens (its `workflowExecutionTimeout`); at least `lease`.
+   * @default 24 hours, or lease + 1 minute where `renewEvery` is `false`
+   */
+  maxHold?: Duration;
+}
+
+/** What one acquirer wants. */
+export interface AcquireOptions {
+  /** How long to wait for a permit. `0` tries every slot once. Its clock starts with the call. @default for ever */
+  timeout?: Duration;
+  /** What the permit is for, shown to operators beside the holder; at most 1,000 characters. */
+  purpose?: string;
+}
+
+/** {@link SemaphoreOptions}, checked and with every default filled in. */
+export interface ResolvedSemaphore {
+  readonly resource: string;
+  readonly slots: readonly string[];
+  readonly leaseMs: number;
+  readonly renewEveryMs: number | false;
+  readonly maxHoldMs: number;
+  readonly taskQueue: string | undefined;
+}
+
+/** {@link AcquireOptions}, checked. */
+export interface ResolvedAcquire {
+  readonly timeoutMs: number;
+  readonly purpose: string | undefined;
+}
+
+const MAX_SLOTS = 1_000;
+const MAX_PURPOSE_LENGTH = 1_000;
+const MINUTE_MS = 60_000;
+const DAY_MS = 24 * 60 * MINUTE_MS;
+/** The longest duration taken, so that deadlines stay exact and the server takes the timer. */
+const MAX_DURATION_MS = 10 * 365 * DAY_MS;
+
+/** Checks what was given and fills in the rest. @throws InvalidOptionsError */
+export function resolveSemaphore(
+  resource: string,
+  options: SemaphoreOptions,
+  defaults: { leaseMs: number },
+): ResolvedSemaphore {
+  checkResource(resource);
+  if (typeof options !== 'object' || options === null) refuse('options', 'an object', options);
+  const slots = resolveSlots(resource, options);
+  const leaseMs = durationMs('lease', options.lease, 1) ?? defaults.leaseMs;
+  const renewEveryMs =
+    options.renewEvery === false
+      ? false
+      : (durationMs('renewEvery', options.renewEvery, 1) ?? Math.max(1, Math.floor(leaseMs / 3)));
+  const maxHoldMs =
+    durationMs('maxHold', options.maxHold, 1) ??
+    (renewEveryMs === false ? leaseMs + MINUTE_MS : Math.max(DAY_MS, leaseMs + MINUTE_MS));
+  const { taskQueue } = options;
+
+  if (renewEveryMs !== false && renewEveryMs >= leaseMs) {
+    refuse('renewEvery', `less than the lease (${leaseMs} ms)`, options.renewEvery ?? renewEveryMs);
+  }
+  if (maxHoldMs < leaseMs) refuse('maxHold', `at least the lease (${leaseMs} ms)`, options.maxHold);
+  if (taskQueue !== undefined && (typeof taskQueue !== 'string' || taskQueue === '')) {
+    refuse('taskQueue', 'a non-empty string', taskQueue);
+  }
+  return { resource, slots, leaseMs, renewEveryMs, maxHoldMs, taskQueue };
+}
+
+/** Checks what was given and fills in the rest. @throws InvalidOptionsError */
+export function resolveAcquire(options: AcquireOptions = {}): ResolvedAcquire {
+  if (typeof options !== 'object' || options === null) refuse('options', 'an object', options);
+  const { purpose } = options;
+  const timeoutMs = durationMs('timeout', options.timeout, 0) ?? Number.POSITIVE_INFINITY;
+  if (purpose !== undefined && (typeof purpose !== 'string' || purpose.length > MAX_PURPOSE_LENGTH)) {
+    refuse('purpose', `a string of at most ${MAX_PURPOSE_LENGTH} characters`, purpose);
+  }
+  return { timeoutMs, purpose };
+}
+
+function resolveSlots(resource: string, { capacity, slots }: SemaphoreOptions): readonly string[] {
+  if ((capacity === undefined) === (slots === undefined)) {
+    refuse('options', 'exactly one of "capacity" and "slots"', { capacity, slots });
+  }
+  if (slots === undefined) {
+    if (!Number.isInteger(capacity) || (capacity as number) < 1 || (capacity as number) > MAX_SLOTS) {
+      refuse('capacity', `a whole number from 1 to ${MAX_SLOTS}`, capacity);
+    }
+    return checkSlots(
+      resource,
+      Array.from({ length: capacity as number }, (_, index) => String(index)),
+    );
+  }
+  if (!Array.isArray(slots) || slots.length < 1 || slots.length > MAX_SLOTS) {
+    refuse('slots', `an array of 1 to ${MAX_SLOTS} slot names`, slots);
+  }
+  return checkSlots(resource, [...slots]);
+}
+
+function checkSlots(resource: string, slots: readonly string[]): readonly string[] {
+  for (const slot of slots) checkSlot(resource, slot);
+  if (new Set(slots).size !== slots.length) refuse('slots', 'distinct slot names', slots);
+  return slots;
+}
+
+/** Whole milliseconds, rounded up; `undefined` passes through for the caller to put its default. */
+function durationMs(what: string, value: Duration | undefined, leastMs: number): number | undefined {
+  if (value === undefined) return undefined;
+  const expected = `a duration of ${leastMs} ms or more, as a number of milliseconds or a string like "30s"`;
+  let ms: number;
+  try {
+    ms = Math.ceil(msToNumber(value));
+  } catch {
+    return refuse(what, expected, value);
+  }
+  if (!(ms >= leastMs && ms <= MAX_DURATION_MS)) refuse(what, expected, value);
+  return ms;
+}

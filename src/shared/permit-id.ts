@@ -1,0 +1,74 @@
+import { refuse } from './refuse';
+
+/**
+ * The Workflow IDs of the protocol. A Workflow ID is the claim: the server never runs two Workflows with one ID, so
+ * whoever starts `permit:<resource>:<slot>` has that slot. Nothing else in this library writes these prefixes.
+ */
+const PERMIT_PREFIX = 'permit:';
+const QUEUE_PREFIX = 'permit-queue:';
+const WAITER_PREFIX = 'permit-waiter:';
+
+/** The server takes 1,000 bytes, but its SQL schemas store 255. */
+const MAX_ID_BYTES = 255;
+
+/** The longest resource name, in bytes, for which every ID of the protocol fits: a waiter's ends in `:<uuid>`. */
+const MAX_RESOURCE_BYTES = MAX_ID_BYTES - WAITER_PREFIX.length - ':'.length - 36;
+
+const UNPRINTABLE = /[\p{C}\p{Zl}\p{Zp}]/u;
+
+/** Where a permit lives: which slot of which resource. */
+export interface PermitAddress {
+  readonly resource: string;
+  readonly slot: string;
+}
+
+/** The ID of the Workflow that is the permit of `slot`. */
+export function permitId({ resource, slot }: PermitAddress): string {
+  return `${PERMIT_PREFIX}${resource}:${slot}`;
+}
+
+/** The ID of the Workflow that keeps the wait queue of `resource`. */
+export function queueId(resource: string): string {
+  return QUEUE_PREFIX + resource;
+}
+
+/** The ID of the Workflow that waits on behalf of a client. `uuid` makes it unique. */
+export function waiterId(resource: string, uuid: string): string {
+  return `${WAITER_PREFIX}${resource}:${uuid}`;
+}
+
+/** Reads a permit's Workflow ID back, or gives `undefined` for any other ID. A resource may hold `:`, a slot may not. */
+export function parsePermitId(workflowId: string): PermitAddress | undefined {
+  if (!workflowId.startsWith(PERMIT_PREFIX)) return undefined;
+  const separator = workflowId.lastIndexOf(':');
+  const resource = workflowId.slice(PERMIT_PREFIX.length, separator);
+  const slot = workflowId.slice(separator + 1);
+  return resource && slot ? { resource, slot } : undefined;
+}
+
+/** Refuses a resource name that the protocol cannot carry. */
+export function checkResource(resource: unknown): asserts resource is string {
+  const name = checkName('resource', resource);
+  if (byteLength(name) > MAX_RESOURCE_BYTES) {
+    refuse('resource', `at most ${MAX_RESOURCE_BYTES} bytes of UTF-8`, name);
+  }
+}
+
+/** Refuses a slot name that the protocol cannot carry. `resource` is checked already. */
+export function checkSlot(resource: string, slot: unknown): asserts slot is string {
+  const name = checkName('slot name', slot);
+  if (name.includes(':')) refuse('slot name', 'a name without ":"', name);
+  if (byteLength(permitId({ resource, slot: name })) > MAX_ID_BYTES) {
+    refuse('slot name', `a Workflow ID "permit:<resource>:<slot>" of at most ${MAX_ID_BYTES} bytes`, name);
+  }
+}
+
+function checkName(what: string, name: unknown): string {
+  if (typeof name !== 'string' || name === '') refuse(what, 'a non-empty string', name);
+  if (UNPRINTABLE.test(name)) refuse(what, 'printable characters only', name);
+  return name;
+}
+
+function byteLength(text: string): number {
+  return new TextEncoder().encode(text).length;
+}

@@ -1,0 +1,12 @@
+/**
+ * For Workflow code: take permits here, and export the Workflows from your own Workflows file so that a worker runs them.
+ * Kept apart from the other entries because Workflow code is bundled for a sandbox that has neither Node nor a client.
+ *
+ * @module
+ */
+export type { AcquireOptions, SemaphoreOptions } from './shared/options';
+export type { PermitOutcome } from './shared/protocol';
+export { type PermitLoss, PermitLostError, PermitTimeoutError } from './workflows/errors';
+export { Permit } from './workflows/permit';
+export { permitSlotWorkflow } from './workflows/permit-slot';
+export { Semaphore } from './workflows/semaphore';

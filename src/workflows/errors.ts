@@ -1,0 +1,74 @@
+import { ApplicationFailure } from '@temporalio/workflow';
+import type { PermitAddress } from '../shared/permit-id';
+import type { PermitOutcome } from '../shared/protocol';
+import { InvalidOptionsError } from '../shared/refuse';
+
+// In Workflow code a plain Error fails the Workflow Task, which is then retried for ever. These are
+// ApplicationFailures, so an error that nobody catches fails the Workflow; `type` stays the same across releases.
+
+/** No permit came free within the acquire's `timeout`. Type `PermitTimeoutError`, not retryable. */
+export class PermitTimeoutError extends ApplicationFailure {
+  override readonly name = 'PermitTimeoutError';
+
+  constructor(
+    readonly resource: string,
+    readonly timeoutMs: number,
+  ) {
+    super(
+      `No permit of "${resource}" came free within ${timeoutMs} ms: all slots are held. Wait longer, or add capacity.`,
+      'PermitTimeoutError',
+      true,
+      [{ resource, timeoutMs }],
+    );
+  }
+}
+
+/** How a permit can end without its holder's release. */
+export type PermitLoss = PermitOutcome | 'terminated' | 'timed-out' | 'failed';
+
+const LOSS_TOLD: Record<PermitLoss, string> = {
+  released: 'somebody else released or cancelled it',
+  'lease-expired': 'its lease ended before a renewal came',
+  revoked: 'an operator revoked it',
+  terminated: 'its Workflow was terminated',
+  'timed-out': 'it was held for longer than maxHold',
+  failed: 'its Workflow failed',
+};
+
+/**
+ * The permit ended before its holder released it, so somebody else may hold the slot now: stop using the resource.
+ * Type `PermitLostError`, not retryable.
+ */
+export class PermitLostError extends ApplicationFailure {
+  override readonly name = 'PermitLostError';
+  readonly resource: string;
+  readonly slot: string;
+
+  constructor(
+    { resource, slot }: PermitAddress,
+    readonly runId: string,
+    /** How it was lost. */
+    readonly how: PermitLoss,
+    /** What the operator said who revoked it. */
+    readonly reason?: string,
+  ) {
+    super(
+      `The permit of "${resource}", slot "${slot}", run ${runId} was lost: ${LOSS_TOLD[how]}${reason ? ` (${reason})` : ''}.`,
+      'PermitLostError',
+      true,
+      [{ resource, slot, runId, how, reason }],
+    );
+    this.resource = resource;
+    this.slot = slot;
+  }
+}
+
+/** Runs a check of the caller's input; what it refuses fails the Workflow instead of its task. */
+export function checked<T>(check: () => T): T {
+  try {
+    return check();
+  } catch (error) {
+    if (!(error instanceof InvalidOptionsError)) throw error;
+    throw ApplicationFailure.create({ message: error.message, type: error.name, nonRetryable: true });
+  }
+}

@@ -1,0 +1,23 @@
+import { setHandler } from '@temporalio/workflow';
+import type { RevokedNotice } from '../shared/protocol';
+import { revokedSignal } from './permit-slot';
+
+/**
+ * Hands what permits signal to their holding Workflow on to the `Permit` concerned. A Workflow may hold several
+ * permits, but can have one handler a signal name. (Module state belongs to one Workflow: its sandbox loads modules anew.)
+ */
+const reasons = new Map<string, string | undefined>();
+
+/** Listens for revocations from now on. It must come before the claim, so that none is missed. */
+export function listenForRevocations(): void {
+  setHandler(revokedSignal, ({ runId, reason }: RevokedNotice) => {
+    reasons.set(runId, reason);
+  });
+}
+
+/** Why the permit of this run was revoked, if its revoker said so. */
+export function takeRevocationReason(runId: string): string | undefined {
+  const reason = reasons.get(runId);
+  reasons.delete(runId);
+  return reason;
+}

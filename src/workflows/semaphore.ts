@@ -1,0 +1,188 @@
+import { WorkflowExecutionAlreadyStartedError } from '@temporalio/common';
+import {
+  CancellationScope,
+  isCancellation,
+  ParentClosePolicy,
+  sleep,
+  startChild,
+  workflowInfo,
+} from '@temporalio/workflow';
+import { type BackoffPolicy, backoffMs } from '../shared/backoff';
+import {
+  type AcquireOptions,
+  type ResolvedAcquire,
+  type ResolvedSemaphore,
+  resolveAcquire,
+  resolveSemaphore,
+  type SemaphoreOptions,
+} from '../shared/options';
+import { permitId } from '../shared/permit-id';
+import type { PermitInput } from '../shared/protocol';
+import { shuffle } from '../shared/shuffle';
+import { checked, PermitLostError, PermitTimeoutError } from './errors';
+import { listenForRevocations } from './holder-inbox';
+import { Permit } from './permit';
+import { permitSlotWorkflow } from './permit-slot';
+
+const DEFAULT_LEASE_MS = 10 * 60_000;
+
+const RETRY: BackoffPolicy = { baseMs: 250, maxMs: 10_000 };
+
+/** The server takes 400 bytes of summary; this many characters fit in any script. */
+const MAX_SUMMARY_LENGTH = 90;
+
+/**
+ * A counting semaphore for Workflow code: at most `capacity` holders of `resource` at once, over all Workflows of the
+ * namespace that name it. It keeps no state of its own (the running permit Workflows are the state), so it can be made at
+ * module level and shared.
+ *
+ * Not guaranteed: that acquirers agree on `capacity` (nothing checks it; two different ones are safe up to the larger),
+ * that a Workflow which takes two permits of one resource does not deadlock (it is not reentrant), and that code which
+ * ignores cancellation stops when the permit is lost (for that, check the fencing token at the resource).
+ *
+ * @example
+ * ```ts
+ * const gpus = new Semaphore('gpu-pool', { capacity: 3 });
+ *
+ * export async function train(dataset: string): Promise<string> {
+ *   return await gpus.withPermit(async (permit) => runTraining(dataset, permit.slot, permit.runId));
+ * }
+ * ```
+ */
+export class Semaphore {
+  readonly resource: string;
+  private readonly options: ResolvedSemaphore;
+
+  /**
+   * @param resource names the thing that is shared; printable, at most 204 bytes of UTF-8
+   * @throws ApplicationFailure of type `InvalidOptionsError`, saying what was expected and what came
+   */
+  constructor(resource: string, options: SemaphoreOptions) {
+    this.options = checked(() => resolveSemaphore(resource, options, { leaseMs: DEFAULT_LEASE_MS }));
+    this.resource = resource;
+  }
+
+  /**
+   * Runs `fn` under a permit: acquires one, renews its lease while `fn` runs, and releases it whether `fn` returns,
+   * throws or is cancelled. When the permit is lost, the scope in which `fn` runs is cancelled.
+   *
+   * @throws PermitLostError when the permit was lost before `fn` was done, whatever `fn` then returned or threw
+   * @throws PermitTimeoutError as {@link acquire} does; `fn` has not run then
+   */
+  async withPermit<T>(fn: (permit: Permit) => Promise<T>, options?: AcquireOptions): Promise<T> {
+    const permit = await this.acquire(options);
+    const body = new CancellationScope();
+    let loss: PermitLostError | undefined;
+    void permit.lost.then((error) => {
+      loss = error;
+      body.cancel();
+    });
+    const renewal = this.keepRenewed(permit);
+    try {
+      const result = await body.run(() => fn(permit));
+      if (loss) throw loss;
+      return result;
+    } catch (error) {
+      throw loss ?? error;
+    } finally {
+      renewal.cancel();
+      await permit.release();
+    }
+  }
+
+  /**
+   * Waits for a free slot and claims it. Renewing and releasing are then up to you; prefer {@link withPermit}. A permit
+   * that is never released ends with its lease, or with this Workflow (also when it continues as new).
+   *
+   * @throws PermitTimeoutError when `timeout` is given and no slot came free in it
+   * @throws CancelledFailure when the current scope is cancelled; a slot won meanwhile has been given back
+   * @throws ApplicationFailure of type `InvalidOptionsError`
+   */
+  async acquire(options?: AcquireOptions): Promise<Permit> {
+    const request = checked(() => resolveAcquire(options));
+    const deadlineMs = Date.now() + request.timeoutMs;
+    for (let attempt = 0; ; attempt++) {
+      const permit = await this.claimAny(request);
+      if (permit) return permit;
+      const leftMs = deadlineMs - Date.now();
+      if (leftMs <= 0) throw new PermitTimeoutError(this.resource, request.timeoutMs);
+      await sleep(Math.min(leftMs, backoffMs(attempt, Math.random(), RETRY)), { summary: `wait for ${this.resource}` });
+    }
+  }
+
+  /** Tries every slot once. `undefined` when all are busy. Throws as {@link acquire} does, but for the timeout. */
+  async tryAcquire(options?: Omit<AcquireOptions, 'timeout'>): Promise<Permit | undefined> {
+    return await this.claimAny(checked(() => resolveAcquire({ ...options, timeout: 0 })));
+  }
+
+  /** Shuffled, so that contenders do not all start at slot 0 and fail in step. */
+  private async claimAny(request: ResolvedAcquire): Promise<Permit | undefined> {
+    for (const slot of shuffle(this.options.slots, Math.random)) {
+      const permit = await this.claim(slot, request);
+      if (permit) return permit;
+    }
+    return undefined;
+  }
+
+  /**
+   * The atomic step. A start that is under way cannot be recalled, so it is shielded from cancellation, and its permit
+   * handed back if nobody wants it any more.
+   */
+  private async claim(slot: string, request: ResolvedAcquire): Promise<Permit | undefined> {
+    const caller = CancellationScope.current();
+    if (caller.consideredCancelled) return await caller.cancelRequested;
+    const permit = await CancellationScope.nonCancellable(() => this.startPermit(slot, request));
+    if (!caller.consideredCancelled) return permit;
+    await permit?.release();
+    return await caller.cancelRequested;
+  }
+
+  /** `undefined` when the slot is held: the server already runs a Workflow of that ID. */
+  private async startPermit(slot: string, { purpose }: ResolvedAcquire): Promise<Permit | undefined> {
+    const { resource, leaseMs, maxHoldMs, taskQueue } = this.options;
+    const { workflowId, runId, workflowType } = workflowInfo();
+    const input: PermitInput = { leaseMs, holder: { workflowId, runId, workflowType }, purpose };
+    listenForRevocations();
+    try {
+      const child = await startChild(permitSlotWorkflow, {
+        workflowId: permitId({ resource, slot }),
+        args: [input],
+        memo: { ...input },
+        staticSummary: summaryOf(workflowId, purpose),
+        taskQueue,
+        parentClosePolicy: ParentClosePolicy.TERMINATE,
+        workflowExecutionTimeout: maxHoldMs,
+      });
+      return new Permit({ resource, slot }, child);
+    } catch (error) {
+      if (error instanceof WorkflowExecutionAlreadyStartedError) return undefined;
+      throw error;
+    }
+  }
+
+  /** Renews until cancelled. It outlives a cancelled caller, whose `fn` may still be cleaning up under the permit. */
+  private keepRenewed(permit: Permit): CancellationScope {
+    const { renewEveryMs } = this.options;
+    const shield = new CancellationScope({ cancellable: false });
+    const scope = new CancellationScope({ parent: shield, cancellable: true });
+    if (renewEveryMs !== false) void scope.run(() => renewRepeatedly(permit, renewEveryMs));
+    return scope;
+  }
+}
+
+async function renewRepeatedly(permit: Permit, everyMs: number): Promise<void> {
+  try {
+    for (;;) {
+      await sleep(everyMs);
+      await permit.renew();
+    }
+  } catch (error) {
+    // Both ends are announced elsewhere: the scope's by whoever cancelled it, a loss by `permit.lost`.
+    if (!isCancellation(error) && !(error instanceof PermitLostError)) throw error;
+  }
+}
+
+function summaryOf(holder: string, purpose: string | undefined): string {
+  const text = purpose ? `${purpose} (${holder})` : `held by ${holder}`;
+  return text.length > MAX_SUMMARY_LENGTH ? `${text.slice(0, MAX_SUMMARY_LENGTH - 1)}…` : text;
+}

@@ -1,0 +1,130 @@
+import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
+import { after, afterEach, before } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Client } from '@temporalio/client';
+import type { TestWorkflowEnvironment } from '@temporalio/testing';
+import { bundleWorkflowCode, DefaultLogger, Runtime, Worker, type WorkflowBundle } from '@temporalio/worker';
+import * as activities from '../../scripts/support/activities';
+import {
+  type HoldInterval,
+  mostAtOnce,
+  overlaps,
+  permitsQuery,
+  readHoldIntervals,
+} from '../../scripts/support/holder-intervals';
+import { startServer } from '../../scripts/support/temporal-server';
+
+/** A real server and a worker for one test file. Its resources are checked for leaked permits after every test. */
+export interface Temporal {
+  readonly env: TestWorkflowEnvironment;
+  readonly client: Client;
+  readonly taskQueue: string;
+  readonly bundle: WorkflowBundle;
+  /** A resource name of this test's own. No permit of it may be left when the test ends. */
+  resource(name?: string): string;
+  /** Starts another worker, which the test must shut down. */
+  worker(options?: { taskQueue?: string }): Promise<RunningWorker>;
+}
+
+export interface RunningWorker {
+  stop(): Promise<void>;
+}
+
+const WORKFLOWS = require.resolve('./workflows');
+
+/** Call it at the top of a test file. */
+export function useTemporal(): Temporal {
+  let env: TestWorkflowEnvironment;
+  let bundle: WorkflowBundle;
+  let own: RunningWorker;
+  const taskQueue = `test-${randomUUID()}`;
+  let resources: string[] = [];
+
+  const worker: Temporal['worker'] = async (options) => {
+    const made = await Worker.create({
+      connection: env.nativeConnection,
+      workflowBundle: bundle,
+      activities,
+      taskQueue: options?.taskQueue ?? taskQueue,
+      shutdownForceTime: '5s',
+    });
+    const running = made.run();
+    return {
+      async stop() {
+        made.shutdown();
+        await running;
+      },
+    };
+  };
+
+  before(async () => {
+    Runtime.install({ logger: new DefaultLogger('ERROR') });
+    env = await startServer();
+    bundle = await bundleWorkflowCode({ workflowsPath: WORKFLOWS, logger: new DefaultLogger('ERROR') });
+    own = await worker();
+  });
+
+  afterEach(async () => {
+    const used = resources;
+    resources = [];
+    for (const resource of used) await assertNoPermitLeft(env.client, resource);
+  });
+
+  after(async () => {
+    await own?.stop();
+    await env?.teardown();
+  });
+
+  return {
+    get env() {
+      return env;
+    },
+    get client() {
+      return env.client;
+    },
+    get bundle() {
+      return bundle;
+    },
+    taskQueue,
+    resource(name = 'pool') {
+      const resource = `${name}-${randomUUID().slice(0, 8)}`;
+      resources.push(resource);
+      return resource;
+    },
+    worker,
+  };
+}
+
+/** Waits until no permit of `resource` runs; fails when one still does after a few seconds. */
+export async function assertNoPermitLeft(client: Client, resource: string): Promise<void> {
+  const query = `${permitsQuery(resource)} AND ExecutionStatus = "Running"`;
+  await eventually(async () => {
+    const left: string[] = [];
+    for await (const run of client.workflow.list({ query })) left.push(`${run.workflowId} (${run.runId})`);
+    assert.deepEqual(left, [], `permits of ${resource} were leaked`);
+  });
+}
+
+/** Reads all holds of `resource` from the histories, and checks promise 1 on them. */
+export async function assertSafe(client: Client, resource: string, capacity: number): Promise<HoldInterval[]> {
+  await assertNoPermitLeft(client, resource);
+  const holds = await readHoldIntervals(client, resource);
+  assert.deepEqual(overlaps(holds), [], `two holders of one slot of ${resource} at once`);
+  const most = mostAtOnce(holds);
+  assert.ok(most <= capacity, `${most} permits of ${resource} at once, capacity ${capacity}`);
+  return holds;
+}
+
+/** Tries `check` until it passes; gives its last failure when `withinMs` have passed. */
+export async function eventually<T>(check: () => Promise<T>, withinMs = 10_000): Promise<T> {
+  const deadline = Date.now() + withinMs;
+  for (;;) {
+    try {
+      return await check();
+    } catch (error) {
+      if (Date.now() > deadline) throw error;
+      await delay(50);
+    }
+  }
+}
