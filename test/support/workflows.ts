@@ -1,13 +1,15 @@
 import {
   ApplicationFailure,
+  CancellationScope,
   condition,
   continueAsNew,
   defineQuery,
   defineSignal,
+  isCancellation,
   setHandler,
   sleep,
 } from '@temporalio/workflow';
-import { type AcquireOptions, Semaphore, type SemaphoreOptions } from '../../src/workflow';
+import { type AcquireOptions, PermitLostError, Semaphore, type SemaphoreOptions } from '../../src/workflow';
 
 export * from '../../src/workflow';
 export { exampleConsumer } from '../../src/workflows/example';
@@ -21,35 +23,107 @@ export interface Stage {
   runId?: string;
 }
 
-export interface HolderInput {
+export interface PoolInput {
   resource: string;
   semaphore: SemaphoreOptions;
   acquire?: AcquireOptions;
+}
+
+export interface HolderInput extends PoolInput {
   /** How long to hold, in milliseconds; until the signal `finish` if not given. */
   holdMs?: number;
-  then?: 'return' | 'fail' | 'continue-as-new';
+  ending?: 'return' | 'fail' | 'continue-as-new';
 }
 
 /** Holds a permit by `withPermit`, tells by query where it stands, and ends as asked. */
-export async function holder({ resource, semaphore, acquire, holdMs, then = 'return' }: HolderInput): Promise<Stage> {
+export async function holder({ resource, semaphore, acquire, holdMs, ending = 'return' }: HolderInput): Promise<Stage> {
   let now: Stage = { at: 'waiting' };
-  let finished = false;
-  setHandler(finish, () => {
-    finished = true;
-  });
+  const finished = finishes();
   setHandler(stage, () => now);
   return await new Semaphore(resource, semaphore).withPermit(async (permit) => {
     now = { at: 'holding', slot: permit.slot, runId: permit.runId };
     try {
-      if (holdMs === undefined) await condition(() => finished);
-      else await sleep(holdMs);
+      await (holdMs === undefined ? finished() : sleep(holdMs));
     } catch (error) {
       now = { ...now, at: 'lost' };
       throw error;
     }
-    if (then === 'fail') throw ApplicationFailure.nonRetryable('as asked', 'AsAsked');
-    if (then === 'continue-as-new') await continueAsNew<typeof holder>({ resource, semaphore, acquire, holdMs });
+    if (ending === 'fail') throw ApplicationFailure.nonRetryable('as asked', 'AsAsked');
+    if (ending === 'continue-as-new') await continueAsNew<typeof holder>({ resource, semaphore, acquire, holdMs });
     now = { ...now, at: 'done' };
     return now;
   }, acquire);
+}
+
+/** Takes a permit by `acquire` and never releases it: continues as new when told to finish. */
+export async function bareHolder({ resource, semaphore, acquire }: PoolInput, again = true): Promise<Stage> {
+  const finished = finishes();
+  const permit = await new Semaphore(resource, semaphore).acquire(acquire);
+  const now: Stage = { at: 'holding', slot: permit.slot, runId: permit.runId };
+  setHandler(stage, () => now);
+  await finished();
+  if (again) await continueAsNew<typeof bareHolder>({ resource, semaphore, acquire }, false);
+  await permit.release();
+  return now;
+}
+
+/** Loses its permit, lets somebody else take the slot, and only then releases: what a paused holder does. */
+export async function lateHolder({ resource, semaphore }: PoolInput): Promise<string> {
+  const finished = finishes();
+  const permit = await new Semaphore(resource, semaphore).acquire();
+  const now: Stage = { at: 'holding', slot: permit.slot, runId: permit.runId };
+  setHandler(stage, () => now);
+  const lost = await permit.lost;
+  await finished();
+  const renewal = await permit.renew().catch((error: unknown) => error);
+  if (!(renewal instanceof PermitLostError)) throw ApplicationFailure.nonRetryable('a lost permit was renewed');
+  await permit.release();
+  await permit.release();
+  return lost.how;
+}
+
+/** Cancels an acquire in the very moment in which its claim is on its way. */
+export async function cancelledClaimer({ resource, semaphore }: PoolInput): Promise<string> {
+  const scope = new CancellationScope();
+  const acquiring = scope.run(async () => await new Semaphore(resource, semaphore).acquire());
+  await Promise.resolve(); // the claim's command is out
+  scope.cancel();
+  return await acquiring.then(
+    () => 'acquired',
+    (error) => (isCancellation(error) ? 'cancelled' : String(error)),
+  );
+}
+
+/** `tryAcquire` for as many permits as asked, and says which slots it got. */
+export async function tryer({ resource, semaphore }: PoolInput, times: number): Promise<(string | undefined)[]> {
+  const pool = new Semaphore(resource, semaphore);
+  const permits = [];
+  for (let time = 0; time < times; time++) permits.push(await pool.tryAcquire());
+  await Promise.all(permits.map(async (permit) => await permit?.release()));
+  return permits.map((permit) => permit?.slot);
+}
+
+/** Holds by `await using`, and says whether the slot is free right after the block. */
+export async function disposer({ resource, semaphore }: PoolInput): Promise<boolean> {
+  const pool = new Semaphore(resource, semaphore);
+  {
+    await using permit = await pool.acquire();
+    if (await pool.tryAcquire()) throw ApplicationFailure.nonRetryable(`slot ${permit.slot} was held twice`);
+  }
+  const again = await pool.tryAcquire();
+  await again?.release();
+  return again !== undefined;
+}
+
+/** Does nothing but make a semaphore, for bad options. */
+export async function maker({ resource, semaphore, acquire }: PoolInput): Promise<void> {
+  await new Semaphore(resource, semaphore).withPermit(async () => undefined, acquire);
+}
+
+function finishes(): () => Promise<void> {
+  let finished = false;
+  setHandler(finish, () => {
+    finished = true;
+  });
+  return () => condition(() => finished);
 }

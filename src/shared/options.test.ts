@@ -1,0 +1,111 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import fc from 'fast-check';
+import { type AcquireOptions, resolveAcquire, resolveSemaphore, type SemaphoreOptions } from './options';
+import { InvalidOptionsError } from './refuse';
+
+const DEFAULTS = { leaseMs: 600_000 };
+const HOUR_MS = 3_600_000;
+
+test('defaults are filled in once', () => {
+  assert.deepEqual(resolveSemaphore('pool', { capacity: 3 }, DEFAULTS), {
+    resource: 'pool',
+    slots: ['0', '1', '2'],
+    leaseMs: 600_000,
+    renewEveryMs: 200_000,
+    maxHoldMs: 24 * HOUR_MS,
+    taskQueue: undefined,
+  });
+  assert.deepEqual(resolveAcquire(), { timeoutMs: Number.POSITIVE_INFINITY, purpose: undefined });
+});
+
+test('an explicit undefined is a default, not a value', () => {
+  const options = { capacity: 1, slots: undefined, lease: undefined, renewEvery: undefined, maxHold: undefined };
+  assert.deepEqual(resolveSemaphore('pool', options, DEFAULTS), resolveSemaphore('pool', { capacity: 1 }, DEFAULTS));
+});
+
+test('an unrenewed lease bounds the hold', () => {
+  const resolved = resolveSemaphore('pool', { capacity: 1, lease: '30s', renewEvery: false }, DEFAULTS);
+  assert.equal(resolved.renewEveryMs, false);
+  assert.equal(resolved.maxHoldMs, 90_000);
+});
+
+test('a lease longer than a day has room in the default maxHold', () => {
+  const resolved = resolveSemaphore('pool', { capacity: 1, lease: '3 days' }, DEFAULTS);
+  assert.equal(resolved.maxHoldMs, 72 * HOUR_MS + 60_000);
+});
+
+const REFUSED: [SemaphoreOptions, RegExp][] = [
+  [{}, /exactly one of "capacity" and "slots", got \{\}/],
+  [{ capacity: 1, slots: ['a'] }, /exactly one of/],
+  [{ capacity: 0 }, /capacity: expected a whole number from 1 to 1000, got 0/],
+  [{ capacity: 1.5 }, /got 1.5/],
+  [{ capacity: Number.NaN }, /got NaN/],
+  [{ capacity: 1_001 }, /got 1001/],
+  [{ capacity: '3' as unknown as number }, /got "3"/],
+  [{ slots: [] }, /slots: expected an array of 1 to 1000 slot names, got \[\]/],
+  [{ slots: 'ab' as unknown as string[] }, /slots: expected an array/],
+  [{ slots: ['a', 'a'] }, /slots: expected distinct slot names, got \["a","a"\]/],
+  [{ slots: ['a', ''] }, /slot name: expected a non-empty string, got ""/],
+  [{ slots: ['a:b'] }, /slot name: expected a name without ":"/],
+  [{ capacity: 1, lease: 0 }, /lease: expected a duration of 1 ms or more.*got 0/],
+  [{ capacity: 1, lease: -5 }, /lease: .*got -5/],
+  [{ capacity: 1, lease: Number.NaN }, /lease: .*got NaN/],
+  [{ capacity: 1, lease: Number.POSITIVE_INFINITY }, /lease: .*got Infinity/],
+  [{ capacity: 1, lease: 'soon' as '1s' }, /lease: .*got "soon"/],
+  [{ capacity: 1, lease: null as unknown as number }, /lease: .*got null/],
+  [{ capacity: 1, lease: '1s', renewEvery: '1s' }, /renewEvery: expected less than the lease \(1000 ms\), got "1s"/],
+  [{ capacity: 1, renewEvery: true as unknown as false }, /renewEvery: .*got true/],
+  [{ capacity: 1, lease: '1m', maxHold: '30s' }, /maxHold: expected at least the lease \(60000 ms\), got "30s"/],
+  [{ capacity: 1, taskQueue: '' }, /taskQueue: expected a non-empty string, got ""/],
+  [undefined as unknown as SemaphoreOptions, /options: expected an object, got undefined/],
+];
+for (const [options, message] of REFUSED) {
+  test(`refused: ${message.source}`, () => {
+    assert.throws(() => resolveSemaphore('pool', options, DEFAULTS), refusal(message));
+  });
+}
+
+const REFUSED_ACQUIRES: [AcquireOptions, RegExp][] = [
+  [{ timeout: -1 }, /timeout: expected a duration of 0 ms or more.*got -1/],
+  [{ timeout: Number.NaN }, /timeout: .*got NaN/],
+  [{ purpose: 'x'.repeat(1_001) }, /purpose: expected a string of at most 1000 characters/],
+  [{ purpose: 7 as unknown as string }, /purpose: .*got 7/],
+];
+for (const [options, message] of REFUSED_ACQUIRES) {
+  test(`refused: ${message.source}`, () => {
+    assert.throws(() => resolveAcquire(options), refusal(message));
+  });
+}
+
+test('any options either resolve to something sound or are refused by name', () => {
+  const duration = fc.oneof(fc.integer(), fc.double(), fc.constantFrom('1s', '10 minutes', '2h', 'x', ''));
+  const options = fc.record(
+    {
+      capacity: fc.oneof(fc.integer({ min: -2, max: 1_100 }), fc.double()),
+      slots: fc.array(fc.string()),
+      lease: duration,
+      renewEvery: fc.oneof(duration, fc.constant(false)),
+      maxHold: duration,
+    },
+    { requiredKeys: [] },
+  );
+  fc.assert(
+    fc.property(fc.string(), options, (resource, given) => {
+      try {
+        const resolved = resolveSemaphore(resource, given as SemaphoreOptions, DEFAULTS);
+        assert.ok(resolved.slots.length >= 1 && new Set(resolved.slots).size === resolved.slots.length);
+        assert.ok(Number.isInteger(resolved.leaseMs) && resolved.leaseMs >= 1);
+        assert.ok(resolved.renewEveryMs === false || resolved.renewEveryMs < resolved.leaseMs);
+        assert.ok(resolved.maxHoldMs >= resolved.leaseMs);
+      } catch (error) {
+        assert.ok(error instanceof InvalidOptionsError, String(error));
+      }
+    }),
+    { numRuns: 1_000 },
+  );
+});
+
+function refusal(message: RegExp): (error: unknown) => boolean {
+  return (error) => error instanceof InvalidOptionsError && message.test(error.message);
+}

@@ -1,0 +1,94 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import fc from 'fast-check';
+import { checkResource, checkSlot, parsePermitId, permitId, queueId, waiterId } from './permit-id';
+import { InvalidOptionsError } from './refuse';
+
+const printable = fc.string({ unit: 'grapheme', minLength: 1, maxLength: 24 });
+const slotName = printable.map((name) => name.replaceAll(':', '_'));
+
+test('a permit ID reads back as what it was made of, whatever the names', () => {
+  fc.assert(
+    fc.property(printable, slotName, (resource, slot) => {
+      assert.deepEqual(parsePermitId(permitId({ resource, slot })), { resource, slot });
+    }),
+  );
+});
+
+test('two addresses never share an ID', () => {
+  fc.assert(
+    fc.property(printable, slotName, printable, slotName, (resource, slot, otherResource, otherSlot) => {
+      fc.pre(resource !== otherResource || slot !== otherSlot);
+      assert.notEqual(permitId({ resource, slot }), permitId({ resource: otherResource, slot: otherSlot }));
+    }),
+  );
+});
+
+test('what passes the checks fits the server: at most 255 bytes for every kind of ID', () => {
+  const uuid = '0'.repeat(36);
+  fc.assert(
+    fc.property(
+      fc.string({ unit: 'grapheme', maxLength: 260 }),
+      fc.string({ unit: 'grapheme', maxLength: 260 }),
+      (r, s) => {
+        if (refusal(() => checkResource(r)) || refusal(() => checkSlot(r, s))) return;
+        for (const id of [permitId({ resource: r, slot: s }), queueId(r), waiterId(r, uuid)]) {
+          assert.ok(new TextEncoder().encode(id).length <= 255);
+        }
+        assert.deepEqual(parsePermitId(permitId({ resource: r, slot: s })), { resource: r, slot: s });
+      },
+    ),
+  );
+});
+
+test('IDs of other kinds are not permits', () => {
+  for (const id of [
+    '',
+    'permit',
+    'permit:',
+    'permit:a',
+    'permit:a:',
+    'permit::0',
+    queueId('a:b'),
+    waiterId('a', 'b'),
+  ]) {
+    assert.equal(parsePermitId(id), undefined, id);
+  }
+});
+
+test('names that the protocol cannot carry are refused, with what was expected and what came', () => {
+  const refused: [() => void, RegExp][] = [
+    [() => checkResource(''), /resource: expected a non-empty string, got ""/],
+    [() => checkResource(undefined), /resource: expected a non-empty string, got undefined/],
+    [() => checkResource('a\nb'), /resource: expected printable characters only, got "a\\nb"/],
+    [() => checkResource('\ud800'), /printable/],
+    [() => checkResource('é'.repeat(103)), /resource: expected at most 204 bytes/],
+    [() => checkSlot('pool', 'a:b'), /slot name: expected a name without ":", got "a:b"/],
+    [() => checkSlot('pool', ''), /slot name: expected a non-empty string/],
+    [() => checkSlot('pool', 7), /slot name: expected a non-empty string, got 7/],
+    [() => checkSlot('p'.repeat(204), 's'.repeat(44)), /slot name: expected a Workflow ID .* at most 255 bytes/],
+  ];
+  for (const [check, message] of refused) assert.match(refusal(check) ?? 'accepted', message);
+  assert.equal(
+    refusal(() => checkResource('é'.repeat(102))),
+    undefined,
+  );
+  assert.equal(
+    refusal(() => checkResource('team:gpu pool/α')),
+    undefined,
+  );
+  assert.equal(
+    refusal(() => checkSlot('p'.repeat(204), 's'.repeat(43))),
+    undefined,
+  );
+});
+
+function refusal(check: () => void): string | undefined {
+  try {
+    check();
+    return undefined;
+  } catch (error) {
+    assert.ok(error instanceof InvalidOptionsError);
+    return error.message;
+  }
+}

@@ -1,0 +1,90 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
+import { WorkflowExecutionAlreadyStartedError } from '@temporalio/client';
+import { permitId } from '../src/shared/permit-id';
+import { RELEASE, RENEW, REVOKE } from '../src/shared/protocol';
+import { permitSlotWorkflow } from '../src/workflow';
+import { useTemporal } from './support/temporal';
+
+const temporal = useTemporal();
+
+function startPermit(leaseMs: number, options: { resource?: string; taskQueue?: string } = {}) {
+  return temporal.client.workflow.start(permitSlotWorkflow, {
+    workflowId: permitId({ resource: options.resource ?? temporal.resource(), slot: '0' }),
+    taskQueue: options.taskQueue ?? temporal.taskQueue,
+    args: [{ leaseMs, holder: { identity: 'test' } }],
+  });
+}
+
+test('a release ends the permit, and only then can its slot be claimed again', async () => {
+  const resource = temporal.resource();
+  const permit = await startPermit(60_000, { resource });
+  await assert.rejects(startPermit(60_000, { resource }), WorkflowExecutionAlreadyStartedError);
+  await permit.signal(RELEASE);
+  assert.equal(await permit.result(), 'released');
+  const next = await startPermit(60_000, { resource });
+  await next.signal(RELEASE);
+  assert.equal(await next.result(), 'released');
+});
+
+test('a cancel request is a release', async () => {
+  const permit = await startPermit(60_000);
+  await permit.cancel();
+  assert.equal(await permit.result(), 'released');
+});
+
+test('a revocation ends the permit, also without a reason', async () => {
+  const permit = await startPermit(60_000);
+  await permit.signal(REVOKE);
+  assert.equal(await permit.result(), 'revoked');
+});
+
+test('the lease ends a permit whose holder is silent, not before its time', async () => {
+  const startedMs = Date.now();
+  const permit = await startPermit(700);
+  assert.equal(await permit.result(), 'lease-expired');
+  assert.ok(Date.now() - startedMs >= 700, 'the lease was cut short');
+});
+
+test('renewals keep a permit past three leases', async () => {
+  const permit = await startPermit(1_000);
+  for (let renewal = 0; renewal < 8; renewal++) {
+    await delay(400);
+    await permit.signal(RENEW);
+  }
+  assert.equal((await permit.describe()).status.name, 'RUNNING');
+  await permit.signal(RELEASE);
+  assert.equal(await permit.result(), 'released');
+});
+
+test('a renewal that stands in one batch with the lease timer wins', async () => {
+  const taskQueue = `${temporal.taskQueue}-batch`;
+  const first = await temporal.worker({ taskQueue });
+  const permit = await startPermit(1_000, { taskQueue });
+  await permit.query('__stack_trace'); // it runs: its timer is set
+  await first.stop();
+  await permit.signal(RENEW);
+  await delay(2_500); // the timer has fired, and nobody has seen either
+  const second = await temporal.worker({ taskQueue });
+  try {
+    await permit.query('__stack_trace');
+    assert.equal((await permit.describe()).status.name, 'RUNNING');
+    assert.equal(await permit.result(), 'lease-expired');
+  } finally {
+    await second.stop();
+  }
+});
+
+test('holder, purpose and lease are in the memo', async () => {
+  const input = { leaseMs: 60_000, holder: { identity: 'a@b' }, purpose: 'proof' };
+  const permit = await temporal.client.workflow.start(permitSlotWorkflow, {
+    workflowId: permitId({ resource: temporal.resource(), slot: '0' }),
+    taskQueue: temporal.taskQueue,
+    args: [input],
+    memo: { ...input },
+  });
+  assert.deepEqual((await permit.describe()).memo, input);
+  await permit.signal(RELEASE);
+  await permit.result();
+});
