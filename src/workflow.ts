@@ -10,3 +10,4 @@ export { type PermitLoss, PermitLostError, PermitTimeoutError } from './workflow
 export { Permit } from './workflows/permit';
 export { permitSlotWorkflow } from './workflows/permit-slot';
 export { Semaphore } from './workflows/semaphore';
+export { waitQueueWorkflow } from './workflows/wait-queue';

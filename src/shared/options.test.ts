@@ -11,12 +11,15 @@ test('defaults are filled in once', () => {
   assert.deepEqual(resolveSemaphore('pool', { capacity: 3 }, DEFAULTS), {
     resource: 'pool',
     slots: ['0', '1', '2'],
+    compactSlots: 3,
     leaseMs: 600_000,
     renewEveryMs: 200_000,
     maxHoldMs: 24 * HOUR_MS,
     taskQueue: undefined,
+    fair: false,
+    recheckAfterMs: 30_000,
   });
-  assert.deepEqual(resolveAcquire(), { timeoutMs: Number.POSITIVE_INFINITY, purpose: undefined });
+  assert.deepEqual(resolveAcquire(), { timeoutMs: Number.POSITIVE_INFINITY, purpose: undefined, priority: undefined });
 });
 
 test('an explicit undefined is a default, not a value', () => {

@@ -1,7 +1,8 @@
-import type { Duration } from '@temporalio/common';
+import type { Duration, Priority } from '@temporalio/common';
 import { msToNumber } from '@temporalio/common/lib/time';
-import { checkResource, checkSlot } from './permit-id';
+import { byteLength, checkResource, checkSlot } from './permit-id';
 import { refuse } from './refuse';
+import { type Slots, slotNames } from './slots';
 
 /** What a semaphore is: its slots and how long a holder may be silent. Everyone who uses one resource must agree on it. */
 export interface SemaphoreOptions {
@@ -27,12 +28,30 @@ export interface SemaphoreOptions {
    * @default 24 hours, or lease + 1 minute where `renewEvery` is `false`
    */
   maxHold?: Duration;
+  /**
+   * Strict order: an acquirer lines up behind who waits already, and tries a slot itself only when nobody waits. It costs
+   * every acquire one more step. Otherwise a newcomer may win a slot in the moment between two holders. As in
+   * `java.util.concurrent.Semaphore`.
+   * @default false
+   */
+  fair?: boolean;
+  /**
+   * How long a parked waiter that hears nothing waits before it looks for itself, in case the queue is dead or stuck. Each
+   * next time is six times longer, up to twenty times this.
+   * @default 30 seconds (so up to 10 minutes)
+   */
+  recheckAfter?: Duration;
 }
 
 /** What one acquirer wants. */
 export interface AcquireOptions {
   /** How long to wait for a permit. `0` tries every slot once. Its clock starts with the call. @default for ever */
   timeout?: Duration;
+  /**
+   * Who goes first among those who wait: Temporal's own `Priority`, by `priorityKey` (1 first), then weighted fairness
+   * between `fairnessKey`s, then arrival. @default the Workflow's own priority
+   */
+  priority?: Priority;
   /** What the permit is for, shown to operators beside the holder; at most 1,000 characters. */
   purpose?: string;
 }
@@ -41,16 +60,21 @@ export interface AcquireOptions {
 export interface ResolvedSemaphore {
   readonly resource: string;
   readonly slots: readonly string[];
+  /** The same as a ticket carries them. */
+  readonly compactSlots: Slots;
   readonly leaseMs: number;
   readonly renewEveryMs: number | false;
   readonly maxHoldMs: number;
   readonly taskQueue: string | undefined;
+  readonly fair: boolean;
+  readonly recheckAfterMs: number;
 }
 
 /** {@link AcquireOptions}, checked. */
 export interface ResolvedAcquire {
   readonly timeoutMs: number;
   readonly purpose: string | undefined;
+  readonly priority: Priority | undefined;
 }
 
 const MAX_SLOTS = 1_000;
@@ -77,7 +101,8 @@ export function resolveSemaphore(
   const maxHoldMs =
     durationMs('maxHold', options.maxHold, 1) ??
     (renewEveryMs === false ? leaseMs + MINUTE_MS : Math.max(DAY_MS, leaseMs + MINUTE_MS));
-  const { taskQueue } = options;
+  const recheckAfterMs = durationMs('recheckAfter', options.recheckAfter, 1) ?? 30_000;
+  const { taskQueue, fair = false } = options;
 
   if (renewEveryMs !== false && renewEveryMs >= leaseMs) {
     refuse('renewEvery', `less than the lease (${leaseMs} ms)`, options.renewEvery ?? renewEveryMs);
@@ -86,18 +111,36 @@ export function resolveSemaphore(
   if (taskQueue !== undefined && (typeof taskQueue !== 'string' || taskQueue === '')) {
     refuse('taskQueue', 'a non-empty string', taskQueue);
   }
-  return { resource, slots, leaseMs, renewEveryMs, maxHoldMs, taskQueue };
+  if (typeof fair !== 'boolean') refuse('fair', 'a boolean', fair);
+  const compactSlots = options.capacity ?? [...slots];
+  return { resource, slots, compactSlots, leaseMs, renewEveryMs, maxHoldMs, taskQueue, fair, recheckAfterMs };
 }
 
 /** Checks what was given and fills in the rest. @throws InvalidOptionsError */
 export function resolveAcquire(options: AcquireOptions = {}): ResolvedAcquire {
   if (typeof options !== 'object' || options === null) refuse('options', 'an object', options);
-  const { purpose } = options;
+  const { purpose, priority } = options;
   const timeoutMs = durationMs('timeout', options.timeout, 0) ?? Number.POSITIVE_INFINITY;
   if (purpose !== undefined && (typeof purpose !== 'string' || purpose.length > MAX_PURPOSE_LENGTH)) {
     refuse('purpose', `a string of at most ${MAX_PURPOSE_LENGTH} characters`, purpose);
   }
-  return { timeoutMs, purpose };
+  checkPriority(priority);
+  return { timeoutMs, purpose, priority };
+}
+
+/** Temporal's own bounds. An absent or zero field means "inherit", as in Temporal. */
+function checkPriority(priority: Priority | undefined): void {
+  if (priority === undefined) return;
+  if (typeof priority !== 'object' || priority === null) refuse('priority', "Temporal's Priority", priority);
+  const { priorityKey = 0, fairnessKey = '', fairnessWeight = 0 } = priority;
+  if (!Number.isInteger(priorityKey) || priorityKey < 0)
+    refuse('priority.priorityKey', 'a whole number from 1', priorityKey);
+  if (typeof fairnessKey !== 'string' || byteLength(fairnessKey) > 64) {
+    refuse('priority.fairnessKey', 'a string of at most 64 bytes', fairnessKey);
+  }
+  if (!(fairnessWeight === 0 || (fairnessWeight >= 0.001 && fairnessWeight <= 1_000))) {
+    refuse('priority.fairnessWeight', 'a number from 0.001 to 1000', fairnessWeight);
+  }
 }
 
 function resolveSlots(resource: string, { capacity, slots }: SemaphoreOptions): readonly string[] {
@@ -108,10 +151,7 @@ function resolveSlots(resource: string, { capacity, slots }: SemaphoreOptions): 
     if (!Number.isInteger(capacity) || (capacity as number) < 1 || (capacity as number) > MAX_SLOTS) {
       refuse('capacity', `a whole number from 1 to ${MAX_SLOTS}`, capacity);
     }
-    return checkSlots(
-      resource,
-      Array.from({ length: capacity as number }, (_, index) => String(index)),
-    );
+    return checkSlots(resource, slotNames(capacity as number));
   }
   if (!Array.isArray(slots) || slots.length < 1 || slots.length > MAX_SLOTS) {
     refuse('slots', `an array of 1 to ${MAX_SLOTS} slot names`, slots);

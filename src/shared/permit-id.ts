@@ -32,6 +32,11 @@ export function queueId(resource: string): string {
   return QUEUE_PREFIX + resource;
 }
 
+/** The resource whose wait queue has this ID. */
+export function resourceOfQueue(workflowId: string): string {
+  return workflowId.slice(QUEUE_PREFIX.length);
+}
+
 /** The ID of the Workflow that waits on behalf of a client. `uuid` makes it unique. */
 export function waiterId(resource: string, uuid: string): string {
   return `${WAITER_PREFIX}${resource}:${uuid}`;
@@ -69,6 +74,7 @@ function checkName(what: string, name: unknown): string {
   return name;
 }
 
-function byteLength(text: string): number {
+/** Bytes of UTF-8. */
+export function byteLength(text: string): number {
   return new TextEncoder().encode(text).length;
 }

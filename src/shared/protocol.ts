@@ -6,14 +6,26 @@
 
 /** Workflow types. */
 export const PERMIT_WORKFLOW = 'permitSlotWorkflow';
+export const QUEUE_WORKFLOW = 'waitQueueWorkflow';
 
 /** Signals that a permit takes. */
 export const RENEW = 'renew';
 export const RELEASE = 'release';
 export const REVOKE = 'revoke';
+export const WATCH = 'watch';
+
+/** Signals that a wait queue takes. */
+export const ENQUEUE = 'enqueue';
+export const DECLINED = 'declined';
+export const MISSED = 'missed';
+export const CLOSING = 'closing';
+
+/** The query that a wait queue answers with a {@link QueueView}. */
+export const QUEUE_VIEW = 'queue';
 
 /** Signals that go to a user's own Workflow, and so carry a prefix. */
 export const REVOKED = 'permit-revoked';
+export const TURN = 'permit-turn';
 
 /** Who holds a permit: a Workflow, or somebody outside who is known by an identity. */
 export interface Holder {
@@ -25,11 +37,17 @@ export interface Holder {
   identity?: string;
 }
 
-/** What a permit is started with, and also its memo, so that anyone can read who holds the slot and what for. */
-export interface PermitInput {
+/** A permit's memo, so that anyone can read who holds the slot and what for. */
+export interface PermitMemo {
   leaseMs: number;
   holder: Holder;
   purpose?: string;
+}
+
+/** What a permit is started with. */
+export interface PermitInput extends PermitMemo {
+  /** A queue that is to be told when this permit closes, as if it had sent `watch`. Set by who claims on a turn. */
+  watchedBy?: string;
 }
 
 /** How a permit ended: its Workflow's result. */
@@ -45,4 +63,75 @@ export interface RevokedNotice {
   workflowId: string;
   runId: string;
   reason?: string;
+}
+
+/** `watch`, to a permit: tell this queue when you close. Delivered means held; "not found" means free. */
+export interface WatchInput {
+  queueId: string;
+}
+
+/** `closing`, from a watched permit to the queue: this slot is about to be free. */
+export interface ClosingNotice {
+  slot: string;
+  runId: string;
+}
+
+/** One acquirer's place in the queue. */
+export interface Ticket {
+  /** Makes `enqueue` idempotent: a ticket may be sent any number of times. */
+  id: string;
+  /** The Workflow that gets the `permit-turn`. */
+  waiter: { workflowId: string; runId: string };
+  /** The slots it would take: a capacity (slots `"0"` to `"N-1"`), or names. */
+  slots: number | string[];
+  /** When its acquire began, in epoch milliseconds: its place among equals, also in a queue that had to start anew. */
+  sinceMs: number;
+  /** Temporal's own priority: 1 is served first, 3 is the default; then weighted fairness between keys. */
+  priorityKey?: number;
+  fairnessKey?: string;
+  fairnessWeight?: number;
+}
+
+/** `permit-turn`, from the queue to a waiter: slot `slot` looks free, try it. It grants nothing. */
+export interface Turn {
+  /** Where to answer. */
+  queueId: string;
+  ticketId: string;
+  /** Absent when the queue is full and has not taken the ticket: try on your own, and come back. */
+  slot?: string;
+}
+
+/** `missed`, from a waiter that was beaten to its slot: it keeps its place. */
+export interface MissedNotice {
+  ticket: Ticket;
+  slot: string;
+}
+
+/** `declined`, from a waiter that waits no longer (served, timed out or cancelled). `slot`: the turn that it passes on. */
+export interface DeclinedNotice {
+  ticketId: string;
+  slot?: string;
+}
+
+/** What a slot is to the queue. */
+export type SlotState =
+  | { at: 'unknown' }
+  | { at: 'free' }
+  | { at: 'probing'; heldSinceMs?: number; closed?: boolean }
+  | { at: 'held'; sinceMs: number; probeAtMs: number }
+  | { at: 'offered'; ticketId: string; untilMs: number };
+
+/** The queue's whole memory: what it hands to its next run, and shows to who asks. */
+export interface QueueView {
+  tickets: Ticket[];
+  slots: [slot: string, state: SlotState][];
+  /** For each priority, how much each fairness key has been served, in virtual time. */
+  shares: [priorityKey: number, nowAt: number, keys: [fairnessKey: string, servedTo: number][]][];
+}
+
+/** What a wait queue is started with. */
+export interface QueueInput {
+  tickets: Ticket[];
+  /** Of a run that continued as new. */
+  view?: QueueView;
 }

@@ -1,6 +1,6 @@
 import { setHandler } from '@temporalio/workflow';
 import type { RevokedNotice } from '../shared/protocol';
-import { revokedSignal } from './permit-slot';
+import { revokedSignal } from './signals';
 
 /**
  * Hands what permits signal to their holding Workflow on to the `Permit` concerned. A Workflow may hold several

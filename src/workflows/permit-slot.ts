@@ -1,44 +1,26 @@
-import {
-  CancellationScope,
-  condition,
-  defineSignal,
-  getExternalWorkflowHandle,
-  isCancellation,
-  log,
-  setHandler,
-  workflowInfo,
-} from '@temporalio/workflow';
-import {
-  type PermitInput,
-  type PermitOutcome,
-  RELEASE,
-  RENEW,
-  REVOKE,
-  REVOKED,
-  type RevokedNotice,
-  type RevokeInput,
-} from '../shared/protocol';
-
-export const renewSignal = defineSignal(RENEW);
-export const releaseSignal = defineSignal(RELEASE);
-export const revokeSignal = defineSignal<[RevokeInput?]>(REVOKE);
-export const revokedSignal = defineSignal<[RevokedNotice]>(REVOKED);
+import { ApplicationFailure, condition, isCancellation, setHandler, workflowInfo } from '@temporalio/workflow';
+import { parsePermitId } from '../shared/permit-id';
+import type { PermitInput, PermitOutcome } from '../shared/protocol';
+import { closingSignal, releaseSignal, renewSignal, revokedSignal, revokeSignal, tell, watchSignal } from './signals';
 
 /**
  * One held permit. The server runs at most one Workflow of this ID, `permit:<resource>:<slot>`, so running *is* holding;
  * when this returns, the slot is free. It ends when the holder releases it, when the lease runs out without a renewal,
- * or when an operator revokes it. A cancel request is a release.
+ * or when an operator revokes it. A cancel request is a release. A queue that watches it hears of the end first.
  *
  *     held --release | cancel--> "released"
  *       |---revoke-------------> "revoked"        (the holding Workflow is told why)
  *       |---deadline passed----> "lease-expired"
  *       '---renew--------------> held, deadline = now + lease
  */
-export async function permitSlotWorkflow({ leaseMs, holder }: PermitInput): Promise<PermitOutcome> {
+export async function permitSlotWorkflow(input: PermitInput): Promise<PermitOutcome> {
+  const { leaseMs, holder, watchedBy } = checkInput(input);
+  const { startTime, workflowId, runId } = workflowInfo();
   // From the start, not from the first Workflow Task: a holder counts its lease from then too.
-  let deadlineMs = workflowInfo().startTime.getTime() + leaseMs;
+  let deadlineMs = startTime.getTime() + leaseMs;
   let outcome: PermitOutcome | undefined;
   let reason: string | undefined;
+  const watchers = new Set(watchedBy ? [watchedBy] : []);
 
   setHandler(renewSignal, () => {
     deadlineMs = Math.max(deadlineMs, Date.now() + leaseMs);
@@ -46,10 +28,15 @@ export async function permitSlotWorkflow({ leaseMs, holder }: PermitInput): Prom
   setHandler(releaseSignal, () => {
     outcome ??= 'released';
   });
-  setHandler(revokeSignal, (input) => {
+  setHandler(revokeSignal, (revocation) => {
     if (outcome) return;
     outcome = 'revoked';
-    reason = input?.reason;
+    reason = revocation?.reason;
+  });
+  setHandler(watchSignal, ({ queueId }) => {
+    // Put at the end, also when it is there: who asks while we say good-bye is told again.
+    watchers.delete(queueId);
+    watchers.add(queueId);
   });
 
   try {
@@ -65,18 +52,22 @@ export async function permitSlotWorkflow({ leaseMs, holder }: PermitInput): Prom
     outcome ??= 'released';
   }
 
-  if (outcome === 'revoked' && holder.workflowId) await tellHolder(holder.workflowId, holder.runId, reason);
+  // Whoever can't be told has ended, or finds out by itself: the holder by our end, a queue by its probes.
+  if (outcome === 'revoked' && holder?.workflowId) {
+    await tell({ workflowId: holder.workflowId, runId: holder.runId }, revokedSignal, { workflowId, runId, reason });
+  }
+  const slot = parsePermitId(workflowId)?.slot ?? '';
+  for (const queueId of watchers) await tell({ workflowId: queueId }, closingSignal, { slot, runId });
   return outcome;
 }
 
-/** Says why before the end says that: a result has no room for a reason. */
-async function tellHolder(workflowId: string, runId: string | undefined, reason: string | undefined): Promise<void> {
-  const notice = { workflowId: workflowInfo().workflowId, runId: workflowInfo().runId, reason };
-  try {
-    await CancellationScope.nonCancellable(() =>
-      getExternalWorkflowHandle(workflowId, runId).signal(revokedSignal, notice),
+/** Other languages start this too. A lease that is no number would hold the slot for ever. */
+function checkInput(input: PermitInput): PermitInput {
+  if (!(input?.leaseMs > 0)) {
+    throw ApplicationFailure.nonRetryable(
+      `leaseMs: expected a number of milliseconds above 0, got ${input?.leaseMs}`,
+      'InvalidOptionsError',
     );
-  } catch (error) {
-    log.warn('The holder could not be told that its permit is revoked; it may have ended.', { workflowId, error });
   }
+  return input;
 }

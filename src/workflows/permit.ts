@@ -1,17 +1,14 @@
 import {
-  CancellationScope,
   ChildWorkflowFailure,
   type ChildWorkflowHandle,
-  getExternalWorkflowHandle,
-  isCancellation,
-  log,
   TerminatedFailure,
   TimeoutFailure,
 } from '@temporalio/workflow';
 import type { PermitAddress } from '../shared/permit-id';
 import { type PermitLoss, PermitLostError } from './errors';
 import { takeRevocationReason } from './holder-inbox';
-import { type permitSlotWorkflow, releaseSignal, renewSignal } from './permit-slot';
+import type { permitSlotWorkflow } from './permit-slot';
+import { releaseSignal, renewSignal, tell } from './signals';
 
 /**
  * A held slot, seen by the Workflow that holds it.
@@ -55,13 +52,9 @@ export class Permit implements AsyncDisposable {
    * @throws PermitLostError when the permit has ended already
    */
   async renew(): Promise<void> {
-    try {
-      await this.handle().signal(renewSignal);
-    } catch (error) {
-      if (isCancellation(error)) throw error;
-      // The server knows no such running Workflow. Its end is on its way to us, and says how it came.
-      throw this.lossError(await this.ended);
-    }
+    if ((await tell(this, renewSignal)) === 'delivered') return;
+    // It has ended, or has had all the renewals it can take and is about to. Its end says how.
+    throw this.lossError(await this.ended);
   }
 
   /**
@@ -69,19 +62,7 @@ export class Permit implements AsyncDisposable {
    * that has ended already is left alone. Cancelling the caller does not stop a release.
    */
   release(): Promise<void> {
-    this.releasing ??= CancellationScope.nonCancellable(async () => {
-      try {
-        await this.handle().signal(releaseSignal);
-      } catch (error) {
-        log.debug('The permit had ended before its release.', {
-          workflowId: this.workflowId,
-          runId: this.runId,
-          error,
-        });
-      }
-      // A parent that finishes before its permit has closed would get it terminated instead of released.
-      await this.ended;
-    });
+    this.releasing ??= this.releaseOnce();
     return this.releasing;
   }
 
@@ -90,8 +71,10 @@ export class Permit implements AsyncDisposable {
     await this.release();
   }
 
-  private handle() {
-    return getExternalWorkflowHandle(this.workflowId, this.runId);
+  private async releaseOnce(): Promise<void> {
+    await tell(this, releaseSignal);
+    // A parent that finishes before its permit has closed would get it terminated instead of released.
+    await this.ended;
   }
 
   private lossError(how: PermitLoss): PermitLostError {

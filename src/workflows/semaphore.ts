@@ -5,6 +5,7 @@ import {
   ParentClosePolicy,
   sleep,
   startChild,
+  uuid4,
   workflowInfo,
 } from '@temporalio/workflow';
 import { type BackoffPolicy, backoffMs } from '../shared/backoff';
@@ -17,16 +18,26 @@ import {
   type SemaphoreOptions,
 } from '../shared/options';
 import { permitId } from '../shared/permit-id';
-import type { PermitInput } from '../shared/protocol';
+import type { PermitMemo, Ticket } from '../shared/protocol';
 import { shuffle } from '../shared/shuffle';
 import { checked, PermitLostError, PermitTimeoutError } from './errors';
 import { listenForRevocations } from './holder-inbox';
 import { Permit } from './permit';
 import { permitSlotWorkflow } from './permit-slot';
+import { WaitingPlace } from './waiting-place';
 
 const DEFAULT_LEASE_MS = 10 * 60_000;
 
-const RETRY: BackoffPolicy = { baseMs: 250, maxMs: 10_000 };
+/** Slots that an acquirer tries before it lines up. Each that is taken costs it five history events. */
+const FAST_ATTEMPTS = 3;
+
+/** How an acquirer goes on that the queue had no room for. */
+const QUEUE_FULL: BackoffPolicy = { baseMs: 1_000, maxMs: 30_000, factor: 2, jitter: 0.5 };
+
+/** Steep, so that a wait of ten minutes takes two looks, and one of a day 150. */
+function recheckPolicy(baseMs: number): BackoffPolicy {
+  return { baseMs, maxMs: baseMs * 20, factor: 6, jitter: 0.25 };
+}
 
 /** The server takes 400 bytes of summary; this many characters fit in any script. */
 const MAX_SUMMARY_LENGTH = 90;
@@ -100,24 +111,82 @@ export class Semaphore {
    */
   async acquire(options?: AcquireOptions): Promise<Permit> {
     const request = checked(() => resolveAcquire(options));
+    const { fair, slots } = this.options;
     const deadlineMs = Date.now() + request.timeoutMs;
-    for (let attempt = 0; ; attempt++) {
-      const permit = await this.claimAny(request);
+    if (request.timeoutMs === 0) {
+      const permit = await this.claimAny(request, slots.length);
       if (permit) return permit;
-      const leftMs = deadlineMs - Date.now();
-      if (leftMs <= 0) throw new PermitTimeoutError(this.resource, request.timeoutMs);
-      await sleep(Math.min(leftMs, backoffMs(attempt, Math.random(), RETRY)), { summary: `wait for ${this.resource}` });
+      throw new PermitTimeoutError(this.resource, 0);
+    }
+    const place = new WaitingPlace(this.resource, this.ticketFor(request), this.options.taskQueue);
+    try {
+      if (!fair || !(await place.join())) {
+        const permit = await this.claimAny(request, FAST_ATTEMPTS);
+        if (permit) return permit;
+        await place.enqueue();
+      }
+      return await this.waitInLine(place, request, deadlineMs);
+    } finally {
+      await place.leave();
     }
   }
 
   /** Tries every slot once. `undefined` when all are busy. Throws as {@link acquire} does, but for the timeout. */
   async tryAcquire(options?: Omit<AcquireOptions, 'timeout'>): Promise<Permit | undefined> {
-    return await this.claimAny(checked(() => resolveAcquire({ ...options, timeout: 0 })));
+    const request = checked(() => resolveAcquire({ ...options, timeout: 0 }));
+    return await this.claimAny(request, this.options.slots.length);
+  }
+
+  /** Parked: nothing happens here until our turn comes, but for a look of our own now and then. */
+  private async waitInLine(place: WaitingPlace, request: ResolvedAcquire, deadlineMs: number): Promise<Permit> {
+    const recheck = recheckPolicy(this.options.recheckAfterMs);
+    let policy = recheck;
+    for (let silences = 0; ; ) {
+      const leftMs = deadlineMs - Date.now();
+      if (leftMs <= 0) throw new PermitTimeoutError(this.resource, request.timeoutMs);
+      const turn = await place.nextTurn(Math.min(leftMs, backoffMs(silences, Math.random(), policy)));
+      if (turn?.slot !== undefined) {
+        const permit = await this.claim(turn.slot, request, turn.queueId);
+        if (permit) return permit;
+        await place.missed(turn.slot);
+        silences = 0;
+      } else if (turn) {
+        policy = QUEUE_FULL;
+      } else if (Date.now() < deadlineMs) {
+        const permit = await this.lookForOurselves(place, request);
+        if (permit) return permit;
+        silences++;
+        policy = recheck;
+      }
+    }
+  }
+
+  /** The queue has been silent for long. If it is gone, this starts it anew; if it is stuck, a slot may be free. */
+  private async lookForOurselves(place: WaitingPlace, request: ResolvedAcquire): Promise<Permit | undefined> {
+    const queued = place.enqueue();
+    try {
+      return await this.claimAny(request, 1);
+    } finally {
+      await queued;
+    }
+  }
+
+  private ticketFor({ priority }: ResolvedAcquire): Ticket {
+    const { workflowId, runId, priority: own } = workflowInfo();
+    return {
+      id: uuid4(),
+      waiter: { workflowId, runId },
+      slots: this.options.compactSlots,
+      sinceMs: Date.now(),
+      priorityKey: priority?.priorityKey || own?.priorityKey || undefined,
+      fairnessKey: priority?.fairnessKey || own?.fairnessKey || undefined,
+      fairnessWeight: priority?.fairnessWeight || own?.fairnessWeight || undefined,
+    };
   }
 
   /** Shuffled, so that contenders do not all start at slot 0 and fail in step. */
-  private async claimAny(request: ResolvedAcquire): Promise<Permit | undefined> {
-    for (const slot of shuffle(this.options.slots, Math.random)) {
+  private async claimAny(request: ResolvedAcquire, attempts: number): Promise<Permit | undefined> {
+    for (const slot of shuffle(this.options.slots, Math.random).slice(0, attempts)) {
       const permit = await this.claim(slot, request);
       if (permit) return permit;
     }
@@ -128,26 +197,30 @@ export class Semaphore {
    * The atomic step. A start that is under way cannot be recalled, so it is shielded from cancellation, and its permit
    * handed back if nobody wants it any more.
    */
-  private async claim(slot: string, request: ResolvedAcquire): Promise<Permit | undefined> {
+  private async claim(slot: string, request: ResolvedAcquire, watchedBy?: string): Promise<Permit | undefined> {
     const caller = CancellationScope.current();
     if (caller.consideredCancelled) return await caller.cancelRequested;
-    const permit = await CancellationScope.nonCancellable(() => this.startPermit(slot, request));
+    const permit = await CancellationScope.nonCancellable(() => this.startPermit(slot, request, watchedBy));
     if (!caller.consideredCancelled) return permit;
     await permit?.release();
     return await caller.cancelRequested;
   }
 
   /** `undefined` when the slot is held: the server already runs a Workflow of that ID. */
-  private async startPermit(slot: string, { purpose }: ResolvedAcquire): Promise<Permit | undefined> {
+  private async startPermit(
+    slot: string,
+    { purpose }: ResolvedAcquire,
+    watchedBy: string | undefined,
+  ): Promise<Permit | undefined> {
     const { resource, leaseMs, maxHoldMs, taskQueue } = this.options;
     const { workflowId, runId, workflowType } = workflowInfo();
-    const input: PermitInput = { leaseMs, holder: { workflowId, runId, workflowType }, purpose };
+    const memo: PermitMemo = { leaseMs, holder: { workflowId, runId, workflowType }, purpose };
     listenForRevocations();
     try {
       const child = await startChild(permitSlotWorkflow, {
         workflowId: permitId({ resource, slot }),
-        args: [input],
-        memo: { ...input },
+        args: [{ ...memo, watchedBy }],
+        memo: { ...memo },
         staticSummary: summaryOf(workflowId, purpose),
         taskQueue,
         parentClosePolicy: ParentClosePolicy.TERMINATE,

@@ -1,0 +1,193 @@
+import type { QueueView, SlotState, Ticket } from '../shared/protocol';
+import { slotNames, wantsSlot } from '../shared/slots';
+import { TurnOrder } from './turn-order';
+
+/** What the queue is to send: a `watch` that asks whether the slot is held, or a turn. */
+export type QueueCommand = { do: 'probe'; slot: string } | { do: 'offer'; slot: string; ticket: Ticket };
+
+/** How long a waiter may take to use its turn before the next one gets it. */
+export const OFFER_TIMEOUT_MS = 5_000;
+
+/**
+ * A held slot is asked about again after an eighth of the time it has been held, but within these bounds: a permit that
+ * was terminated could not say that it closed. Every question is an event and a signal to the permit, which may take only
+ * 10,000 of them in its life; this makes it 1,500 a day.
+ */
+const PROBE_AFTER_MS = { least: 1_000, most: 60_000 };
+
+/** At most this many tickets, so that they fit the 2 MB that one run can hand to the next. */
+export const MAX_WAITERS = 2_000;
+
+/**
+ * Who waits, what each slot is doing, and so what the queue is to do next. Pure: what has happened comes in by one method
+ * each, the clock as `nowMs`, and {@link next} says what to send. It never grants a permit: a turn only says "slot s looks
+ * free", and the claim decides. A wrong guess here costs time, never safety.
+ *
+ *     unknown --probe: delivered--> held --closing--> free --turn sent--> offered --closing--> free
+ *        |                           '--due--> probe      |                  |--missed--> unknown, the ticket keeps its place
+ *        '---probe: not found--> free                     |                  |--declined | waiter gone--> free, ticket dropped
+ *     free, and nobody wants it ------------> unknown <---'                  '--overdue--> unknown, ticket dropped
+ *
+ * A claim made on a turn starts a permit that is watched from birth, so an offered slot needs no answer: the next thing
+ * heard of it is `closing`. If nothing is heard in time, a probe settles whether it is held.
+ */
+export class QueueState {
+  private readonly tickets: Map<string, Ticket>;
+  private readonly slots: Map<string, SlotState>;
+  private readonly order: TurnOrder;
+  /** The run whose `closing` was heard last: it may say so twice. */
+  private readonly lastClosed = new Map<string, string>();
+
+  constructor(view?: QueueView) {
+    this.tickets = new Map(view?.tickets.map((ticket) => [ticket.id, ticket]));
+    this.slots = new Map(view?.slots);
+    this.order = new TurnOrder(view?.shares);
+  }
+
+  /** Takes a ticket in, or leaves it as it is if it is in already. `false` when the queue is full. */
+  enqueue(ticket: Ticket): boolean {
+    if (!this.tickets.has(ticket.id)) {
+      if (this.tickets.size >= MAX_WAITERS) return false;
+      this.tickets.set(ticket.id, ticket);
+    }
+    for (const slot of slotNames(ticket.slots)) {
+      if (!this.slots.has(slot)) this.slots.set(slot, { at: 'unknown' });
+    }
+    return true;
+  }
+
+  /** The waiter found its slot taken. It waits on, in its old place. `false` as {@link enqueue} says it. */
+  missed(ticket: Ticket, slot: string): boolean {
+    if (this.isOfferedTo(slot, ticket.id)) this.withdraw(slot, ticket, 'unknown');
+    return this.enqueue(ticket);
+  }
+
+  /** The waiter waits no longer. The turn that it may have had goes on at once. */
+  declined(ticketId: string): void {
+    const ticket = this.tickets.get(ticketId);
+    if (!ticket) return;
+    for (const [slot, state] of this.slots) {
+      if (state.at === 'offered' && state.ticketId === ticketId) this.withdraw(slot, ticket, 'free');
+    }
+    this.tickets.delete(ticketId);
+  }
+
+  /** A watched permit is about to end. */
+  closing(slot: string, runId: string): void {
+    if (this.lastClosed.get(slot) === runId) return;
+    this.lastClosed.set(slot, runId);
+    const state = this.slots.get(slot);
+    if (!state) return;
+    if (state.at === 'offered') this.tickets.delete(state.ticketId); // it was served, and is done already
+    // The answer to a probe that is under way may be older than this news, so it must not overrule it.
+    if (state.at === 'probing') this.slots.set(slot, { ...state, closed: true });
+    else this.slots.set(slot, { at: 'free' });
+  }
+
+  /** A probe's answer: `held` if a permit took the `watch`. */
+  probed(slot: string, held: boolean, nowMs: number): void {
+    const state = this.slots.get(slot);
+    if (state?.at !== 'probing') return;
+    if (!held || state.closed) {
+      this.slots.set(slot, { at: 'free' });
+      return;
+    }
+    const sinceMs = state.heldSinceMs ?? nowMs;
+    const waitMs = Math.min(PROBE_AFTER_MS.most, Math.max(PROBE_AFTER_MS.least, (nowMs - sinceMs) / 8));
+    this.slots.set(slot, { at: 'held', sinceMs, probeAtMs: nowMs + waitMs });
+  }
+
+  /** The turn found no Workflow: its waiter is gone. */
+  undeliverable(slot: string, ticketId: string): void {
+    if (this.isOfferedTo(slot, ticketId)) this.declined(ticketId);
+  }
+
+  /** What to send now. Each call moves the slots concerned on, so a command is given once. */
+  next(nowMs: number): QueueCommand[] {
+    const commands: QueueCommand[] = [];
+    for (const [slot, state] of this.slots) {
+      if (state.at === 'offered' && state.untilMs <= nowMs) {
+        // Used without a word, or the waiter is dead or slow: a probe will tell, and a live waiter comes again by itself.
+        this.tickets.delete(state.ticketId);
+        this.slots.set(slot, { at: 'unknown' });
+        commands.push(this.probe(slot));
+      }
+    }
+    const waiting = new Set(this.waiting());
+    for (const [slot, state] of this.slots) {
+      if (state.at === 'free') {
+        const command = this.offer(slot, waiting, nowMs);
+        if (command) commands.push(command);
+      }
+    }
+    for (const [slot, state] of this.slots) {
+      const due = state.at === 'unknown' || (state.at === 'held' && state.probeAtMs <= nowMs);
+      if (due && isWanted(slot, waiting)) commands.push(this.probe(slot));
+    }
+    return commands;
+  }
+
+  /** When {@link next} has something to say although nothing happens. Infinity when it has not. */
+  dueMs(): number {
+    let dueMs = Number.POSITIVE_INFINITY;
+    const someoneWaits = this.waiting().next().done === false;
+    for (const state of this.slots.values()) {
+      if (state.at === 'offered') dueMs = Math.min(dueMs, state.untilMs);
+      if (state.at === 'held' && someoneWaits) dueMs = Math.min(dueMs, state.probeAtMs);
+    }
+    return dueMs;
+  }
+
+  /** Nobody waits and nothing is under way. */
+  get idle(): boolean {
+    return this.tickets.size === 0;
+  }
+
+  view(): QueueView {
+    return { tickets: [...this.tickets.values()], slots: [...this.slots], shares: this.order.shares() };
+  }
+
+  /** Tickets without a turn. */
+  private *waiting(): Generator<Ticket> {
+    const offered = new Set<string>();
+    for (const state of this.slots.values()) if (state.at === 'offered') offered.add(state.ticketId);
+    for (const ticket of this.tickets.values()) if (!offered.has(ticket.id)) yield ticket;
+  }
+
+  /** Gives a free slot to whose turn it is. Free with no taker is worth nothing later: a newcomer may take it unseen. */
+  private offer(slot: string, waiting: Set<Ticket>, nowMs: number): QueueCommand | undefined {
+    const ticket = this.order.first(wanting(slot, waiting));
+    if (!ticket) {
+      this.slots.set(slot, { at: 'unknown' });
+      return undefined;
+    }
+    waiting.delete(ticket);
+    this.order.charge(ticket);
+    this.slots.set(slot, { at: 'offered', ticketId: ticket.id, untilMs: nowMs + OFFER_TIMEOUT_MS });
+    return { do: 'offer', slot, ticket };
+  }
+
+  private probe(slot: string): QueueCommand {
+    const state = this.slots.get(slot);
+    this.slots.set(slot, { at: 'probing', heldSinceMs: state?.at === 'held' ? state.sinceMs : undefined });
+    return { do: 'probe', slot };
+  }
+
+  private withdraw(slot: string, ticket: Ticket, to: 'free' | 'unknown'): void {
+    this.order.refund(ticket);
+    this.slots.set(slot, { at: to });
+  }
+
+  private isOfferedTo(slot: string, ticketId: string): boolean {
+    const state = this.slots.get(slot);
+    return state?.at === 'offered' && state.ticketId === ticketId;
+  }
+}
+
+function* wanting(slot: string, tickets: Iterable<Ticket>): Generator<Ticket> {
+  for (const ticket of tickets) if (wantsSlot(ticket.slots, slot)) yield ticket;
+}
+
+function isWanted(slot: string, tickets: Iterable<Ticket>): boolean {
+  return wanting(slot, tickets).next().done === false;
+}

@@ -1,0 +1,41 @@
+import { ApplicationFailure, CancellationScope, defineSignal, getExternalWorkflowHandle } from '@temporalio/workflow';
+import * as protocol from '../shared/protocol';
+
+export const renewSignal = defineSignal(protocol.RENEW);
+export const releaseSignal = defineSignal(protocol.RELEASE);
+export const revokeSignal = defineSignal<[protocol.RevokeInput?]>(protocol.REVOKE);
+export const watchSignal = defineSignal<[protocol.WatchInput]>(protocol.WATCH);
+export const revokedSignal = defineSignal<[protocol.RevokedNotice]>(protocol.REVOKED);
+
+export const enqueueSignal = defineSignal<[protocol.Ticket]>(protocol.ENQUEUE);
+export const missedSignal = defineSignal<[protocol.MissedNotice]>(protocol.MISSED);
+export const declinedSignal = defineSignal<[protocol.DeclinedNotice]>(protocol.DECLINED);
+export const closingSignal = defineSignal<[protocol.ClosingNotice]>(protocol.CLOSING);
+export const turnSignal = defineSignal<[protocol.Turn]>(protocol.TURN);
+
+/** The Workflow to tell something; without a run ID, whichever run is current. */
+interface Target {
+  workflowId: string;
+  runId?: string;
+}
+
+/** `refused`: it runs, but has had its 10,000 signals. */
+export type Delivery = 'delivered' | 'not-found' | 'refused';
+
+/**
+ * Signals another Workflow and waits for the server's answer. Never cancelled: every message of the protocol either
+ * arrives or is known not to have. Nothing may be told in the Workflow Task that ends a Workflow: the server drops it.
+ */
+export async function tell<Args extends unknown[]>(
+  { workflowId, runId }: Target,
+  signal: ReturnType<typeof defineSignal<Args>>,
+  ...args: Args
+): Promise<Delivery> {
+  try {
+    await CancellationScope.nonCancellable(() => getExternalWorkflowHandle(workflowId, runId).signal(signal, ...args));
+    return 'delivered';
+  } catch (error) {
+    if (!(error instanceof ApplicationFailure)) throw error;
+    return error.type === 'ExternalWorkflowExecutionNotFound' ? 'not-found' : 'refused';
+  }
+}
