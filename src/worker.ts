@@ -1,0 +1,8 @@
+/**
+ * For worker processes: runs the permit Workflows on a task queue of their own. Kept apart from the other entries because
+ * it loads `@temporalio/worker`, which is native code and no business of a Workflow or a client.
+ *
+ * @module
+ */
+export { InvalidOptionsError } from './shared/refuse';
+export { createPermitWorker, type PermitWorkerOptions } from './worker/permit-worker';

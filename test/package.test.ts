@@ -1,0 +1,82 @@
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { cp, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { promisify } from 'node:util';
+import type { TestWorkflowEnvironment } from '@temporalio/testing';
+import { devDependencies } from '../package.json';
+import { startServer } from '../scripts/support/temporal-server';
+
+const run = promisify(execFile);
+
+const ROOT = join(__dirname, '..');
+const TSC = require.resolve('typescript/bin/tsc');
+const CONSUMER = join(__dirname, 'consumer');
+const PACKAGES = [
+  '@temporalio/client',
+  '@temporalio/common',
+  '@temporalio/worker',
+  '@temporalio/workflow',
+  '@types/node',
+] as const;
+/** The declarations of `@temporalio/common` 1.24 import those of `ms`, and do not bring them. */
+const MISSING_TYPES = { '@types/ms': '^2.1.0' };
+
+/** No `skipLibCheck`: the point is that our declarations hold where only our package and its peers are installed. */
+const COMPILER_OPTIONS = { target: 'es2022', module: 'node16', strict: true, types: ['node'], lib: ['es2022'] };
+
+let env: TestWorkflowEnvironment;
+let project: string;
+
+before(async () => {
+  project = await mkdtemp(join(tmpdir(), 'temporal-semaphore-consumer-'));
+  [env] = await Promise.all([startServer(), install()]);
+});
+
+after(async () => {
+  await env?.teardown();
+  if (project) await rm(project, { recursive: true });
+});
+
+/** A project that has nothing but what `npm install` puts there. `npm pack` makes a fresh build first (`prepack`). */
+async function install(): Promise<void> {
+  const { stdout } = await run('npm', ['pack', '--silent', '--pack-destination', project], { cwd: ROOT });
+  const tarball = stdout.trim().split('\n').at(-1);
+  const dependencies = {
+    ...Object.fromEntries(PACKAGES.map((name) => [name, devDependencies[name]])),
+    ...MISSING_TYPES,
+    'temporal-semaphore': `file:${tarball}`,
+  };
+  await writeFile(join(project, 'package.json'), JSON.stringify({ private: true, dependencies }));
+  await run('npm', ['install', '--no-audit', '--no-fund', '--prefer-offline'], { cwd: project });
+}
+
+/** An application of that project, whose files are of the given kind of module. */
+async function compileApp(type: 'commonjs' | 'module'): Promise<string> {
+  const app = join(project, type);
+  await mkdir(app);
+  await cp(CONSUMER, app, { recursive: true });
+  await writeFile(join(app, 'package.json'), JSON.stringify({ type }));
+  await writeFile(join(app, 'tsconfig.json'), JSON.stringify({ compilerOptions: COMPILER_OPTIONS }));
+  await run(process.execPath, [TSC], { cwd: app }).catch((error: { stdout: string }) => assert.fail(error.stdout));
+  return app;
+}
+
+for (const [type, imports] of [
+  ['commonjs', /require\("temporal-semaphore\/worker"\)/],
+  ['module', /^import .* from 'temporal-semaphore\/worker';$/m],
+] as const) {
+  test(`installed from its tarball, it type-checks and takes permits in a project of type "${type}"`, async () => {
+    const app = await compileApp(type);
+    assert.match(await readFile(join(app, 'main.js'), 'utf8'), imports);
+
+    const { stdout } = await run(process.execPath, ['main.js', env.address, type], { cwd: app, timeout: 60_000 });
+
+    assert.deepEqual(JSON.parse(stdout), {
+      permitsTaken: [`permit:own-${type}:0`, `permit:apart-${type}:0`],
+      bundlesMade: 1, // the application's own; the permit worker's came in the package
+    });
+  });
+}

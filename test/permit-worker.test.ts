@@ -1,0 +1,53 @@
+import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
+import { test } from 'node:test';
+import type { WorkerOptions } from '@temporalio/worker';
+import { createPermitWorker, type PermitWorkerOptions } from '../src/worker';
+import { assertSafe, useTemporal } from './support/temporal';
+import { holder } from './support/workflows';
+
+const temporal = useTemporal();
+
+test('permits run on the task queue of a permit worker, whose application has another', async () => {
+  const resource = temporal.resource();
+  const taskQueue = `permits-${randomUUID()}`;
+  const worker = await createPermitWorker({ connection: temporal.env.nativeConnection, taskQueue });
+  const { runId } = await worker.runUntil(
+    temporal.client.workflow.execute(holder, {
+      workflowId: `holder-${randomUUID()}`,
+      taskQueue: temporal.taskQueue,
+      args: [{ resource, semaphore: { capacity: 1, taskQueue }, holdMs: 50 }],
+    }),
+  );
+
+  const [hold] = await assertSafe(temporal.client, resource, 1);
+  assert.equal(hold?.runId, runId);
+  const permit = await temporal.client.workflow.getHandle(`permit:${resource}:0`, runId).describe();
+  assert.equal(permit.taskQueue, taskQueue);
+});
+
+const taskQueue = 'permits';
+for (const [what, options, message] of [
+  ['no options', undefined, /^options: expected an object, got undefined$/],
+  ['no task queue', {}, /^taskQueue: expected a non-empty string, got undefined$/],
+  ['an empty task queue', { taskQueue: '' }, /^taskQueue: expected a non-empty string, got ""$/],
+  ['an empty namespace', { taskQueue, namespace: '' }, /^namespace: expected a non-empty string, got ""$/],
+  [
+    "a client's connection",
+    { taskQueue, connection: new Map() },
+    /^connection: expected a NativeConnection .* got "Map"$/,
+  ],
+  ['null for a connection', { taskQueue, connection: null }, /^connection: expected a NativeConnection /],
+  [
+    'activities',
+    { taskQueue, activities: {} } satisfies WorkerOptions,
+    /^activities: expected nothing .* got "object"$/,
+  ],
+] as const) {
+  test(`refuses ${what}`, async () => {
+    await assert.rejects(createPermitWorker(options as unknown as PermitWorkerOptions), {
+      name: 'InvalidOptionsError',
+      message,
+    });
+  });
+}
