@@ -130,10 +130,10 @@ export class QueueState {
   /** When {@link next} has something to say although nothing happens. Infinity when it has not. */
   dueMs(): number {
     let dueMs = Number.POSITIVE_INFINITY;
-    const someoneWaits = this.waiting().next().done === false;
-    for (const state of this.slots.values()) {
+    const waiting = [...this.waiting()];
+    for (const [slot, state] of this.slots) {
       if (state.at === 'offered') dueMs = Math.min(dueMs, state.untilMs);
-      if (state.at === 'held' && someoneWaits) dueMs = Math.min(dueMs, state.probeAtMs);
+      if (state.at === 'held' && isWanted(slot, waiting)) dueMs = Math.min(dueMs, state.probeAtMs);
     }
     return dueMs;
   }
