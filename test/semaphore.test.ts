@@ -1,67 +1,25 @@
 import assert from 'node:assert/strict';
-import { randomUUID } from 'node:crypto';
 import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
-import {
-  ApplicationFailure,
-  WorkflowFailedError,
-  type WorkflowHandleWithFirstExecutionRunId,
-} from '@temporalio/client';
+import type { WorkflowFailedError } from '@temporalio/client';
 import { CancelledFailure } from '@temporalio/common';
 import { permitId } from '../src/shared/permit-id';
 import { REVOKE } from '../src/shared/protocol';
+import { assertFails, failureOf, startHolder, startHolding, startOptions, untilAt } from './support/holders';
 import { assertNoPermitLeft, assertSafe, eventually, useTemporal } from './support/temporal';
-import type { HolderInput, PoolInput, Stage } from './support/workflows';
+import type { PoolInput } from './support/workflows';
 import * as workflows from './support/workflows';
 
 const temporal = useTemporal();
 
-function common(prefix = 'holder') {
-  return { workflowId: `${prefix}-${randomUUID()}`, taskQueue: temporal.taskQueue };
-}
-
-function startHolder(input: HolderInput) {
-  return temporal.client.workflow.start(workflows.holder, { ...common(), args: [input] });
-}
-
-/** Starts a holder and waits until it holds. */
-async function startHolding(input: HolderInput) {
-  const handle = await startHolder(input);
-  return { handle, ...(await untilAt(handle, 'holding')) };
-}
-
-async function untilAt(handle: Pick<WorkflowHandleWithFirstExecutionRunId, 'query'>, at: Stage['at']) {
-  return await eventually(async () => {
-    const stage = await handle.query(workflows.stage);
-    assert.equal(stage.at, at);
-    return { slot: stage.slot ?? '', runId: stage.runId ?? '' };
-  });
-}
-
-/** The failure with which a Workflow ended. */
-async function failureOf(result: Promise<unknown>): Promise<Error> {
-  const error = await result.then(
-    () => assert.fail('the Workflow should have failed'),
-    (error: unknown) => error,
-  );
-  assert.ok(error instanceof WorkflowFailedError, String(error));
-  return error.cause ?? error;
-}
-
-async function assertFails(result: Promise<unknown>, type: string, message: RegExp): Promise<ApplicationFailure> {
-  const failure = await failureOf(result);
-  assert.ok(failure instanceof ApplicationFailure, String(failure));
-  assert.equal(failure.type, type);
-  assert.match(failure.message, message);
-  return failure;
-}
-
 for (const capacity of [1, 3]) {
   test(`20 contenders on capacity ${capacity} all get their turn, never more than ${capacity} at once`, async () => {
     const resource = temporal.resource();
-    const args: [workflows.HolderInput] = [{ resource, semaphore: { capacity }, holdMs: 50 }];
+    const args: [workflows.HolderInput] = [{ resource, semaphore: { capacity }, holdMs: 0 }];
     await Promise.all(
-      Array.from({ length: 20 }, () => temporal.client.workflow.execute(workflows.holder, { ...common(), args })),
+      Array.from({ length: 20 }, () =>
+        temporal.client.workflow.execute(workflows.holder, { ...startOptions(temporal), args }),
+      ),
     );
     const holds = await assertSafe(temporal.client, resource, capacity);
     assert.equal(holds.length, 20);
@@ -71,7 +29,7 @@ for (const capacity of [1, 3]) {
 test('the permit is gone when withPermit returns, and when its function throws', async () => {
   for (const ending of ['return', 'fail'] as const) {
     const resource = temporal.resource();
-    const { handle, slot, runId } = await startHolding({ resource, semaphore: { capacity: 1 }, ending });
+    const { handle, slot, runId } = await startHolding(temporal, { resource, semaphore: { capacity: 1 }, ending });
     await handle.signal(workflows.finish);
     if (ending === 'fail') await assertFails(handle.result(), 'AsAsked', /as asked/);
     else assert.equal((await handle.result()).at, 'done');
@@ -83,7 +41,7 @@ test('the permit is gone when withPermit returns, and when its function throws',
 
 test('a terminated holder frees its slot', async () => {
   const resource = temporal.resource();
-  const { handle } = await startHolding({ resource, semaphore: { capacity: 1 } });
+  const { handle } = await startHolding(temporal, { resource, semaphore: { capacity: 1 } });
   await handle.terminate();
   await assertNoPermitLeft(temporal.client, resource);
 });
@@ -91,8 +49,8 @@ test('a terminated holder frees its slot', async () => {
 test('a holder cancelled while it waits ends at once and claims nothing', async () => {
   const resource = temporal.resource();
   const semaphore = { capacity: 1 };
-  const first = await startHolding({ resource, semaphore });
-  const waiter = await startHolder({ resource, semaphore });
+  const first = await startHolding(temporal, { resource, semaphore });
+  const waiter = await startHolder(temporal, { resource, semaphore });
   await delay(1_500);
   const cancelledMs = Date.now();
   await waiter.cancel();
@@ -111,7 +69,7 @@ test('a claim that wins while its caller is being cancelled is given back', asyn
   const resource = temporal.resource();
   const input: PoolInput = { resource, semaphore: { capacity: 1 } };
   const outcome = await temporal.client.workflow.execute(workflows.cancelledClaimer, {
-    ...common('claimer'),
+    ...startOptions(temporal, 'claimer'),
     args: [input],
   });
   assert.equal(outcome, 'cancelled');
@@ -123,7 +81,7 @@ test('cancelled at any moment, a holder leaves no permit behind', async () => {
   const resource = temporal.resource();
   const semaphore = { capacity: 2 };
   const ends = Array.from({ length: 24 }, async (_, index) => {
-    const handle = await startHolder({ resource, semaphore, holdMs: 30 });
+    const handle = await startHolder(temporal, { resource, semaphore, holdMs: 30 });
     await delay(index * 8);
     await handle.cancel().catch(() => undefined); // it may be done already
     return await handle.result().then(
@@ -143,7 +101,7 @@ test('cancelled at any moment, a holder leaves no permit behind', async () => {
 
 test('a holder cancelled while it holds releases, and its function is cancelled', async () => {
   const resource = temporal.resource();
-  const { handle, runId } = await startHolding({ resource, semaphore: { capacity: 1 } });
+  const { handle, runId } = await startHolding(temporal, { resource, semaphore: { capacity: 1 } });
   await handle.cancel();
   assert.ok((await failureOf(handle.result())) instanceof CancelledFailure);
   const permit = temporal.client.workflow.getHandle(permitId({ resource, slot: '0' }), runId);
@@ -153,7 +111,7 @@ test('a holder cancelled while it holds releases, and its function is cancelled'
 test('withPermit keeps its permit past three leases', async () => {
   const resource = temporal.resource();
   const semaphore = { capacity: 1, lease: 3_000, renewEvery: 500 };
-  const { handle, runId } = await startHolding({ resource, semaphore, holdMs: 10_000 });
+  const { handle, runId } = await startHolding(temporal, { resource, semaphore, holdMs: 10_000 });
   assert.equal((await handle.result()).at, 'done');
   const holds = await assertSafe(temporal.client, resource, 1);
   assert.deepEqual(
@@ -165,13 +123,13 @@ test('withPermit keeps its permit past three leases', async () => {
 test('renewEvery: false makes the lease a hard bound', async () => {
   const resource = temporal.resource();
   const semaphore = { capacity: 1, lease: 500, renewEvery: false as const };
-  const { handle } = await startHolding({ resource, semaphore });
+  const { handle } = await startHolding(temporal, { resource, semaphore });
   await assertFails(handle.result(), 'PermitLostError', /lease ended/);
 });
 
 test('a permit lost to an operator cancels the function and says why', async () => {
   const resource = temporal.resource();
-  const { handle, slot, runId } = await startHolding({ resource, semaphore: { slots: ['gpu-a'] } });
+  const { handle, slot, runId } = await startHolding(temporal, { resource, semaphore: { slots: ['gpu-a'] } });
   await temporal.client.workflow
     .getHandle(permitId({ resource, slot }), runId)
     .signal(REVOKE, { reason: 'node drain' });
@@ -182,7 +140,7 @@ test('a permit lost to an operator cancels the function and says why', async () 
 
 test('a terminated permit cancels the function', async () => {
   const resource = temporal.resource();
-  const { handle, slot } = await startHolding({ resource, semaphore: { capacity: 1 } });
+  const { handle, slot } = await startHolding(temporal, { resource, semaphore: { capacity: 1 } });
   await temporal.client.workflow.getHandle(permitId({ resource, slot })).terminate();
   await assertFails(handle.result(), 'PermitLostError', /terminated/);
 });
@@ -190,7 +148,7 @@ test('a terminated permit cancels the function', async () => {
 test('maxHold ends a permit on the server side', async () => {
   const resource = temporal.resource();
   const semaphore = { capacity: 1, lease: 3_000, renewEvery: 1_000, maxHold: 5_000 };
-  const { handle } = await startHolding({ resource, semaphore });
+  const { handle } = await startHolding(temporal, { resource, semaphore });
   await assertFails(handle.result(), 'PermitLostError', /maxHold/);
 });
 
@@ -198,11 +156,11 @@ test('a late release or renewal by an old holder does not touch the new holder o
   const resource = temporal.resource();
   const semaphore = { capacity: 1, lease: 500, renewEvery: false as const };
   const late = await temporal.client.workflow.start(workflows.lateHolder, {
-    ...common(),
+    ...startOptions(temporal),
     args: [{ resource, semaphore }],
   });
   const old = await untilAt(late, 'holding');
-  const next = await startHolding({ resource, semaphore: { capacity: 1 } });
+  const next = await startHolding(temporal, { resource, semaphore: { capacity: 1 } });
   assert.ok(next.runId > old.runId, 'the later permit of a slot has the greater run ID');
   await late.signal(workflows.finish);
   assert.equal(await late.result(), 'lease-expired');
@@ -218,16 +176,16 @@ for (const timeout of [0, 400]) {
   test(`an acquire with timeout ${timeout} fails in time when all is held, and succeeds when something is free`, async () => {
     const resource = temporal.resource();
     const semaphore = { capacity: 1 };
-    const first = await startHolding({ resource, semaphore });
+    const first = await startHolding(temporal, { resource, semaphore });
     const startedMs = Date.now();
-    const late = await startHolder({ resource, semaphore, acquire: { timeout } });
+    const late = await startHolder(temporal, { resource, semaphore, acquire: { timeout } });
     const failure = await assertFails(late.result(), 'PermitTimeoutError', new RegExp(`within ${timeout} ms`));
     assert.deepEqual(failure.details, [{ resource, timeoutMs: timeout }]);
     const tookMs = Date.now() - startedMs;
     assert.ok(tookMs >= timeout && tookMs < timeout + 2_500, `took ${tookMs} ms`);
     await first.handle.signal(workflows.finish);
     await first.handle.result();
-    const timely = await startHolder({ resource, semaphore, acquire: { timeout }, holdMs: 1 });
+    const timely = await startHolder(temporal, { resource, semaphore, acquire: { timeout }, holdMs: 1 });
     assert.equal((await timely.result()).at, 'done');
     await assertSafe(temporal.client, resource, 1);
   });
@@ -235,20 +193,26 @@ for (const timeout of [0, 400]) {
 
 test('tryAcquire takes each named slot once, then gives undefined', async () => {
   const input: PoolInput = { resource: temporal.resource(), semaphore: { slots: ['gpu-a', 'gpu-b', 'gpu-c'] } };
-  const slots = await temporal.client.workflow.execute(workflows.tryer, { ...common('tryer'), args: [input, 4] });
+  const slots = await temporal.client.workflow.execute(workflows.tryer, {
+    ...startOptions(temporal, 'tryer'),
+    args: [input, 4],
+  });
   assert.deepEqual([...slots.slice(0, 3)].sort(), ['gpu-a', 'gpu-b', 'gpu-c']);
   assert.equal(slots[3], null); // JSON's undefined
 });
 
 test('`await using` releases at the end of the block', async () => {
   const input: PoolInput = { resource: temporal.resource(), semaphore: { capacity: 1 } };
-  const freed = await temporal.client.workflow.execute(workflows.disposer, { ...common('disposer'), args: [input] });
+  const freed = await temporal.client.workflow.execute(workflows.disposer, {
+    ...startOptions(temporal, 'disposer'),
+    args: [input],
+  });
   assert.equal(freed, true);
 });
 
 test('a holder that continues as new inside withPermit has released first', async () => {
   const resource = temporal.resource();
-  const { handle, runId } = await startHolding({
+  const { handle, runId } = await startHolding(temporal, {
     resource,
     semaphore: { capacity: 1 },
     holdMs: 50,
@@ -264,7 +228,7 @@ test('a permit that is still held when its Workflow continues as new ends with t
   const resource = temporal.resource();
   const semaphore = { capacity: 1 };
   const handle = await temporal.client.workflow.start(workflows.bareHolder, {
-    ...common(),
+    ...startOptions(temporal),
     args: [{ resource, semaphore }],
   });
   const { runId } = await untilAt(handle, 'holding');
@@ -288,7 +252,10 @@ const BAD: [string, string, PoolInput['semaphore'], PoolInput['acquire'], RegExp
 for (const [what, resource, semaphore, acquire, message] of BAD) {
   test(`${what} fails the Workflow before any command`, async () => {
     const input = { resource, semaphore, acquire };
-    const handle = await temporal.client.workflow.start(workflows.maker, { ...common('maker'), args: [input] });
+    const handle = await temporal.client.workflow.start(workflows.maker, {
+      ...startOptions(temporal, 'maker'),
+      args: [input],
+    });
     await assertFails(handle.result(), 'InvalidOptionsError', message);
     const { events } = await handle.fetchHistory();
     assert.equal(events?.length, 5, 'started, task scheduled, started, completed, failed');

@@ -8,6 +8,8 @@ export interface ServerOptions {
   ui?: boolean;
   /** Keeps the server's state in this SQLite file. @default in memory */
   dbFilename?: string;
+  /** More arguments for `temporal server start-dev`. */
+  extraArgs?: string[];
 }
 
 /**
@@ -37,7 +39,7 @@ export async function startServerFrom(
     server: {
       ...options,
       executable: { type: 'existing-path', path: source.path },
-      extraArgs: SERVER_ARGS,
+      extraArgs: [...SERVER_ARGS, ...(options.extraArgs ?? [])],
     },
   });
 }

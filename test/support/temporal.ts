@@ -14,6 +14,8 @@ import {
   readHoldIntervals,
 } from '../../scripts/support/holder-intervals';
 import { startServer } from '../../scripts/support/temporal-server';
+import { queueId } from '../../src/shared/permit-id';
+import { QUEUE_VIEW, type QueueView } from '../../src/shared/protocol';
 
 /** A real server and a worker for one test file. Its resources are checked for leaked permits after every test. */
 export interface Temporal {
@@ -33,8 +35,8 @@ export interface RunningWorker {
 
 const WORKFLOWS = require.resolve('./workflows');
 
-/** Call it at the top of a test file. */
-export function useTemporal(): Temporal {
+/** Call it at the top of a test file. `serverArgs` are for the embedded server. */
+export function useTemporal({ serverArgs = [] }: { serverArgs?: string[] } = {}): Temporal {
   let env: TestWorkflowEnvironment;
   let bundle: WorkflowBundle;
   let own: RunningWorker;
@@ -60,7 +62,7 @@ export function useTemporal(): Temporal {
 
   before(async () => {
     Runtime.install({ logger: new DefaultLogger('ERROR') });
-    env = await startServer();
+    env = await startServer({ extraArgs: serverArgs });
     bundle = await bundleWorkflowCode({ workflowsPath: WORKFLOWS, logger: new DefaultLogger('ERROR') });
     own = await worker();
   });
@@ -94,6 +96,26 @@ export function useTemporal(): Temporal {
     },
     worker,
   };
+}
+
+/** What the wait queue of `resource` remembers; `undefined` when none runs. */
+export async function queueView(client: Client, resource: string): Promise<QueueView | undefined> {
+  const queue = client.workflow.getHandle(queueId(resource));
+  const running = await queue.describe().then(
+    ({ status }) => status.name === 'RUNNING',
+    () => false,
+  );
+  return running ? await queue.query<QueueView>(QUEUE_VIEW) : undefined;
+}
+
+/** Waits until exactly this many wait in line, turns under way not counted. */
+export async function untilWaiting(client: Client, resource: string, count: number): Promise<QueueView> {
+  return await eventually(async () => {
+    const view = (await queueView(client, resource)) ?? { tickets: [], slots: [], shares: [] };
+    const offered = view.slots.filter(([, state]) => state.at === 'offered').length;
+    assert.equal(view.tickets.length - offered, count);
+    return view;
+  });
 }
 
 /** Waits until no permit of `resource` runs; fails when one still does after a few seconds. */

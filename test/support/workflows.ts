@@ -30,7 +30,7 @@ export interface PoolInput {
 }
 
 export interface HolderInput extends PoolInput {
-  /** How long to hold, in milliseconds; until the signal `finish` if not given. */
+  /** How long to hold, in milliseconds (server timers may be a second late); until the signal `finish` if not given. */
   holdMs?: number;
   ending?: 'return' | 'fail' | 'continue-as-new';
 }
@@ -43,7 +43,8 @@ export async function holder({ resource, semaphore, acquire, holdMs, ending = 'r
   return await new Semaphore(resource, semaphore).withPermit(async (permit) => {
     now = { at: 'holding', slot: permit.slot, runId: permit.runId };
     try {
-      await (holdMs === undefined ? finished() : sleep(holdMs));
+      if (holdMs === undefined) await finished();
+      else if (holdMs > 0) await sleep(holdMs);
     } catch (error) {
       now = { ...now, at: 'lost' };
       throw error;
@@ -113,6 +114,15 @@ export async function disposer({ resource, semaphore }: PoolInput): Promise<bool
   const again = await pool.tryAcquire();
   await again?.release();
   return again !== undefined;
+}
+
+/** Waits in two queues, or twice in one, at the same time. */
+export async function doubleHolder(first: PoolInput, second: PoolInput): Promise<string[]> {
+  return await Promise.all(
+    [first, second].map(async ({ resource, semaphore }) =>
+      new Semaphore(resource, semaphore).withPermit(async (permit) => permit.slot),
+    ),
+  );
 }
 
 /** Does nothing but make a semaphore, for bad options. */

@@ -1,0 +1,41 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { queueId } from '../src/shared/permit-id';
+import { startHolder, startHolding } from './support/holders';
+import { assertSafe, untilWaiting, useTemporal } from './support/temporal';
+import * as workflows from './support/workflows';
+
+// The server suggests to continue as new after 4,096 events. Here after 60, so that it happens again and again.
+const temporal = useTemporal({
+  serverArgs: ['--dynamic-config-value', 'limit.historyCount.suggestContinueAsNew=60'],
+});
+
+test('a queue that continues as new under load loses no ticket and no order', async () => {
+  const resource = temporal.resource();
+  const input = { resource, semaphore: { capacity: 1, fair: true } };
+  const first = await startHolding(temporal, input);
+  const waiters: Awaited<ReturnType<typeof startHolder>>[] = [];
+  for (let count = 1; count <= 40; count++) {
+    waiters.push(await startHolder(temporal, { ...input, holdMs: 0 }));
+    if (count % 4 === 0) await untilWaiting(temporal.client, resource, count);
+  }
+  await first.handle.signal(workflows.finish);
+  const late = Array.from({ length: 20 }, () => startHolder(temporal, { ...input, holdMs: 0 }));
+  await Promise.all([...waiters, ...(await Promise.all(late))].map((waiter) => waiter.result()));
+
+  const holds = await assertSafe(temporal.client, resource, 1);
+  assert.equal(holds.length, 61);
+  const places = holds
+    .sort((a, b) => a.fromMs - b.fromMs)
+    .map(({ holder }) => waiters.findIndex(({ workflowId }) => workflowId === holder))
+    .filter((place) => place >= 0);
+  for (const [turn, place] of places.entries()) {
+    assert.ok(Math.abs(place - turn) < 4, `waiter ${place} was served as number ${turn}`); // they came four at a time
+  }
+  let runs = 0;
+  for await (const run of temporal.client.workflow.list({ query: `WorkflowId = "${queueId(resource)}"` })) {
+    if (run.status.name === 'CONTINUED_AS_NEW') runs++;
+    assert.ok((run.historyLength ?? 0) < 500, `a run of ${run.historyLength} events`);
+  }
+  assert.ok(runs >= 4, `the queue continued as new only ${runs} times`);
+});

@@ -1,0 +1,51 @@
+import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
+import { ApplicationFailure, WorkflowFailedError, type WorkflowHandle } from '@temporalio/client';
+import { eventually, type Temporal } from './temporal';
+import type { HolderInput, Stage } from './workflows';
+import * as workflows from './workflows';
+
+/** Options that every Workflow of a test starts with. */
+export function startOptions(temporal: Temporal, prefix = 'holder') {
+  return { workflowId: `${prefix}-${randomUUID()}`, taskQueue: temporal.taskQueue };
+}
+
+export function startHolder(temporal: Temporal, input: HolderInput) {
+  return temporal.client.workflow.start(workflows.holder, { ...startOptions(temporal), args: [input] });
+}
+
+/** Starts a holder and waits until it holds. */
+export async function startHolding(temporal: Temporal, input: HolderInput) {
+  const handle = await startHolder(temporal, input);
+  return { handle, ...(await untilAt(handle, 'holding')) };
+}
+
+export async function untilAt(handle: Pick<WorkflowHandle, 'query'>, at: Stage['at']) {
+  return await eventually(async () => {
+    const stage = await handle.query(workflows.stage);
+    assert.equal(stage.at, at);
+    return { slot: stage.slot ?? '', runId: stage.runId ?? '' };
+  });
+}
+
+/** The failure with which a Workflow ended. */
+export async function failureOf(result: Promise<unknown>): Promise<Error> {
+  const error = await result.then(
+    () => assert.fail('the Workflow should have failed'),
+    (error: unknown) => error,
+  );
+  assert.ok(error instanceof WorkflowFailedError, String(error));
+  return error.cause ?? error;
+}
+
+export async function assertFails(
+  result: Promise<unknown>,
+  type: string,
+  message: RegExp,
+): Promise<ApplicationFailure> {
+  const failure = await failureOf(result);
+  assert.ok(failure instanceof ApplicationFailure, String(failure));
+  assert.equal(failure.type, type);
+  assert.match(failure.message, message);
+  return failure;
+}

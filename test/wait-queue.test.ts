@@ -1,0 +1,284 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Priority } from '@temporalio/common';
+import { permitId, queueId } from '../src/shared/permit-id';
+import { assertFails, startHolder, startHolding, startOptions } from './support/holders';
+import { assertSafe, eventually, queueView, untilWaiting, useTemporal } from './support/temporal';
+import type { HolderInput, SemaphoreOptions } from './support/workflows';
+import * as workflows from './support/workflows';
+
+const temporal = useTemporal();
+
+type Handle = Awaited<ReturnType<typeof startHolder>>;
+
+/** Lets `waiters` line up one after the other behind a held pool, frees it, and says in which order they were served. */
+async function servedInOrder(input: HolderInput, waiters: (Priority | undefined)[]): Promise<number[]> {
+  const { resource } = input;
+  const first = await startHolding(temporal, input);
+  const handles: Handle[] = [];
+  for (const priority of waiters) {
+    handles.push(await startHolder(temporal, { ...input, holdMs: 0, acquire: { priority } }));
+    await untilWaiting(temporal.client, resource, handles.length);
+  }
+  await first.handle.signal(workflows.finish);
+  await Promise.all(handles.map((handle) => handle.result()));
+  const holds = await assertSafe(temporal.client, resource, 1);
+  const inOrder = holds.sort((a, b) => a.fromMs - b.fromMs).slice(1);
+  return inOrder.map(({ holder }) => handles.findIndex(({ workflowId }) => workflowId === holder));
+}
+
+test('fair, 50 waiters of capacity 1 are served exactly in order of arrival', async () => {
+  const input = { resource: temporal.resource(), semaphore: { capacity: 1, fair: true } };
+  const order = await servedInOrder(input, Array.from({ length: 50 }));
+  assert.deepEqual(
+    order,
+    order.map((_, place) => place),
+  );
+});
+
+test('with mixed priorities, exactly by priority, then arrival', async () => {
+  const input = { resource: temporal.resource(), semaphore: { capacity: 1, fair: true } };
+  const keys = [3, 5, 1, 3, 2, 5, 1, 4, undefined, 2, 4, 3];
+  const order = await servedInOrder(
+    input,
+    keys.map((priorityKey) => ({ priorityKey })),
+  );
+  const due = keys
+    .map((key, index) => ({ key: key ?? 3, index }))
+    .sort((a, b) => a.key - b.key || a.index - b.index)
+    .map(({ index }) => index);
+  assert.deepEqual(order, due);
+});
+
+test('two fairness keys of weight 1 and 3 share turns 1 to 3, within a tenth', async () => {
+  const input = { resource: temporal.resource(), semaphore: { capacity: 1, fair: true } };
+  const light = Array.from({ length: 20 }, () => ({ fairnessKey: 'light', fairnessWeight: 1 }));
+  const heavy = Array.from({ length: 20 }, () => ({ fairnessKey: 'heavy', fairnessWeight: 3 }));
+  const order = await servedInOrder(input, [...light, ...heavy]);
+  const bothWaited = order.slice(0, 20);
+  const share = bothWaited.filter((index) => index >= light.length).length / bothWaited.length;
+  assert.ok(Math.abs(share - 0.75) <= 0.075, `heavy had ${share}`);
+});
+
+test("a Workflow's own priority is what its waiters have, unless acquire says otherwise", async () => {
+  const resource = temporal.resource();
+  const semaphore = { capacity: 1 };
+  const first = await startHolding(temporal, { resource, semaphore });
+  const own = await temporal.client.workflow.start(workflows.holder, {
+    ...startOptions(temporal),
+    priority: { priorityKey: 2, fairnessKey: 'team-a', fairnessWeight: 4 },
+    args: [{ resource, semaphore, holdMs: 0, acquire: { priority: { priorityKey: 1 } } }],
+  });
+  const { tickets } = await untilWaiting(temporal.client, resource, 1);
+  const { priorityKey, fairnessKey, fairnessWeight } = tickets[0] ?? assert.fail();
+  assert.deepEqual(
+    { priorityKey, fairnessKey, fairnessWeight },
+    { priorityKey: 1, fairnessKey: 'team-a', fairnessWeight: 4 },
+  );
+  await first.handle.signal(workflows.finish);
+  await own.result();
+  await assertSafe(temporal.client, resource, 1);
+});
+
+test('waiters that time out, are cancelled or are terminated leave the line, and the rest keep their places', async () => {
+  const resource = temporal.resource();
+  const input = { resource, semaphore: { capacity: 1 }, holdMs: 0 };
+  const first = await startHolding(temporal, { ...input, holdMs: undefined });
+  const line = async (count: number, acquire = {}) => {
+    const handle = await startHolder(temporal, { ...input, acquire });
+    await untilWaiting(temporal.client, resource, count);
+    return handle;
+  };
+  const late = await line(1, { timeout: 2_000 });
+  const cancelled = await line(2);
+  const terminated = await line(3);
+  const [a, b] = [await line(4), await line(5)];
+  await cancelled.cancel();
+  await terminated.terminate();
+  await assertFails(late.result(), 'PermitTimeoutError', /within 2000 ms/);
+  await assert.rejects(cancelled.result());
+  const { tickets } = await untilWaiting(temporal.client, resource, 3); // the terminated one can't say that it left
+  assert.deepEqual(
+    tickets.map(({ waiter }) => waiter.workflowId),
+    [terminated, a, b].map(({ workflowId }) => workflowId),
+  );
+  const freedMs = Date.now();
+  await first.handle.signal(workflows.finish);
+  await Promise.all([a.result(), b.result()]);
+  assert.ok(Date.now() - freedMs < 3_000, 'a turn for nobody goes to the next at once');
+  await assertSafe(temporal.client, resource, 1);
+});
+
+test('cancelled, terminated and timed out at any moment, waiters cost the others nothing', async () => {
+  const resource = temporal.resource();
+  const input = { resource, semaphore: { capacity: 2 }, holdMs: 0 };
+  const unlucky = Array.from({ length: 24 }, async (_, index) => {
+    const handle = await startHolder(temporal, {
+      ...input,
+      acquire: index % 3 === 0 ? { timeout: 20 * index + 1 } : {},
+    });
+    await delay(index * 23);
+    if (index % 3 === 1) await handle.cancel().catch(() => undefined);
+    if (index % 3 === 2) await handle.terminate().catch(() => undefined);
+    await handle.result().catch(() => undefined);
+  });
+  const lucky = Array.from({ length: 16 }, async () => (await startHolder(temporal, input)).result());
+  await Promise.all([...unlucky, ...lucky]);
+  await assertSafe(temporal.client, resource, 2);
+});
+
+test('a slot whose permit was terminated is found free within seconds', async () => {
+  const resource = temporal.resource();
+  const input = { resource, semaphore: { capacity: 1 } };
+  const first = await startHolding(temporal, input);
+  const waiter = await startHolder(temporal, { ...input, holdMs: 0 });
+  await untilWaiting(temporal.client, resource, 1);
+  await eventually(async () => {
+    const view = await queueView(temporal.client, resource);
+    assert.equal(view?.slots[0]?.[1].at, 'held');
+  });
+  await temporal.client.workflow.getHandle(permitId({ resource, slot: '0' })).terminate();
+  const freedMs = Date.now();
+  await waiter.result();
+  assert.ok(Date.now() - freedMs < 5_000, `took ${Date.now() - freedMs} ms`);
+  await assertFails(first.handle.result(), 'PermitLostError', /terminated/);
+  await assertSafe(temporal.client, resource, 1);
+});
+
+test('a terminated queue delays its waiters and blocks none; they line up in their old order', async () => {
+  const resource = temporal.resource();
+  const semaphore = { capacity: 1, recheckAfter: 400 };
+  const first = await startHolding(temporal, { resource, semaphore });
+  const waiters: Handle[] = [];
+  for (let count = 1; count <= 4; count++) {
+    waiters.push(await startHolder(temporal, { resource, semaphore, holdMs: 0 }));
+    await untilWaiting(temporal.client, resource, count);
+  }
+  await temporal.client.workflow.getHandle(queueId(resource)).terminate();
+  const { tickets } = await untilWaiting(temporal.client, resource, 4);
+  assert.equal(tickets.length, 4);
+  await first.handle.signal(workflows.finish);
+  await Promise.all(waiters.map((waiter) => waiter.result()));
+  const holds = await assertSafe(temporal.client, resource, 1);
+  assert.deepEqual(
+    holds
+      .sort((a, b) => a.fromMs - b.fromMs)
+      .slice(1)
+      .map(({ holder }) => holder),
+    waiters.map(({ workflowId }) => workflowId),
+  );
+});
+
+test('a ticket that comes just as the queue ends is not lost', async () => {
+  const resource = temporal.resource();
+  const taskQueue = `${temporal.taskQueue}-permits`;
+  const semaphore = { capacity: 1, taskQueue, recheckAfter: '10 minutes' as const };
+  let permits = await temporal.worker({ taskQueue });
+  const hold = { resource, semaphore };
+  const first = await startHolding(temporal, hold);
+  const second = await startHolding(temporal, { ...hold, holdMs: undefined, acquire: { timeout: 1 } }).catch(
+    () => undefined,
+  );
+  assert.equal(second, undefined);
+  await untilWaiting(temporal.client, resource, 0); // it is empty, and about to end
+  await permits.stop();
+  await delay(4_000); // its timer has fired, and nobody has seen it
+  const waiter = await startHolder(temporal, { ...hold, holdMs: 0 });
+  await delay(500); // its ticket stands in the same batch
+  permits = await temporal.worker({ taskQueue });
+  await untilWaiting(temporal.client, resource, 1);
+  await first.handle.signal(workflows.finish);
+  await waiter.result();
+  await assertSafe(temporal.client, resource, 1);
+  await permits.stop();
+});
+
+test('waiters of an old and a new capacity share the queue, and each gets a slot that it knows', async () => {
+  const resource = temporal.resource();
+  const [three, five] = [{ capacity: 3 }, { capacity: 5 }];
+  const holding = (semaphore: SemaphoreOptions) => startHolding(temporal, { resource, semaphore });
+  const holders = await Promise.all([three, three, three].map(holding));
+  holders.push(...(await Promise.all([five, five].map(holding))));
+  const waiters = await Promise.all(
+    [three, five, three, five].map((semaphore) => startHolder(temporal, { resource, semaphore, holdMs: 0 })),
+  );
+  await untilWaiting(temporal.client, resource, 4);
+  const big = holders.filter(({ slot }) => Number(slot) >= 3);
+  await Promise.all(big.map(({ handle }) => handle.signal(workflows.finish)));
+  await Promise.all([waiters[1]?.result(), waiters[3]?.result()]); // only these may take slot 3 or 4
+  await untilWaiting(temporal.client, resource, 2);
+  await Promise.all(
+    holders.filter((holder) => !big.includes(holder)).map(({ handle }) => handle.signal(workflows.finish)),
+  );
+  await Promise.all(waiters.map((waiter) => waiter.result()));
+  await assertSafe(temporal.client, resource, 5);
+});
+
+test('one Workflow waits in two queues, and twice in one, at the same time', async () => {
+  const [x, y] = [temporal.resource('x'), temporal.resource('y')];
+  const semaphore = { capacity: 1 };
+  const holders = [
+    await startHolding(temporal, { resource: x, semaphore }),
+    await startHolding(temporal, { resource: y, semaphore }),
+  ];
+  const inX = { resource: x, semaphore };
+  const both = await temporal.client.workflow.start(workflows.doubleHolder, {
+    ...startOptions(temporal, 'double'),
+    args: [inX, { resource: y, semaphore }],
+  });
+  const twice = await temporal.client.workflow.start(workflows.doubleHolder, {
+    ...startOptions(temporal, 'double'),
+    args: [inX, inX],
+  });
+  await untilWaiting(temporal.client, x, 3);
+  await untilWaiting(temporal.client, y, 1);
+  for (const { handle } of holders) await handle.signal(workflows.finish);
+  assert.deepEqual(await both.result(), ['0', '0']);
+  assert.deepEqual(await twice.result(), ['0', '0']);
+  await assertSafe(temporal.client, x, 1);
+  await assertSafe(temporal.client, y, 1);
+});
+
+test('a resource that is used from two task queues has one queue', async () => {
+  const resource = temporal.resource();
+  const other = await temporal.worker({ taskQueue: `${temporal.taskQueue}-other` });
+  const input = { resource, semaphore: { capacity: 1 }, holdMs: 0 };
+  await Promise.all(
+    Array.from({ length: 12 }, (_, index) =>
+      temporal.client.workflow.execute(workflows.holder, {
+        ...startOptions(temporal),
+        taskQueue: index % 2 ? temporal.taskQueue : `${temporal.taskQueue}-other`,
+        args: [input],
+      }),
+    ),
+  );
+  await assertSafe(temporal.client, resource, 1);
+  await eventually(async () => assert.equal(await queueView(temporal.client, resource), undefined));
+  await other.stop();
+});
+
+test('a long wait costs a bounded number of events: at most 25 to park, and 15 for each look of its own', async () => {
+  const resource = temporal.resource();
+  const semaphore = { capacity: 3, recheckAfter: 500 };
+  const holders = await Promise.all(Array.from({ length: 3 }, () => startHolding(temporal, { resource, semaphore })));
+  const waiter = await startHolder(temporal, { resource, semaphore, holdMs: 0 });
+  await delay(16_000); // 0.5 s, then 3 s, then 10 s and more
+  const { events = [] } = await waiter.fetchHistory();
+  const looks = events?.filter((event) => event.timerFiredEventAttributes).length ?? 0;
+  assert.ok(looks >= 2, `${looks} looks`);
+  const count = events?.length ?? 0;
+  console.log(`${count} events for parking and ${looks} looks`);
+  assert.ok(count <= 25 + 15 * looks, `${count} events with ${looks} looks`);
+  await Promise.all(holders.map(({ handle }) => handle.signal(workflows.finish)));
+  await waiter.result();
+  await assertSafe(temporal.client, resource, 3);
+});
+
+test('a queue that nobody needs ends by itself', async () => {
+  const resource = temporal.resource();
+  const input = { resource, semaphore: { capacity: 1 }, holdMs: 0 };
+  await Promise.all(Array.from({ length: 3 }, async () => (await startHolder(temporal, input)).result()));
+  await eventually(async () => assert.equal(await queueView(temporal.client, resource), undefined), 15_000);
+  await assertSafe(temporal.client, resource, 1);
+});
