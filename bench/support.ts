@@ -1,0 +1,47 @@
+import { randomUUID } from 'node:crypto';
+import { setTimeout as delay } from 'node:timers/promises';
+import { sleep } from '@temporalio/activity';
+import type { Client } from '@temporalio/client';
+import type { TestWorkflowEnvironment } from '@temporalio/testing';
+import { DefaultLogger, Runtime, Worker } from '@temporalio/worker';
+import { startServer } from '../scripts/support/temporal-server';
+
+export interface Bench {
+  readonly env: TestWorkflowEnvironment;
+  readonly client: Client;
+  readonly taskQueue: string;
+}
+
+/** Runs `measure` on a real server with one worker. */
+export async function withBench(measure: (bench: Bench) => Promise<void>): Promise<void> {
+  Runtime.install({ logger: new DefaultLogger('ERROR') });
+  const env = await startServer();
+  const taskQueue = `bench-${randomUUID()}`;
+  const worker = await Worker.create({
+    connection: env.nativeConnection,
+    workflowsPath: require.resolve('./workflows'),
+    activities: { hold: (holdMs: number) => sleep(holdMs) },
+    taskQueue,
+    bundlerOptions: { logger: new DefaultLogger('ERROR') } as object,
+  });
+  await worker.runUntil(measure({ env, client: env.client, taskQueue }));
+  await env.teardown();
+}
+
+export function quantile(values: readonly number[], q: number): number {
+  const sorted = [...values].sort((a, b) => a - b);
+  return sorted[Math.min(sorted.length - 1, Math.floor(q * sorted.length))] ?? Number.NaN;
+}
+
+export function ms(value: number): string {
+  return `${value.toFixed(value < 10 ? 1 : 0)} ms`;
+}
+
+/** Waits until visibility has as many closed runs as are expected for `query`, so that nothing is missed in the counts. */
+export async function untilCounted(client: Client, query: string, expected: number): Promise<void> {
+  for (;;) {
+    const { count } = await client.workflow.count(query);
+    if (count >= expected) return;
+    await delay(200);
+  }
+}

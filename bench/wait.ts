@@ -1,0 +1,182 @@
+import { randomUUID } from 'node:crypto';
+import { setTimeout as delay } from 'node:timers/promises';
+import Table from 'cli-table3';
+import { queueId } from '@/shared/permit-id';
+import { QUEUE_VIEW, type QueueView } from '@/shared/protocol';
+import {
+  type HoldInterval,
+  mostAtOnce,
+  overlaps,
+  permitsQuery,
+  readHoldIntervals,
+} from '../scripts/support/holder-intervals';
+import { type Bench, ms, quantile, untilCounted, withBench } from './support';
+import type { ConsumerInput } from './workflows';
+
+/** `pnpm bench:wait`: parking beside polling with 1 s back-off, in one run on one server. */
+interface Outcome {
+  makespanMs: number;
+  events: number;
+  handOffMedianMs: number;
+  handOffP95Ms: number;
+  longestIdleMs: number;
+}
+
+type Consumer = 'parkingConsumer' | 'pollingConsumer';
+
+async function contend(bench: Bench, type: Consumer, consumers: number, input: Omit<ConsumerInput, 'resource'>) {
+  const resource = `${type}-${randomUUID().slice(0, 8)}`;
+  const startedMs = Date.now();
+  const handles = await Promise.all(
+    Array.from({ length: consumers }, () =>
+      bench.client.workflow.start(type, {
+        workflowId: `${resource}-${randomUUID()}`,
+        taskQueue: bench.taskQueue,
+        args: [{ ...input, resource }],
+      }),
+    ),
+  );
+  await Promise.all(handles.map((handle) => handle.result()));
+  const makespanMs = Date.now() - startedMs;
+
+  await untilCounted(bench.client, `${permitsQuery(resource)} AND ExecutionStatus != "Running"`, consumers);
+  const holds = await readHoldIntervals(bench.client, resource);
+  if (holds.length !== consumers || mostAtOnce(holds) > input.capacity || overlaps(holds).length > 0) {
+    throw new Error(`${type} broke its promise: ${holds.length} holds, ${mostAtOnce(holds)} at once`);
+  }
+  const startedAt = new Map<string, number>();
+  let events = 0;
+  for (const handle of handles) {
+    const { historyLength, startTime } = await handle.describe();
+    events += historyLength ?? 0;
+    startedAt.set(handle.workflowId, startTime.getTime());
+  }
+  events += await eventsOf(bench, permitsQuery(resource));
+  events += await eventsOf(bench, `WorkflowId = "${queueId(resource)}"`);
+  const waits = holds.map(({ holder, fromMs }) => ({ fromMs: startedAt.get(holder) ?? 0, toMs: fromMs }));
+  const gaps = gapsWithWaiters(holds, waits);
+  return {
+    makespanMs,
+    events,
+    handOffMedianMs: quantile(gaps, 0.5),
+    handOffP95Ms: quantile(gaps, 0.95),
+    longestIdleMs: Math.max(...gaps),
+  } satisfies Outcome;
+}
+
+/** History events of all runs that `query` finds, running or closed. */
+async function eventsOf({ client }: Bench, query: string): Promise<number> {
+  let events = 0;
+  for await (const { workflowId, runId } of client.workflow.list({ query })) {
+    events += (await client.workflow.getHandle(workflowId, runId).describe()).historyLength ?? 0;
+  }
+  return events;
+}
+
+/**
+ * For each two holds that follow each other on one slot: how long the slot was free while somebody waited, from the first
+ * holder's release command to the event that told the next of its claim.
+ */
+function gapsWithWaiters(holds: HoldInterval[], waits: { fromMs: number; toMs: number }[]): number[] {
+  const gaps: number[] = [];
+  const bySlot = new Map<string, HoldInterval[]>();
+  for (const hold of [...holds].sort((a, b) => a.fromMs - b.fromMs)) {
+    bySlot.set(hold.slot, [...(bySlot.get(hold.slot) ?? []), hold]);
+  }
+  for (const slotHolds of bySlot.values()) {
+    for (const [index, next] of slotHolds.entries()) {
+      const before = slotHolds[index - 1];
+      // Whoever took the slot waited until then, so its wait covers the end of the gap; others may cover more of it.
+      const waitedFromMs = Math.min(...waits.filter(({ toMs }) => toMs >= next.fromMs).map(({ fromMs }) => fromMs));
+      if (before) gaps.push(next.fromMs - Math.max(before.toMs, waitedFromMs));
+    }
+  }
+  return gaps;
+}
+
+async function compare(bench: Bench, title: string, consumers: number, input: Omit<ConsumerInput, 'resource'>) {
+  console.log(`\n${title}`);
+  const parking = await contend(bench, 'parkingConsumer', consumers, input);
+  const polling = await contend(bench, 'pollingConsumer', consumers, input);
+  const table = new Table({ head: ['', 'parking', 'polling (1 s)', 'ratio'] });
+  const row = (name: string, key: keyof Outcome, show: (value: number) => string) =>
+    table.push([name, show(parking[key]), show(polling[key]), (polling[key] / parking[key]).toFixed(2)]);
+  row('makespan', 'makespanMs', ms);
+  row('history events, all Workflows', 'events', String);
+  row('hand-off, median', 'handOffMedianMs', ms);
+  row('hand-off, 95th percentile', 'handOffP95Ms', ms);
+  row('longest idle slot while somebody waited', 'longestIdleMs', ms);
+  console.log(table.toString());
+}
+
+/** Many waiters behind a pool that is held open: parked, then all served, in order. */
+async function crowd(bench: Bench, waiters: number, capacity: number): Promise<void> {
+  console.log(`\n${waiters} waiters on capacity ${capacity}, held open until all are parked`);
+  const resource = `crowd-${randomUUID().slice(0, 8)}`;
+  const start = (holdMs: number) =>
+    bench.client.workflow.start('parkingConsumer', {
+      workflowId: `${resource}-${randomUUID()}`,
+      taskQueue: bench.taskQueue,
+      args: [{ resource, capacity, holdMs, fair: true }],
+    });
+  const holders = await Promise.all(Array.from({ length: capacity }, () => start(600_000)));
+  await untilCounted(bench.client, permitsQuery(resource), capacity);
+  const startedMs = Date.now();
+  const handles: Awaited<ReturnType<typeof start>>[] = [];
+  for (let lane = 0; lane < waiters; lane += 50) {
+    handles.push(...(await Promise.all(Array.from({ length: Math.min(50, waiters - lane) }, () => start(0)))));
+  }
+  const queue = bench.client.workflow.getHandle(queueId(resource));
+  let view: QueueView;
+  do {
+    await delay(500);
+    view = await queue.query<QueueView>(QUEUE_VIEW).catch(() => ({ tickets: [], slots: [], shares: [] }));
+  } while (view.tickets.length < waiters);
+  const parkedMs = Date.now();
+  const rssMb = process.memoryUsage().rss / 1e6;
+  await Promise.all(holders.map((holder) => holder.cancel()));
+  await Promise.all(handles.map((handle) => handle.result()));
+  const servedMs = Date.now();
+
+  const due = [...view.tickets].sort((a, b) => a.sinceMs - b.sinceMs).map(({ waiter }) => waiter.workflowId);
+  await untilCounted(bench.client, `${permitsQuery(resource)} AND ExecutionStatus != "Running"`, waiters + capacity);
+  const holds = (await readHoldIntervals(bench.client, resource)).sort((a, b) => a.fromMs - b.fromMs);
+  const served = holds.map(({ holder }) => holder).filter((holder) => due.includes(holder));
+  const place = new Map(due.map((id, index) => [id, index]));
+  const displaced = Math.max(...served.map((id, index) => Math.abs((place.get(id) ?? 0) - index)));
+  const runs: number[] = [];
+  for await (const run of bench.client.workflow.list({ query: `WorkflowId = "${queue.workflowId}"` })) {
+    runs.push((await bench.client.workflow.getHandle(run.workflowId, run.runId).describe()).historyLength ?? 0);
+  }
+  const table = new Table();
+  table.push(
+    ['parked in', ms(parkedMs - startedMs)],
+    ['served in', `${ms(servedMs - parkedMs)} (${((servedMs - parkedMs) / waiters).toFixed(1)} ms each)`],
+    ['served, none lost', `${new Set(served).size} of ${waiters}`],
+    ['furthest from its place in line (slots race: up to the capacity and a little)', displaced],
+    ['most permits at once', mostAtOnce(holds)],
+    ["the queue's runs, events each", runs.join(', ')],
+    ['the queue handed on', `${JSON.stringify(view).length} bytes for ${view.tickets.length} tickets`],
+    ['memory of this process, the worker in it', `${rssMb.toFixed(0)} MB`],
+  );
+  console.log(table.toString());
+}
+
+async function main(): Promise<void> {
+  const only = process.argv[2];
+  await withBench(async (bench) => {
+    await contend(bench, 'parkingConsumer', 4, { capacity: 2, holdMs: 10 }); // warm
+    if (!only || only === '100') {
+      await compare(bench, '100 consumers, capacity 10, 500 ms each', 100, { capacity: 10, holdMs: 500 });
+    }
+    if (!only || only === '30') {
+      await compare(bench, '30 consumers, capacity 3, 100 ms each', 30, { capacity: 3, holdMs: 100 });
+    }
+    if (!only || only === '1000') await crowd(bench, 1_000, 10);
+  });
+}
+
+main().catch((error: unknown) => {
+  console.error(error);
+  process.exitCode = 1;
+});
