@@ -1,0 +1,35 @@
+import {
+  bundleWorkflowCode,
+  DefaultLogger,
+  type LogLevel,
+  Runtime,
+  Worker,
+  type WorkerOptions,
+  type WorkflowBundle,
+} from '@temporalio/worker';
+import * as activities from './activities';
+
+/** Where `pnpm worker` and `pnpm start` meet. */
+export const TASK_QUEUE = 'temporal-semaphore-example';
+
+/** The SDK logs from `level` up, and leaves signals to us. Call it before anything else of the SDK. */
+export function installRuntime(level: LogLevel): void {
+  Runtime.install({ logger: new DefaultLogger(level), shutdownSignals: [] });
+}
+
+/** Bundles the Workflows: the slow part of starting a worker, which needs no server yet. */
+export async function bundleExample(): Promise<WorkflowBundle> {
+  return await bundleWorkflowCode({
+    workflowsPath: require.resolve('./workflows'),
+    logger: new DefaultLogger('ERROR'),
+  });
+}
+
+/** Runs a worker for the example consumers and their permits until `work` is done. */
+export async function withExampleWorker<T>(
+  options: Pick<WorkerOptions, 'connection' | 'namespace' | 'taskQueue' | 'workflowBundle'>,
+  work: () => Promise<T>,
+): Promise<T> {
+  const worker = await Worker.create({ ...options, activities, shutdownForceTime: '5s' });
+  return await worker.runUntil(work());
+}
