@@ -45,15 +45,14 @@ async function runOn(
   options: DemoOptions,
   interrupt: AbortSignal,
 ): Promise<number> {
-  console.log(`Temporal server: ${address}${own ? ', for as long as the demo runs' : ''}`);
-  if (own?.ui) console.log(`Web UI: ${own.ui}`);
-
   // On a server that others use, their workers are not to do this demo's work.
   const taskQueue = `${TASK_QUEUE}-${randomUUID()}`;
   const ended = new AbortController();
   void own?.ended.then((words) => ended.abort(new Error(`The Temporal server has ended: ${words}`)));
 
   const connection = await connect({ connectionOptions: { address } });
+  console.log(`Temporal server: ${address}${own ? ', for as long as the demo runs' : ''}`);
+  if (own?.ui) console.log(`Web UI: ${own.ui}`);
   try {
     return await withExampleWorker({ connection, taskQueue, workflowBundle }, () =>
       runConsumers(new Client({ connection }), {

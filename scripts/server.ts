@@ -11,7 +11,8 @@ async function main(interrupt: AbortSignal): Promise<number> {
   if ('address' in source) {
     throw new Error(`TEMPORAL_SEMAPHORE_SERVER: expected the path of an executable to start, got "${source.address}"`);
   }
-  for (const needed of [port, uiPort]) await checkPortIsFree(needed);
+  await checkPortIsFree(port, 'the server');
+  await checkPortIsFree(uiPort, 'the Web UI');
 
   const server = await spawnServer(source.path, { port, uiPort, dbFilename: db });
   try {

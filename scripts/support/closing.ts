@@ -1,4 +1,4 @@
-import { duration, paint, table } from './paint';
+import { count, duration, paint, table } from './paint';
 import type { RunOptions } from './run-options';
 import type { Row, Verdict } from './verdict';
 
@@ -19,9 +19,9 @@ export function closingLines(verdict: Verdict, { consumers, capacity }: RunOptio
     ...problems.map((problem) => paint.red(problem)),
     ...(mostOfAll === undefined
       ? []
-      : [`Others held permits too: with theirs, at most ${permits(mostOfAll)} at once.`]),
+      : [`Others held permits too: with theirs, at most ${count(mostOfAll, 'permit')} at once.`]),
     (good ? paint.green : paint.red)(
-      `${finished} of ${consumers} consumers finished; at most ${permits(most)} held at once (capacity ${capacity})`,
+      `${finished} of ${consumers} consumers finished; at most ${count(most, 'permit')} held at once (capacity ${capacity})`,
     ),
   ];
 }
@@ -30,8 +30,4 @@ function cells({ consumer, startedMs, hold }: Row): string[] {
   if (!hold) return [consumer, '', '', '', 'held no permit'];
   const { slot, fromMs, toMs, runId } = hold;
   return [consumer, slot, duration(fromMs - startedMs), duration(toMs - fromMs), runId];
-}
-
-function permits(count: number): string {
-  return `${count} permit${count === 1 ? '' : 's'}`;
 }

@@ -2,6 +2,7 @@ import {
   bundleWorkflowCode,
   DefaultLogger,
   type LogLevel,
+  makeTelemetryFilterString,
   Runtime,
   Worker,
   type WorkerOptions,
@@ -12,9 +13,14 @@ import * as activities from './activities';
 /** Where `pnpm worker` and `pnpm start` meet. */
 export const TASK_QUEUE = 'temporal-semaphore-example';
 
-/** The SDK logs from `level` up, and leaves signals to us. Call it before anything else of the SDK. */
+/** Leaves signals to us, and the SDK's logs out but for what matters from `level` up. Call it before anything else of the SDK. */
 export function installRuntime(level: LogLevel): void {
-  Runtime.install({ logger: new DefaultLogger(level), shutdownSignals: [] });
+  Runtime.install({
+    logger: new DefaultLogger(level),
+    shutdownSignals: [],
+    // The core warns of each activity that outlived its cancelled Workflow, which is how every interrupted run ends.
+    telemetryOptions: { logging: { filter: makeTelemetryFilterString({ core: 'ERROR' }), console: {} } },
+  });
 }
 
 /** Bundles the Workflows: the slow part of starting a worker, which needs no server yet. */

@@ -42,13 +42,16 @@ function waiting({ consumers, outcomes, served }: Scene): string[] {
 function draw(scene: Scene, terminalRows: number): string {
   const { slots, nowMs, elapsedMs } = scene;
   const room = Math.max(3, terminalRows - 8);
+  // Of one width throughout, so that the columns stand still.
+  const width = Math.max(...scene.consumers.map(({ length }) => length));
   const rows = slots.slice(0, room).map(({ slot, held }) => {
-    if (!held) return [slot, paint.dim('free'), ''];
-    return [slot, paint.green(held.by), duration(nowMs - held.sinceMs)];
+    const holder = held ? paint.green(held.by.padEnd(width)) : paint.dim('free'.padEnd(width));
+    return [slot, holder, (held ? duration(nowMs - held.sinceMs) : '').padStart(8)];
   });
   const hidden = slots.length - rows.length;
   const ended = [...scene.outcomes.keys()];
   return [
+    '',
     table(['slot', 'holder', 'for'], rows, ['right', 'left', 'right']),
     ...(hidden > 0 ? [paint.dim(`… and ${hidden} more slots`)] : []),
     '',

@@ -4,7 +4,7 @@ import { closingLines } from './closing';
 import { ConsumerRun, RESOURCE } from './consumer-run';
 import { type LiveView, openLiveView } from './live-view';
 import { aborted } from './main';
-import { duration } from './paint';
+import { count, duration } from './paint';
 import type { RunOptions } from './run-options';
 import { readSlots } from './slots';
 import { reachVerdict } from './verdict';
@@ -25,8 +25,9 @@ export async function runConsumers(
 ): Promise<number> {
   const { consumers, capacity, holdMs } = options;
   const run = new ConsumerRun(client, options, taskQueue);
+  const first = `consumer-${run.id}-1`;
   console.log(
-    `${consumers} consumers (consumer-${run.id}-1 …) want ${capacity} permits of ${RESOURCE}, each for ${duration(holdMs)}.`,
+    `${count(consumers, 'consumer')} (${first} …), ${count(capacity, 'permit')} of ${RESOURCE}, held for ${duration(holdMs)} each`,
   );
   try {
     await run.start();
@@ -37,7 +38,10 @@ export async function runConsumers(
       view.close();
     }
   } finally {
-    if (!run.allEnded) await run.stop();
+    if (!run.allEnded) {
+      console.log('Ending the consumers …');
+      await run.stop();
+    }
   }
   const verdict = await reachVerdict(run);
   for (const line of closingLines(verdict, options)) console.log(line);

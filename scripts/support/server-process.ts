@@ -72,10 +72,12 @@ export async function spawnServer(executable: string, options: ServerOptions = {
 }
 
 /** Fails when somebody listens on `port` already: the server's own message about that is long and names no way out. */
-export async function checkPortIsFree(port: number): Promise<void> {
+export async function checkPortIsFree(port: number, whatFor: string): Promise<void> {
   await listenOnce(port).catch((error: NodeJS.ErrnoException) => {
-    if (error.code === 'EADDRINUSE') throw new Error(`Port ${port} is taken: expected a free one. Choose another.`);
-    throw error;
+    if (error.code !== 'EADDRINUSE') throw error;
+    throw new Error(
+      `Port ${port} for ${whatFor}: expected a free port, but something listens there, perhaps another server. Choose another with --port.`,
+    );
   });
 }
 

@@ -62,7 +62,9 @@ export function judge(finishers: readonly Finisher[], holds: readonly HoldInterv
   ];
   if (most > capacity) problems.push(`More permits than the capacity: ${most} at once, capacity ${capacity}.`);
   else if (mostOfAll !== undefined && mostOfAll > capacity) {
-    problems.push(`With other holders, ${mostOfAll} permits at once: they must use the same capacity, ${capacity}.`);
+    problems.push(
+      `With others, ${mostOfAll} permits at once, capacity ${capacity}: everybody must use the same capacity.`,
+    );
   }
   return { rows, finished: rows.filter(({ outcome }) => outcome.ok).length, most, mostOfAll, problems };
 }
