@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { Client } from '@temporalio/client';
 import type { WorkflowBundle } from '@temporalio/worker';
-import { connect } from './support/connection';
+import { withConnection } from './support/connection';
 import { bundleExample, installRuntime, TASK_QUEUE, withExampleWorker } from './support/example-worker';
 import { runMain } from './support/main';
 import { runConsumers } from './support/run-consumers';
@@ -50,10 +50,9 @@ async function runOn(
   const ended = new AbortController();
   void own?.ended.then((words) => ended.abort(new Error(`The Temporal server has ended: ${words}`)));
 
-  const connection = await connect({ connectionOptions: { address } });
-  console.log(`Temporal server: ${address}${own ? ', for as long as the demo runs' : ''}`);
-  if (own?.ui) console.log(`Web UI: ${own.ui}`);
-  try {
+  return await withConnection({ connectionOptions: { address } }, async (connection) => {
+    console.log(`Temporal server: ${address}${own ? ', for as long as the demo runs' : ''}`);
+    if (own?.ui) console.log(`Web UI: ${own.ui}`);
     return await withExampleWorker({ connection, taskQueue, workflowBundle }, () =>
       runConsumers(new Client({ connection }), {
         options,
@@ -61,9 +60,7 @@ async function runOn(
         interrupt: AbortSignal.any([interrupt, ended.signal]),
       }),
     );
-  } finally {
-    await connection.close();
-  }
+  });
 }
 
 runMain(main);

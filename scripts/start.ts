@@ -1,5 +1,5 @@
 import { Client } from '@temporalio/client';
-import { connect, describeServer, environmentSettings } from './support/connection';
+import { describeServer, environmentSettings, withConnection } from './support/connection';
 import { installRuntime, TASK_QUEUE } from './support/example-worker';
 import { runMain } from './support/main';
 import { runConsumers } from './support/run-consumers';
@@ -10,17 +10,14 @@ async function main(interrupt: AbortSignal): Promise<number> {
   const options = parseStartOptions(process.argv.slice(2));
   installRuntime('ERROR');
   const settings = environmentSettings();
-  const connection = await connect(settings);
-  try {
+  return await withConnection(settings, async (connection) => {
     console.log(`Temporal server: ${describeServer(settings)}`);
     const client = new Client({ connection, namespace: settings.namespace });
     if (!(await hasWorker(client))) {
       console.log(`No worker on task queue ${TASK_QUEUE} yet. Start one with: npx -y pnpm@10 worker`);
     }
     return await runConsumers(client, { options, taskQueue: TASK_QUEUE, interrupt });
-  } finally {
-    await connection.close();
-  }
+  });
 }
 
 /** Whether a worker has polled the task queue of late. The consumers wait for one, so this is only a hint. */

@@ -1,4 +1,4 @@
-import { connect, describeServer, environmentSettings } from './support/connection';
+import { describeServer, environmentSettings, withConnection } from './support/connection';
 import { bundleExample, installRuntime, TASK_QUEUE, withExampleWorker } from './support/example-worker';
 import { runMain, untilAborted } from './support/main';
 import { parseWorkerOptions } from './support/run-options';
@@ -8,17 +8,14 @@ async function main(interrupt: AbortSignal): Promise<number> {
   parseWorkerOptions(process.argv.slice(2));
   installRuntime('WARN');
   const settings = environmentSettings();
-  const connection = await connect(settings);
-  try {
+  await withConnection(settings, async (connection) => {
     const { namespace } = settings;
     const workflowBundle = await bundleExample();
     await withExampleWorker({ connection, namespace, taskQueue: TASK_QUEUE, workflowBundle }, async () => {
       console.log(`Worker on task queue ${TASK_QUEUE} of ${describeServer(settings)}. Ctrl-C ends it.`);
       await untilAborted(interrupt);
     });
-  } finally {
-    await connection.close();
-  }
+  });
   console.log('The worker has ended.');
   return 0;
 }

@@ -18,12 +18,25 @@ export function describeServer({ connectionOptions, namespace }: Settings): stri
 }
 
 /**
- * Connects a client or a worker. Clients use the worker's kind of connection too, because it tells at once that nobody
- * listens, where the other kind tries until its deadline.
+ * Connects for as long as `use` takes. The connection serves workers and clients: the clients' own kind of connection
+ * would try until its deadline, where this one tells at once that nobody listens.
  *
  * @throws Error of one line that says how to get a server, when there is none
  */
-export async function connect({ connectionOptions }: Settings): Promise<NativeConnection> {
+export async function withConnection<T>(
+  settings: Settings,
+  use: (connection: NativeConnection) => Promise<T>,
+): Promise<T> {
+  const connection = await connect(settings);
+  try {
+    return await use(connection);
+  } finally {
+    // Refused while a worker uses it: one that failed to shut down, which is thrown already and ends the process.
+    await connection.close().catch(() => {});
+  }
+}
+
+async function connect({ connectionOptions }: Settings): Promise<NativeConnection> {
   try {
     return await NativeConnection.connect(connectionOptions);
   } catch (error) {

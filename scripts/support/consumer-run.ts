@@ -59,8 +59,10 @@ export class ConsumerRun {
   async stop(): Promise<void> {
     const stopWith = async (how: (handle: WorkflowHandle) => Promise<unknown>) => {
       const left = this.handles.filter(({ workflowId }) => !this.outcomes.has(workflowId));
-      // A refusal means that it has just ended, or that the server is gone: there is nothing to stop either way.
-      await this.client.withDeadline(Date.now() + STOP_WITHIN_MS, () => Promise.allSettled(left.map(how)));
+      const deadline = Date.now() + STOP_WITHIN_MS;
+      const told = await this.client.withDeadline(deadline, () => Promise.allSettled(left.map(how)));
+      // Who cannot be told has just ended, or the server is gone: there is nothing to wait for either way.
+      if (told.every(({ status }) => status === 'rejected')) return;
       await Promise.race([Promise.all(this.ends), delay(STOP_WITHIN_MS, undefined, { ref: false })]);
     };
     await stopWith((handle) => handle.cancel());

@@ -1,5 +1,6 @@
 import {
   bundleWorkflowCode,
+  CombinedWorkerRunError,
   DefaultLogger,
   type LogLevel,
   makeTelemetryFilterString,
@@ -37,5 +38,10 @@ export async function withExampleWorker<T>(
   work: () => Promise<T>,
 ): Promise<T> {
   const worker = await Worker.create({ ...options, activities, shutdownForceTime: '5s' });
-  return await worker.runUntil(work());
+  try {
+    return await worker.runUntil(work());
+  } catch (error) {
+    // When both fail, as they do when the server is gone, the work knows why.
+    throw error instanceof CombinedWorkerRunError ? (error.cause.innerError ?? error) : error;
+  }
 }

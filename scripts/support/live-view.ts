@@ -3,7 +3,7 @@ import { duration, paint, table } from './paint';
 import type { SlotState } from './slots';
 
 /** What is to be seen of a run at one time. */
-export interface Scene {
+interface Scene {
   elapsedMs: number;
   nowMs: number;
   slots: SlotState[];

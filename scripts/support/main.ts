@@ -1,7 +1,7 @@
 import { CommanderError } from 'commander';
 
 /** A signal asked this process to end. Thrown through the program so that every `finally` runs on its way out. */
-export class Interrupted extends Error {
+class Interrupted extends Error {
   constructor(readonly exitCode: number) {
     super('Interrupted');
   }
@@ -40,8 +40,10 @@ export async function untilAborted(signal: AbortSignal): Promise<undefined> {
   return undefined;
 }
 
+/** An error's message and those of its causes: the SDK's outer messages say what failed, the inner ones why. */
 export function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
+  if (!(error instanceof Error)) return String(error);
+  return error.cause === undefined ? error.message : `${error.message}: ${messageOf(error.cause)}`;
 }
 
 function exitCodeOf(error: unknown): number {

@@ -22,11 +22,9 @@ export function table(head: string[], rows: string[][], align: ('left' | 'right'
     .join('\n');
 }
 
-/** `"1.2 s"`; over a minute `"2 min 5 s"`. */
+/** `"1.2 s"`. Seconds however long it is, so that columns of them compare. */
 export function duration(ms: number): string {
-  const seconds = Math.max(0, ms) / 1_000;
-  if (seconds < 60) return `${seconds.toFixed(1)} s`;
-  return `${Math.floor(seconds / 60)} min ${Math.floor(seconds % 60)} s`;
+  return `${(Math.max(0, ms) / 1_000).toFixed(1)} s`;
 }
 
 /** `"1 permit"`, `"3 permits"`. */
