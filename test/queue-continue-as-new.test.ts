@@ -7,7 +7,7 @@ import * as workflows from './support/workflows';
 
 // The server suggests to continue as new after 4,096 events. Here after 60, so that it happens again and again.
 const temporal = useTemporal({
-  serverArgs: ['--dynamic-config-value', 'limit.historyCount.suggestContinueAsNew=60'],
+  dynamicConfig: ['limit.historyCount.suggestContinueAsNew=60'],
 });
 
 test('a queue that continues as new under load loses no ticket and no order', async () => {

@@ -19,9 +19,12 @@ export interface HoldInterval {
   toMs: number;
 }
 
-/** Reads every hold of `resource` out of the server's histories: of the permits, and of the Workflows that held them. */
-export async function readHoldIntervals(client: Client, resource: string): Promise<HoldInterval[]> {
-  const permits = await inParallel(await listPermitRuns(client, resource), async ({ workflowId, runId }) => {
+/**
+ * Reads every hold of `resource` out of the server's histories: of the permits, and of the Workflows that held them.
+ * With `since`, only of permits that had not ended by then.
+ */
+export async function readHoldIntervals(client: Client, resource: string, since?: Date): Promise<HoldInterval[]> {
+  const permits = await inParallel(await listPermitRuns(client, resource, since), async ({ workflowId, runId }) => {
     const events = await fetchEvents(client, workflowId, runId);
     return {
       workflowId,
@@ -92,9 +95,14 @@ export function permitsQuery(resource: string): string {
   return `WorkflowId STARTS_WITH ${JSON.stringify(permitId({ resource, slot: '' }))}`;
 }
 
-async function listPermitRuns(client: Client, resource: string): Promise<{ workflowId: string; runId: string }[]> {
+async function listPermitRuns(
+  client: Client,
+  resource: string,
+  since: Date | undefined,
+): Promise<{ workflowId: string; runId: string }[]> {
+  const recent = since ? ` AND (ExecutionStatus = "Running" OR CloseTime >= "${since.toISOString()}")` : '';
   const runs = [];
-  for await (const { workflowId, runId } of client.workflow.list({ query: permitsQuery(resource) })) {
+  for await (const { workflowId, runId } of client.workflow.list({ query: permitsQuery(resource) + recent })) {
     // A resource may hold ":", so "a" also finds what belongs to "a:b".
     if (parsePermitId(workflowId)?.resource === resource) runs.push({ workflowId, runId });
   }

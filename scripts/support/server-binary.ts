@@ -1,5 +1,5 @@
 import { spawn } from 'node:child_process';
-import { access, constants, mkdir, readdir } from 'node:fs/promises';
+import { access, constants, mkdir, readdir, stat } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { TestWorkflowEnvironment } from '@temporalio/testing';
@@ -51,10 +51,15 @@ export async function resolveServer(progress: Progress): Promise<ServerSource> {
   );
 }
 
+/** Whether `text` is a `host:port`. */
+export function isAddress(text: string): boolean {
+  return /^[^/\\\s]+:\d+$/.test(text);
+}
+
 async function fromEnvironment(named: string): Promise<ServerSource> {
   const path = await executable(named);
   if (path) return { path };
-  if (/^[^/\\\s]+:\d+$/.test(named)) return { address: named };
+  if (isAddress(named)) return { address: named };
   throw new Error(`${ENV}: expected the path of a "temporal" executable or host:port, got "${named}"`);
 }
 
@@ -69,7 +74,8 @@ async function onPath(): Promise<string | undefined> {
 async function executable(path: string): Promise<string | undefined> {
   try {
     await access(path, constants.X_OK);
-    return path;
+    // A directory passes that check as well.
+    return (await stat(path)).isFile() ? path : undefined;
   } catch {
     return undefined;
   }

@@ -35,8 +35,8 @@ export interface RunningWorker {
 
 const WORKFLOWS = require.resolve('./workflows');
 
-/** Call it at the top of a test file. `serverArgs` are for the embedded server. */
-export function useTemporal({ serverArgs = [] }: { serverArgs?: string[] } = {}): Temporal {
+/** Call it at the top of a test file. `dynamicConfig` is for the embedded server, as `key=JSON`. */
+export function useTemporal({ dynamicConfig = [] }: { dynamicConfig?: string[] } = {}): Temporal {
   let env: TestWorkflowEnvironment;
   let bundle: WorkflowBundle;
   let own: RunningWorker;
@@ -62,7 +62,7 @@ export function useTemporal({ serverArgs = [] }: { serverArgs?: string[] } = {})
 
   before(async () => {
     Runtime.install({ logger: new DefaultLogger('ERROR') });
-    env = await startServer({ extraArgs: serverArgs });
+    env = await startServer({ dynamicConfig });
     bundle = await bundleWorkflowCode({ workflowsPath: WORKFLOWS, logger: new DefaultLogger('ERROR') });
     own = await worker();
   });

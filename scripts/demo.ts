@@ -1,0 +1,66 @@
+import { randomUUID } from 'node:crypto';
+import { Client } from '@temporalio/client';
+import type { WorkflowBundle } from '@temporalio/worker';
+import { withConnection } from './support/connection';
+import { bundleExample, installRuntime, TASK_QUEUE, withExampleWorker } from './support/example-worker';
+import { runMain } from './support/main';
+import { runConsumers } from './support/run-consumers';
+import { type DemoOptions, parseDemoOptions } from './support/run-options';
+import { resolveServer } from './support/server-binary';
+import { freePort, type ServerProcess, spawnServer } from './support/server-process';
+
+/** `pnpm demo`: server, worker and consumers in one command. */
+async function main(interrupt: AbortSignal): Promise<number> {
+  const options = parseDemoOptions(process.argv.slice(2));
+  installRuntime('ERROR');
+  console.log('Starting …');
+  // Both take seconds, and neither needs the other.
+  const [server, bundle] = await Promise.allSettled([findServer(options), bundleExample()]);
+  try {
+    if (server.status === 'rejected') throw server.reason;
+    if (bundle.status === 'rejected') throw bundle.reason;
+    interrupt.throwIfAborted();
+    return await runOn(server.value, bundle.value, options, interrupt);
+  } finally {
+    if (server.status === 'fulfilled') await server.value.process?.stop();
+  }
+}
+
+interface DemoServer {
+  address: string;
+  /** When it is ours. */
+  process?: ServerProcess;
+}
+
+async function findServer({ address }: DemoOptions): Promise<DemoServer> {
+  const source = address ? { address } : await resolveServer((line) => console.error(line));
+  if ('address' in source) return source;
+  const process = await spawnServer(source.path, { uiPort: await freePort() });
+  return { address: process.address, process };
+}
+
+async function runOn(
+  { address, process: own }: DemoServer,
+  workflowBundle: WorkflowBundle,
+  options: DemoOptions,
+  interrupt: AbortSignal,
+): Promise<number> {
+  // On a server that others use, their workers are not to do this demo's work.
+  const taskQueue = `${TASK_QUEUE}-${randomUUID()}`;
+  const ended = new AbortController();
+  void own?.ended.then((words) => ended.abort(new Error(`The Temporal server has ended: ${words}`)));
+
+  return await withConnection({ connectionOptions: { address } }, async (connection) => {
+    console.log(`Temporal server: ${address}${own ? ', for as long as the demo runs' : ''}`);
+    if (own?.ui) console.log(`Web UI: ${own.ui}`);
+    return await withExampleWorker({ connection, taskQueue, workflowBundle }, () =>
+      runConsumers(new Client({ connection }), {
+        options,
+        taskQueue,
+        interrupt: AbortSignal.any([interrupt, ended.signal]),
+      }),
+    );
+  });
+}
+
+runMain(main);

@@ -1,0 +1,156 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { connect, createServer } from 'node:net';
+import { setTimeout as delay } from 'node:timers/promises';
+import { Connection } from '@temporalio/client';
+
+export interface ServerOptions {
+  /** @default a free one */
+  port?: number;
+  /** With the Web UI, on this port. */
+  uiPort?: number;
+  /** Keeps the server's state in this SQLite file. @default in memory */
+  dbFilename?: string;
+  /** More dynamic config, as `key=JSON`. */
+  dynamicConfig?: readonly string[];
+}
+
+/** A Temporal server that this process started. */
+export interface ServerProcess {
+  readonly address: string;
+  /** Where its Web UI answers, if it has one. */
+  readonly ui: string | undefined;
+  /** Resolves when the process has ended, however that came, with the last it said. */
+  readonly ended: Promise<string>;
+  stop(): Promise<void>;
+}
+
+const HOST = '127.0.0.1';
+const START_WITHIN_MS = 30_000;
+const UI_WITHIN_MS = 2_000;
+const STOP_WITHIN_MS = 5_000;
+
+/**
+ * The dev server limits its one shard's queues to 20 polls a second, so each hop between Workflows waits up to 50 ms. A
+ * production server has no such limit; these values lift it here. Nor is there any need to ask about newer versions.
+ */
+const DYNAMIC_CONFIG = [
+  'history.transferProcessorMaxPollRPS=10000',
+  'history.timerProcessorMaxPollRPS=10000',
+  'frontend.enableServerVersionCheck=false',
+];
+
+/**
+ * Starts the executable and waits until it answers. The SDK's `createLocal` would too, but lets the server write into our
+ * output, does not tell when it dies, and leaves it where a Ctrl-C ends it before the Workflows that we must still stop:
+ * here it gets a process group of its own.
+ */
+export async function spawnServer(executable: string, options: ServerOptions = {}): Promise<ServerProcess> {
+  const port = options.port ?? (await freePort());
+  const address = `${HOST}:${port}`;
+  const child = spawn(
+    executable,
+    [
+      ...['server', 'start-dev', '--ip', HOST, '--port', String(port), '--log-level', 'error'],
+      ...(options.uiPort ? ['--ui-port', String(options.uiPort)] : ['--headless']),
+      ...(options.dbFilename ? ['--db-filename', options.dbFilename] : []),
+      ...[...DYNAMIC_CONFIG, ...(options.dynamicConfig ?? [])].flatMap((value) => ['--dynamic-config-value', value]),
+    ],
+    { detached: true, stdio: ['ignore', 'ignore', 'pipe'] },
+  );
+  const killAtExit = () => child.kill('SIGKILL');
+  process.once('exit', killAtExit);
+  const ended = lastWords(child).finally(() => process.off('exit', killAtExit));
+  // Only a server with a file has something to put in order first, which takes it a second.
+  const stop = () => stopChild(child, ended, options.dbFilename ? 'SIGTERM' : 'SIGKILL');
+  try {
+    await untilItAnswers(address, ended);
+    const ui = options.uiPort ? await webUi(options.uiPort) : undefined;
+    return { address, ui, ended, stop };
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+}
+
+/** Fails when somebody listens on `port` already: the server's own message about that is long and names no way out. */
+export async function checkPortIsFree(port: number, whatFor: string): Promise<void> {
+  await listenOnce(port).catch((error: NodeJS.ErrnoException) => {
+    if (error.code !== 'EADDRINUSE') throw error;
+    throw new Error(
+      `Port ${port} for ${whatFor}: expected a free port, but something listens there, perhaps another server. Choose another with --port.`,
+    );
+  });
+}
+
+/** A port that is free now. The system does not hand it out again at once. */
+export async function freePort(): Promise<number> {
+  return await listenOnce(0);
+}
+
+async function listenOnce(port: number): Promise<number> {
+  return await new Promise((resolve, reject) => {
+    const probe = createServer();
+    probe.once('error', reject);
+    probe.listen(port, HOST, () => {
+      const address = probe.address();
+      probe.close(() => resolve(typeof address === 'object' && address ? address.port : port));
+    });
+  });
+}
+
+async function lastWords(child: ChildProcess): Promise<string> {
+  let said = '';
+  child.stderr?.setEncoding('utf8').on('data', (chunk: string) => {
+    said = (said + chunk).slice(-2_000);
+  });
+  return await new Promise((resolve) => {
+    child.once('error', (error) => resolve(error.message));
+    child.once('close', (code, signal) => resolve(said.trim() || `exit ${code === null ? signal : `code ${code}`}`));
+  });
+}
+
+async function untilItAnswers(address: string, ended: Promise<string>): Promise<void> {
+  let words: string | undefined;
+  void ended.then((said) => {
+    words = said;
+  });
+  for (const deadline = Date.now() + START_WITHIN_MS; ; await delay(25)) {
+    // A gRPC client that found nobody listening waits a second before it tries again: so knock first.
+    const listening = await knock(address);
+    if (words !== undefined) throw new Error(`The Temporal server did not start: ${words}`);
+    if (listening) break;
+    if (Date.now() > deadline) throw new Error(`The Temporal server did not listen within ${START_WITHIN_MS} ms`);
+  }
+  await (await Connection.connect({ address })).close();
+}
+
+async function knock(address: string): Promise<boolean> {
+  const { hostname, port } = new URL(`tcp://${address}`);
+  const socket = connect(Number(port), hostname);
+  try {
+    await once(socket, 'connect');
+    return true;
+  } catch {
+    return false;
+  } finally {
+    socket.destroy();
+  }
+}
+
+/** Not every build of the executable has the UI's pages in it. */
+async function webUi(port: number): Promise<string | undefined> {
+  const url = `http://${HOST}:${port}`;
+  for (const deadline = Date.now() + UI_WITHIN_MS; Date.now() < deadline; await delay(50)) {
+    const answer = await fetch(url, { signal: AbortSignal.timeout(UI_WITHIN_MS) }).catch(() => undefined);
+    if (answer) return answer.ok ? url : undefined;
+  }
+  return undefined;
+}
+
+async function stopChild(child: ChildProcess, ended: Promise<string>, signal: NodeJS.Signals): Promise<void> {
+  child.kill(signal);
+  const late = setTimeout(() => child.kill('SIGKILL'), STOP_WITHIN_MS);
+  await ended;
+  clearTimeout(late);
+}
