@@ -28,7 +28,7 @@ import { WaitingPlace } from './waiting-place';
 
 const DEFAULT_LEASE_MS = 10 * 60_000;
 
-/** Slots that an acquirer tries before it lines up. Each that is taken costs it five history events. */
+/** Slots that an acquirer tries before it starts a queue. Each that is taken costs it five history events. */
 const FAST_ATTEMPTS = 3;
 
 /** How an acquirer goes on that the queue had no room for. */
@@ -111,18 +111,22 @@ export class Semaphore {
    */
   async acquire(options?: AcquireOptions): Promise<Permit> {
     const request = checked(() => resolveAcquire(options));
-    const { fair, slots } = this.options;
     const deadlineMs = Date.now() + request.timeoutMs;
+    const slots = this.shuffledSlots();
     if (request.timeoutMs === 0) {
-      const permit = await this.claimAny(request, slots.length);
+      const permit = await this.claimFirst(slots, request);
       if (permit) return permit;
       throw new PermitTimeoutError(this.resource, 0);
     }
+    // Where others wait already, trying more slots is mostly in vain and costs more than lining up behind them.
+    const blindly = this.options.fair ? 0 : 1;
     const place = new WaitingPlace(this.resource, this.ticketFor(request), this.options.taskQueue);
     try {
-      if (!fair || !(await place.join())) {
-        const permit = await this.claimAny(request, FAST_ATTEMPTS);
-        if (permit) return permit;
+      const first = await this.claimFirst(slots.slice(0, blindly), request);
+      if (first) return first;
+      if (!(await place.join())) {
+        const next = await this.claimFirst(slots.slice(blindly, FAST_ATTEMPTS), request);
+        if (next) return next;
         await place.enqueue();
       }
       return await this.waitInLine(place, request, deadlineMs);
@@ -134,7 +138,7 @@ export class Semaphore {
   /** Tries every slot once. `undefined` when all are busy. Throws as {@link acquire} does, but for the timeout. */
   async tryAcquire(options?: Omit<AcquireOptions, 'timeout'>): Promise<Permit | undefined> {
     const request = checked(() => resolveAcquire({ ...options, timeout: 0 }));
-    return await this.claimAny(request, this.options.slots.length);
+    return await this.claimFirst(this.shuffledSlots(), request);
   }
 
   /** Parked: nothing happens here until our turn comes, but for a look of our own now and then. */
@@ -165,7 +169,7 @@ export class Semaphore {
   private async lookForOurselves(place: WaitingPlace, request: ResolvedAcquire): Promise<Permit | undefined> {
     const queued = place.enqueue();
     try {
-      return await this.claimAny(request, 1);
+      return await this.claimFirst(this.shuffledSlots().slice(0, 1), request);
     } finally {
       await queued;
     }
@@ -185,8 +189,12 @@ export class Semaphore {
   }
 
   /** Shuffled, so that contenders do not all start at slot 0 and fail in step. */
-  private async claimAny(request: ResolvedAcquire, attempts: number): Promise<Permit | undefined> {
-    for (const slot of shuffle(this.options.slots, Math.random).slice(0, attempts)) {
+  private shuffledSlots(): string[] {
+    return shuffle(this.options.slots, Math.random);
+  }
+
+  private async claimFirst(slots: readonly string[], request: ResolvedAcquire): Promise<Permit | undefined> {
+    for (const slot of slots) {
       const permit = await this.claim(slot, request);
       if (permit) return permit;
     }
