@@ -22,7 +22,8 @@ export interface ServerProcess {
   readonly ui: string | undefined;
   /** Resolves when the process has ended, however that came, with the last it said. */
   readonly ended: Promise<string>;
-  stop(): Promise<void>;
+  /** SIGKILL ends it as a crash would. */
+  stop(signal?: NodeJS.Signals): Promise<void>;
 }
 
 const HOST = '127.0.0.1';
@@ -62,7 +63,8 @@ export async function spawnServer(executable: string, options: ServerOptions = {
   process.once('exit', killAtExit);
   const ended = lastWords(child).finally(() => process.off('exit', killAtExit));
   // Only a server with a file has something to put in order first, which takes it a second.
-  const stop = () => stopChild(child, ended, options.dbFilename ? 'SIGTERM' : 'SIGKILL');
+  const stop: ServerProcess['stop'] = (signal = options.dbFilename ? 'SIGTERM' : 'SIGKILL') =>
+    stopChild(child, ended, signal);
   try {
     await untilItAnswers(address, ended);
     const ui = options.uiPort ? await webUi(options.uiPort) : undefined;

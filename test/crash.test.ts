@@ -1,0 +1,82 @@
+import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
+import { type Client, Connection, Client as TemporalClient } from '@temporalio/client';
+import { TASK_QUEUE } from '../scripts/support/example-worker';
+import { permitsQuery } from '../scripts/support/holder-intervals';
+import { resolveServer } from '../scripts/support/server-binary';
+import { freePort, spawnServer } from '../scripts/support/server-process';
+import { exampleConsumer } from '../src/workflows/example';
+import { startScript } from './support/script';
+import { assertSafe, eventually, useTemporal } from './support/temporal';
+
+const temporal = useTemporal();
+
+async function startConsumers(client: Client, resource: string, count: number, holdMs: number) {
+  return await Promise.all(
+    Array.from({ length: count }, () =>
+      client.workflow.start(exampleConsumer, {
+        workflowId: `consumer-${randomUUID()}`,
+        taskQueue: TASK_QUEUE,
+        args: [{ resource, semaphore: { capacity: 3 }, holdMs }],
+      }),
+    ),
+  );
+}
+
+async function untilHeld(client: Client, resource: string, count: number): Promise<void> {
+  await eventually(async () => {
+    const held = await client.workflow.count(`${permitsQuery(resource)} AND ExecutionStatus = "Running"`);
+    assert.equal(held.count, count);
+  });
+}
+
+test('kill -9 of the worker while permits are held: a second worker finishes the job, and the capacity holds', async () => {
+  const resource = temporal.resource();
+  const env = { TEMPORAL_ADDRESS: temporal.env.address };
+  const first = startScript('worker', [], env);
+  const consumers = await startConsumers(temporal.client, resource, 8, 2_000);
+  await untilHeld(temporal.client, resource, 3);
+  await delay(500); // into the activities
+  first.child.kill('SIGKILL');
+  await first.ended;
+  const second = startScript('worker', [], env);
+  await Promise.all(consumers.map((consumer) => consumer.result()));
+  const holds = await assertSafe(temporal.client, resource, 3);
+  assert.equal(holds.length, 8, 'each consumer held once: nobody lost a permit to the crash');
+  second.child.kill('SIGTERM');
+  assert.equal((await second.ended).code, 0);
+});
+
+test('kill -9 of the server while permits are held: once it is back, all get their turn, and the capacity holds', async () => {
+  const source = await resolveServer((line) => console.error(line));
+  assert.ok('path' in source, 'this test has to start and kill the server itself: name a path, not an address');
+  const directory = await mkdtemp(join(tmpdir(), 'temporal-semaphore-'));
+  const options = { port: await freePort(), dbFilename: join(directory, 'server.db') };
+  let server = await spawnServer(source.path, options);
+  const worker = startScript('worker', [], { TEMPORAL_ADDRESS: server.address });
+  let connection = await Connection.connect({ address: server.address });
+  const resource = `pool-${randomUUID().slice(0, 8)}`;
+  try {
+    const consumers = await startConsumers(new TemporalClient({ connection }), resource, 8, 1_000);
+    await untilHeld(new TemporalClient({ connection }), resource, 3);
+    await server.stop('SIGKILL');
+    await connection.close();
+    server = await spawnServer(source.path, options);
+    connection = await Connection.connect({ address: server.address });
+    const client = new TemporalClient({ connection });
+    await Promise.all(consumers.map(({ workflowId }) => client.workflow.getHandle(workflowId).result()));
+    const holds = await assertSafe(client, resource, 3);
+    assert.equal(holds.length, 8);
+  } finally {
+    worker.child.kill('SIGTERM');
+    await worker.ended;
+    await connection.close();
+    await server.stop();
+    await rm(directory, { recursive: true });
+  }
+});
