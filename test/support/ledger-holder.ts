@@ -44,9 +44,12 @@ async function main(options: HolderOptions): Promise<void> {
   const fence = new PostgresFence(resource, { idleTimeoutMs: 1_000 });
   const report: HolderReport = { held: 0, written: 0, refused: 0, failed: 0 };
   let ending = false;
-  process.once('SIGTERM', () => {
-    ending = true;
-  });
+  // Without its parent, too, there is nothing left to do.
+  for (const end of ['SIGTERM', 'disconnect']) {
+    process.once(end, () => {
+      ending = true;
+    });
+  }
 
   async function writeGuarded(token: FencingToken): Promise<void> {
     try {
@@ -112,8 +115,10 @@ async function main(options: HolderOptions): Promise<void> {
     }
   }
   await Promise.all([pool.end(), connection.close()]);
-  process.send?.(report);
-  process.disconnect?.();
+  if (process.connected) {
+    process.send?.(report);
+    process.disconnect();
+  }
 }
 
 if (require.main === module) {
