@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { readFile } from 'node:fs/promises';
 import { test } from 'node:test';
 import {
   FencingToken,
@@ -152,4 +153,21 @@ test('a holder that is silent inside a transaction does not keep its successor w
     fence.transaction(postgres.pool, old, async () => undefined),
     StaleTokenError,
   );
+});
+
+test('the SQL that docs/fencing.md gives to other languages agrees with the fence', async () => {
+  const fence = new PostgresFence('ledger', { table: 'permit_fence' });
+  await fence.migrate(postgres.pool);
+  const guide = await readFile('docs/fencing.md', 'utf8');
+  const sql = guide.match(/```sql\n(INSERT INTO permit_fence[^`]+)```/)?.[1];
+  assert.ok(sql);
+  const slot = 'of another language';
+  const [old, next] = tokens(2, slot);
+  assert.ok(old && next);
+  const admit = async ({ runId }: FencingToken) =>
+    (await postgres.pool.query(sql, ['ledger', slot, runId])).rows.map(({ epoch }) => Number(epoch));
+  assert.deepEqual(await admit(old), [1]);
+  await fence.transaction(postgres.pool, next, async ({ epoch }) => assert.equal(epoch, 2));
+  assert.deepEqual(await admit(next), [2]);
+  assert.deepEqual(await admit(old), []);
 });
