@@ -38,9 +38,9 @@ const DEFAULT_IDLE_TIMEOUT_MS = 30_000;
  * - `epoch` grows by one for each new holder, and never shrinks; an admission that was rolled back does not count.
  *
  * Not guaranteed: that a holder is refused before its successor's first transaction has begun (to take the slot over at
- * once, admit the token when you get the permit); anything about writes that go past the fence; and, where run IDs
- * disagree with the order of grants because the server's clock was set back, that the right one of two is refused. The
- * transactions of one slot run one after another.
+ * once, admit the token when you get the permit); anything about writes that go past the fence; and that the right one of
+ * two is refused where run IDs disagree with the order of grants, after a clock was set back or a claim lingered in the
+ * server for as long as the other's whole hold. The transactions of one slot run one after another.
  *
  * @example
  * ```ts

@@ -19,7 +19,8 @@ const MAX_LENGTH = 3 * 255 + 36 + 2;
 
 /**
  * Names one permit to the thing it protects, which can refuse the holder of an older one. The order of two tokens is that
- * of their run IDs, and holds within one slot only: holders of different slots are legitimate side by side.
+ * of their run IDs, and holds within one slot only: holders of different slots are legitimate side by side. The server
+ * gives a later permit the greater run ID as a rule, not by contract: `docs/fencing.md` says when not.
  *
  * The idea is Chubby's "sequencer" (Burrows 2006) and Kleppmann's "fencing token" (2016), with the run ID that the server
  * draws for the permit in place of a counter.
