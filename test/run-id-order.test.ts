@@ -89,7 +89,7 @@ test('over 5,000 consecutive grants of one slot, each run ID is greater than the
 test('under contention only a claim that was under way before the earlier grant can get a smaller run ID', async (t) => {
   // The server draws a run ID before it takes the Workflow ID's lock. A claim that lingers between the two, while another
   // is granted and ends, comes out inverted: it takes holds of milliseconds, as here, or a server that stalls for longer.
-  const { grants, refused } = await grantsOf(4, 3_000);
+  const { grants, refused } = await grantsOf(4, 1_000);
   const inverted = inversions(grants);
   const holdsMs = inverted.map(({ earlier }) => Math.round(earlier.endedMs - earlier.grantedMs));
   t.diagnostic(
