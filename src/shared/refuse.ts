@@ -13,7 +13,8 @@ export function refuse(what: string, expected: string, actual: unknown): never {
 
 const SHOWN_LENGTH = 120;
 
-function show(value: unknown): string {
+/** A value as an error message shows it: short, and as its writer wrote it. */
+export function show(value: unknown): string {
   // JSON has no NaN, Infinity, undefined, functions or bigints: those show as themselves.
   const text =
     typeof value === 'string' || (typeof value === 'object' && value !== null) ? JSON.stringify(value) : String(value);

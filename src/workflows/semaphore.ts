@@ -20,6 +20,7 @@ import {
 import { permitId } from '../shared/permit-id';
 import type { PermitMemo, Ticket } from '../shared/protocol';
 import { shuffle } from '../shared/shuffle';
+import { withCurrentPermit } from './current-permit';
 import { checked, PermitLostError, PermitTimeoutError } from './errors';
 import { listenForRevocations } from './holder-inbox';
 import { Permit } from './permit';
@@ -90,7 +91,7 @@ export class Semaphore {
     });
     const renewal = this.keepRenewed(permit);
     try {
-      const result = await body.run(() => fn(permit));
+      const result = await body.run(() => withCurrentPermit(permit, fn));
       if (loss) throw loss;
       return result;
     } catch (error) {

@@ -1,0 +1,17 @@
+import { proxyActivities } from '@temporalio/workflow';
+import { Semaphore } from '../../src/workflow';
+import type { LedgerActivities } from './activities';
+
+export { permitSlotWorkflow } from '../../src/workflow';
+
+/** One slot, and a short lease: whoever is silent for two seconds has lost it. */
+const ledger = new Semaphore('ledger', { capacity: 1, lease: '2s', taskQueue: 'permits' });
+
+const { append } = proxyActivities<LedgerActivities>({ startToCloseTimeout: '1 minute' });
+
+/** Appends the lines under a permit. Nothing here mentions a token: the interceptors carry it to the activity. */
+export async function appendLines(lines: string[]): Promise<void> {
+  await ledger.withPermit(async () => {
+    for (const line of lines) await append(line);
+  });
+}

@@ -1,0 +1,7 @@
+/**
+ * For workers: lets activities called inside `withPermit` know the permit's fencing token. Kept apart from
+ * `temporal-semaphore/fencing`, which services without a Temporal worker load.
+ *
+ * @module
+ */
+export { fencingActivityInterceptor, fencingInterceptors } from './fencing/activity-interceptor';

@@ -1,0 +1,10 @@
+/**
+ * The Workflow side of fencing, for the Workflow sandbox: name this module in a worker's `interceptors.workflowModules`
+ * (`fencingInterceptors` of `temporal-semaphore/fencing-worker` does it for you), and activities that are called inside
+ * `withPermit` carry its token.
+ *
+ * @module
+ */
+export { FENCING_TOKEN_HEADER, FencingToken, type FencingTokenSource } from './shared/fencing-token';
+export { currentPermit } from './workflows/current-permit';
+export { interceptors } from './workflows/fencing-interceptor';

@@ -1,0 +1,23 @@
+/**
+ * Fencing, for everything outside Workflows: tokens, and guards that refuse a holder who has lost its permit. It loads
+ * neither the Temporal SDK nor a database driver, so that any service in front of a protected resource can use it.
+ *
+ * @module
+ */
+export { currentFencingToken, withFencingToken } from './fencing/current-token';
+export type { Admission, CountedAdmission, FenceGuard } from './fencing/guard';
+export { fencingHeaders, fencingTokenOf, type RequestHeaders } from './fencing/http';
+export { MemoryFence } from './fencing/memory-fence';
+export { TransactionAbortedError } from './fencing/postgres-errors';
+export { type FencedTransaction, PostgresFence, type PostgresFenceOptions } from './fencing/postgres-fence';
+export type { PostgresClient, PostgresPool, PostgresQueryable } from './fencing/postgres-transaction';
+export { type DescribingClient, TemporalFence } from './fencing/temporal-fence';
+export {
+  FencingError,
+  MalformedTokenError,
+  MissingTokenError,
+  StaleTokenError,
+  UnorderedRunIdError,
+  WrongResourceError,
+} from './shared/fencing-errors';
+export { FENCING_TOKEN_HEADER, FencingToken, type FencingTokenSource } from './shared/fencing-token';

@@ -1,0 +1,67 @@
+import { StaleTokenError } from '../shared/fencing-errors';
+import { FencingToken, type FencingTokenSource } from '../shared/fencing-token';
+import { checkResource } from '../shared/permit-id';
+import { type Admission, type FenceGuard, tokenOf } from './guard';
+
+/** What {@link TemporalFence} needs of a Temporal `Client`, so that this entry loads without the SDK. */
+export interface DescribingClient {
+  readonly workflow: {
+    getHandle(workflowId: string): {
+      describe(): Promise<{ readonly runId: string; readonly status: { readonly name: string } }>;
+    };
+  };
+}
+
+/**
+ * A guard that asks Temporal itself whether the permit is held at this moment: for a resource that cannot store anything,
+ * like a device or a third party's API. It goes by no order, so it works with any server, and it refuses a holder from
+ * the moment the permit ends, not only when the next one has been admitted.
+ *
+ * Not guaranteed: that the permit is still held when your write arrives. A process that is stopped between the two writes
+ * late, however short the gap is. Where the resource can compare and store, use a guard that does both in one step. Each
+ * check is one call to the server, and when the server can't be reached, the call's error is thrown: nothing passes.
+ *
+ * @example
+ * ```ts
+ * const fence = new TemporalFence('robot-arm', client);
+ * await fence.admit(permit); // throws StaleTokenError when the permit has ended
+ * await arm.move(position);
+ * ```
+ */
+export class TemporalFence implements FenceGuard {
+  /**
+   * @param client a Temporal `Client` for the namespace of the permits
+   * @throws InvalidOptionsError when `resource` is not a name that the protocol allows
+   */
+  constructor(
+    readonly resource: string,
+    private readonly client: DescribingClient,
+  ) {
+    checkResource(resource);
+  }
+
+  /**
+   * Passes when the token's very run is running now.
+   *
+   * @throws StaleTokenError when it is not; its `newest` is the later permit of the slot, if there is one
+   * @throws MalformedTokenError, WrongResourceError as {@link FenceGuard.admit} says
+   */
+  async admit(source: FencingTokenSource): Promise<Admission> {
+    const token = tokenOf(this.resource, source);
+    const latest = await this.describeLatest(token.workflowId);
+    if (latest?.runId === token.runId && latest.status.name === 'RUNNING') return { token };
+    const isLater = latest && latest.runId !== token.runId;
+    throw new StaleTokenError(token, isLater ? FencingToken.from({ ...token, runId: latest.runId }) : undefined);
+  }
+
+  /** The latest run of that ID. At most one runs at a time, so an earlier one has ended. */
+  private async describeLatest(workflowId: string) {
+    try {
+      return await this.client.workflow.getHandle(workflowId).describe();
+    } catch (error) {
+      // Past the retention, or never started: either way nobody holds it. The class is the SDK's, which is not loaded here.
+      if (error instanceof Error && error.name === 'WorkflowNotFoundError') return undefined;
+      throw error;
+    }
+  }
+}

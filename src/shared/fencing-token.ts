@@ -1,0 +1,124 @@
+import { MalformedTokenError, UnorderedRunIdError } from './fencing-errors';
+import { checkResource, checkSlot, type PermitAddress, permitId } from './permit-id';
+import { refuse } from './refuse';
+
+/** The header that carries a token, both of an activity and of an HTTP request. */
+export const FENCING_TOKEN_HEADER = 'fencing-token';
+
+/** Anything that names one permit: a `Permit`, a {@link FencingToken}, or a token's text. */
+export type FencingTokenSource = string | (PermitAddress & { readonly runId: string });
+
+const SEPARATOR = '/';
+const FORM = '"<resource>/<slot>/<run ID>", percent-encoded';
+
+const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
+const UUID_V7 = /^.{14}7.{4}[89ab]/;
+
+/** The protocol's longest ID has 255 bytes, each at most three characters when encoded, and a run ID has 36. */
+const MAX_LENGTH = 3 * 255 + 36 + 2;
+
+/**
+ * Names one permit to the thing it protects, which can refuse the holder of an older one. The order of two tokens is that
+ * of their run IDs, and holds within one slot only: holders of different slots are legitimate side by side. The server
+ * gives a later permit the greater run ID as a rule, not by contract: `docs/fencing.md` says when not.
+ *
+ * The idea is Chubby's "sequencer" (Burrows 2006) and Kleppmann's "fencing token" (2016), with the run ID that the server
+ * draws for the permit in place of a counter.
+ *
+ * @example
+ * ```ts
+ * const token = FencingToken.from({ resource: 'gpu-pool', slot: '0', runId: '01890a5d-ac96-774b-bcce-b302099a8057' });
+ * String(token); // 'gpu-pool/0/01890a5d-ac96-774b-bcce-b302099a8057'
+ * FencingToken.parse(String(token)).slot; // '0'
+ * ```
+ */
+export class FencingToken implements PermitAddress {
+  private constructor(
+    readonly resource: string,
+    readonly slot: string,
+    /** The permit's run ID, a lower-case UUID. */
+    readonly runId: string,
+  ) {}
+
+  /** The permit's Workflow ID. */
+  get workflowId(): string {
+    return permitId(this);
+  }
+
+  /**
+   * The token of a permit, or of its text.
+   * @throws MalformedTokenError when a part is missing or not one that the protocol allows
+   */
+  static from(source: FencingTokenSource): FencingToken {
+    if (source instanceof FencingToken) return source;
+    if (typeof source === 'string') return FencingToken.parse(source);
+    if (typeof source !== 'object' || source === null) throw new MalformedTokenError(source, 'a permit or a string');
+    return FencingToken.checked(source, source);
+  }
+
+  /**
+   * Reads what {@link toString} wrote. Only that very form is taken, so equal tokens have equal texts.
+   * @throws MalformedTokenError
+   */
+  static parse(text: string): FencingToken {
+    if (typeof text !== 'string') throw new MalformedTokenError(text, 'a string');
+    if (text.length > MAX_LENGTH) throw new MalformedTokenError(text, `at most ${MAX_LENGTH} characters`);
+    const [resource, slot, runId, ...rest] = text.split(SEPARATOR);
+    if (runId === undefined || rest.length > 0) throw new MalformedTokenError(text, FORM);
+    const token = FencingToken.checked(text, { resource: decode(text, resource), slot: decode(text, slot), runId });
+    if (token.toString() !== text) throw new MalformedTokenError(text, FORM);
+    return token;
+  }
+
+  /** One string of printable ASCII, fit for any header: `<resource>/<slot>/<run ID>`, the names percent-encoded. */
+  toString(): string {
+    return [encodeURIComponent(this.resource), encodeURIComponent(this.slot), this.runId].join(SEPARATOR);
+  }
+
+  /** A token in a JSON payload is its text. */
+  toJSON(): string {
+    return this.toString();
+  }
+
+  /** Whether the run ID is time-ordered, as of Temporal Server 1.27. */
+  get ordered(): boolean {
+    return UUID_V7.test(this.runId);
+  }
+
+  /**
+   * Negative when this permit is older than `other`, positive when newer, 0 when they are one.
+   * @throws InvalidOptionsError when they are of different slots, between which there is no order
+   * @throws UnorderedRunIdError when a run ID is not time-ordered
+   */
+  compare(other: FencingToken): number {
+    if (this.resource !== other.resource || this.slot !== other.slot) {
+      refuse('token', `one of slot "${this.slot}" of "${this.resource}"`, other.toString());
+    }
+    for (const token of [this, other]) if (!token.ordered) throw new UnorderedRunIdError(token);
+    // Of two UUIDs in the same case, the order of the texts is that of the numbers.
+    if (this.runId === other.runId) return 0;
+    return this.runId < other.runId ? -1 : 1;
+  }
+
+  /** `given` is what the caller gave, for the error. */
+  private static checked(given: unknown, { resource, slot, runId }: Exclude<FencingTokenSource, string>): FencingToken {
+    if (typeof runId !== 'string' || !UUID.test(runId)) {
+      throw new MalformedTokenError(given, 'a run ID that is a UUID in lower case');
+    }
+    try {
+      checkResource(resource);
+      checkSlot(resource, slot);
+    } catch (cause) {
+      throw new MalformedTokenError(given, 'a resource and a slot name that the protocol allows', { cause });
+    }
+    return new FencingToken(resource, slot, runId);
+  }
+}
+
+function decode(text: string, part: string | undefined): string {
+  try {
+    return decodeURIComponent(part ?? '');
+  } catch (cause) {
+    throw new MalformedTokenError(text, FORM, { cause });
+  }
+}

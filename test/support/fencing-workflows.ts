@@ -1,0 +1,60 @@
+import {
+  condition,
+  defineQuery,
+  defineSignal,
+  proxyActivities,
+  proxyLocalActivities,
+  setHandler,
+} from '@temporalio/workflow';
+import { FencingToken } from '../../src/fencing-workflow';
+import { Semaphore } from '../../src/workflow';
+
+export { permitSlotWorkflow } from '../../src/workflow';
+
+export interface FencedActivities {
+  /** The current token, or the name of the error that says there is none. */
+  tokenSeen(): Promise<string>;
+  /** Has a newer token admitted, and then the current one. */
+  admitSeen(newerRunId: string): Promise<void>;
+}
+
+const { tokenSeen, admitSeen } = proxyActivities<FencedActivities>({ startToCloseTimeout: '10s' });
+const locally = proxyLocalActivities<FencedActivities>({ startToCloseTimeout: '10s' });
+
+export async function nestedTokens() {
+  const before = await tokenSeen();
+  const seen = await new Semaphore('outer', { capacity: 1 }).withPermit(async (outer) => {
+    const inOuter = await tokenSeen();
+    const inOuterLocally = await locally.tokenSeen();
+    // What was called outside of the inner permit stays outside, though it goes on while that is held.
+    const beside = Promise.resolve().then(tokenSeen);
+    return await new Semaphore('inner', { capacity: 1 })
+      .withPermit(async (inner) => ({
+        outer: String(FencingToken.from(outer)),
+        inner: String(FencingToken.from(inner)),
+        inOuter,
+        inOuterLocally,
+        besideInner: await beside,
+        inInner: await tokenSeen(),
+      }))
+      .then(async (found) => ({ ...found, afterInner: await tokenSeen() }));
+  });
+  const { outer, inner, ...tokens } = seen;
+  return { outer, inner, tokens: { before, ...tokens, after: await tokenSeen() } };
+}
+
+export async function fencedSteps(newerRunId: string): Promise<void> {
+  await new Semaphore('guarded', { capacity: 1 }).withPermit(async () => await admitSeen(newerRunId));
+}
+
+/** Holds a permit of "held" until told to finish; its token can be asked for. */
+export async function holdUntil(): Promise<void> {
+  let finished = false;
+  setHandler(defineSignal('finish'), () => {
+    finished = true;
+  });
+  await new Semaphore('held', { capacity: 1 }).withPermit(async (permit) => {
+    setHandler(defineQuery<string>('token'), () => String(FencingToken.from(permit)));
+    await condition(() => finished);
+  });
+}
