@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import Table from 'cli-table3';
-import { queueId } from '@/shared/permit-id';
+import { permitId, queueId } from '@/shared/permit-id';
 import { QUEUE_VIEW, type QueueView } from '@/shared/protocol';
 import {
   type HoldInterval,
@@ -13,7 +13,10 @@ import {
 import { type Bench, ms, quantile, untilCounted, withBench } from './support';
 import type { ConsumerInput } from './workflows';
 
-/** `pnpm bench:wait`: parking beside polling with 1 s back-off, in one run on one server. */
+/**
+ * `pnpm bench:wait [100 | 30 | 1000 | long]`: parking beside polling with 1 s back-off, in one run on one server. `long`
+ * takes ten minutes and runs only when asked for.
+ */
 interface Outcome {
   makespanMs: number;
   events: number;
@@ -162,6 +165,29 @@ async function crowd(bench: Bench, waiters: number, capacity: number): Promise<v
   console.log(table.toString());
 }
 
+/** What a wait of ten real minutes writes. */
+async function longWait(bench: Bench): Promise<void> {
+  const resource = `long-${randomUUID().slice(0, 8)}`;
+  const start = () =>
+    bench.client.workflow.start('parkingConsumer', {
+      workflowId: `${resource}-${randomUUID()}`,
+      taskQueue: bench.taskQueue,
+      args: [{ resource, capacity: 1, holdMs: 3_600_000 }],
+    });
+  const holder = await start();
+  await untilCounted(bench.client, permitsQuery(resource), 1);
+  const waiter = await start();
+  await delay(10 * 60_000);
+  const eventsIn = async (handle: { describe(): Promise<{ historyLength?: number }> }) =>
+    (await handle.describe()).historyLength ?? 0;
+  console.log(`\nA wait of ten minutes: ${await eventsIn(waiter)} events in the waiter`);
+  console.log(`${await eventsIn(bench.client.workflow.getHandle(queueId(resource)))} in its queue`);
+  const permit = bench.client.workflow.getHandle(permitId({ resource, slot: '0' }));
+  console.log(`${await eventsIn(permit)} in the permit waited for, its own renewals included`);
+  await Promise.all([waiter.cancel(), holder.cancel()]);
+  await Promise.allSettled([waiter.result(), holder.result()]);
+}
+
 async function main(): Promise<void> {
   const only = process.argv[2];
   await withBench(async (bench) => {
@@ -173,6 +199,7 @@ async function main(): Promise<void> {
       await compare(bench, '30 consumers, capacity 3, 100 ms each', 30, { capacity: 3, holdMs: 100 });
     }
     if (!only || only === '1000') await crowd(bench, 1_000, 10);
+    if (only === 'long') await longWait(bench);
   });
 }
 

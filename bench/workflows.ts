@@ -1,18 +1,6 @@
 // What the bench's worker registers: the library, and polling to compare it with.
-import { WorkflowExecutionAlreadyStartedError } from '@temporalio/common';
-import {
-  CancellationScope,
-  ParentClosePolicy,
-  proxyActivities,
-  sleep,
-  startChild,
-  workflowInfo,
-} from '@temporalio/workflow';
-import { permitId } from '../src/shared/permit-id';
-import { shuffle } from '../src/shared/shuffle';
-import { slotNames } from '../src/shared/slots';
-import { permitSlotWorkflow, Semaphore } from '../src/workflow';
-import { releaseSignal } from '../src/workflows/signals';
+import { proxyActivities, sleep } from '@temporalio/workflow';
+import { Semaphore } from '../src/workflow';
 
 export * from '../src/workflow';
 
@@ -36,31 +24,12 @@ export async function parkingConsumer({ resource, capacity, holdMs, fair }: Cons
 
 /** The same as this pattern is usually published: try every slot, sleep a second, try again. */
 export async function pollingConsumer({ resource, capacity, holdMs }: ConsumerInput): Promise<void> {
-  const permit = await poll(resource, capacity);
-  try {
-    if (holdMs > 0) await hold(holdMs);
-  } finally {
-    await CancellationScope.nonCancellable(async () => {
-      await permit.signal(releaseSignal);
-      await permit.result();
-    });
-  }
-}
-
-async function poll(resource: string, capacity: number) {
-  const { workflowId, runId } = workflowInfo();
-  for (;;) {
-    for (const slot of shuffle(slotNames(capacity), Math.random)) {
-      try {
-        return await startChild(permitSlotWorkflow, {
-          workflowId: permitId({ resource, slot }),
-          args: [{ leaseMs: 600_000, holder: { workflowId, runId } }],
-          parentClosePolicy: ParentClosePolicy.TERMINATE,
-        });
-      } catch (error) {
-        if (!(error instanceof WorkflowExecutionAlreadyStartedError)) throw error;
-      }
-    }
+  const pool = new Semaphore(resource, { capacity });
+  let permit = await pool.tryAcquire();
+  while (!permit) {
     await sleep(POLL_EVERY_MS);
+    permit = await pool.tryAcquire();
   }
+  if (holdMs > 0) await hold(holdMs);
+  await permit.release();
 }

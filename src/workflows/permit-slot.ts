@@ -1,4 +1,4 @@
-import { ApplicationFailure, condition, isCancellation, setHandler, workflowInfo } from '@temporalio/workflow';
+import { ApplicationFailure, condition, isCancellation, setHandler, sleep, workflowInfo } from '@temporalio/workflow';
 import { parsePermitId } from '../shared/permit-id';
 import type { PermitInput, PermitOutcome } from '../shared/protocol';
 import { closingSignal, releaseSignal, renewSignal, revokedSignal, revokeSignal, tell, watchSignal } from './signals';
@@ -42,10 +42,11 @@ export async function permitSlotWorkflow(input: PermitInput): Promise<PermitOutc
   try {
     while (!outcome) {
       // A renewal leaves the timer alone and moves only the deadline, which is read again on every wake: this saves two
-      // events a renewal, and settles a renewal that stands in the same batch as the timer in the holder's favour.
+      // events a renewal, and settles a renewal that stands in the same batch as the timer in the holder's favour. Nor is
+      // the timer cancelled at the end, as `condition(…, leftMs)` would: it ends with us.
       const leftMs = deadlineMs - Date.now();
       if (leftMs <= 0) outcome = 'lease-expired';
-      else await condition(() => outcome !== undefined, leftMs);
+      else await Promise.race([sleep(leftMs), condition(() => outcome !== undefined)]);
     }
   } catch (error) {
     if (!isCancellation(error)) throw error;
