@@ -4,8 +4,9 @@ import {
   TerminatedFailure,
   TimeoutFailure,
 } from '@temporalio/workflow';
+import type { PermitLoss } from '../shared/loss';
 import type { PermitAddress } from '../shared/permit-id';
-import { type PermitLoss, PermitLostError } from './errors';
+import { PermitLostError } from './errors';
 import { takeRevocationReason } from './holder-inbox';
 import type { permitSlotWorkflow } from './permit-slot';
 import { releaseSignal, renewSignal, tell } from './signals';

@@ -8,7 +8,6 @@ import {
   uuid4,
   workflowInfo,
 } from '@temporalio/workflow';
-import { type BackoffPolicy, backoffMs } from '../shared/backoff';
 import {
   type AcquireOptions,
   type ResolvedAcquire,
@@ -17,9 +16,11 @@ import {
   resolveSemaphore,
   type SemaphoreOptions,
 } from '../shared/options';
+import { Patience } from '../shared/patience';
 import { permitId } from '../shared/permit-id';
 import type { PermitMemo, Ticket } from '../shared/protocol';
 import { shuffle } from '../shared/shuffle';
+import { permitSummary } from '../shared/summary';
 import { checked, PermitLostError, PermitTimeoutError } from './errors';
 import { listenForRevocations } from './holder-inbox';
 import { Permit } from './permit';
@@ -30,17 +31,6 @@ const DEFAULT_LEASE_MS = 10 * 60_000;
 
 /** Slots that an acquirer tries before it lines up. Each that is taken costs it five history events. */
 const FAST_ATTEMPTS = 3;
-
-/** How an acquirer goes on that the queue had no room for. */
-const QUEUE_FULL: BackoffPolicy = { baseMs: 1_000, maxMs: 30_000, factor: 2, jitter: 0.5 };
-
-/** Steep, so that a wait of ten minutes takes two looks, and one of a day 150. */
-function recheckPolicy(baseMs: number): BackoffPolicy {
-  return { baseMs, maxMs: baseMs * 20, factor: 6, jitter: 0.25 };
-}
-
-/** The server takes 400 bytes of summary; this many characters fit in any script. */
-const MAX_SUMMARY_LENGTH = 90;
 
 /**
  * A counting semaphore for Workflow code: at most `capacity` holders of `resource` at once, over all Workflows of the
@@ -139,24 +129,22 @@ export class Semaphore {
 
   /** Parked: nothing happens here until our turn comes, but for a look of our own now and then. */
   private async waitInLine(place: WaitingPlace, request: ResolvedAcquire, deadlineMs: number): Promise<Permit> {
-    const recheck = recheckPolicy(this.options.recheckAfterMs);
-    let policy = recheck;
-    for (let silences = 0; ; ) {
+    const patience = new Patience(this.options.recheckAfterMs);
+    for (;;) {
       const leftMs = deadlineMs - Date.now();
       if (leftMs <= 0) throw new PermitTimeoutError(this.resource, request.timeoutMs);
-      const turn = await place.nextTurn(Math.min(leftMs, backoffMs(silences, Math.random(), policy)));
+      const turn = await place.nextTurn(Math.min(leftMs, patience.nextMs(Math.random())));
       if (turn?.slot !== undefined) {
         const permit = await this.claim(turn.slot, request, turn.queueId);
         if (permit) return permit;
         await place.missed(turn.slot);
-        silences = 0;
+        patience.hadTurn();
       } else if (turn) {
-        policy = QUEUE_FULL;
+        patience.hadNoRoom();
       } else if (Date.now() < deadlineMs) {
         const permit = await this.lookForOurselves(place, request);
         if (permit) return permit;
-        silences++;
-        policy = recheck;
+        patience.hadSilence();
       }
     }
   }
@@ -221,7 +209,7 @@ export class Semaphore {
         workflowId: permitId({ resource, slot }),
         args: [{ ...memo, watchedBy }],
         memo: { ...memo },
-        staticSummary: summaryOf(workflowId, purpose),
+        staticSummary: permitSummary(workflowId, purpose),
         taskQueue,
         parentClosePolicy: ParentClosePolicy.TERMINATE,
         workflowExecutionTimeout: maxHoldMs,
@@ -253,9 +241,4 @@ async function renewRepeatedly(permit: Permit, everyMs: number): Promise<void> {
     // Both ends are announced elsewhere: the scope's by whoever cancelled it, a loss by `permit.lost`.
     if (!isCancellation(error) && !(error instanceof PermitLostError)) throw error;
   }
-}
-
-function summaryOf(holder: string, purpose: string | undefined): string {
-  const text = purpose ? `${purpose} (${holder})` : `held by ${holder}`;
-  return text.length > MAX_SUMMARY_LENGTH ? `${text.slice(0, MAX_SUMMARY_LENGTH - 1)}…` : text;
 }
