@@ -5,7 +5,7 @@ import type { PermitOutcome } from './protocol';
 export type PermitLoss = PermitOutcome | 'terminated' | 'timed-out' | 'failed' | 'unknown';
 
 const LOSS_TOLD: Record<PermitLoss, string> = {
-  released: 'somebody else released or cancelled it',
+  released: 'it was released or cancelled',
   'lease-expired': 'its lease ended before a renewal came',
   revoked: 'an operator revoked it',
   terminated: 'its Workflow was terminated',

@@ -1,6 +1,13 @@
-import { ApplicationFailure, condition, isCancellation, setHandler, workflowInfo } from '@temporalio/workflow';
+import {
+  ApplicationFailure,
+  condition,
+  isCancellation,
+  setHandler,
+  upsertMemo,
+  workflowInfo,
+} from '@temporalio/workflow';
 import { parsePermitId } from '../shared/permit-id';
-import type { PermitInput, PermitOutcome } from '../shared/protocol';
+import type { PermitInput, PermitMemo, PermitOutcome } from '../shared/protocol';
 import { closingSignal, releaseSignal, renewSignal, revokedSignal, revokeSignal, tell, watchSignal } from './signals';
 
 /**
@@ -52,6 +59,8 @@ export async function permitSlotWorkflow(input: PermitInput): Promise<PermitOutc
     outcome ??= 'released';
   }
 
+  // The result, "revoked", has no room for a reason, and a holder outside Workflows can't be signalled.
+  if (reason) upsertMemo({ revokedBecause: reason } satisfies Partial<PermitMemo>);
   // Whoever can't be told has ended, or finds out by itself: the holder by our end, a queue by its probes.
   if (outcome === 'revoked' && holder?.workflowId) {
     await tell({ workflowId: holder.workflowId, runId: holder.runId }, revokedSignal, { workflowId, runId, reason });
