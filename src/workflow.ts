@@ -6,7 +6,7 @@
  */
 export type { PermitLoss } from './shared/loss';
 export type { AcquireOptions, SemaphoreOptions } from './shared/options';
-export type { PermitOutcome } from './shared/protocol';
+export type { PermitOutcome, PermitRef } from './shared/protocol';
 export { awaitTurnWorkflow } from './workflows/await-turn';
 export { PermitLostError, PermitTimeoutError } from './workflows/errors';
 export { Permit } from './workflows/permit';

@@ -16,7 +16,7 @@ export interface SemaphoreClientOptions extends SemaphoreOptions {
 }
 
 /** What one acquirer outside Workflows wants. */
-export interface ClientAcquireOptions extends AcquireOptions {
+export interface ClientAcquireOptions extends Omit<AcquireOptions, 'outlivesRun'> {
   /** Stops the waiting: the acquire rejects with the signal's reason. It has no say over a permit once it is had. */
   signal?: AbortSignal;
   /** As the semaphore's option, for this permit only. @default the semaphore's */

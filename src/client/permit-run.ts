@@ -7,7 +7,7 @@ import {
   WorkflowNotFoundError,
 } from '@temporalio/client';
 import type { PermitLoss } from '../shared/loss';
-import type { PermitMemo, PermitOutcome, PermitRef } from '../shared/protocol';
+import type { AdoptInput, PermitMemo, PermitOutcome, PermitRef } from '../shared/protocol';
 import { pause } from './clock';
 import { isTransient, retryDelayMs, type Server } from './server';
 
@@ -32,9 +32,9 @@ export class PermitRun {
   }
 
   /** Sends once, within that time. `false`: the run has ended. */
-  async send(signal: string, withinMs?: number): Promise<boolean> {
+  async send(signal: string, withinMs?: number, ...args: [AdoptInput?]): Promise<boolean> {
     try {
-      await this.server.call(() => this.handle.signal(signal), withinMs);
+      await this.server.call(() => this.handle.signal(signal, ...args), withinMs);
       return true;
     } catch (error) {
       if (error instanceof WorkflowNotFoundError) return false;

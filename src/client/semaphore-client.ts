@@ -1,10 +1,13 @@
 import type { Client } from '@temporalio/client';
 import { Patience } from '../shared/patience';
+import { resolveRef } from '../shared/permit-ref';
+import { ADOPT, type PermitRef } from '../shared/protocol';
 import { refuse } from '../shared/refuse';
 import { shuffle } from '../shared/shuffle';
 import { Claim } from './claim';
 import { monotonicMs } from './clock';
-import { PermitTimeoutError } from './errors';
+import { PermitLostError, PermitTimeoutError } from './errors';
+import { Lease } from './lease';
 import {
   type ClientAcquireOptions,
   type Request,
@@ -12,7 +15,8 @@ import {
   resolveRequest,
   type SemaphoreClientOptions,
 } from './options';
-import type { Permit } from './permit';
+import { Permit } from './permit';
+import { PermitRun } from './permit-run';
 import { Place } from './place';
 import { isTransient, Server } from './server';
 
@@ -114,6 +118,29 @@ export class SemaphoreClient {
     const request = resolveRequest(this.resource, this.options, { ...options, timeout: 0 });
     request.signal.throwIfAborted();
     return await this.claimAny(request, request.semaphore.slots.length, monotonicMs() + NO_WAIT_MS);
+  }
+
+  /**
+   * Takes over a permit that was acquired elsewhere, by another client or a Workflow (with `outlivesRun`). It starts the
+   * lease anew; from now on this side renews and releases it. Who had it before must let it be (`permit.detach()`).
+   *
+   * @param ref what `permit.ref()` or `permit.detach()` gave
+   * @throws PermitLostError when the permit has ended, or the server could not be reached for a whole lease
+   */
+  async adopt(ref: PermitRef, { renewEvery }: Pick<SemaphoreClientOptions, 'renewEvery'> = {}): Promise<Permit> {
+    const reference = resolveRef(ref);
+    const { leaseMs } = reference;
+    const { renewEveryMs } = resolveClientSemaphore(this.resource, { ...this.options, lease: leaseMs, renewEvery });
+    const run = new PermitRun(this.server, reference);
+    const untilMs = monotonicMs() + leaseMs;
+    let sentMs = 0;
+    const adopt = () => {
+      sentMs = monotonicMs();
+      return run.send(ADOPT, undefined, { holder: { identity: this.server.identity } });
+    };
+    const delivered = await this.server.persist(adopt, { untilMs, signal: new AbortController().signal });
+    if (!delivered) throw new PermitLostError(reference, reference.runId, 'unknown');
+    return new Permit(run, reference, new Lease(leaseMs, sentMs), renewEveryMs);
   }
 
   private async claimOrWait(request: Request, deadlineMs: number): Promise<Permit> {

@@ -11,7 +11,7 @@ const LOSS_TOLD: Record<PermitLoss, string> = {
   terminated: 'its Workflow was terminated',
   'timed-out': 'it was held for longer than maxHold',
   failed: 'its Workflow failed',
-  unknown: 'its Workflow ended without a word (terminated, or held for longer than maxHold)',
+  unknown: 'it has ended, and nothing says how',
 };
 
 /** The message of a `PermitLostError`, in Workflows and outside. */

@@ -19,7 +19,12 @@ test('defaults are filled in once', () => {
     fair: false,
     recheckAfterMs: 30_000,
   });
-  assert.deepEqual(resolveAcquire(), { timeoutMs: Number.POSITIVE_INFINITY, purpose: undefined, priority: undefined });
+  assert.deepEqual(resolveAcquire(), {
+    timeoutMs: Number.POSITIVE_INFINITY,
+    purpose: undefined,
+    priority: undefined,
+    outlivesRun: false,
+  });
 });
 
 test('an explicit undefined is a default, not a value', () => {

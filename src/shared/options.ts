@@ -57,6 +57,13 @@ export interface AcquireOptions {
   priority?: Priority;
   /** What the permit is for, shown to operators beside the holder; at most 1,000 characters. */
   purpose?: string;
+  /**
+   * The permit can outlive this Workflow run, for the next run, or another Workflow, to adopt it: hand over `permit.ref()`.
+   * The price: when this run ends without a release, the slot stays taken until the lease ends. Outside Workflows every
+   * permit is like that.
+   * @default false: it ends with this run, also when that continues as new
+   */
+  outlivesRun?: boolean;
 }
 
 /** {@link SemaphoreOptions}, checked and with every default filled in. */
@@ -78,6 +85,7 @@ export interface ResolvedAcquire {
   readonly timeoutMs: number;
   readonly purpose: string | undefined;
   readonly priority: Priority | undefined;
+  readonly outlivesRun: boolean;
 }
 
 const MAX_SLOTS = 1_000;
@@ -133,13 +141,14 @@ export function resolveSemaphore(
 /** Checks what was given and fills in the rest. @throws InvalidOptionsError */
 export function resolveAcquire(options: AcquireOptions = {}): ResolvedAcquire {
   if (typeof options !== 'object' || options === null) refuse('options', 'an object', options);
-  const { purpose, priority } = options;
+  const { purpose, priority, outlivesRun = false } = options;
   const timeoutMs = durationMs('timeout', options.timeout, 0) ?? Number.POSITIVE_INFINITY;
   if (purpose !== undefined && (typeof purpose !== 'string' || purpose.length > MAX_PURPOSE_LENGTH)) {
     refuse('purpose', `a string of at most ${MAX_PURPOSE_LENGTH} characters`, purpose);
   }
   checkPriority(priority);
-  return { timeoutMs, purpose, priority };
+  if (typeof outlivesRun !== 'boolean') refuse('outlivesRun', 'a boolean', outlivesRun);
+  return { timeoutMs, purpose, priority, outlivesRun };
 }
 
 /** Temporal's own bounds. An absent or zero field means "inherit", as in Temporal. */
