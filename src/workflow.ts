@@ -4,9 +4,11 @@
  *
  * @module
  */
+export type { PermitLoss } from './shared/loss';
 export type { AcquireOptions, SemaphoreOptions } from './shared/options';
-export type { PermitOutcome } from './shared/protocol';
-export { type PermitLoss, PermitLostError, PermitTimeoutError } from './workflows/errors';
+export type { PermitOutcome, PermitRef } from './shared/protocol';
+export { awaitTurnWorkflow } from './workflows/await-turn';
+export { PermitLostError, PermitTimeoutError } from './workflows/errors';
 export { Permit } from './workflows/permit';
 export { permitSlotWorkflow } from './workflows/permit-slot';
 export { Semaphore } from './workflows/semaphore';

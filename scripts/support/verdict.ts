@@ -76,7 +76,7 @@ export function judge(finishers: readonly Finisher[], holds: readonly HoldInterv
 async function readSettledHolds(client: Client, finishers: readonly Finisher[]): Promise<HoldInterval[]> {
   const since = new Date(Math.min(...finishers.map(({ startedMs }) => startedMs)));
   for (const deadline = Date.now() + LISTED_WITHIN_MS; ; await delay(200)) {
-    const holds = await readHoldIntervals(client, RESOURCE, since);
+    const holds = await readHoldIntervals(client, RESOURCE, { since });
     const missing = finishers.filter(
       ({ consumer, outcome }) => outcome.ok && !holds.some(({ holder }) => holder === consumer),
     );

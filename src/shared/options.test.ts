@@ -19,7 +19,12 @@ test('defaults are filled in once', () => {
     fair: false,
     recheckAfterMs: 30_000,
   });
-  assert.deepEqual(resolveAcquire(), { timeoutMs: Number.POSITIVE_INFINITY, purpose: undefined, priority: undefined });
+  assert.deepEqual(resolveAcquire(), {
+    timeoutMs: Number.POSITIVE_INFINITY,
+    purpose: undefined,
+    priority: undefined,
+    outlivesRun: false,
+  });
 });
 
 test('an explicit undefined is a default, not a value', () => {
@@ -31,6 +36,22 @@ test('an unrenewed lease bounds the hold', () => {
   const resolved = resolveSemaphore('pool', { capacity: 1, lease: '30s', renewEvery: false }, DEFAULTS);
   assert.equal(resolved.renewEveryMs, false);
   assert.equal(resolved.maxHoldMs, 90_000);
+});
+
+test('by default no permit is held for longer than its renewals can go on', () => {
+  const hold = (options: object) => resolveSemaphore('pool', { capacity: 1, ...options }, DEFAULTS).maxHoldMs / HOUR_MS;
+  assert.equal(hold({}), 24);
+  assert.equal(Math.floor(hold({ lease: '30s' })), 17);
+  assert.equal(Math.floor(hold({ lease: '3s', renewEvery: '500ms' })), 1);
+  assert.throws(
+    () => hold({ lease: '30s', maxHold: '18 hours' }),
+    /maxHold: expected at most \d+ ms, .* got "18 hours"/,
+  );
+  assert.throws(
+    () => hold({ lease: '10m', renewEvery: '10ms' }),
+    /renewEvery: expected renewals that the server takes/,
+  );
+  assert.equal(hold({ lease: '30s', renewEvery: false, maxHold: '18 hours' }), 18);
 });
 
 test('a lease longer than a day has room in the default maxHold', () => {

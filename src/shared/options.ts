@@ -2,6 +2,7 @@ import type { Duration, Priority } from '@temporalio/common';
 import { msToNumber } from '@temporalio/common/lib/time';
 import { byteLength, checkResource, checkSlot } from './permit-id';
 import { refuse } from './refuse';
+import { longestHoldMs } from './run-limits';
 import { type Slots, slotNames } from './slots';
 
 /** What a semaphore is: its slots and how long a holder may be silent. Everyone who uses one resource must agree on it. */
@@ -12,7 +13,7 @@ export interface SemaphoreOptions {
   slots?: readonly string[];
   /**
    * How long a holder may be silent before its permit ends by itself. It counts from the claim and from each renewal.
-   * @default 10 minutes in Workflows
+   * @default 10 minutes in Workflows, 30 seconds outside
    */
   lease?: Duration;
   /**
@@ -24,8 +25,10 @@ export interface SemaphoreOptions {
   /** The task queue on which permits run. Its workers must have this package's Workflows. @default the caller's */
   taskQueue?: string;
   /**
-   * The server ends a permit after this time whatever happens (its `workflowExecutionTimeout`); at least `lease`.
-   * @default 24 hours, or lease + 1 minute where `renewEvery` is `false`
+   * The server ends a permit after this time whatever happens (its `workflowExecutionTimeout`); at least `lease`. The
+   * server takes 10,000 signals and 51,200 events of one run, and renewals use them up: at most 17 hours with a lease of
+   * 30 seconds, 4 days with one of 10 minutes. A longer one is refused.
+   * @default 24 hours, or the longest hold that these renewals allow, or lease + 1 minute where `renewEvery` is `false`
    */
   maxHold?: Duration;
   /**
@@ -54,6 +57,13 @@ export interface AcquireOptions {
   priority?: Priority;
   /** What the permit is for, shown to operators beside the holder; at most 1,000 characters. */
   purpose?: string;
+  /**
+   * The permit can outlive this Workflow run, for the next run, or another Workflow, to adopt it: hand over `permit.ref()`.
+   * The price: when this run ends without a release, the slot stays taken until the lease ends. Outside Workflows every
+   * permit is like that.
+   * @default false: it ends with this run, also when that continues as new
+   */
+  outlivesRun?: boolean;
 }
 
 /** {@link SemaphoreOptions}, checked and with every default filled in. */
@@ -75,6 +85,7 @@ export interface ResolvedAcquire {
   readonly timeoutMs: number;
   readonly purpose: string | undefined;
   readonly priority: Priority | undefined;
+  readonly outlivesRun: boolean;
 }
 
 const MAX_SLOTS = 1_000;
@@ -98,14 +109,25 @@ export function resolveSemaphore(
     options.renewEvery === false
       ? false
       : (durationMs('renewEvery', options.renewEvery, 1) ?? Math.max(1, Math.floor(leaseMs / 3)));
+  const longestMs = longestHoldMs(leaseMs, renewEveryMs);
   const maxHoldMs =
     durationMs('maxHold', options.maxHold, 1) ??
-    (renewEveryMs === false ? leaseMs + MINUTE_MS : Math.max(DAY_MS, leaseMs + MINUTE_MS));
+    (renewEveryMs === false ? leaseMs + MINUTE_MS : Math.min(longestMs, Math.max(DAY_MS, leaseMs + MINUTE_MS)));
   const recheckAfterMs = durationMs('recheckAfter', options.recheckAfter, 1) ?? 30_000;
   const { taskQueue, fair = false } = options;
 
   if (renewEveryMs !== false && renewEveryMs >= leaseMs) {
     refuse('renewEvery', `less than the lease (${leaseMs} ms)`, options.renewEvery ?? renewEveryMs);
+  }
+  if (longestMs < leaseMs) {
+    refuse('renewEvery', `renewals that the server takes for a whole lease of ${leaseMs} ms`, renewEveryMs);
+  }
+  if (maxHoldMs > longestMs) {
+    refuse(
+      'maxHold',
+      `at most ${longestMs} ms, the most that renewals every ${renewEveryMs} ms allow`,
+      options.maxHold,
+    );
   }
   if (maxHoldMs < leaseMs) refuse('maxHold', `at least the lease (${leaseMs} ms)`, options.maxHold);
   if (taskQueue !== undefined && (typeof taskQueue !== 'string' || taskQueue === '')) {
@@ -119,13 +141,14 @@ export function resolveSemaphore(
 /** Checks what was given and fills in the rest. @throws InvalidOptionsError */
 export function resolveAcquire(options: AcquireOptions = {}): ResolvedAcquire {
   if (typeof options !== 'object' || options === null) refuse('options', 'an object', options);
-  const { purpose, priority } = options;
+  const { purpose, priority, outlivesRun = false } = options;
   const timeoutMs = durationMs('timeout', options.timeout, 0) ?? Number.POSITIVE_INFINITY;
   if (purpose !== undefined && (typeof purpose !== 'string' || purpose.length > MAX_PURPOSE_LENGTH)) {
     refuse('purpose', `a string of at most ${MAX_PURPOSE_LENGTH} characters`, purpose);
   }
   checkPriority(priority);
-  return { timeoutMs, purpose, priority };
+  if (typeof outlivesRun !== 'boolean') refuse('outlivesRun', 'a boolean', outlivesRun);
+  return { timeoutMs, purpose, priority, outlivesRun };
 }
 
 /** Temporal's own bounds. An absent or zero field means "inherit", as in Temporal. */

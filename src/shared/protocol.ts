@@ -7,12 +7,14 @@
 /** Workflow types. */
 export const PERMIT_WORKFLOW = 'permitSlotWorkflow';
 export const QUEUE_WORKFLOW = 'waitQueueWorkflow';
+export const WAITER_WORKFLOW = 'awaitTurnWorkflow';
 
 /** Signals that a permit takes. */
 export const RENEW = 'renew';
 export const RELEASE = 'release';
 export const REVOKE = 'revoke';
 export const WATCH = 'watch';
+export const ADOPT = 'adopt';
 
 /** Signals that a wait queue takes. */
 export const ENQUEUE = 'enqueue';
@@ -26,6 +28,7 @@ export const QUEUE_VIEW = 'queue';
 /** Signals that go to a user's own Workflow, and so carry a prefix. */
 export const REVOKED = 'permit-revoked';
 export const TURN = 'permit-turn';
+export const ENDED = 'permit-ended';
 
 /** Who holds a permit: a Workflow, or somebody outside who is known by an identity. */
 export interface Holder {
@@ -42,6 +45,13 @@ export interface PermitMemo {
   leaseMs: number;
   holder: Holder;
   purpose?: string;
+  /**
+   * Drawn anew for each claim by who claims from outside Workflows. A claimer whose answer got lost on the way finds out by
+   * it whether the permit that runs is its own.
+   */
+  claimId?: string;
+  /** What the revoker said: set by the permit itself before it ends as revoked. */
+  revokedBecause?: string;
 }
 
 /** What a permit is started with. */
@@ -65,6 +75,24 @@ export interface RevokedNotice {
   reason?: string;
 }
 
+/**
+ * `adopt`, to a permit, pinned to its run: somebody else holds it from now on. It renews, changes the holder in the memo,
+ * and makes the new holder, if it is a Workflow, the one to be told of the end, by `permit-ended`. (Its first holder is its
+ * parent, and needs no word of that.)
+ */
+export interface AdoptInput {
+  holder: Holder;
+}
+
+/** `permit-ended`, from a permit to the Workflow that adopted it: the permit is about to end. */
+export interface EndedNotice {
+  workflowId: string;
+  runId: string;
+  outcome: PermitOutcome;
+  /** Why it was revoked. */
+  reason?: string;
+}
+
 /** `watch`, to a permit: tell this queue when you close. Delivered means held; "not found" means free. */
 export interface WatchInput {
   queueId: string;
@@ -78,7 +106,10 @@ export interface ClosingNotice {
 
 /** One acquirer's place in the queue. */
 export interface Ticket {
-  /** Makes `enqueue` idempotent: a ticket may be sent any number of times. */
+  /**
+   * Makes `enqueue` idempotent: a ticket may be sent any number of times, and counts once. The last one sent says who waits,
+   * so that a place can pass to another waiter of the same acquirer.
+   */
   id: string;
   /** The Workflow that gets the `permit-turn`. */
   waiter: { workflowId: string; runId: string };
@@ -134,4 +165,30 @@ export interface QueueInput {
   tickets: Ticket[];
   /** Of a run that continued as new. */
   view?: QueueView;
+}
+
+/**
+ * What a waiter is started with: it takes a place in the queue for somebody outside Workflows. Its result is the
+ * {@link Turn} that it was given, or `null` when none came in time.
+ */
+export interface AwaitTurnInput {
+  resource: string;
+  ticket: Omit<Ticket, 'waiter'>;
+  /** When to give up. Whoever still waits then starts another waiter; who does not, is dead. */
+  waitMs: number;
+  /** As the semaphore option of that name. */
+  recheckAfterMs: number;
+  /** The slot of this ticket's last turn, at which its owner was beaten: the place is kept. */
+  missed?: string;
+}
+
+/** Names one permit, so that somebody else can take it over: plain JSON, fit for an argument or an environment. */
+export interface PermitRef {
+  resource: string;
+  slot: string;
+  workflowId: string;
+  /** The fencing token. */
+  runId: string;
+  /** How long it may go unrenewed. */
+  leaseMs: number;
 }

@@ -1,6 +1,6 @@
 import { ApplicationFailure } from '@temporalio/workflow';
+import { lossMessage, type PermitLoss, timeoutMessage } from '../shared/loss';
 import type { PermitAddress } from '../shared/permit-id';
-import type { PermitOutcome } from '../shared/protocol';
 import { InvalidOptionsError } from '../shared/refuse';
 
 // In Workflow code a plain Error fails the Workflow Task, which is then retried for ever. These are
@@ -14,26 +14,9 @@ export class PermitTimeoutError extends ApplicationFailure {
     readonly resource: string,
     readonly timeoutMs: number,
   ) {
-    super(
-      `No permit of "${resource}" came free within ${timeoutMs} ms: all slots are held. Wait longer, or add capacity.`,
-      'PermitTimeoutError',
-      true,
-      [{ resource, timeoutMs }],
-    );
+    super(timeoutMessage(resource, timeoutMs), 'PermitTimeoutError', true, [{ resource, timeoutMs }]);
   }
 }
-
-/** How a permit can end without its holder's release. */
-export type PermitLoss = PermitOutcome | 'terminated' | 'timed-out' | 'failed';
-
-const LOSS_TOLD: Record<PermitLoss, string> = {
-  released: 'somebody else released or cancelled it',
-  'lease-expired': 'its lease ended before a renewal came',
-  revoked: 'an operator revoked it',
-  terminated: 'its Workflow was terminated',
-  'timed-out': 'it was held for longer than maxHold',
-  failed: 'its Workflow failed',
-};
 
 /**
  * The permit ended before its holder released it, so somebody else may hold the slot now: stop using the resource.
@@ -52,12 +35,9 @@ export class PermitLostError extends ApplicationFailure {
     /** What the operator said who revoked it. */
     readonly reason?: string,
   ) {
-    super(
-      `The permit of "${resource}", slot "${slot}", run ${runId} was lost: ${LOSS_TOLD[how]}${reason ? ` (${reason})` : ''}.`,
-      'PermitLostError',
-      true,
-      [{ resource, slot, runId, how, reason }],
-    );
+    super(lossMessage({ resource, slot }, runId, how, reason), 'PermitLostError', true, [
+      { resource, slot, runId, how, reason },
+    ]);
     this.resource = resource;
     this.slot = slot;
   }

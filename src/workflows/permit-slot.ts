@@ -1,7 +1,15 @@
-import { ApplicationFailure, condition, isCancellation, setHandler, sleep, workflowInfo } from '@temporalio/workflow';
-import { parsePermitId } from '../shared/permit-id';
-import type { PermitInput, PermitOutcome } from '../shared/protocol';
-import { closingSignal, releaseSignal, renewSignal, revokedSignal, revokeSignal, tell, watchSignal } from './signals';
+import {
+  ApplicationFailure,
+  condition,
+  isCancellation,
+  setHandler,
+  sleep,
+  upsertMemo,
+  workflowInfo,
+} from '@temporalio/workflow';
+import type { PermitInput, PermitMemo, PermitOutcome } from '../shared/protocol';
+import { Farewells } from './farewells';
+import { adoptSignal, releaseSignal, renewSignal, revokeSignal, watchSignal } from './signals';
 
 /**
  * One held permit. The server runs at most one Workflow of this ID, `permit:<resource>:<slot>`, so running *is* holding;
@@ -11,7 +19,8 @@ import { closingSignal, releaseSignal, renewSignal, revokedSignal, revokeSignal,
  *     held --release | cancel--> "released"
  *       |---revoke-------------> "revoked"        (the holding Workflow is told why)
  *       |---deadline passed----> "lease-expired"
- *       '---renew--------------> held, deadline = now + lease
+ *       |---renew--------------> held, deadline = now + lease
+ *       '---adopt--------------> held by somebody else, deadline = now + lease
  */
 export async function permitSlotWorkflow(input: PermitInput): Promise<PermitOutcome> {
   const { leaseMs, holder, watchedBy } = checkInput(input);
@@ -20,7 +29,9 @@ export async function permitSlotWorkflow(input: PermitInput): Promise<PermitOutc
   let deadlineMs = startTime.getTime() + leaseMs;
   let outcome: PermitOutcome | undefined;
   let reason: string | undefined;
-  const watchers = new Set(watchedBy ? [watchedBy] : []);
+  const farewells = new Farewells(() => ({ workflowId, runId, outcome: outcome ?? 'released', reason }));
+  farewells.toParent(holder);
+  if (watchedBy) farewells.toQueue(watchedBy);
 
   setHandler(renewSignal, () => {
     deadlineMs = Math.max(deadlineMs, Date.now() + leaseMs);
@@ -33,11 +44,12 @@ export async function permitSlotWorkflow(input: PermitInput): Promise<PermitOutc
     outcome = 'revoked';
     reason = revocation?.reason;
   });
-  setHandler(watchSignal, ({ queueId }) => {
-    // Put at the end, also when it is there: who asks while we say good-bye is told again.
-    watchers.delete(queueId);
-    watchers.add(queueId);
+  setHandler(adoptSignal, ({ holder: adopter }) => {
+    deadlineMs = Math.max(deadlineMs, Date.now() + leaseMs);
+    upsertMemo({ holder: adopter } satisfies Partial<PermitMemo>);
+    farewells.toAdopter(adopter);
   });
+  setHandler(watchSignal, ({ queueId }) => farewells.toQueue(queueId));
 
   try {
     while (!outcome) {
@@ -53,12 +65,10 @@ export async function permitSlotWorkflow(input: PermitInput): Promise<PermitOutc
     outcome ??= 'released';
   }
 
+  // The result, "revoked", has no room for a reason, and a holder outside Workflows can't be signalled.
+  if (reason) upsertMemo({ revokedBecause: reason } satisfies Partial<PermitMemo>);
   // Whoever can't be told has ended, or finds out by itself: the holder by our end, a queue by its probes.
-  if (outcome === 'revoked' && holder?.workflowId) {
-    await tell({ workflowId: holder.workflowId, runId: holder.runId }, revokedSignal, { workflowId, runId, reason });
-  }
-  const slot = parsePermitId(workflowId)?.slot ?? '';
-  for (const queueId of watchers) await tell({ workflowId: queueId }, closingSignal, { slot, runId });
+  await farewells.say();
   return outcome;
 }
 

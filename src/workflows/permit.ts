@@ -1,20 +1,17 @@
-import {
-  ChildWorkflowFailure,
-  type ChildWorkflowHandle,
-  TerminatedFailure,
-  TimeoutFailure,
-} from '@temporalio/workflow';
-import type { PermitAddress } from '../shared/permit-id';
-import { type PermitLoss, PermitLostError } from './errors';
+import type { PermitLoss } from '../shared/loss';
+import type { PermitRef } from '../shared/protocol';
+import { refuse } from '../shared/refuse';
+import { checked, PermitLostError } from './errors';
 import { takeRevocationReason } from './holder-inbox';
-import type { permitSlotWorkflow } from './permit-slot';
+import type { PermitEnd } from './permit-end';
 import { releaseSignal, renewSignal, tell } from './signals';
 
 /**
  * A held slot, seen by the Workflow that holds it.
  *
  *     held --release()--> releasing --permit Workflow closed--> released
- *       '---permit Workflow closed--> lost
+ *      |---permit Workflow closed--> lost
+ *      '---detach()--> detached: somebody else adopts it
  *
  * Every signal is pinned to this permit's own run, so a late call never touches the slot's next holder.
  */
@@ -30,18 +27,21 @@ export class Permit implements AsyncDisposable {
    */
   readonly lost: Promise<PermitLostError>;
 
-  private readonly ended: Promise<PermitLoss>;
   private releasing: Promise<void> | undefined;
 
   /** @internal Made by `Semaphore`. */
-  constructor({ resource, slot }: PermitAddress, child: ChildWorkflowHandle<typeof permitSlotWorkflow>) {
-    this.resource = resource;
-    this.slot = slot;
-    this.workflowId = child.workflowId;
-    this.runId = child.firstExecutionRunId;
-    this.ended = child.result().catch(lossOf);
+  constructor(
+    private readonly reference: PermitRef,
+    private readonly end: PermitEnd,
+    /** Whether it lives on when this run ends. */
+    private readonly outlivesRun: boolean,
+  ) {
+    this.resource = reference.resource;
+    this.slot = reference.slot;
+    this.workflowId = reference.workflowId;
+    this.runId = reference.runId;
     this.lost = new Promise((resolve) => {
-      void this.ended.then((how) => {
+      void end.how.then((how) => {
         if (!this.releasing) resolve(this.lossError(how));
       });
     });
@@ -52,9 +52,11 @@ export class Permit implements AsyncDisposable {
    * @throws PermitLostError when the permit has ended already
    */
   async renew(): Promise<void> {
-    if ((await tell(this, renewSignal)) === 'delivered') return;
+    const delivery = await tell(this, renewSignal);
+    if (delivery === 'delivered') return;
     // It has ended, or has had all the renewals it can take and is about to. Its end says how.
-    throw this.lossError(await this.ended);
+    if (delivery === 'not-found') this.end.gone();
+    throw this.lossError(await this.end.how);
   }
 
   /**
@@ -71,20 +73,34 @@ export class Permit implements AsyncDisposable {
     await this.release();
   }
 
+  /**
+   * Names this permit as plain JSON, for who adopts it: the next run (`continueAsNew(permit.ref())`), or another Workflow.
+   * It changes nothing; inside `withPermit`, which would release it, use {@link detach}.
+   * @throws ApplicationFailure of type `InvalidOptionsError` when it was not acquired with `outlivesRun`: it ends with this run
+   */
+  ref(): PermitRef {
+    checked(() => this.outlivesRun || refuse('permit', 'one acquired with outlivesRun: true', 'one without'));
+    return { ...this.reference };
+  }
+
+  /**
+   * Hands the permit over: `release` does nothing from now on, `lost` stays silent. Renew it first if its lease is to cover
+   * the time until the other adopts it. Throws as {@link ref} does.
+   */
+  detach(): PermitRef {
+    const ref = this.ref();
+    this.releasing ??= Promise.resolve();
+    return ref;
+  }
+
   private async releaseOnce(): Promise<void> {
-    await tell(this, releaseSignal);
     // A parent that finishes before its permit has closed would get it terminated instead of released.
-    await this.ended;
+    do {
+      if ((await tell(this, releaseSignal)) === 'not-found') this.end.gone();
+    } while (!(await this.end.comes()));
   }
 
   private lossError(how: PermitLoss): PermitLostError {
     return new PermitLostError(this, this.runId, how, takeRevocationReason(this.runId));
   }
-}
-
-function lossOf(error: unknown): PermitLoss {
-  const cause = error instanceof ChildWorkflowFailure ? error.cause : error;
-  if (cause instanceof TerminatedFailure) return 'terminated';
-  if (cause instanceof TimeoutFailure) return 'timed-out';
-  return 'failed';
 }

@@ -44,12 +44,10 @@ export class QueueState {
     this.order = new TurnOrder(view?.shares);
   }
 
-  /** Takes a ticket in, or leaves it as it is if it is in already. `false` when the queue is full. */
+  /** Takes a ticket in, or in place of the one of the same ID. `false` when the queue is full. */
   enqueue(ticket: Ticket): boolean {
-    if (!this.tickets.has(ticket.id)) {
-      if (this.tickets.size >= MAX_WAITERS) return false;
-      this.tickets.set(ticket.id, ticket);
-    }
+    if (!this.tickets.has(ticket.id) && this.tickets.size >= MAX_WAITERS) return false;
+    this.tickets.set(ticket.id, ticket);
     for (const slot of slotNames(ticket.slots)) {
       if (!this.slots.has(slot)) this.slots.set(slot, { at: 'unknown' });
     }

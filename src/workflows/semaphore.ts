@@ -1,14 +1,5 @@
 import { WorkflowExecutionAlreadyStartedError } from '@temporalio/common';
-import {
-  CancellationScope,
-  isCancellation,
-  ParentClosePolicy,
-  sleep,
-  startChild,
-  uuid4,
-  workflowInfo,
-} from '@temporalio/workflow';
-import { type BackoffPolicy, backoffMs } from '../shared/backoff';
+import { CancellationScope, ParentClosePolicy, startChild, uuid4, workflowInfo } from '@temporalio/workflow';
 import {
   type AcquireOptions,
   type ResolvedAcquire,
@@ -17,14 +8,19 @@ import {
   resolveSemaphore,
   type SemaphoreOptions,
 } from '../shared/options';
+import { Patience } from '../shared/patience';
 import { permitId } from '../shared/permit-id';
-import type { PermitMemo, Ticket } from '../shared/protocol';
+import { resolveRef } from '../shared/permit-ref';
+import type { PermitMemo, PermitRef, Ticket } from '../shared/protocol';
 import { shuffle } from '../shared/shuffle';
-import { withCurrentPermit } from './current-permit';
+import { permitSummary } from '../shared/summary';
 import { checked, PermitLostError, PermitTimeoutError } from './errors';
+import { holdWhile } from './hold';
 import { listenForRevocations } from './holder-inbox';
 import { Permit } from './permit';
+import { endOfAdopted, endOfChild } from './permit-end';
 import { permitSlotWorkflow } from './permit-slot';
+import { adoptSignal, tell } from './signals';
 import { WaitingPlace } from './waiting-place';
 
 const DEFAULT_LEASE_MS = 10 * 60_000;
@@ -34,17 +30,6 @@ const DEFAULT_LEASE_MS = 10 * 60_000;
  * fewer are better; where half are free, two find one three times in four.
  */
 const FAST_ATTEMPTS = 2;
-
-/** How an acquirer goes on that the queue had no room for. */
-const QUEUE_FULL: BackoffPolicy = { baseMs: 1_000, maxMs: 30_000, factor: 2, jitter: 0.5 };
-
-/** Steep, so that a wait of ten minutes takes two looks, and one of a day 150. */
-function recheckPolicy(baseMs: number): BackoffPolicy {
-  return { baseMs, maxMs: baseMs * 20, factor: 6, jitter: 0.25 };
-}
-
-/** The server takes 400 bytes of summary; this many characters fit in any script. */
-const MAX_SUMMARY_LENGTH = 90;
 
 /**
  * A counting semaphore for Workflow code: at most `capacity` holders of `resource` at once, over all Workflows of the
@@ -85,24 +70,57 @@ export class Semaphore {
    * @throws PermitTimeoutError as {@link acquire} does; `fn` has not run then
    */
   async withPermit<T>(fn: (permit: Permit) => Promise<T>, options?: AcquireOptions): Promise<T> {
-    const permit = await this.acquire(options);
-    const body = new CancellationScope();
-    let loss: PermitLostError | undefined;
-    void permit.lost.then((error) => {
-      loss = error;
-      body.cancel();
-    });
-    const renewal = this.keepRenewed(permit);
-    try {
-      const result = await body.run(() => withCurrentPermit(permit, fn));
-      if (loss) throw loss;
-      return result;
-    } catch (error) {
-      throw loss ?? error;
-    } finally {
-      renewal.cancel();
-      await permit.release();
-    }
+    return await holdWhile(await this.acquire(options), this.options.renewEveryMs, fn);
+  }
+
+  /**
+   * Takes over a permit that was acquired elsewhere: by the former run of this Workflow (with `outlivesRun`), by another
+   * Workflow, or by a client. It starts the lease anew. From now on this Workflow renews and releases it, and is told of its
+   * loss; who had it before must let it be (`permit.detach()`).
+   *
+   * Not guaranteed: that nobody else adopts the same reference (the last one is the holder that is told), and word of a
+   * permit's termination: an adopted permit is no child, so only the next renewal finds it gone.
+   *
+   * @param ref what `permit.ref()` or `permit.detach()` gave
+   * @throws PermitLostError when the permit has ended meanwhile
+   * @throws ApplicationFailure of type `InvalidOptionsError` when `ref` is no reference
+   *
+   * @example
+   * ```ts
+   * export async function train(epoch: number, held?: PermitRef): Promise<void> {
+   *   const permit = held ? await Semaphore.adopt(held) : await gpus.acquire({ outlivesRun: true });
+   *   await runEpoch(epoch, permit.runId);
+   *   if (epoch < 100) await continueAsNew<typeof train>(epoch + 1, permit.detach());
+   *   await permit.release();
+   * }
+   * ```
+   */
+  static async adopt(ref: PermitRef): Promise<Permit> {
+    const reference = checked(() => resolveRef(ref));
+    const { workflowId, runId, workflowType } = workflowInfo();
+    const permit = new Permit(reference, endOfAdopted(reference.runId), true);
+    const delivery = await tell(reference, adoptSignal, { holder: { workflowId, runId, workflowType } });
+    if (delivery !== 'delivered') throw new PermitLostError(reference, reference.runId, 'unknown');
+    return permit;
+  }
+
+  /**
+   * As {@link withPermit}, with a permit that is taken over by {@link adopt} instead of acquired.
+   * @param renewEvery how often the lease is renewed while `fn` runs; default a third of the lease
+   */
+  static async withAdopted<T>(
+    ref: PermitRef,
+    fn: (permit: Permit) => Promise<T>,
+    { renewEvery }: Pick<SemaphoreOptions, 'renewEvery'> = {},
+  ): Promise<T> {
+    const { renewEveryMs } = checked(() =>
+      resolveSemaphore(
+        ref?.resource,
+        { slots: [ref?.slot], lease: ref?.leaseMs, renewEvery },
+        { leaseMs: DEFAULT_LEASE_MS },
+      ),
+    );
+    return await holdWhile(await Semaphore.adopt(ref), renewEveryMs, fn);
   }
 
   /**
@@ -143,24 +161,22 @@ export class Semaphore {
 
   /** Parked: nothing happens here until our turn comes, but for a look of our own now and then. */
   private async waitInLine(place: WaitingPlace, request: ResolvedAcquire, deadlineMs: number): Promise<Permit> {
-    const recheck = recheckPolicy(this.options.recheckAfterMs);
-    let policy = recheck;
-    for (let silences = 0; ; ) {
+    const patience = new Patience(this.options.recheckAfterMs);
+    for (;;) {
       const leftMs = deadlineMs - Date.now();
       if (leftMs <= 0) throw new PermitTimeoutError(this.resource, request.timeoutMs);
-      const turn = await place.nextTurn(Math.min(leftMs, backoffMs(silences, Math.random(), policy)));
+      const turn = await place.nextTurn(Math.min(leftMs, patience.nextMs(Math.random())));
       if (turn?.slot !== undefined) {
         const permit = await this.claim(turn.slot, request, turn.queueId);
         if (permit) return permit;
         await place.missed(turn.slot);
-        silences = 0;
+        patience.hadTurn();
       } else if (turn) {
-        policy = QUEUE_FULL;
+        patience.hadNoRoom();
       } else if (Date.now() < deadlineMs) {
         const permit = await this.lookForOurselves(place, request);
         if (permit) return permit;
-        silences++;
-        policy = recheck;
+        patience.hadSilence();
       }
     }
   }
@@ -217,7 +233,7 @@ export class Semaphore {
   /** `undefined` when the slot is held: the server already runs a Workflow of that ID. */
   private async startPermit(
     slot: string,
-    { purpose }: ResolvedAcquire,
+    { purpose, outlivesRun }: ResolvedAcquire,
     watchedBy: string | undefined,
   ): Promise<Permit | undefined> {
     const { resource, leaseMs, maxHoldMs, taskQueue } = this.options;
@@ -229,41 +245,17 @@ export class Semaphore {
         workflowId: permitId({ resource, slot }),
         args: [{ ...memo, watchedBy }],
         memo: { ...memo },
-        staticSummary: summaryOf(workflowId, purpose),
+        staticSummary: permitSummary(workflowId, purpose),
         taskQueue,
-        parentClosePolicy: ParentClosePolicy.TERMINATE,
+        parentClosePolicy: outlivesRun ? ParentClosePolicy.ABANDON : ParentClosePolicy.TERMINATE,
         workflowExecutionTimeout: maxHoldMs,
       });
-      return new Permit({ resource, slot }, child);
+      const { firstExecutionRunId } = child;
+      const ref = { resource, slot, workflowId: child.workflowId, runId: firstExecutionRunId, leaseMs };
+      return new Permit(ref, endOfChild(child), outlivesRun);
     } catch (error) {
       if (error instanceof WorkflowExecutionAlreadyStartedError) return undefined;
       throw error;
     }
   }
-
-  /** Renews until cancelled. It outlives a cancelled caller, whose `fn` may still be cleaning up under the permit. */
-  private keepRenewed(permit: Permit): CancellationScope {
-    const { renewEveryMs } = this.options;
-    const shield = new CancellationScope({ cancellable: false });
-    const scope = new CancellationScope({ parent: shield, cancellable: true });
-    if (renewEveryMs !== false) void scope.run(() => renewRepeatedly(permit, renewEveryMs));
-    return scope;
-  }
-}
-
-async function renewRepeatedly(permit: Permit, everyMs: number): Promise<void> {
-  try {
-    for (;;) {
-      await sleep(everyMs);
-      await permit.renew();
-    }
-  } catch (error) {
-    // Both ends are announced elsewhere: the scope's by whoever cancelled it, a loss by `permit.lost`.
-    if (!isCancellation(error) && !(error instanceof PermitLostError)) throw error;
-  }
-}
-
-function summaryOf(holder: string, purpose: string | undefined): string {
-  const text = purpose ? `${purpose} (${holder})` : `held by ${holder}`;
-  return text.length > MAX_SUMMARY_LENGTH ? `${text.slice(0, MAX_SUMMARY_LENGTH - 1)}…` : text;
 }

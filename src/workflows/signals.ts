@@ -4,6 +4,7 @@ import * as protocol from '../shared/protocol';
 export const renewSignal = defineSignal(protocol.RENEW);
 export const releaseSignal = defineSignal(protocol.RELEASE);
 export const revokeSignal = defineSignal<[protocol.RevokeInput?]>(protocol.REVOKE);
+export const adoptSignal = defineSignal<[protocol.AdoptInput]>(protocol.ADOPT);
 export const watchSignal = defineSignal<[protocol.WatchInput]>(protocol.WATCH);
 export const revokedSignal = defineSignal<[protocol.RevokedNotice]>(protocol.REVOKED);
 
@@ -11,6 +12,7 @@ export const enqueueSignal = defineSignal<[protocol.Ticket]>(protocol.ENQUEUE);
 export const missedSignal = defineSignal<[protocol.MissedNotice]>(protocol.MISSED);
 export const declinedSignal = defineSignal<[protocol.DeclinedNotice]>(protocol.DECLINED);
 export const closingSignal = defineSignal<[protocol.ClosingNotice]>(protocol.CLOSING);
+export const endedSignal = defineSignal<[protocol.EndedNotice]>(protocol.ENDED);
 export const turnSignal = defineSignal<[protocol.Turn]>(protocol.TURN);
 
 /** The Workflow to tell something; without a run ID, whichever run is current. */

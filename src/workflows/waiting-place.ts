@@ -56,10 +56,10 @@ export class WaitingPlace {
     return turn;
   }
 
-  /** Says that somebody else was faster at `slot`. The place is kept. */
-  async missed(slot: string): Promise<void> {
+  /** Says that somebody else was faster at `slot`. The place is kept; `false` if the queue is gone. */
+  async missed(slot: string): Promise<boolean> {
     this.inLine = true;
-    await tell(this.queue, missedSignal, { ticket: this.ticket, slot });
+    return (await tell(this.queue, missedSignal, { ticket: this.ticket, slot })) !== 'not-found';
   }
 
   /**

@@ -9,7 +9,13 @@ import {
   setHandler,
   sleep,
 } from '@temporalio/workflow';
-import { type AcquireOptions, PermitLostError, Semaphore, type SemaphoreOptions } from '../../src/workflow';
+import {
+  type AcquireOptions,
+  PermitLostError,
+  type PermitRef,
+  Semaphore,
+  type SemaphoreOptions,
+} from '../../src/workflow';
 
 export * from '../../src/workflow';
 export { exampleConsumer } from '../../src/workflows/example';
@@ -128,6 +134,52 @@ export async function doubleHolder(first: PoolInput, second: PoolInput): Promise
 /** Does nothing but make a semaphore, for bad options. */
 export async function maker({ resource, semaphore, acquire }: PoolInput): Promise<void> {
   await new Semaphore(resource, semaphore).withPermit(async () => undefined, acquire);
+}
+
+/** Acquires a permit in its first run, and hands it on until it has had as many runs as asked. Tells each run's fencing token. */
+export async function relay({ resource, semaphore }: PoolInput, runs: number, held?: PermitRef): Promise<string> {
+  const permit = held
+    ? await Semaphore.adopt(held)
+    : await new Semaphore(resource, semaphore).acquire({ outlivesRun: true });
+  if (runs > 1) await continueAsNew<typeof relay>({ resource, semaphore }, runs - 1, permit.ref());
+  const { runId } = permit;
+  await permit.release();
+  return runId;
+}
+
+/** As {@link relay}, out of `withPermit`, which would release it; the next run is an {@link adopter}. */
+export async function relayInside({ resource, semaphore }: PoolInput, held?: PermitRef): Promise<Stage> {
+  if (held) return await adopter(held);
+  return await new Semaphore(resource, semaphore).withPermit(
+    async (permit) => await continueAsNew<typeof relayInside>({ resource, semaphore }, permit.detach()),
+    { outlivesRun: true },
+  );
+}
+
+/** Holds a permit that was acquired elsewhere, and tells by query where it stands. */
+export async function adopter(ref: PermitRef, renewEvery?: number): Promise<Stage> {
+  let now: Stage = { at: 'waiting' };
+  const finished = finishes();
+  setHandler(stage, () => now);
+  return await Semaphore.withAdopted(
+    ref,
+    async (permit) => {
+      now = { at: 'holding', slot: permit.slot, runId: permit.runId };
+      await finished();
+      return { ...now, at: 'done' };
+    },
+    { renewEvery },
+  );
+}
+
+/** Acquires a permit that can outlive it, and ends with it. */
+export async function leaver({ resource, semaphore }: PoolInput): Promise<PermitRef> {
+  return (await new Semaphore(resource, semaphore).acquire({ outlivesRun: true })).detach();
+}
+
+/** Asks for a reference to a permit that ends with this run. */
+export async function noLeaver({ resource, semaphore }: PoolInput): Promise<PermitRef> {
+  return (await new Semaphore(resource, semaphore).acquire()).ref();
 }
 
 function finishes(): () => Promise<void> {

@@ -1,0 +1,18 @@
+import { setTimeout as delay } from 'node:timers/promises';
+
+/** Milliseconds on a clock that never jumps and goes on while the process is stopped. It stands while the machine sleeps. */
+export function monotonicMs(): number {
+  return performance.now();
+}
+
+/** The longest that one timer of Node can be. */
+const MAX_TIMER_MS = 2 ** 31 - 1;
+
+/** Waits for that time, or until the signal aborts. */
+export async function pause(ms: number, signal: AbortSignal): Promise<void> {
+  try {
+    await delay(Math.min(Math.max(0, ms), MAX_TIMER_MS), undefined, { signal });
+  } catch (error) {
+    if (!signal.aborted) throw error;
+  }
+}

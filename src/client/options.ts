@@ -1,0 +1,63 @@
+import type { Duration } from '@temporalio/common';
+import {
+  type AcquireOptions,
+  type ResolvedAcquire,
+  type ResolvedSemaphore,
+  resolveAcquire,
+  resolveSemaphore,
+  type SemaphoreOptions,
+} from '../shared/options';
+import { refuse } from '../shared/refuse';
+
+/** What a semaphore is, for a client. */
+export interface SemaphoreClientOptions extends SemaphoreOptions {
+  /** The task queue on which permits and waiters run: of a permit worker, or of any that exports this package's Workflows. */
+  taskQueue: string;
+}
+
+/** What one acquirer outside Workflows wants. */
+export interface ClientAcquireOptions extends Omit<AcquireOptions, 'outlivesRun'> {
+  /** Stops the waiting: the acquire rejects with the signal's reason. It has no say over a permit once it is had. */
+  signal?: AbortSignal;
+  /** As the semaphore's option, for this permit only. @default the semaphore's */
+  lease?: Duration;
+  /** As the semaphore's option, for this permit only. @default the semaphore's, or a third of the `lease` given here */
+  renewEvery?: Duration | false;
+  /** As the semaphore's option, for this permit only. @default the semaphore's, or the default for the `lease` given here */
+  maxHold?: Duration;
+}
+
+/** One acquire, checked, with every default filled in. */
+export interface Request extends ResolvedAcquire {
+  readonly semaphore: ResolvedSemaphore & { readonly taskQueue: string };
+  readonly signal: AbortSignal;
+}
+
+const DEFAULT_LEASE_MS = 30_000;
+
+/** Checks what was given and fills in the rest. @throws InvalidOptionsError */
+export function resolveClientSemaphore(resource: string, options: SemaphoreClientOptions): Request['semaphore'] {
+  const resolved = resolveSemaphore(resource, options, { leaseMs: DEFAULT_LEASE_MS });
+  const { taskQueue } = resolved;
+  if (taskQueue === undefined) refuse('taskQueue', 'a non-empty string', taskQueue);
+  return { ...resolved, taskQueue };
+}
+
+/** Checks what was given and fills in the rest. @throws InvalidOptionsError */
+export function resolveRequest(
+  resource: string,
+  defaults: SemaphoreClientOptions,
+  options: ClientAcquireOptions = {},
+): Request {
+  const request = resolveAcquire(options);
+  const { signal = new AbortController().signal, lease, renewEvery, maxHold } = options;
+  if (!(signal instanceof AbortSignal)) refuse('signal', 'an AbortSignal', typeof signal);
+  const semaphore = resolveClientSemaphore(resource, {
+    ...defaults,
+    lease: lease ?? defaults.lease,
+    // The semaphore's own fit its own lease.
+    renewEvery: renewEvery ?? (lease === undefined ? defaults.renewEvery : undefined),
+    maxHold: maxHold ?? (lease === undefined ? defaults.maxHold : undefined),
+  });
+  return { ...request, semaphore, signal };
+}

@@ -1,0 +1,189 @@
+import type { Client } from '@temporalio/client';
+import { Patience } from '../shared/patience';
+import { resolveRef } from '../shared/permit-ref';
+import { ADOPT, type PermitRef } from '../shared/protocol';
+import { refuse } from '../shared/refuse';
+import { shuffle } from '../shared/shuffle';
+import { Claim } from './claim';
+import { monotonicMs } from './clock';
+import { PermitLostError, PermitTimeoutError } from './errors';
+import { Lease } from './lease';
+import {
+  type ClientAcquireOptions,
+  type Request,
+  resolveClientSemaphore,
+  resolveRequest,
+  type SemaphoreClientOptions,
+} from './options';
+import { Permit } from './permit';
+import { PermitRun } from './permit-run';
+import { Place } from './place';
+import { isTransient, Server } from './server';
+
+/** Slots that an acquirer tries before it lines up. */
+const FAST_ATTEMPTS = 3;
+
+/** How long an acquire that does not wait for a slot may still wait for the server to answer. */
+const NO_WAIT_MS = 10_000;
+
+/**
+ * The same counting semaphore as in Workflows, for everything outside: services, cron jobs, scripts. Its holders and
+ * waiters stand in one queue with those of Workflows, and need the Workflows of this package on `taskQueue`.
+ *
+ * Not guaranteed: that acquirers agree on `capacity` (nothing checks it; two different ones are safe up to the larger),
+ * that one who takes two permits does not wait for itself (it is not reentrant), and that work which ignores `permit.signal`
+ * stops when the permit is lost. A client that dies keeps its slot until the end of its lease; one whose machine sleeps
+ * or whose process is stopped wakes up without its permit, and may write before it looks: check the fencing token at the
+ * resource.
+ *
+ * @example
+ * ```ts
+ * const client = new Client({ connection: await Connection.connect() });
+ * const gpus = new SemaphoreClient(client, 'gpu-pool', { capacity: 3, taskQueue: 'permits' });
+ *
+ * await gpus.withPermit(async (permit) => {
+ *   await fetch(`https://gpus.example/${permit.slot}`, { method: 'POST', body: permit.runId, signal: permit.signal });
+ * });
+ * ```
+ */
+export class SemaphoreClient {
+  readonly resource: string;
+  private readonly server: Server;
+  private readonly options: SemaphoreClientOptions;
+
+  /**
+   * @param client of the namespace in which the resource is shared; its identity names the holder
+   * @param resource names the thing that is shared; printable, at most 204 bytes of UTF-8
+   * @throws InvalidOptionsError that says what was expected and what came
+   */
+  constructor(client: Client, resource: string, options: SemaphoreClientOptions) {
+    if (typeof client?.workflow?.start !== 'function')
+      refuse('client', 'a Client of @temporalio/client', typeof client);
+    resolveClientSemaphore(resource, options);
+    this.server = new Server(client);
+    this.resource = resource;
+    this.options = { ...options };
+  }
+
+  /**
+   * Runs `fn` under a permit: acquires one, renews it while `fn` runs, and releases it when `fn` returns or throws. When
+   * the permit is lost, `permit.signal` aborts; it is for `fn` to heed it, and this waits for `fn` in any case.
+   *
+   * @throws PermitLostError when the permit was lost before `fn` was done, whatever `fn` then returned or threw
+   * @throws PermitTimeoutError as {@link acquire} does; `fn` has not run then
+   */
+  async withPermit<T>(fn: (permit: Permit) => Promise<T>, options?: ClientAcquireOptions): Promise<T> {
+    const permit = await this.acquire(options);
+    try {
+      const result = await fn(permit);
+      permit.signal.throwIfAborted();
+      return result;
+    } catch (error) {
+      permit.signal.throwIfAborted();
+      throw error;
+    } finally {
+      await permit.release();
+    }
+  }
+
+  /**
+   * Waits for a free slot and claims it. The permit renews itself until it is released, detached or lost; prefer
+   * {@link withPermit}. While the server can't be reached or is overloaded, this goes on trying.
+   *
+   * @throws PermitTimeoutError when `timeout` is given and no permit was had in it
+   * @throws the reason of `signal` when that aborts; a slot won meanwhile has been given back
+   * @throws InvalidOptionsError, before any call
+   * @throws ServiceError when the server refuses, for example for want of permission
+   */
+  async acquire(options?: ClientAcquireOptions): Promise<Permit> {
+    const request = resolveRequest(this.resource, this.options, options);
+    request.signal.throwIfAborted();
+    const { slots } = request.semaphore;
+    if (request.timeoutMs === 0) {
+      const permit = await this.claimAny(request, slots.length, monotonicMs() + NO_WAIT_MS);
+      if (permit) return permit;
+      throw new PermitTimeoutError(this.resource, 0);
+    }
+    const deadlineMs = monotonicMs() + request.timeoutMs;
+    try {
+      return await this.claimOrWait(request, deadlineMs);
+    } catch (error) {
+      if (!isTransient(error)) throw error; // a transient one is given up at the deadline only
+      throw new PermitTimeoutError(this.resource, request.timeoutMs, { cause: error });
+    }
+  }
+
+  /** Tries every slot once. `undefined` when all are busy. Throws as {@link acquire} does, but for the timeout. */
+  async tryAcquire(options?: Omit<ClientAcquireOptions, 'timeout'>): Promise<Permit | undefined> {
+    const request = resolveRequest(this.resource, this.options, { ...options, timeout: 0 });
+    request.signal.throwIfAborted();
+    return await this.claimAny(request, request.semaphore.slots.length, monotonicMs() + NO_WAIT_MS);
+  }
+
+  /**
+   * Takes over a permit that was acquired elsewhere, by another client or a Workflow (with `outlivesRun`). It starts the
+   * lease anew; from now on this side renews and releases it. Who had it before must let it be (`permit.detach()`).
+   *
+   * @param ref what `permit.ref()` or `permit.detach()` gave
+   * @throws PermitLostError when the permit has ended, or the server could not be reached for a whole lease
+   */
+  async adopt(ref: PermitRef, { renewEvery }: Pick<SemaphoreClientOptions, 'renewEvery'> = {}): Promise<Permit> {
+    const reference = resolveRef(ref);
+    const { leaseMs } = reference;
+    const { renewEveryMs } = resolveClientSemaphore(this.resource, { ...this.options, lease: leaseMs, renewEvery });
+    const run = new PermitRun(this.server, reference);
+    const untilMs = monotonicMs() + leaseMs;
+    let sentMs = 0;
+    const adopt = () => {
+      sentMs = monotonicMs();
+      return run.send(ADOPT, undefined, { holder: { identity: this.server.identity } });
+    };
+    const delivered = await this.server.persist(adopt, { untilMs, signal: new AbortController().signal });
+    if (!delivered) throw new PermitLostError(reference, reference.runId, 'unknown');
+    return new Permit(run, reference, new Lease(leaseMs, sentMs), renewEveryMs);
+  }
+
+  private async claimOrWait(request: Request, deadlineMs: number): Promise<Permit> {
+    const { signal, semaphore } = request;
+    const place = new Place(this.server, request, deadlineMs);
+    const persistence = { untilMs: deadlineMs, signal };
+    if (!semaphore.fair || !(await this.server.persist(() => place.isQueueThere(), persistence))) {
+      const permit = await this.claimAny(request, FAST_ATTEMPTS, deadlineMs);
+      if (permit) return permit;
+    }
+    try {
+      return await this.waitInLine(place, request, deadlineMs);
+    } finally {
+      await place.leave();
+    }
+  }
+
+  /** Parked: one long poll, and a try of our own now and then, in case the queue is dead or stuck. */
+  private async waitInLine(place: Place, request: Request, deadlineMs: number): Promise<Permit> {
+    const patience = new Patience(request.semaphore.recheckAfterMs);
+    for (;;) {
+      const leftMs = deadlineMs - monotonicMs();
+      if (leftMs <= 0) throw new PermitTimeoutError(this.resource, request.timeoutMs);
+      const turn = await place.nextTurn(Math.min(leftMs, patience.nextMs(Math.random())));
+      if (turn?.slot !== undefined) {
+        const permit = await new Claim(this.server, turn.slot, request, turn.queueId).make(deadlineMs);
+        if (permit) return permit;
+        place.missed(turn.slot);
+        patience.hadTurn();
+      } else if (monotonicMs() < deadlineMs) {
+        const permit = await this.claimAny(request, 1, deadlineMs);
+        if (permit) return permit;
+        patience.hadSilence();
+      }
+    }
+  }
+
+  /** Shuffled, so that contenders do not all start at slot 0 and fail in step. */
+  private async claimAny(request: Request, attempts: number, untilMs: number): Promise<Permit | undefined> {
+    for (const slot of shuffle(request.semaphore.slots, Math.random).slice(0, attempts)) {
+      const permit = await new Claim(this.server, slot, request).make(untilMs);
+      if (permit) return permit;
+    }
+    return undefined;
+  }
+}

@@ -1,0 +1,73 @@
+import { type Client, isGrpcServiceError } from '@temporalio/client';
+import { type BackoffPolicy, backoffMs } from '../shared/backoff';
+import { monotonicMs, pause } from './clock';
+
+/** gRPC's codes for what may go well the next time. None of them says anything about a slot. */
+const TRANSIENT = new Set([
+  1, // CANCELLED: a proxy or a closing connection; a caller who aborts does not ask
+  2, // UNKNOWN
+  4, // DEADLINE_EXCEEDED
+  8, // RESOURCE_EXHAUSTED: slow down
+  10, // ABORTED
+  13, // INTERNAL: broken streams come as this too
+  14, // UNAVAILABLE
+]);
+
+const RETRY: BackoffPolicy = { baseMs: 100, maxMs: 5_000, factor: 2, jitter: 0.5 };
+
+/** How long one call may take. A healthy server answers in milliseconds. */
+const CALL_MS = 5_000;
+
+/** A call that begins shortly before its time is up gets this long all the same: its answer matters. */
+const LAST_CALL_MS = 1_000;
+
+export interface Persistence {
+  /** When to give up, on the monotonic clock. */
+  untilMs: number;
+  /** When to give up, for another reason. A call that is under way is waited for. */
+  signal: AbortSignal;
+}
+
+/** Calls to the server with a limit of time, and with patience. */
+export class Server {
+  constructor(readonly client: Client) {}
+
+  get identity(): string {
+    return this.client.options.identity;
+  }
+
+  /** One call, which fails when it takes too long. Whatever limits the caller has set on its own calls do not count here. */
+  async call<T>(make: () => Promise<T>, withinMs = CALL_MS, signal = new AbortController().signal): Promise<T> {
+    const deadline = Date.now() + Math.max(1, withinMs);
+    // The SDK adds a listener for each request and removes none: to a signal of this call's own.
+    const own = AbortSignal.any([signal]);
+    return await this.client.withAbortSignal(own, () => this.client.withDeadline(deadline, make));
+  }
+
+  /** Calls until the answer is one, good or bad. @throws the last transient error when it is given up */
+  async persist<T>(make: () => Promise<T>, { untilMs, signal }: Persistence): Promise<T> {
+    for (let attempt = 0; ; attempt++) {
+      try {
+        return await this.call(make, Math.max(LAST_CALL_MS, Math.min(CALL_MS, untilMs - monotonicMs())));
+      } catch (error) {
+        const leftMs = untilMs - monotonicMs();
+        if (!isTransient(error) || leftMs <= 0) throw error;
+        await pause(Math.min(leftMs, retryDelayMs(attempt)), signal);
+        signal.throwIfAborted();
+      }
+    }
+  }
+}
+
+/** The delay before another try. */
+export function retryDelayMs(attempt: number): number {
+  return backoffMs(attempt, Math.random(), RETRY);
+}
+
+/** Whether this failure says nothing but "not now": overload, a broken connection, a time-out. */
+export function isTransient(error: unknown): boolean {
+  for (let cause = error; cause instanceof Error; cause = cause.cause) {
+    if (isGrpcServiceError(cause) && TRANSIENT.has(cause.code)) return true;
+  }
+  return false;
+}

@@ -1,0 +1,30 @@
+import type { PermitAddress } from './permit-id';
+import type { PermitOutcome } from './protocol';
+
+/** How a permit can end without its holder's release. `unknown`: it ended, and could not say how. */
+export type PermitLoss = PermitOutcome | 'terminated' | 'timed-out' | 'failed' | 'unknown';
+
+const LOSS_TOLD: Record<PermitLoss, string> = {
+  released: 'it was released or cancelled',
+  'lease-expired': 'its lease ended before a renewal came',
+  revoked: 'an operator revoked it',
+  terminated: 'its Workflow was terminated',
+  'timed-out': 'it was held for longer than maxHold',
+  failed: 'its Workflow failed',
+  unknown: 'it has ended, and nothing says how',
+};
+
+/** The message of a `PermitLostError`, in Workflows and outside. */
+export function lossMessage(
+  { resource, slot }: PermitAddress,
+  runId: string,
+  how: PermitLoss,
+  reason?: string,
+): string {
+  return `The permit of "${resource}", slot "${slot}", run ${runId} was lost: ${LOSS_TOLD[how]}${reason ? ` (${reason})` : ''}.`;
+}
+
+/** The message of a `PermitTimeoutError`, in Workflows and outside. */
+export function timeoutMessage(resource: string, timeoutMs: number): string {
+  return `No permit of "${resource}" came free within ${timeoutMs} ms: all slots are held. Wait longer, or add capacity.`;
+}

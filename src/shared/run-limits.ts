@@ -1,0 +1,31 @@
+/** What the server takes of one run, less what a permit gets besides renewals: adoption, release, a retry now and then. */
+const MAX_EVENTS = 51_200 * 0.9;
+const MAX_SIGNALS = 10_000 * 0.9;
+
+/** A signal, and the Workflow Task it causes: scheduled, started, completed. */
+const EVENTS_A_SIGNAL = 4;
+/** A timer started and fired, and its Workflow Task. */
+const EVENTS_A_TIMER = 5;
+/** A queue in which somebody waits asks each permit once a minute, and more often at first, whether it still runs. */
+const PROBES_A_MS = 1_500 / (24 * 60 * 60_000);
+
+/**
+ * The longest that one permit can be held before its run reaches the server's limits: 10,000 signals, of which each
+ * renewal is one, and 51,200 events. In milliseconds.
+ *
+ * | lease | renewed every | longest hold |
+ * |---|---|---|
+ * | 3 s | 1 s | 1 h 57 min |
+ * | 10 s | 3.3 s | 6 h 20 min |
+ * | 30 s | 10 s | 17 h 47 min |
+ * | 1 min | 20 s | 32 h |
+ * | 10 min | 200 s | 4 d 15 h |
+ */
+export function longestHoldMs(leaseMs: number, renewEveryMs: number | false): number {
+  if (renewEveryMs === false) return Number.POSITIVE_INFINITY;
+  const signalsAMs = 1 / renewEveryMs + PROBES_A_MS;
+  // A renewal leaves the timer alone, which so rings at the end of a lease that was renewed at best `renewEveryMs` ago.
+  const timersAMs = 1 / (leaseMs - renewEveryMs);
+  const eventsAMs = EVENTS_A_SIGNAL * signalsAMs + EVENTS_A_TIMER * timersAMs;
+  return Math.floor(Math.min(MAX_SIGNALS / signalsAMs, MAX_EVENTS / eventsAMs));
+}

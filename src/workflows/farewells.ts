@@ -1,0 +1,53 @@
+import { parsePermitId } from '../shared/permit-id';
+import type { EndedNotice, Holder } from '../shared/protocol';
+import { closingSignal, endedSignal, revokedSignal, tell } from './signals';
+
+/** The key of the holder's farewell. Others are the Workflow IDs of queues. */
+const HOLDER = 'holder';
+
+/**
+ * Whom a permit tells that it is about to end. Who is put in while it says good-bye is still told, and told again if it was
+ * there already: a `watch` that was delivered promises that.
+ */
+export class Farewells {
+  private readonly farewells = new Map<string, () => Promise<unknown>>();
+
+  /** @param end how the permit ended, read when it has */
+  constructor(private readonly end: () => EndedNotice) {}
+
+  /** A holder that started the permit learns of its end by itself, but not why it was revoked. */
+  toParent(holder: Holder | undefined): void {
+    this.set(HOLDER, holder, async (target) => {
+      const { outcome, ...notice } = this.end();
+      if (outcome === 'revoked') await tell(target, revokedSignal, notice);
+    });
+  }
+
+  /** Who has adopted the permit is the holder from now on. */
+  toAdopter(adopter: Holder): void {
+    this.set(HOLDER, adopter, (target) => tell(target, endedSignal, this.end()));
+  }
+
+  toQueue(queueId: string): void {
+    this.set(queueId, { workflowId: queueId }, (target) => {
+      const { workflowId, runId } = this.end();
+      return tell(target, closingSignal, { slot: parsePermitId(workflowId)?.slot ?? '', runId });
+    });
+  }
+
+  /** Whoever can't be told has ended, or finds out by itself: the holder by our end, a queue by its probes. */
+  async say(): Promise<void> {
+    for (const farewell of this.farewells.values()) await farewell();
+  }
+
+  private set(
+    who: string,
+    target: Holder | undefined,
+    farewell: (target: { workflowId: string; runId?: string }) => Promise<unknown>,
+  ): void {
+    this.farewells.delete(who);
+    const { workflowId, runId } = target ?? {};
+    // A holder outside Workflows is told by the end of its long poll.
+    if (workflowId) this.farewells.set(who, () => farewell({ workflowId, runId }));
+  }
+}

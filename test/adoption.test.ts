@@ -1,0 +1,149 @@
+import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
+import { test } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
+import { type ApplicationFailure, WorkflowFailedError } from '@temporalio/client';
+import { PermitLostError, SemaphoreClient } from '../src/client';
+import { permitId } from '../src/shared/permit-id';
+import { type PermitRef, REVOKE } from '../src/shared/protocol';
+import { assertNoPermitLeft, eventually, useTemporal } from './support/temporal';
+import * as workflows from './support/workflows';
+
+const temporal = useTemporal();
+
+function common(prefix: string) {
+  return { workflowId: `${prefix}-${randomUUID()}`, taskQueue: temporal.taskQueue };
+}
+
+function client(resource: string) {
+  return new SemaphoreClient(temporal.client, resource, { capacity: 1, taskQueue: temporal.taskQueue, lease: '4s' });
+}
+
+function permitOf({ workflowId, runId }: PermitRef) {
+  return temporal.client.workflow.getHandle(workflowId, runId);
+}
+
+async function startAdopter(ref: PermitRef, renewEvery?: number) {
+  const handle = await temporal.client.workflow.start(workflows.adopter, {
+    ...common('adopter'),
+    args: [ref, renewEvery],
+  });
+  await eventually(async () => assert.equal((await handle.query(workflows.stage)).at, 'holding'));
+  return handle;
+}
+
+async function failureOf(result: Promise<unknown>): Promise<ApplicationFailure> {
+  const error = await result.then(
+    () => assert.fail('the Workflow should have failed'),
+    (error: unknown) => error,
+  );
+  assert.ok(error instanceof WorkflowFailedError, String(error));
+  return error.cause as ApplicationFailure;
+}
+
+test('one permit is held through three runs of a Workflow', async () => {
+  const resource = temporal.resource();
+  const runId = await temporal.client.workflow.execute(workflows.relay, {
+    ...common('relay'),
+    args: [{ resource, semaphore: { capacity: 1 } }, 3],
+  });
+  const permit = permitOf({ workflowId: permitId({ resource, slot: '0' }), runId } as PermitRef);
+  assert.equal(await permit.result(), 'released');
+  await assertNoPermitLeft(temporal.client, resource);
+  let permits = 0;
+  for await (const run of temporal.client.workflow.list({ query: `WorkflowId = "permit:${resource}:0"` })) {
+    assert.equal(run.runId, runId);
+    permits++;
+  }
+  assert.equal(permits, 1);
+});
+
+test('a permit is handed over out of withPermit, and stays renewed', async () => {
+  const resource = temporal.resource();
+  const semaphore = { capacity: 1, lease: '3s' as const };
+  const { workflowId } = await temporal.client.workflow.start(workflows.relayInside, {
+    ...common('relay'),
+    args: [{ resource, semaphore }],
+  });
+  const handle = temporal.client.workflow.getHandle<typeof workflows.relayInside>(workflowId);
+  await eventually(async () => assert.equal((await handle.query(workflows.stage)).at, 'holding'));
+  await delay(5_000);
+  const permit = await temporal.client.workflow.getHandle(permitId({ resource, slot: '0' })).describe();
+  assert.equal(permit.status.name, 'RUNNING');
+  const { runId, type } = await handle.describe();
+  assert.deepEqual(permit.memo?.holder, { workflowId, runId, workflowType: type }, 'the memo names who holds it now');
+  await handle.signal(workflows.finish);
+  assert.deepEqual(await handle.result(), { at: 'done', slot: '0', runId: permit.runId });
+});
+
+test("a client's permit is handed to a Workflow, which renews and releases it", async () => {
+  const resource = temporal.resource();
+  const permit = await client(resource).acquire();
+  const ref: PermitRef = JSON.parse(JSON.stringify(permit.detach()));
+  const handle = await startAdopter(ref, 500);
+  await permit.release();
+  await delay(5_000);
+  assert.equal(
+    (await permitOf(ref).describe()).status.name,
+    'RUNNING',
+    'renewed past its lease, not released by the client',
+  );
+  assert.equal(permit.signal.aborted, false);
+  await assert.rejects(permit.renew(), PermitLostError);
+  await handle.signal(workflows.finish);
+  assert.deepEqual(await handle.result(), { at: 'done', slot: '0', runId: permit.runId });
+  assert.equal(await permitOf(ref).result(), 'released');
+});
+
+test("a Workflow's permit is handed to a client", async () => {
+  const resource = temporal.resource();
+  const ref = await temporal.client.workflow.execute(workflows.leaver, {
+    ...common('leaver'),
+    args: [{ resource, semaphore: { capacity: 1, lease: '3s' } }],
+  });
+  const permit = await client(resource).adopt(ref);
+  await delay(4_000);
+  assert.equal(permit.signal.aborted, false);
+  assert.equal((await permitOf(ref).describe()).status.name, 'RUNNING');
+  await permit.release();
+  assert.equal(await permitOf(ref).result(), 'released');
+  await assert.rejects(client(resource).adopt(ref), PermitLostError);
+});
+
+test('a Workflow is told of the loss of a permit that it adopted', async () => {
+  const resource = temporal.resource();
+  const ref = (await client(resource).acquire()).detach();
+  const handle = await startAdopter(ref);
+  await permitOf(ref).signal(REVOKE, { reason: 'node drain' });
+  const failure = await failureOf(handle.result());
+  assert.equal(failure.type, 'PermitLostError');
+  assert.deepEqual(failure.details, [{ resource, slot: '0', runId: ref.runId, how: 'revoked', reason: 'node drain' }]);
+});
+
+test('a Workflow finds by its next renewal that a permit it adopted was terminated', async () => {
+  const resource = temporal.resource();
+  const ref = (await client(resource).acquire()).detach();
+  const handle = await startAdopter(ref, 500);
+  await permitOf(ref).terminate();
+  assert.match((await failureOf(handle.result())).message, /it has ended, and nothing says how/);
+});
+
+test('what has ended, and what is no reference, is not adopted', async () => {
+  const resource = temporal.resource();
+  const permit = await client(resource).acquire();
+  await permit.release();
+  const adopt = async (ref: PermitRef) =>
+    await failureOf(temporal.client.workflow.execute(workflows.adopter, { ...common('adopter'), args: [ref] }));
+  assert.equal((await adopt(permit.ref())).type, 'PermitLostError');
+  const bad = await adopt({ ...permit.ref(), workflowId: 'something-else' });
+  assert.match(bad.message, /ref\.workflowId: expected "permit:/);
+});
+
+test('a permit that ends with its Workflow has no reference', async () => {
+  const resource = temporal.resource();
+  const refused = temporal.client.workflow.execute(workflows.noLeaver, {
+    ...common('leaver'),
+    args: [{ resource, semaphore: { capacity: 1 } }],
+  });
+  assert.match((await failureOf(refused)).message, /permit: expected one acquired with outlivesRun: true/);
+});

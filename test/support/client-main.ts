@@ -1,0 +1,51 @@
+// A client in a process of its own, for tests that stop or kill it: takes a permit, works under it until it is lost, then
+// tries what a late holder might try. Tells each step by a line of JSON.
+import { setTimeout as delay } from 'node:timers/promises';
+import { Client, Connection } from '@temporalio/client';
+import { PermitLostError, SemaphoreClient, type SemaphoreClientOptions } from '../../src/client';
+
+export interface ClientInput {
+  address: string;
+  resource: string;
+  semaphore: SemaphoreClientOptions;
+}
+
+/** One step: `work` comes every 20 ms while the permit looks held. */
+export interface Step {
+  step: 'waiting' | 'acquired' | 'work' | 'lost' | 'after';
+  atMs: number;
+  runId?: string;
+  how?: string;
+  renewal?: string;
+}
+
+function tell(step: Omit<Step, 'atMs'>): void {
+  console.log(JSON.stringify({ ...step, atMs: Date.now() }));
+}
+
+async function main({ address, resource, semaphore }: ClientInput): Promise<void> {
+  const connection = await Connection.connect({ address });
+  const pool = new SemaphoreClient(new Client({ connection }), resource, semaphore);
+  tell({ step: 'waiting' });
+  const permit = await pool.acquire();
+  const { runId } = permit;
+  tell({ step: 'acquired', runId });
+  while (!permit.signal.aborted) {
+    tell({ step: 'work' });
+    await delay(20);
+  }
+  const { reason } = permit.signal;
+  tell({ step: 'lost', runId, how: reason instanceof PermitLostError ? reason.how : String(reason) });
+  const renewal = await permit.renew().then(
+    () => 'renewed',
+    (error: Error) => error.name,
+  );
+  await permit.release();
+  tell({ step: 'after', renewal });
+  await connection.close();
+}
+
+main(JSON.parse(process.argv[2] ?? '')).catch((error: unknown) => {
+  console.error(error);
+  process.exitCode = 1;
+});
