@@ -12,43 +12,69 @@ type Event = NonNullable<Awaited<ReturnType<WorkflowHandle['fetchHistory']>>['ev
 export interface HoldInterval {
   slot: string;
   runId: string;
-  /** The holder's Workflow ID. */
+  /** The holder's Workflow ID; empty for a client. */
   holder: string;
   fromMs: number;
   /** Infinity while held. */
   toMs: number;
 }
 
-/** Reads every hold of `resource` out of the server's histories: of the permits, and of the Workflows that held them. */
-export async function readHoldIntervals(client: Client, resource: string): Promise<HoldInterval[]> {
+/** What a holder outside Workflows says of its hold, which no history tells: times of its own clock, in epoch milliseconds. */
+export interface ReportedHold {
+  runId: string;
+  /** When its acquire resolved. */
+  fromMs: number;
+  /** When it called release, or was told of its loss; absent if it did neither. */
+  toMs?: number;
+}
+
+/**
+ * Reads every hold of `resource` out of the server's histories: of the permits, and of the Workflows that held them. Holds
+ * of clients come from what they reported; a client's permit that nobody reported was given back unseen.
+ */
+export async function readHoldIntervals(
+  client: Client,
+  resource: string,
+  reported?: readonly ReportedHold[],
+): Promise<HoldInterval[]> {
+  const reports = new Map(reported?.map((report) => [report.runId, report]));
   const permits = await inParallel(await listPermitRuns(client, resource), async ({ workflowId, runId }) => {
     const events = await fetchEvents(client, workflowId, runId);
     return {
       workflowId,
       runId,
       events,
+      // No parent: a client holds it.
       parent: events[0]?.workflowExecutionStartedEventAttributes?.parentWorkflowExecution,
     };
   });
 
-  const parentRuns = new Map(permits.map(({ parent }) => [parent?.runId ?? '', parent?.workflowId ?? '']));
+  const parentRuns = new Map(
+    permits.flatMap(({ parent }) => (parent ? [[parent.runId ?? '', parent.workflowId ?? '']] : [])),
+  );
   const parents = new Map(
     await inParallel([...parentRuns], async ([runId, workflowId]) => {
-      if (!runId) throw new Error(`A permit of ${resource} has no parent Workflow to read its hold from`);
       return [runId, await fetchEvents(client, workflowId, runId)] as const;
     }),
   );
 
   return permits.flatMap(({ workflowId, runId, events, parent }) => {
-    const held = (parents.get(parent?.runId ?? '') ?? []).filter((event) => concerns(event, runId));
+    const closed = isClosing(events.at(-1)) ? timeMs(events.at(-1)) : Number.POSITIVE_INFINITY;
+    const slot = parsePermitId(workflowId)?.slot ?? '';
+    if (!parent) {
+      if (!reported) throw new Error(`A client held ${workflowId}, run ${runId}, and no report says for how long`);
+      const report = reports.get(runId);
+      if (!report) return [];
+      return { slot, runId, holder: '', fromMs: report.fromMs, toMs: Math.min(report.toMs ?? closed, closed) };
+    }
+    const held = (parents.get(parent.runId ?? '') ?? []).filter((event) => concerns(event, runId));
     const known = held.find((event) => event.childWorkflowExecutionStartedEventAttributes);
     if (!known) return []; // its parent ended before it learned of the claim: nobody ever held it
     const released = held.find((event) => event.signalExternalWorkflowExecutionInitiatedEventAttributes);
-    const closed = isClosing(events.at(-1)) ? timeMs(events.at(-1)) : Number.POSITIVE_INFINITY;
     return {
-      slot: parsePermitId(workflowId)?.slot ?? '',
+      slot,
       runId,
-      holder: parent?.workflowId ?? '',
+      holder: parent.workflowId ?? '',
       fromMs: timeMs(known),
       toMs: released ? Math.min(timeMs(released), closed) : closed,
     };

@@ -11,9 +11,11 @@ import {
   mostAtOnce,
   overlaps,
   permitsQuery,
+  type ReportedHold,
   readHoldIntervals,
 } from '../../scripts/support/holder-intervals';
 import { startServer } from '../../scripts/support/temporal-server';
+import { waiterId } from '../../src/shared/permit-id';
 
 /** A real server and a worker for one test file. Its resources are checked for leaked permits after every test. */
 export interface Temporal {
@@ -96,20 +98,26 @@ export function useTemporal(): Temporal {
   };
 }
 
-/** Waits until no permit of `resource` runs; fails when one still does after a few seconds. */
+/** Waits until no permit and no client's waiter of `resource` runs; fails when one still does after a few seconds. */
 export async function assertNoPermitLeft(client: Client, resource: string): Promise<void> {
-  const query = `${permitsQuery(resource)} AND ExecutionStatus = "Running"`;
+  const waiters = `WorkflowId STARTS_WITH ${JSON.stringify(waiterId(resource, ''))}`;
+  const query = `(${permitsQuery(resource)} OR ${waiters}) AND ExecutionStatus = "Running"`;
   await eventually(async () => {
     const left: string[] = [];
     for await (const run of client.workflow.list({ query })) left.push(`${run.workflowId} (${run.runId})`);
-    assert.deepEqual(left, [], `permits of ${resource} were leaked`);
+    assert.deepEqual(left, [], `permits or waiters of ${resource} were leaked`);
   });
 }
 
 /** Reads all holds of `resource` from the histories, and checks promise 1 on them. */
-export async function assertSafe(client: Client, resource: string, capacity: number): Promise<HoldInterval[]> {
+export async function assertSafe(
+  client: Client,
+  resource: string,
+  capacity: number,
+  reported?: readonly ReportedHold[],
+): Promise<HoldInterval[]> {
   await assertNoPermitLeft(client, resource);
-  const holds = await readHoldIntervals(client, resource);
+  const holds = await readHoldIntervals(client, resource, reported);
   assert.deepEqual(overlaps(holds), [], `two holders of one slot of ${resource} at once`);
   const most = mostAtOnce(holds);
   assert.ok(most <= capacity, `${most} permits of ${resource} at once, capacity ${capacity}`);
