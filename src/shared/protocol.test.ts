@@ -1,0 +1,10 @@
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import * as protocol from './protocol';
+
+test('docs/protocol.md has every name of the protocol', () => {
+  const page = readFileSync(join(__dirname, '..', '..', 'docs', 'protocol.md'), 'utf8');
+  for (const name of Object.values(protocol)) assert.ok(page.includes(`\`${name}\``), `${name} is missing`);
+});

@@ -1,0 +1,148 @@
+import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
+import { describe, test } from 'node:test';
+import { ApplicationFailure, type WorkflowFailedError } from '@temporalio/client';
+import { CancelledFailure } from '@temporalio/common';
+import { permitId, queueId } from '../src/shared/permit-id';
+import { type PermitMemo, QUEUE_VIEW, type QueueView, REVOKE, TURN } from '../src/shared/protocol';
+import { type ForeignHolderInput, useOtherLanguages } from './support/other-languages';
+import { assertSafe, eventually, useTemporal } from './support/temporal';
+import { finish, type HolderInput, holder } from './support/workflows';
+
+const temporal = useTemporal();
+const LANGUAGES = ['Python', 'Go'] as const;
+type Language = (typeof LANGUAGES)[number];
+
+function startTypeScript(input: HolderInput) {
+  return temporal.client.workflow.start(holder, {
+    workflowId: `TypeScript-${randomUUID()}`,
+    taskQueue: temporal.taskQueue,
+    args: [input],
+  });
+}
+
+function foreignInput(resource: string, capacity: number, hold_ms: number, lease_ms = 30_000): ForeignHolderInput {
+  return { pool: { resource, capacity, task_queue: temporal.taskQueue, lease_ms }, hold_ms };
+}
+
+async function untilWaiting(resource: string, count: number): Promise<void> {
+  await eventually(async () => {
+    const { tickets } = await temporal.client.workflow.getHandle(queueId(resource)).query<QueueView>(QUEUE_VIEW);
+    assert.equal(tickets.length, count);
+  }, 30_000);
+}
+
+/** Waits until the Workflow holds slot 0. @returns the permit, pinned to its run */
+async function untilHolding(resource: string, workflowId: string) {
+  return await eventually(async () => {
+    const permit = await temporal.client.workflow.getHandle(permitId({ resource, slot: '0' })).describe();
+    assert.equal(permit.status.name, 'RUNNING');
+    assert.equal((permit.memo as unknown as PermitMemo).holder.workflowId, workflowId);
+    return temporal.client.workflow.getHandle(permit.workflowId, permit.runId);
+  }, 30_000);
+}
+
+async function turnsOf(workflowId: string): Promise<number> {
+  const { events = [] } = await temporal.client.workflow.getHandle(workflowId).fetchHistory();
+  return events?.filter((event) => event.workflowExecutionSignaledEventAttributes?.signalName === TURN).length ?? 0;
+}
+
+async function childrenOf(workflowId: string): Promise<number> {
+  const { pendingChildren } = (await temporal.client.workflow.getHandle(workflowId).describe()).raw;
+  return pendingChildren?.length ?? 0;
+}
+
+// A suite, because its hooks run one after the other with those of the file, and the workers need the server.
+describe('in several languages', () => {
+  const others = useOtherLanguages(temporal);
+
+  function startForeign(language: Language, input: ForeignHolderInput) {
+    return temporal.client.workflow.start<(input: ForeignHolderInput) => Promise<{ slot: string; run_id: string }>>(
+      'PermitHolder',
+      { workflowId: `${language}-${randomUUID()}`, taskQueue: others.taskQueues[language], args: [input] },
+    );
+  }
+
+  test('holders in TypeScript, Python and Go, and Python clients, share one pool', async () => {
+    const resource = temporal.resource();
+    const semaphore = { capacity: 2 };
+    const first = await Promise.all([1, 2].map(() => startTypeScript({ resource, semaphore })));
+    for (const { workflowId } of first) await eventually(async () => assert.ok(await childrenOf(workflowId)));
+
+    const input = foreignInput(resource, 2, 150);
+    const waiters = await Promise.all([
+      ...[1, 2].map(() => startTypeScript({ resource, semaphore, holdMs: 150 })),
+      ...LANGUAGES.flatMap((language) => [1, 2, 3].map(() => startForeign(language, input))),
+    ]);
+    await untilWaiting(resource, waiters.length);
+    const clients = [others.pythonClient(input), others.pythonClient(input)];
+    await Promise.all(first.map((handle) => handle.signal(finish)));
+    const [clientHolds] = await Promise.all([
+      Promise.all(clients),
+      ...[...first, ...waiters].map((handle) => handle.result()),
+    ]);
+
+    const holds = await assertSafe(temporal.client, resource, 2, clientHolds);
+    const expected = [...first, ...waiters].map((handle) => handle.workflowId);
+    assert.deepEqual(
+      holds.map((hold) => hold.holder).sort(),
+      [...expected, '', ''].sort(), // a client has no Workflow ID
+      'each contender held once',
+    );
+    for (const { workflowId } of waiters)
+      assert.ok((await turnsOf(workflowId)) > 0, `${workflowId} was served in line`);
+  });
+
+  test('holds in Python and Go outlast their lease by renewals', async () => {
+    const resource = temporal.resource();
+    const holdMs = 6_000;
+    const input = foreignInput(resource, 3, holdMs, 3_000);
+    const handles = await Promise.all(LANGUAGES.map((language) => startForeign(language, input)));
+    const clientHold = await others.pythonClient(input);
+    for (const handle of handles) {
+      const { slot, run_id } = await handle.result();
+      const permit = temporal.client.workflow.getHandle(permitId({ resource, slot }), run_id);
+      assert.equal(await permit.result(), 'released');
+    }
+    const holds = await assertSafe(temporal.client, resource, 3, [clientHold]);
+    assert.equal(holds.length, 3);
+    for (const { fromMs, toMs } of holds)
+      assert.ok(toMs - fromMs >= holdMs * 0.99, `held for ${toMs - fromMs} ms only`);
+  });
+
+  for (const language of LANGUAGES) {
+    test(`a waiter in ${language} that is cancelled gives up its place, and a holder its permit`, async () => {
+      const resource = temporal.resource();
+      const first = await startTypeScript({ resource, semaphore: { capacity: 1 } });
+      await untilHolding(resource, first.workflowId);
+      const [kept, left] = [
+        await startForeign(language, foreignInput(resource, 1, 60_000)),
+        await startForeign(language, foreignInput(resource, 1, 0)),
+      ];
+      await untilWaiting(resource, 2);
+      await left.cancel();
+      await assert.rejects(left.result(), (error: WorkflowFailedError) => error.cause instanceof CancelledFailure);
+      await untilWaiting(resource, 1);
+
+      await first.signal(finish);
+      await first.result();
+      const permit = await untilHolding(resource, kept.workflowId);
+      await kept.cancel();
+      await assert.rejects(kept.result(), (error: WorkflowFailedError) => error.cause instanceof CancelledFailure);
+      assert.equal(await permit.result(), 'released');
+      assert.equal((await assertSafe(temporal.client, resource, 1)).length, 2);
+    });
+
+    test(`a holder in ${language} whose permit is revoked stops at once, and fails`, async () => {
+      const resource = temporal.resource();
+      const handle = await startForeign(language, foreignInput(resource, 1, 60_000));
+      const permit = await untilHolding(resource, handle.workflowId);
+      await permit.signal(REVOKE, { reason: 'node drain' });
+      await assert.rejects(
+        handle.result(),
+        ({ cause }: WorkflowFailedError) => cause instanceof ApplicationFailure && cause.type === 'PermitLostError',
+      );
+      assert.equal(await permit.result(), 'revoked');
+    });
+  }
+});
