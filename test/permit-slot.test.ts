@@ -3,8 +3,9 @@ import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { WorkflowExecutionAlreadyStartedError } from '@temporalio/client';
 import { permitId } from '../src/shared/permit-id';
-import { RELEASE, RENEW, REVOKE } from '../src/shared/protocol';
+import { ADOPT, RELEASE, RENEW, REVOKE, WATCH } from '../src/shared/protocol';
 import { permitSlotWorkflow } from '../src/workflow';
+import { assertFails } from './support/holders';
 import { useTemporal } from './support/temporal';
 
 const temporal = useTemporal();
@@ -75,6 +76,23 @@ test('a renewal that stands in one batch with the lease timer wins', async () =>
     await second.stop();
   }
 });
+
+test('malformed signals do not keep a permit from its work', async () => {
+  const permit = await startPermit(60_000);
+  for (const payload of [undefined, null, 'x', {}, { queueId: '' }, { queueId: 7 }])
+    await permit.signal(WATCH, payload);
+  await permit.signal(ADOPT);
+  await permit.signal(ADOPT, { holder: { workflowId: 'w', runId: 'no UUID' } });
+  await permit.signal(REVOKE, { reason: 'drain' });
+  assert.equal(await permit.result(), 'revoked');
+});
+
+for (const leaseMs of ['1000', Number.NaN, 0, undefined]) {
+  test(`a lease of ${JSON.stringify(leaseMs)} fails the permit at once`, async () => {
+    const permit = await startPermit(leaseMs as number);
+    await assertFails(permit.result(), 'InvalidOptionsError', /leaseMs: expected a number/);
+  });
+}
 
 test('holder, purpose and lease are in the memo', async () => {
   const input = { leaseMs: 60_000, holder: { identity: 'a@b' }, purpose: 'proof' };

@@ -3,6 +3,7 @@ import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Priority } from '@temporalio/common';
 import { permitId, queueId } from '../src/shared/permit-id';
+import { CLOSING, DECLINED, ENQUEUE, MISSED } from '../src/shared/protocol';
 import { assertFails, startHolder, startHolding, startOptions } from './support/holders';
 import { assertSafe, eventually, queueView, untilWaiting, useTemporal } from './support/temporal';
 import type { HolderInput, SemaphoreOptions } from './support/workflows';
@@ -168,6 +169,66 @@ test('a terminated queue delays its waiters and blocks none; they line up in the
       .map(({ holder }) => holder),
     waiters.map(({ workflowId }) => workflowId),
   );
+});
+
+test('fair, no look of its own lets a waiter overtake', async () => {
+  const input = { resource: temporal.resource(), semaphore: { capacity: 1, fair: true, recheckAfter: 150 } };
+  const order = await servedInOrder(input, Array.from({ length: 12 }));
+  assert.deepEqual(
+    order,
+    order.map((_, place) => place),
+  );
+});
+
+test('fair, a queue whose worker is gone delays and does not block', async () => {
+  const resource = temporal.resource();
+  const semaphore = { capacity: 1, fair: true, recheckAfter: 300 };
+  const first = await startHolding(temporal, { resource, semaphore });
+  const elsewhere = `${temporal.taskQueue}-elsewhere`;
+  const other = await temporal.worker({ taskQueue: elsewhere });
+  const stranded = await temporal.client.workflow.start(workflows.holder, {
+    ...startOptions(temporal),
+    taskQueue: elsewhere,
+    args: [{ resource, semaphore, holdMs: 0 }],
+  });
+  await untilWaiting(temporal.client, resource, 1); // it has started the queue on its own task queue
+  await other.stop();
+  const waiter = await startHolder(temporal, { resource, semaphore, holdMs: 0 });
+  await first.handle.signal(workflows.finish);
+  await waiter.result();
+  await stranded.terminate();
+  await temporal.client.workflow.getHandle(queueId(resource)).terminate();
+  await assertSafe(temporal.client, resource, 1);
+});
+
+test('malformed messages do not keep the queue from its work', async () => {
+  const resource = temporal.resource();
+  const input = { resource, semaphore: { capacity: 1 } };
+  const first = await startHolding(temporal, input);
+  const waiter = await startHolder(temporal, { ...input, holdMs: 0 });
+  const { tickets } = await untilWaiting(temporal.client, resource, 1);
+  const queue = temporal.client.workflow.getHandle(queueId(resource));
+  const sound = tickets[0] ?? assert.fail();
+  const bad = [
+    undefined,
+    null,
+    'x',
+    {},
+    { ...sound, id: 'a', waiter: { workflowId: 'w', runId: 'no UUID' } },
+    { ...sound, id: 'b', waiter: { workflowId: '' } },
+    { ...sound, id: 'c', slots: 1e9 },
+    { ...sound, id: 'd', slots: ['a:b'] },
+    { ...sound, id: 'e', sinceMs: 'now' },
+  ];
+  for (const payload of bad) {
+    await queue.signal(ENQUEUE, payload);
+    await queue.signal(MISSED, { ticket: payload, slot: '0' });
+  }
+  for (const name of [MISSED, DECLINED, CLOSING])
+    for (const payload of bad.slice(0, 4)) await queue.signal(name, payload);
+  await first.handle.signal(workflows.finish);
+  await waiter.result();
+  await assertSafe(temporal.client, resource, 1);
 });
 
 test('a ticket that comes just as the queue ends is not lost', async () => {

@@ -51,6 +51,7 @@ export class Place {
     this.ticket = {
       id: randomUUID(),
       slots: request.semaphore.compactSlots,
+      answer: request.semaphore.fair || undefined,
       sinceMs: Date.now(),
       priorityKey: priority?.priorityKey || undefined,
       fairnessKey: priority?.fairnessKey || undefined,

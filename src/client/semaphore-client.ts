@@ -171,7 +171,8 @@ export class SemaphoreClient {
         place.missed(turn.slot);
         patience.hadTurn();
       } else if (monotonicMs() < deadlineMs) {
-        const permit = await this.claimAny(request, 1, deadlineMs);
+        // In strict order we may not overtake, unless the waiter says that the queue is stuck, or has no room.
+        const permit = turn || !request.semaphore.fair ? await this.claimAny(request, 1, deadlineMs) : undefined;
         if (permit) return permit;
         patience.hadSilence();
       }

@@ -166,7 +166,8 @@ function checkPriority(priority: Priority | undefined): void {
   }
 }
 
-function resolveSlots(resource: string, { capacity, slots }: SemaphoreOptions): readonly string[] {
+/** The slots' names. @throws InvalidOptionsError */
+export function resolveSlots(resource: string, { capacity, slots }: SemaphoreOptions): readonly string[] {
   if ((capacity === undefined) === (slots === undefined)) {
     refuse('options', 'exactly one of "capacity" and "slots"', { capacity, slots });
   }

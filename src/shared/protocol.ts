@@ -115,6 +115,8 @@ export interface Ticket {
   waiter: { workflowId: string; runId: string };
   /** The slots it would take: a capacity (slots `"0"` to `"N-1"`), or names. */
   slots: number | string[];
+  /** Asks for a sign of life, a turn with `waiting`, each time that the ticket is sent again. */
+  answer?: boolean;
   /** When its acquire began, in epoch milliseconds: its place among equals, also in a queue that had to start anew. */
   sinceMs: number;
   /** Temporal's own priority: 1 is served first, 3 is the default; then weighted fairness between keys. */
@@ -128,8 +130,10 @@ export interface Turn {
   /** Where to answer. */
   queueId: string;
   ticketId: string;
-  /** Absent when the queue is full and has not taken the ticket: try on your own, and come back. */
+  /** Absent, without `waiting`, when the queue is full and has not taken the ticket: try on your own, and come back. */
   slot?: string;
+  /** No turn yet, but an answer: the queue is alive and has your ticket. */
+  waiting?: boolean;
 }
 
 /** `missed`, from a waiter that was beaten to its slot: it keeps its place. */

@@ -1,5 +1,6 @@
 import { ApplicationFailure, workflowInfo } from '@temporalio/workflow';
 import { Patience } from '../shared/patience';
+import { queueId } from '../shared/permit-id';
 import type { AwaitTurnInput, Turn } from '../shared/protocol';
 import { WaitingPlace } from './waiting-place';
 
@@ -27,8 +28,11 @@ export async function awaitTurnWorkflow(input: AwaitTurnInput): Promise<Turn | n
       if (turn) {
         patience.hadNoRoom();
       } else if (Date.now() < deadlineMs) {
-        // Silence: if the queue is gone, this starts it anew. Our client tries a slot of its own in the meantime.
+        // Silence: if the queue is gone, this starts it anew. Our client tries a slot of its own in the meantime; in strict
+        // order it may not, until we say that the queue did not even answer.
+        const stuck = place.owesAnswer() && ticket.answer;
         await place.enqueue();
+        if (stuck) return { queueId: queueId(resource), ticketId: ticket.id };
         patience.hadSilence();
       }
     }

@@ -1,5 +1,6 @@
 import { parsePermitId } from '../shared/permit-id';
 import type { EndedNotice, Holder } from '../shared/protocol';
+import { isSignalTarget, type SignalTarget } from '../shared/wire-input';
 import { closingSignal, endedSignal, revokedSignal, tell } from './signals';
 
 /** The key of the holder's farewell. Others are the Workflow IDs of queues. */
@@ -28,8 +29,8 @@ export class Farewells {
     this.set(HOLDER, adopter, (target) => tell(target, endedSignal, this.end()));
   }
 
-  toQueue(queueId: string): void {
-    this.set(queueId, { workflowId: queueId }, (target) => {
+  toQueue(queueId: string | undefined): void {
+    this.set(queueId ?? '', { workflowId: queueId }, (target) => {
       const { workflowId, runId } = this.end();
       return tell(target, closingSignal, { slot: parsePermitId(workflowId)?.slot ?? '', runId });
     });
@@ -40,14 +41,9 @@ export class Farewells {
     for (const farewell of this.farewells.values()) await farewell();
   }
 
-  private set(
-    who: string,
-    target: Holder | undefined,
-    farewell: (target: { workflowId: string; runId?: string }) => Promise<unknown>,
-  ): void {
+  private set(who: string, target: Holder | undefined, farewell: (target: SignalTarget) => Promise<unknown>): void {
     this.farewells.delete(who);
-    const { workflowId, runId } = target ?? {};
-    // A holder outside Workflows is told by the end of its long poll.
-    if (workflowId) this.farewells.set(who, () => farewell({ workflowId, runId }));
+    // A holder outside Workflows is told by the end of its long poll. And a target that is none would fail our task.
+    if (isSignalTarget(target)) this.farewells.set(who, () => farewell(target));
   }
 }

@@ -31,7 +31,7 @@ export async function permitSlotWorkflow(input: PermitInput): Promise<PermitOutc
   let reason: string | undefined;
   const farewells = new Farewells(() => ({ workflowId, runId, outcome: outcome ?? 'released', reason }));
   farewells.toParent(holder);
-  if (watchedBy) farewells.toQueue(watchedBy);
+  farewells.toQueue(watchedBy);
 
   setHandler(renewSignal, () => {
     deadlineMs = Math.max(deadlineMs, Date.now() + leaseMs);
@@ -44,12 +44,14 @@ export async function permitSlotWorkflow(input: PermitInput): Promise<PermitOutc
     outcome = 'revoked';
     reason = revocation?.reason;
   });
-  setHandler(adoptSignal, ({ holder: adopter }) => {
+  setHandler(adoptSignal, (adoption) => {
+    const adopter = adoption?.holder;
+    if (!adopter) return;
     deadlineMs = Math.max(deadlineMs, Date.now() + leaseMs);
     upsertMemo({ holder: adopter } satisfies Partial<PermitMemo>);
     farewells.toAdopter(adopter);
   });
-  setHandler(watchSignal, ({ queueId }) => farewells.toQueue(queueId));
+  setHandler(watchSignal, (watch) => farewells.toQueue(watch?.queueId));
 
   try {
     while (!outcome) {
@@ -74,9 +76,9 @@ export async function permitSlotWorkflow(input: PermitInput): Promise<PermitOutc
 
 /** Other languages start this too. A lease that is no number would hold the slot for ever. */
 function checkInput(input: PermitInput): PermitInput {
-  if (!(input?.leaseMs > 0)) {
+  if (!(Number.isFinite(input?.leaseMs) && input.leaseMs > 0)) {
     throw ApplicationFailure.nonRetryable(
-      `leaseMs: expected a number of milliseconds above 0, got ${input?.leaseMs}`,
+      `leaseMs: expected a number of milliseconds above 0, got ${JSON.stringify(input?.leaseMs)}`,
       'InvalidOptionsError',
     );
   }

@@ -54,6 +54,10 @@ export class QueueState {
     return true;
   }
 
+  has(ticketId: string): boolean {
+    return this.tickets.has(ticketId);
+  }
+
   /** The waiter found its slot taken. It waits on, in its old place. `false` as {@link enqueue} says it. */
   missed(ticket: Ticket, slot: string): boolean {
     if (this.isOfferedTo(slot, ticket.id)) this.withdraw(slot, ticket, 'unknown');

@@ -181,10 +181,15 @@ export class Semaphore {
     }
   }
 
-  /** The queue has been silent for long. If it is gone, this starts it anew; if it is stuck, a slot may be free. */
+  /**
+   * The queue has been silent for long. If it is gone, this starts it anew; if it is stuck, a slot may be free. In strict
+   * order we may not overtake, so we try one only when the queue did not answer the last time.
+   */
   private async lookForOurselves(place: WaitingPlace, request: ResolvedAcquire): Promise<Permit | undefined> {
+    const mayTry = place.owesAnswer() || !this.options.fair;
     const queued = place.enqueue();
     try {
+      if (!mayTry) return undefined;
       return await this.claimFirst(this.shuffledSlots().slice(0, 1), request);
     } finally {
       await queued;
@@ -197,6 +202,7 @@ export class Semaphore {
       id: uuid4(),
       waiter: { workflowId, runId },
       slots: this.options.compactSlots,
+      answer: this.options.fair || undefined,
       sinceMs: Date.now(),
       priorityKey: priority?.priorityKey || own?.priorityKey || undefined,
       fairnessKey: priority?.fairnessKey || own?.fairnessKey || undefined,

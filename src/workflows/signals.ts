@@ -1,5 +1,6 @@
 import { ApplicationFailure, CancellationScope, defineSignal, getExternalWorkflowHandle } from '@temporalio/workflow';
 import * as protocol from '../shared/protocol';
+import type { SignalTarget } from '../shared/wire-input';
 
 export const renewSignal = defineSignal(protocol.RENEW);
 export const releaseSignal = defineSignal(protocol.RELEASE);
@@ -15,21 +16,15 @@ export const closingSignal = defineSignal<[protocol.ClosingNotice]>(protocol.CLO
 export const endedSignal = defineSignal<[protocol.EndedNotice]>(protocol.ENDED);
 export const turnSignal = defineSignal<[protocol.Turn]>(protocol.TURN);
 
-/** The Workflow to tell something; without a run ID, whichever run is current. */
-interface Target {
-  workflowId: string;
-  runId?: string;
-}
-
 /** `refused`: it runs, but has had its 10,000 signals. */
 export type Delivery = 'delivered' | 'not-found' | 'refused';
 
 /**
- * Signals another Workflow and waits for the server's answer. Never cancelled: every message of the protocol either
+ * Signals another Workflow (without a run ID, whichever run is current) and waits for the server's answer. Never cancelled: every message of the protocol either
  * arrives or is known not to have. Nothing may be told in the Workflow Task that ends a Workflow: the server drops it.
  */
 export async function tell<Args extends unknown[]>(
-  { workflowId, runId }: Target,
+  { workflowId, runId }: SignalTarget,
   signal: ReturnType<typeof defineSignal<Args>>,
   ...args: Args
 ): Promise<Delivery> {

@@ -1,6 +1,16 @@
-import { condition, continueAsNew, defineQuery, log, setHandler, sleep, workflowInfo } from '@temporalio/workflow';
+import {
+  condition,
+  continueAsNew,
+  defineQuery,
+  log,
+  type SignalDefinition,
+  setHandler,
+  sleep,
+  workflowInfo,
+} from '@temporalio/workflow';
 import { permitId, resourceOfQueue } from '../shared/permit-id';
 import { QUEUE_VIEW, type QueueInput, type QueueView, type Ticket } from '../shared/protocol';
+import { isClosingNotice, isDeclinedNotice, isMissedNotice, isTicket } from '../shared/wire-input';
 import { type QueueCommand, QueueState } from './queue-state';
 import { closingSignal, declinedSignal, enqueueSignal, missedSignal, tell, turnSignal, watchSignal } from './signals';
 
@@ -14,44 +24,41 @@ const LINGER_MS = 2_000;
  * who holds a permit: it moves signals between the permits that it watches and the waiters whose turn it is, as
  * {@link QueueState} says. If it is terminated, every waiter finds out and looks for itself.
  */
-export async function waitQueueWorkflow({ tickets, view }: QueueInput): Promise<void> {
+export async function waitQueueWorkflow(input?: QueueInput): Promise<void> {
   const queueId = workflowInfo().workflowId;
   const resource = resourceOfQueue(queueId);
-  const state = new QueueState(view);
+  const state = new QueueState(input?.view);
   const alarm = new Alarm();
   let stirred = true;
   let sending = 0;
 
-  /** Lets go of an acquirer that found the queue full: it is told to try on its own. */
-  const refuse = ({ id, waiter }: Ticket) => send(() => tell(waiter, turnSignal, { queueId, ticketId: id }));
+  /** Answers a waiter without giving it a turn: it found the queue full, or asked for a sign of life. */
+  const answer = ({ id, waiter }: Ticket, waiting?: true) =>
+    send(() => tell(waiter, turnSignal, { queueId, ticketId: id, waiting }));
   const take = (ticket: Ticket) => {
-    if (!isTicket(ticket)) log.warn('A malformed ticket was left out.', { ticket });
-    else if (!state.enqueue(ticket)) refuse(ticket);
+    const known = state.has(ticket.id);
+    if (!state.enqueue(ticket)) answer(ticket);
+    else if (known && ticket.answer) answer(ticket, true);
   };
-  const stirring =
-    <T>(handle: (payload: T) => void) =>
-    (payload: T) => {
+  function on<T>(signal: SignalDefinition<[T]>, isSound: (payload: unknown) => payload is T, handle: (it: T) => void) {
+    setHandler(signal, (payload) => {
       stirred = true;
-      handle(payload);
-    };
+      if (isSound(payload)) handle(payload);
+      else log.warn('A malformed signal was left out.', { signal: signal.name, payload });
+    });
+  }
   setHandler(queueViewQuery, () => state.view());
-  setHandler(enqueueSignal, stirring(take));
-  setHandler(
+  on(enqueueSignal, (payload) => isTicket(resource, payload), take);
+  on(
     missedSignal,
-    stirring(({ ticket, slot }) => {
-      if (!isTicket(ticket)) log.warn('A malformed ticket was left out.', { ticket });
-      else if (!state.missed(ticket, slot)) refuse(ticket);
-    }),
+    (payload) => isMissedNotice(resource, payload),
+    ({ ticket, slot }) => {
+      if (!state.missed(ticket, slot)) answer(ticket);
+    },
   );
-  setHandler(
-    declinedSignal,
-    stirring(({ ticketId }) => state.declined(ticketId)),
-  );
-  setHandler(
-    closingSignal,
-    stirring(({ slot, runId }) => state.closing(slot, runId)),
-  );
-  for (const ticket of tickets) take(ticket);
+  on(declinedSignal, isDeclinedNotice, ({ ticketId }) => state.declined(ticketId));
+  on(closingSignal, isClosingNotice, ({ slot, runId }) => state.closing(slot, runId));
+  for (const ticket of input?.tickets ?? []) if (isTicket(resource, ticket)) take(ticket);
 
   /** Sends without waiting for it. A queue that is to continue as new waits until nothing is on its way. */
   function send(deliver: () => Promise<unknown>): void {
@@ -110,14 +117,4 @@ class Alarm {
   hasRung(): boolean {
     return this.rung;
   }
-}
-
-/** Other languages enqueue too, and a ticket that breaks the queue would break it for everyone. */
-function isTicket(ticket: Ticket): boolean {
-  return (
-    typeof ticket?.id === 'string' &&
-    typeof ticket.waiter?.workflowId === 'string' &&
-    (typeof ticket.slots === 'number' || Array.isArray(ticket.slots)) &&
-    typeof ticket.sinceMs === 'number'
-  );
 }

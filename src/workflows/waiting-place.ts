@@ -2,6 +2,7 @@ import { HandlerUnfinishedPolicy, WorkflowExecutionAlreadyStartedError } from '@
 import { CancellationScope, condition, ParentClosePolicy, setHandler, startChild } from '@temporalio/workflow';
 import { queueId } from '../shared/permit-id';
 import type { Ticket, Turn } from '../shared/protocol';
+import { isWorkflowId } from '../shared/wire-input';
 import { declinedSignal, enqueueSignal, missedSignal, tell, turnSignal } from './signals';
 import { waitQueueWorkflow } from './wait-queue';
 
@@ -21,6 +22,8 @@ export class WaitingPlace {
   private turn: Turn | undefined;
   /** Whether our ticket may stand in the queue. */
   private inLine = false;
+  /** What we know of the queue: whether it still owes us the sign of life that our ticket asks for. */
+  private answer: 'not asked' | 'owed' | 'given' = 'not asked';
   private readonly queue: { workflowId: string };
 
   constructor(
@@ -56,6 +59,16 @@ export class WaitingPlace {
     return turn;
   }
 
+  /**
+   * Whether the queue has not answered since this was asked last, so that it must be dead or stuck. Asked before each
+   * {@link enqueue} that renews the place.
+   */
+  owesAnswer(): boolean {
+    const owed = this.answer === 'owed';
+    this.answer = 'owed';
+    return owed;
+  }
+
   /** Says that somebody else was faster at `slot`. The place is kept; `false` if the queue is gone. */
   async missed(slot: string): Promise<boolean> {
     this.inLine = true;
@@ -74,7 +87,8 @@ export class WaitingPlace {
 
   /** @internal */
   call(turn: Turn): void {
-    this.turn = turn;
+    if (turn.waiting) this.answer = 'given';
+    else this.turn = turn;
   }
 
   /** `false` when somebody else has just started it. It outlives us: others wait in it too. */
@@ -101,9 +115,11 @@ function listenForTurns(): void {
   setHandler(
     turnSignal,
     async (turn: Turn) => {
-      const place = places.get(turn.ticketId);
+      const place = places.get(turn?.ticketId);
       if (place) place.call(turn);
-      else await tell({ workflowId: turn.queueId }, declinedSignal, { ticketId: turn.ticketId, slot: turn.slot });
+      else if (isWorkflowId(turn?.queueId) && turn.slot !== undefined) {
+        await tell({ workflowId: turn.queueId }, declinedSignal, { ticketId: turn.ticketId, slot: turn.slot });
+      }
     },
     // A Workflow may end without having declined: the queue then finds nobody there, or waits out the offer.
     { unfinishedPolicy: HandlerUnfinishedPolicy.ABANDON },
