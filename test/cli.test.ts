@@ -145,7 +145,7 @@ test('after kill -9 of the command line the command is gone before the lease end
   const pid = Number(await cli.says(/pid (\d+)/));
   await delay(1_000);
   cli.signal('SIGKILL');
-  assert.equal(await cli.exit, undefined);
+  assert.equal(await cli.exit, null);
   await eventually(async () => assert.equal(isAlive(pid), false));
   const { aliveMs, closedMs } = await lastWords(cli, resource);
   assert.ok(aliveMs < closedMs, `alive ${aliveMs - closedMs} ms after its permit closed`);

@@ -1,4 +1,6 @@
 #!/usr/bin/env node
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { Command, CommanderError } from 'commander';
 import { InvalidOptionsError } from '../shared/refuse';
 import { EXIT } from './exit-codes';
@@ -12,6 +14,7 @@ async function main(argv: string[]): Promise<number> {
   };
   const program = new Command('temporal-semaphore')
     .description('A distributed counting semaphore whose only infrastructure is a Temporal server.')
+    .version(version())
     .exitOverride();
   addRun(program, done);
   addWorker(program, done);
@@ -21,6 +24,11 @@ async function main(argv: string[]): Promise<number> {
     return explain(error);
   }
   return exitCode;
+}
+
+/** Of this package: from `src` and from `lib` alike. */
+function version(): string {
+  return JSON.parse(readFileSync(join(__dirname, '..', '..', 'package.json'), 'utf8')).version;
 }
 
 /** Says what went wrong, by messages only: what errors hold besides may be secret. @returns the exit code */

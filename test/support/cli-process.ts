@@ -8,8 +8,8 @@ const MAIN = join(__dirname, '..', '..', 'src', 'cli', 'main.ts');
 export class CliProcess {
   stdout = '';
   stderr = '';
-  /** Its exit code; `undefined` when a signal ended it. */
-  readonly exit: Promise<number | undefined>;
+  /** Its exit code, when all its output is here (also that of what it left behind); `null` when a signal ended it. */
+  readonly exit: Promise<number | null>;
   private readonly process: ChildProcess;
   private heard = () => {};
 
@@ -23,7 +23,7 @@ export class CliProcess {
       this.stderr += text;
       this.heard();
     });
-    this.exit = once(this.process, 'exit').then(([code]) => code ?? undefined);
+    this.exit = once(this.process, 'close').then(([code]) => code);
   }
 
   /** Waits until its output has this, and gives what matched. */
