@@ -75,7 +75,7 @@ for (const [type, imports] of [
     const { stdout } = await run(process.execPath, ['main.js', env.address, type], { cwd: app, timeout: 60_000 });
 
     assert.deepEqual(JSON.parse(stdout), {
-      permitsTaken: [`permit:own-${type}:0`, `permit:apart-${type}:0`],
+      permitsTaken: [`permit:own-${type}:0`, `permit:apart-${type}:0`, `permit:outside-${type}:0`],
       bundlesMade: 1, // the application's own; the permit worker's came in the package
     });
   });

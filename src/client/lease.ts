@@ -1,7 +1,7 @@
 import { monotonicMs } from './clock';
 
 /** The last part of a lease is left to the holder, to stop what it does. */
-const MARGIN_PART = 10;
+const NOTICE_PART = 10;
 
 /**
  * What a holder knows of its lease. It counts from before the claim or renewal was sent, so it ends no later here than at
@@ -34,7 +34,12 @@ export class Lease {
 
   /** How long until the holder must be told that it ends: a tenth of the lease before. */
   get safeMs(): number {
-    return this.leftMs - this.leaseMs / MARGIN_PART;
+    return this.leftMs - this.noticeMs;
+  }
+
+  /** How long before its end that is. */
+  get noticeMs(): number {
+    return this.leaseMs / NOTICE_PART;
   }
 
   /** How long until the next renewal is due. */

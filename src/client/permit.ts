@@ -67,6 +67,11 @@ export class Permit implements AsyncDisposable {
     return new Date(Date.now() + this.lease.leftMs);
   }
 
+  /** How long before the lease's end the `signal` aborts, in milliseconds, when no renewal gets through. */
+  get noticeMs(): number {
+    return this.lease.noticeMs;
+  }
+
   /**
    * Starts the lease anew: the permit now ends one lease from now unless renewed again. It never shortens. Failures are
    * retried until the permit is lost.

@@ -37,7 +37,11 @@ export class Server {
   }
 
   /** One call, which fails when it takes too long. Whatever limits the caller has set on its own calls do not count here. */
-  async call<T>(make: () => Promise<T>, withinMs = CALL_MS, signal = new AbortController().signal): Promise<T> {
+  async call<T>(
+    make: () => Promise<T>,
+    withinMs = CALL_MS,
+    signal: AbortSignal = new AbortController().signal,
+  ): Promise<T> {
     const deadline = Date.now() + Math.max(1, withinMs);
     // The SDK adds a listener for each request and removes none: to a signal of this call's own.
     const own = AbortSignal.any([signal]);

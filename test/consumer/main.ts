@@ -3,6 +3,7 @@
 import { join } from 'node:path';
 import { Client, Connection } from '@temporalio/client';
 import { DefaultLogger, type LogEntry, NativeConnection, Runtime, Worker } from '@temporalio/worker';
+import { SemaphoreClient } from 'temporal-semaphore/client';
 import { createPermitWorker } from 'temporal-semaphore/worker';
 import { train } from './workflows.js';
 
@@ -28,7 +29,12 @@ async function main(address: string, name: string): Promise<void> {
       args: [resource, queue],
       workflowExecutionTimeout: '30s',
     });
-  const permitsTaken = [await run(`own-${name}`), await run(`apart-${name}`, permitQueue)];
+  const outside = new SemaphoreClient(client, `outside-${name}`, { capacity: 1, taskQueue: permitQueue });
+  const permitsTaken = [
+    await run(`own-${name}`),
+    await run(`apart-${name}`, permitQueue),
+    await outside.withPermit(async (permit) => permit.workflowId),
+  ];
 
   process.kill(process.pid, 'SIGTERM');
   await running;

@@ -2,17 +2,21 @@
 // tries what a late holder might try. Tells each step by a line of JSON.
 import { setTimeout as delay } from 'node:timers/promises';
 import { Client, Connection } from '@temporalio/client';
-import { PermitLostError, SemaphoreClient, type SemaphoreClientOptions } from '../../src/client';
+import { type Permit, PermitLostError, SemaphoreClient, type SemaphoreClientOptions } from '../../src/client';
 
 export interface ClientInput {
   address: string;
   resource: string;
   semaphore: SemaphoreClientOptions;
+  /** Acquirers in this one process. @default 1 */
+  clients?: number;
+  /** How long each holds. @default until its permit is lost */
+  holdMs?: number;
 }
 
 /** One step: `work` comes every 20 ms while the permit looks held. */
 export interface Step {
-  step: 'waiting' | 'acquired' | 'work' | 'lost' | 'after';
+  step: 'waiting' | 'acquired' | 'work' | 'releasing' | 'lost' | 'after';
   atMs: number;
   runId?: string;
   how?: string;
@@ -23,13 +27,26 @@ function tell(step: Omit<Step, 'atMs'>): void {
   console.log(JSON.stringify({ ...step, atMs: Date.now() }));
 }
 
-async function main({ address, resource, semaphore }: ClientInput): Promise<void> {
+async function main({ address, resource, semaphore, clients = 1, holdMs }: ClientInput): Promise<void> {
   const connection = await Connection.connect({ address });
   const pool = new SemaphoreClient(new Client({ connection }), resource, semaphore);
   tell({ step: 'waiting' });
-  const permit = await pool.acquire();
+  await Promise.all(
+    Array.from({ length: clients }, async () => {
+      const permit = await pool.acquire();
+      const { runId } = permit;
+      tell({ step: 'acquired', runId });
+      if (holdMs === undefined) return await workUntilLost(permit);
+      await delay(holdMs);
+      tell({ step: 'releasing', runId });
+      await permit.release();
+    }),
+  );
+  await connection.close();
+}
+
+async function workUntilLost(permit: Permit): Promise<void> {
   const { runId } = permit;
-  tell({ step: 'acquired', runId });
   while (!permit.signal.aborted) {
     tell({ step: 'work' });
     await delay(20);
@@ -42,7 +59,6 @@ async function main({ address, resource, semaphore }: ClientInput): Promise<void
   );
   await permit.release();
   tell({ step: 'after', renewal });
-  await connection.close();
 }
 
 main(JSON.parse(process.argv[2] ?? '')).catch((error: unknown) => {

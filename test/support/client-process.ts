@@ -9,7 +9,8 @@ const MAIN = require.resolve('./client-main');
 export class ClientProcess {
   readonly steps: Step[] = [];
   private readonly process: ChildProcess;
-  private readonly exited: Promise<unknown>;
+  /** Its exit code, when all that it told is here; `null` when a signal ended it. */
+  readonly exit: Promise<number | null>;
   private heard = () => {};
 
   constructor(input: ClientInput) {
@@ -18,7 +19,7 @@ export class ClientProcess {
       env,
       stdio: ['ignore', 'pipe', 'inherit'],
     });
-    this.exited = once(this.process, 'exit');
+    this.exit = once(this.process, 'close').then(([code]) => code);
     if (!this.process.stdout) throw new Error('no stdout');
     createInterface(this.process.stdout).on('line', (line) => {
       this.steps.push(JSON.parse(line));
@@ -44,6 +45,6 @@ export class ClientProcess {
   /** kill -9, unless it has ended. */
   async kill(): Promise<void> {
     this.process.kill('SIGKILL');
-    await this.exited;
+    await this.exit;
   }
 }

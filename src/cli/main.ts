@@ -1,0 +1,44 @@
+#!/usr/bin/env node
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { Command, CommanderError } from 'commander';
+import { InvalidOptionsError } from '../shared/refuse';
+import { EXIT } from './exit-codes';
+import { addRun } from './run';
+import { addWorker } from './worker';
+
+async function main(argv: string[]): Promise<number> {
+  let exitCode = 0;
+  const done = (code: number) => {
+    exitCode = code;
+  };
+  const program = new Command('temporal-semaphore')
+    .description('A distributed counting semaphore whose only infrastructure is a Temporal server.')
+    .version(version())
+    .exitOverride();
+  addRun(program, done);
+  addWorker(program, done);
+  try {
+    await program.parseAsync(argv);
+  } catch (error) {
+    return explain(error);
+  }
+  return exitCode;
+}
+
+/** Of this package: from `src` and from `lib` alike. */
+function version(): string {
+  return JSON.parse(readFileSync(join(__dirname, '..', '..', 'package.json'), 'utf8')).version;
+}
+
+/** Says what went wrong, by messages only: what errors hold besides may be secret. @returns the exit code */
+function explain(error: unknown): number {
+  if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : EXIT.usage; // it has said so itself
+  const messages: string[] = [];
+  for (let cause = error; cause instanceof Error; cause = cause.cause) messages.push(cause.message);
+  console.error(`temporal-semaphore: ${messages.join(': ') || String(error)}`);
+  return error instanceof InvalidOptionsError ? EXIT.usage : EXIT.unavailable;
+}
+
+// The SDK may still hold a connection or wait for an answer that nobody needs.
+void main(process.argv).then((code) => process.exit(code));

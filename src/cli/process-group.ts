@@ -1,0 +1,70 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { setTimeout as delay } from 'node:timers/promises';
+import { EXIT, signalCode } from './exit-codes';
+
+/** How often to look whether the group has ended: the system does not tell, but for its first process. */
+const LOOK_MS = 20;
+
+/** How long the dead may take to leave the group. */
+const BURIAL_MS = 500;
+
+/**
+ * A command in a process group of its own, with all that it starts and that stays in the group. A process that leaves the
+ * group (`setsid`) escapes.
+ */
+export class ProcessGroup {
+  /** The exit code of the command itself, as a shell gives it. */
+  readonly exit: Promise<number>;
+  private readonly leader: ChildProcess;
+
+  constructor([command = '', ...args]: readonly string[], env: NodeJS.ProcessEnv) {
+    this.leader = spawn(command, args, { env, stdio: 'inherit', detached: true });
+    this.exit = this.exitCode(command);
+  }
+
+  /** The group's ID; `undefined` when the command could not be started. */
+  get id(): number | undefined {
+    return this.leader.pid;
+  }
+
+  /** Signals all of the group. `false` when none is left. */
+  signal(name: NodeJS.Signals | 0): boolean {
+    if (this.id === undefined) return false;
+    try {
+      return process.kill(-this.id, name);
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code === 'ESRCH') return false;
+      throw error;
+    }
+  }
+
+  /** Ends all of the group: asks by TERM, and after `graceMs` insists by KILL. Resolves when nobody is left. */
+  async end(graceMs: number): Promise<void> {
+    this.signal('SIGTERM');
+    if (await this.isGone(graceMs)) return;
+    this.signal('SIGKILL');
+    // In a container whose first process buries no dead, they stay in the group. They hold nothing any more.
+    await this.isGone(BURIAL_MS);
+  }
+
+  private async isGone(withinMs: number): Promise<boolean> {
+    const untilMs = performance.now() + withinMs;
+    while (this.signal(0)) {
+      if (performance.now() >= untilMs) return false;
+      await delay(LOOK_MS);
+    }
+    return true;
+  }
+
+  private async exitCode(command: string): Promise<number> {
+    try {
+      const [code, signal] = (await once(this.leader, 'exit')) as [number | null, NodeJS.Signals | null];
+      return signal ? signalCode(signal) : (code ?? 1);
+    } catch (error) {
+      const { code, message } = error as NodeJS.ErrnoException;
+      console.error(`temporal-semaphore: ${command}: ${code === 'ENOENT' ? 'command not found' : message}`);
+      return code === 'ENOENT' ? EXIT.notFound : EXIT.notExecutable;
+    }
+  }
+}

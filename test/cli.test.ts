@@ -1,0 +1,172 @@
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
+import { afterEach, test } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
+import { SemaphoreClient } from '../src/client';
+import { permitId } from '../src/shared/permit-id';
+import { REVOKE } from '../src/shared/protocol';
+import { CliProcess } from './support/cli-process';
+import { TcpProxy } from './support/tcp-proxy';
+import { eventually, useTemporal } from './support/temporal';
+
+const temporal = useTemporal();
+
+/** Heeds no TERM, and says every 50 ms that it lives. */
+const STUBBORN = 'trap "" TERM; while :; do echo alive $(date +%s%3N); sleep 0.05; done';
+
+const clean: (() => unknown)[] = [];
+afterEach(async () => {
+  for (const step of clean.splice(0).reverse()) await step();
+});
+
+interface RunOptions {
+  resource: string;
+  flags?: string[];
+  address?: string;
+  taskQueue?: string;
+}
+
+function run({ resource, flags = [], address, taskQueue }: RunOptions, ...command: string[]): CliProcess {
+  const to = ['--address', address ?? temporal.env.address, '--task-queue', taskQueue ?? temporal.taskQueue];
+  const started = new CliProcess(['run', resource, '--capacity', '1', ...to, ...flags, '--', ...command]);
+  clean.push(() => started.signal('SIGKILL'));
+  return started;
+}
+
+function pool(resource: string): SemaphoreClient {
+  return new SemaphoreClient(temporal.client, resource, { capacity: 1, taskQueue: temporal.taskQueue });
+}
+
+function permitOf(resource: string) {
+  return temporal.client.workflow.getHandle(permitId({ resource, slot: '0' }));
+}
+
+/** A dead process that nobody buries, as in a container without an init, is not alive. */
+function isAlive(pid: number): boolean {
+  const { stdout } = spawnSync('ps', ['-o', 'stat=', '-p', String(pid)], { encoding: 'utf8' });
+  return stdout.trim() !== '' && !stdout.startsWith('Z');
+}
+
+/** When it last said that it lives, and when its permit closed. */
+async function lastWords(cli: CliProcess, resource: string): Promise<{ aliveMs: number; closedMs: number }> {
+  const aliveMs = Number([...cli.stdout.matchAll(/alive (\d+)/g)].at(-1)?.[1]);
+  const { closeTime } = await eventually(async () => {
+    const description = await permitOf(resource).describe();
+    assert.ok(description.closeTime);
+    return description;
+  });
+  return { aliveMs, closedMs: closeTime?.getTime() ?? 0 };
+}
+
+test('the command knows its permit, and its exit code is ours', async () => {
+  const resource = temporal.resource();
+  const show = 'echo "$PERMIT_RESOURCE $PERMIT_SLOT $PERMIT_WORKFLOW_ID $PERMIT_RUN_ID"; exit 7';
+  const cli = run({ resource, flags: ['--purpose', 'proof'] }, 'sh', '-c', show);
+  assert.equal(await cli.exit, 7);
+  const { runId, status, memo } = await permitOf(resource).describe();
+  assert.equal(cli.stdout, `${resource} 0 permit:${resource}:0 ${runId}\n`);
+  assert.equal(status.name, 'COMPLETED');
+  assert.equal(memo?.purpose, 'proof');
+  assert.equal(cli.stderr, '');
+});
+
+test("a signal's exit code is 128 + n, a missing command's 127", async () => {
+  const killed = run({ resource: temporal.resource() }, 'sh', '-c', 'kill -KILL $$');
+  const missing = run({ resource: temporal.resource() }, 'there-is-no-such-command');
+  assert.deepEqual(await Promise.all([killed.exit, missing.exit]), [137, 127]);
+  assert.match(missing.stderr, /there-is-no-such-command: command not found/);
+});
+
+test('full: --try exits 75 at once, --timeout when late, and neither runs the command', async () => {
+  const resource = temporal.resource();
+  const permit = await pool(resource).acquire();
+  const tried = run({ resource, flags: ['--try'] }, 'echo', 'ran');
+  const late = run({ resource, flags: ['--timeout', '1s'] }, 'echo', 'ran');
+  assert.deepEqual(await Promise.all([tried.exit, late.exit]), [75, 75]);
+  assert.equal(tried.stdout + late.stdout, '');
+  assert.match(late.stderr, /within 1000 ms: all slots are held/);
+  await permit.release();
+});
+
+test('interrupted while it waits, it leaves the line', async () => {
+  const resource = temporal.resource();
+  const permit = await pool(resource).acquire();
+  const cli = run({ resource }, 'echo', 'ran');
+  const queue = temporal.client.workflow.getHandle(`permit-queue:${resource}`);
+  await eventually(async () => assert.equal((await queue.describe()).status.name, 'RUNNING'));
+  cli.signal('SIGINT');
+  assert.equal(await cli.exit, 130);
+  assert.equal(cli.stdout, '');
+  await permit.release();
+});
+
+test('signals are forwarded, and the command decides', async () => {
+  const resource = temporal.resource();
+  const cli = run({ resource }, 'sh', '-c', 'trap "exit 3" TERM; echo ready; while :; do sleep 0.05; done');
+  await cli.says(/(ready)/);
+  cli.signal('SIGTERM');
+  assert.equal(await cli.exit, 3);
+});
+
+test('a grandchild does not survive', async () => {
+  const resource = temporal.resource();
+  const cli = run({ resource }, 'sh', '-c', 'sleep 1000 & echo "child $!"');
+  assert.equal(await cli.exit, 0);
+  const pid = Number(await cli.says(/child (\d+)/));
+  assert.equal(isAlive(pid), false);
+});
+
+test('revoked, the command is ended, and the exit code is not 0', async () => {
+  const resource = temporal.resource();
+  const cli = run({ resource }, 'sh', '-c', 'trap "exit 0" TERM; echo ready; while :; do sleep 0.05; done');
+  await cli.says(/(ready)/);
+  await permitOf(resource).signal(REVOKE, { reason: 'node drain' });
+  assert.equal(await cli.exit, 143);
+  assert.match(cli.stderr, /an operator revoked it \(node drain\)/);
+});
+
+test('cut off, the command is gone before the lease ends, even if it heeds no TERM', async () => {
+  const resource = temporal.resource();
+  const proxy = await TcpProxy.to(temporal.env.address);
+  clean.push(() => proxy.close());
+  const cli = run({ resource, address: proxy.address, flags: ['--lease', '5s'] }, 'sh', '-c', STUBBORN);
+  await cli.says(/(alive)/);
+  proxy.cut('reset');
+  assert.equal(await cli.exit, 137);
+  const { aliveMs, closedMs } = await lastWords(cli, resource);
+  assert.ok(aliveMs < closedMs, `alive ${aliveMs - closedMs} ms after its permit closed`);
+  assert.match(cli.stderr, /its lease ended before a renewal came/);
+});
+
+test('after kill -9 of the command line the command is gone before the lease ends', async () => {
+  const resource = temporal.resource();
+  const cli = run({ resource, flags: ['--lease', '5s'] }, 'sh', '-c', `echo "pid $$"; ${STUBBORN}`);
+  const pid = Number(await cli.says(/pid (\d+)/));
+  await delay(1_000);
+  cli.signal('SIGKILL');
+  assert.equal(await cli.exit, null);
+  await eventually(async () => assert.equal(isAlive(pid), false));
+  const { aliveMs, closedMs } = await lastWords(cli, resource);
+  assert.ok(aliveMs < closedMs, `alive ${aliveMs - closedMs} ms after its permit closed`);
+});
+
+test('wrong usage exits 64, no server 69, and no secret is told', async () => {
+  const secret = 'the-secret-key';
+  const usage = run({ resource: 'pool', flags: ['--lease', 'soon', '--api-key', secret] }, 'true');
+  const server = run({ resource: 'pool', address: '127.0.0.1:1', flags: ['--api-key', secret] }, 'true');
+  assert.deepEqual(await Promise.all([usage.exit, server.exit]), [64, 69]);
+  assert.match(usage.stderr, /lease: expected a duration/);
+  assert.ok(!(usage.stderr + usage.stdout + server.stderr + server.stdout).includes(secret));
+});
+
+test('a permit worker runs the permits, and ends cleanly by SIGTERM', async () => {
+  const taskQueue = `permits-${randomUUID()}`;
+  const worker = new CliProcess(['worker', '--task-queue', taskQueue, '--address', temporal.env.address]);
+  clean.push(() => worker.signal('SIGKILL'));
+  await worker.says(/(permits run on task queue)/);
+  const cli = run({ resource: temporal.resource(), taskQueue }, 'true');
+  assert.equal(await cli.exit, 0);
+  worker.signal('SIGTERM');
+  assert.equal(await worker.exit, 0);
+});

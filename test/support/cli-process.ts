@@ -1,0 +1,43 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { join } from 'node:path';
+
+const MAIN = join(__dirname, '..', '..', 'src', 'cli', 'main.ts');
+
+/** The command line, in a process of its own. */
+export class CliProcess {
+  stdout = '';
+  stderr = '';
+  /** Its exit code, when all its output is here (also that of what it left behind); `null` when a signal ended it. */
+  readonly exit: Promise<number | null>;
+  private readonly process: ChildProcess;
+  private heard = () => {};
+
+  constructor(args: readonly string[]) {
+    this.process = spawn(process.execPath, ['--import', 'tsx', MAIN, ...args], { stdio: ['ignore', 'pipe', 'pipe'] });
+    this.process.stdout?.setEncoding('utf8').on('data', (text: string) => {
+      this.stdout += text;
+      this.heard();
+    });
+    this.process.stderr?.setEncoding('utf8').on('data', (text: string) => {
+      this.stderr += text;
+      this.heard();
+    });
+    this.exit = once(this.process, 'close').then(([code]) => code);
+  }
+
+  /** Waits until its output has this, and gives what matched. */
+  async says(pattern: RegExp): Promise<string> {
+    for (;;) {
+      const [, found] = (this.stdout + this.stderr).match(pattern) ?? [];
+      if (found !== undefined) return found;
+      await new Promise<void>((resolve) => {
+        this.heard = resolve;
+      });
+    }
+  }
+
+  signal(name: NodeJS.Signals): void {
+    this.process.kill(name);
+  }
+}
