@@ -1,15 +1,24 @@
 import {
   ApplicationFailure,
   condition,
+  defineQuery,
   isCancellation,
   setHandler,
   sleep,
   upsertMemo,
   workflowInfo,
 } from '@temporalio/workflow';
-import type { PermitInput, PermitMemo, PermitOutcome } from '../shared/protocol';
+import {
+  PERMIT_VIEW,
+  type PermitInput,
+  type PermitMemo,
+  type PermitOutcome,
+  type PermitView,
+} from '../shared/protocol';
 import { Farewells } from './farewells';
 import { adoptSignal, releaseSignal, renewSignal, revokeSignal, watchSignal } from './signals';
+
+const permitViewQuery = defineQuery<PermitView>(PERMIT_VIEW);
 
 /**
  * One held permit. The server runs at most one Workflow of this ID, `permit:<resource>:<slot>`, so running *is* holding;
@@ -33,6 +42,7 @@ export async function permitSlotWorkflow(input: PermitInput): Promise<PermitOutc
   farewells.toParent(holder);
   farewells.toQueue(watchedBy);
 
+  setHandler(permitViewQuery, () => ({ deadlineMs }));
   setHandler(renewSignal, () => {
     deadlineMs = Math.max(deadlineMs, Date.now() + leaseMs);
   });
