@@ -1,12 +1,19 @@
-import { writeFile } from 'node:fs/promises';
+import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { bundleWorkflowCode, DefaultLogger } from '@temporalio/worker';
+import { PAGE_DIRECTORY, PAGE_FILES, type PageFiles } from '@/dashboard/page-files';
 import { prebuiltBundle } from '@/worker/prebuilt-bundle';
+import { bundlePage } from './support/bundle-page';
 
 const LIB = join(__dirname, '..', 'lib');
 
-/** The last step of `pnpm build`: bundles the compiled permit Workflows, so that a permit worker starts without webpack. */
+/** The last step of `pnpm build`. */
 async function main(): Promise<void> {
+  await Promise.all([bundleWorkflows(), writePage(await bundlePage())]);
+}
+
+/** Bundles the compiled permit Workflows, so that a permit worker starts without webpack. */
+async function bundleWorkflows(): Promise<void> {
   const { code } = await bundleWorkflowCode({
     workflowsPath: join(LIB, 'workflow.js'),
     logger: new DefaultLogger('WARN'),
@@ -19,6 +26,12 @@ async function main(): Promise<void> {
     }),
   });
   await writeFile(prebuiltBundle(LIB), code);
+}
+
+async function writePage(page: PageFiles): Promise<void> {
+  await mkdir(PAGE_DIRECTORY, { recursive: true });
+  const names = Object.keys(PAGE_FILES) as (keyof PageFiles)[];
+  await Promise.all(names.map((name) => writeFile(join(PAGE_DIRECTORY, PAGE_FILES[name]), page[name])));
 }
 
 main().catch((error: unknown) => {

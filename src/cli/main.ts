@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Command, CommanderError } from 'commander';
 import { InvalidOptionsError } from '../shared/refuse';
+import { addDashboard } from './dashboard';
 import { EXIT } from './exit-codes';
 import { addRun } from './run';
 import { addWorker } from './worker';
@@ -18,6 +19,7 @@ async function main(argv: string[]): Promise<number> {
     .exitOverride();
   addRun(program, done);
   addWorker(program, done);
+  addDashboard(program, done);
   try {
     await program.parseAsync(argv);
   } catch (error) {

@@ -1,0 +1,78 @@
+import { Client, Connection } from '@temporalio/client';
+import type { Command } from 'commander';
+import { SemaphoreClient } from '../client/semaphore-client';
+import { refuse } from '../shared/refuse';
+import { type ConnectionFlags, connectConfig, withConnectionFlags } from './connection';
+
+interface DashboardFlags extends ConnectionFlags {
+  host: string;
+  port: number;
+  token?: string;
+  ui?: string;
+  taskQueue: string;
+  readOnly?: true;
+}
+
+const HELP = `
+Resources are written with their capacity or their slots: gpu-pool=3, licences=a,b,c.
+
+The page is for this machine alone. With a --host that others can reach, whoever opens it needs a token, which is in the
+address that is printed; there is no TLS, so put it behind something that has.
+
+Example:
+  temporal-semaphore dashboard gpu-pool=3 licences=a,b,c
+`;
+
+export function addDashboard(program: Command, done: (exitCode: number) => void): void {
+  const dashboard = program
+    .command('dashboard <resources...>')
+    .summary('a live page: who holds, who waits; revoke, resize, pause')
+    .description('Serves a live page of these resources until SIGTERM or SIGINT.')
+    .option('--port <n>', 'where to listen; 0: any that is free', Number, 8244)
+    .option('--host <name>', 'what to listen on', '127.0.0.1')
+    .option('--token <text>', 'what visitors must show (default: TEMPORAL_SEMAPHORE_TOKEN, or a new one)')
+    .option('--ui <url>', 'the Temporal Web UI, for links (default: that of a dev server, or of Temporal Cloud)')
+    .option('--task-queue <name>', "the permit worker's task queue", 'permits')
+    .option('--read-only', 'only show')
+    .addHelpText('after', HELP)
+    .action(async (resources: string[], flags: DashboardFlags) => {
+      await serve(resources, flags);
+      done(0);
+    });
+  withConnectionFlags(dashboard);
+}
+
+async function serve(resources: string[], flags: DashboardFlags): Promise<void> {
+  const { host, port, ui, taskQueue, readOnly = false } = flags;
+  if (!Number.isInteger(port) || port < 0 || port > 65_535) refuse('--port', 'a whole number from 0 to 65535', port);
+  // Only here: the other commands need no web server.
+  const { startDashboard } = await import('../dashboard/server.js');
+  const { readPageFiles } = await import('../dashboard/page-files.js');
+  const { webUiOf } = await import('../dashboard/web-ui.js');
+  const { connectionOptions, namespace } = connectConfig(flags);
+  const address = connectionOptions.address ?? 'localhost:7233';
+  const session = { namespace, address, ui: webUiOf(address, ui), readOnly };
+  const connection = Connection.lazy(connectionOptions);
+  const client = new Client({ connection, namespace });
+  const pools = resources.map((text) => {
+    const { resource, ...slots } = parseResource(text);
+    return new SemaphoreClient(client, resource, { ...slots, taskQueue });
+  });
+  await connection.ensureConnected();
+  const token = flags.token ?? process.env.TEMPORAL_SEMAPHORE_TOKEN;
+  const dashboard = await startDashboard({ pools, host, port, token, session, page: await readPageFiles() });
+  console.log(dashboard.url);
+  await new Promise<void>((resolve) => {
+    for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => resolve());
+  });
+  await dashboard.close();
+}
+
+/** `name=3` or `name=a,b,c`. A name may have a `=`, so the last one counts. */
+function parseResource(text: string): { resource: string; capacity?: number; slots?: string[] } {
+  const at = text.lastIndexOf('=');
+  const value = text.slice(at + 1);
+  if (at < 1 || value === '') refuse('resource', '<name>=<capacity> or <name>=<slot>,<slot>…', text);
+  const resource = text.slice(0, at);
+  return /^\d+$/.test(value) ? { resource, capacity: Number(value) } : { resource, slots: value.split(',') };
+}

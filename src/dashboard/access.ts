@@ -1,0 +1,109 @@
+import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
+import { isIP } from 'node:net';
+import type { Context, MiddlewareHandler } from 'hono';
+import { getCookie, setCookie } from 'hono/cookie';
+import { refuse } from '../shared/refuse';
+import { CSRF_HEADER } from './wire';
+
+/** Who may use the dashboard. */
+export interface Access {
+  /** Reachable from this machine only. */
+  loopback: boolean;
+  /** What everybody must show; absent only on loopback. */
+  token?: string;
+  /** What a page of ours sends with each change, and no page of others can know. */
+  csrfToken: string;
+}
+
+const COOKIE = 'temporal-semaphore-token';
+const MIN_TOKEN_LENGTH = 16;
+
+/** Beyond loopback there is always a token: the one given, or a new one. */
+export function resolveAccess(host: string, token?: string): Access {
+  if (token !== undefined && token.length < MIN_TOKEN_LENGTH) {
+    refuse('token', `at least ${MIN_TOKEN_LENGTH} characters`, `${token.length}`);
+  }
+  const loopback = isLoopback(host);
+  return { loopback, token: token ?? (loopback ? undefined : randomToken()), csrfToken: randomToken() };
+}
+
+/** Whether a name or address, as in a URL, is this machine's own. */
+export function isLoopback(host: string): boolean {
+  const bare = host.replace(/^\[|\]$/g, '');
+  return bare === 'localhost' || bare === '::1' || (isIP(bare) === 4 && bare.startsWith('127.'));
+}
+
+/**
+ * On loopback, refuses requests that were made for another name: a page of others whose name was made to lead here (DNS
+ * rebinding) would otherwise count as ours. Elsewhere the token does that, for a browser keeps its cookie by name.
+ */
+export function checkHost({ loopback }: Access): MiddlewareHandler {
+  return async (c, next) => {
+    const host = hostnameOf(`http://${c.req.header('host') ?? ''}`);
+    if (loopback && !(host && isLoopback(host))) return c.text('Wrong host.\n', 403);
+    return await next();
+  };
+}
+
+/** Other sites may link to the page, and nothing else: not even requests whose answers they could not read. */
+export function checkSite(): MiddlewareHandler {
+  return async (c, next) => {
+    const site = c.req.header('sec-fetch-site') ?? 'none';
+    const visit = c.req.method === 'GET' && c.req.header('sec-fetch-mode') === 'navigate';
+    if (site !== 'same-origin' && site !== 'none' && !visit) return c.text('Cross-site request.\n', 403);
+    return await next();
+  };
+}
+
+/** Lets in who has the token: in the address on the first visit, which leaves it in a cookie; or as a bearer. */
+export function checkToken({ token }: Access): MiddlewareHandler {
+  return async (c, next) => {
+    if (token === undefined) return await next();
+    const given = c.req.query('token');
+    if (given !== undefined && c.req.method === 'GET') {
+      if (!equal(given, token)) return denied(c);
+      // Lax, for a strict one would be missing right after the visit from a link elsewhere. Changes need more than it.
+      setCookie(c, COOKIE, token, { httpOnly: true, sameSite: 'Lax', path: '/', secure: isHttps(c) });
+      return c.redirect('/', 303); // out of the address bar, and of the history
+    }
+    const [, bearer] = /^Bearer (.+)$/i.exec(c.req.header('authorization') ?? '') ?? [];
+    return equal(bearer ?? getCookie(c, COOKIE) ?? '', token) ? await next() : denied(c);
+  };
+}
+
+/** What changes something comes from a page of ours: it says its origin, and knows what only ours know. */
+export function checkChange({ csrfToken }: Access): MiddlewareHandler {
+  return async (c, next) => {
+    const origin = c.req.header('origin');
+    if (!origin || hostOf(origin) !== c.req.header('host')) return c.text('Another origin.\n', 403);
+    if (!equal(c.req.header(CSRF_HEADER) ?? '', csrfToken)) return c.text('No or a wrong CSRF token.\n', 403);
+    return await next();
+  };
+}
+
+function denied(c: Context): Response {
+  return c.text('A token is needed: open the address that the dashboard printed when it started.\n', 401);
+}
+
+/** In the same time whatever differs, also the length. */
+function equal(a: string, b: string): boolean {
+  const digest = (text: string) => createHash('sha256').update(text).digest();
+  return timingSafeEqual(digest(a), digest(b));
+}
+
+function randomToken(): string {
+  return randomBytes(24).toString('base64url');
+}
+
+/** Behind a proxy that speaks TLS. */
+function isHttps(c: Context): boolean {
+  return c.req.header('x-forwarded-proto') === 'https';
+}
+
+function hostOf(url: string): string | undefined {
+  return URL.canParse(url) ? new URL(url).host : undefined;
+}
+
+function hostnameOf(url: string): string | undefined {
+  return URL.canParse(url) ? new URL(url).hostname : undefined;
+}

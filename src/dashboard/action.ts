@@ -1,0 +1,61 @@
+import { refuse } from '../shared/refuse';
+import type { Hub } from './hub';
+import type { Pool } from './pool';
+import type { Action } from './wire';
+
+const MAX_REASON_LENGTH = 500;
+
+/** What a page asks for, checked. @throws InvalidOptionsError */
+export function parseAction(input: unknown): Action {
+  if (typeof input !== 'object' || input === null) refuse('request', 'an object', input);
+  const fields = input as Record<string, unknown>;
+  const resource = text(fields, 'resource');
+  const reason = text(fields, 'reason', true);
+  if (reason.length > MAX_REASON_LENGTH) refuse('reason', `at most ${MAX_REASON_LENGTH} characters`, reason);
+  switch (fields.do) {
+    case 'revoke':
+      return { do: 'revoke', resource, slot: text(fields, 'slot'), runId: text(fields, 'runId'), reason };
+    case 'resize': {
+      const ifVersion = fields.ifVersion === undefined ? undefined : wholeNumber(fields, 'ifVersion');
+      return { do: 'resize', resource, capacity: wholeNumber(fields, 'capacity'), ifVersion, reason };
+    }
+    case 'pause':
+    case 'resume':
+      return { do: fields.do, resource, reason };
+    default:
+      return refuse('do', 'revoke, resize, pause or resume', fields.do);
+  }
+}
+
+/** Does it, and looks at once at what came of it. */
+export async function act(hub: Hub, pool: Pool, action: Action): Promise<void> {
+  const reason = action.reason || undefined;
+  switch (action.do) {
+    case 'revoke':
+      // This very permit, as the operator saw it: by now the slot may have another.
+      await pool.revoke(action.slot, { runId: action.runId, reason });
+      break;
+    case 'resize':
+      await pool.resize(action.capacity, { ifVersion: action.ifVersion, reason });
+      break;
+    case 'pause':
+      await pool.pause({ reason });
+      break;
+    case 'resume':
+      await pool.resume();
+      break;
+  }
+  hub.look(pool.resource);
+}
+
+function text(fields: Record<string, unknown>, name: string, mayBeEmpty = false): string {
+  const value = fields[name];
+  if (typeof value !== 'string' || (value === '' && !mayBeEmpty)) refuse(name, 'a string', value);
+  return value.trim() === '' ? '' : value;
+}
+
+function wholeNumber(fields: Record<string, unknown>, name: string): number {
+  const value = fields[name];
+  if (typeof value !== 'number' || !Number.isSafeInteger(value) || value < 0) refuse(name, 'a whole number', value);
+  return value;
+}

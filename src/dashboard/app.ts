@@ -1,0 +1,92 @@
+import { Hono } from 'hono';
+import { bodyLimit } from 'hono/body-limit';
+import { secureHeaders } from 'hono/secure-headers';
+import { streamSSE } from 'hono/streaming';
+import { InvalidOptionsError } from '../shared/refuse';
+import { type Access, checkChange, checkHost, checkSite, checkToken } from './access';
+import { act, parseAction } from './action';
+import { sendEvents } from './events';
+import type { Hub } from './hub';
+import { messageOf } from './message';
+import { PAGE_FILES, type PageFiles } from './page-files';
+import type { Session } from './wire';
+
+export interface AppOptions {
+  hub: Hub;
+  access: Access;
+  session: Omit<Session, 'csrfToken'>;
+  page: PageFiles;
+}
+
+const MAX_BODY_BYTES = 10_000;
+const MAX_PAGES = 50;
+
+const NONE = ["'none'"];
+const SELF = ["'self'"];
+
+/** The dashboard's HTTP side: the page, its events, and what it may do. */
+export function createApp({ hub, access, session, page }: AppOptions): Hono {
+  const app = new Hono();
+  app.use(
+    secureHeaders({
+      contentSecurityPolicy: {
+        defaultSrc: NONE,
+        scriptSrc: SELF,
+        styleSrc: SELF,
+        imgSrc: SELF,
+        connectSrc: SELF,
+        baseUri: NONE,
+        formAction: NONE,
+        frameAncestors: NONE,
+        // Not even a mistake of ours could make markup of a name.
+        requireTrustedTypesFor: ["'script'"],
+        trustedTypes: NONE,
+      },
+      crossOriginResourcePolicy: 'same-origin',
+      referrerPolicy: 'no-referrer',
+      xFrameOptions: 'DENY',
+      // It would forbid the plain HTTP of everything else on this machine.
+      strictTransportSecurity: false,
+    }),
+  );
+  app.use(async (c, next) => {
+    await next();
+    c.header('cache-control', 'no-store');
+  });
+  app.use(checkHost(access), checkSite(), checkToken(access));
+
+  app.get('/', (c) => c.html(page.html));
+  app.get(`/${PAGE_FILES.script}`, (c) =>
+    c.body(page.script, 200, { 'content-type': 'text/javascript; charset=utf-8' }),
+  );
+  app.get(`/${PAGE_FILES.style}`, (c) => c.body(page.style, 200, { 'content-type': 'text/css; charset=utf-8' }));
+  app.get(`/${PAGE_FILES.icon}`, (c) => c.body(page.icon, 200, { 'content-type': 'image/svg+xml' }));
+
+  let pages = 0;
+  app.get('/events', (c) => {
+    if (pages >= MAX_PAGES) return c.text('Too many pages are open.\n', 503);
+    pages++;
+    return streamSSE(c, async (stream) => {
+      try {
+        await sendEvents(stream, hub, { ...session, csrfToken: access.csrfToken });
+      } finally {
+        pages--;
+      }
+    });
+  });
+
+  app.post('/actions', checkChange(access), bodyLimit({ maxSize: MAX_BODY_BYTES }), async (c) => {
+    if (session.readOnly) return c.json({ error: 'This dashboard only shows.' }, 403);
+    try {
+      const action = parseAction(await c.req.json());
+      const pool = hub.pool(action.resource);
+      if (!pool) return c.json({ error: 'There is no such resource here.' }, 404);
+      await act(hub, pool, action);
+      return c.json({});
+    } catch (error) {
+      const bad = error instanceof InvalidOptionsError || error instanceof SyntaxError;
+      return c.json({ error: messageOf(error) }, bad ? 400 : 502);
+    }
+  });
+  return app;
+}

@@ -1,0 +1,99 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { Inspection, PastHold, PermitInspection, WaiterInspection } from '../client/inspection';
+import { Chronicle } from './chronicle';
+
+const START_MS = Date.UTC(2026, 0, 1);
+const at = (ms: number) => new Date(START_MS + ms);
+
+function permit(runId: string, who: string, sinceMs: number, leaseMs?: number): PermitInspection {
+  const holder = { workflowId: who, runId: `run-of-${who}`, workflowType: 'train' };
+  const leaseDeadline = leaseMs === undefined ? undefined : at(sinceMs + leaseMs);
+  return { workflowId: 'permit:pool:0', runId, holder, since: at(sinceMs), leaseDeadline };
+}
+
+function waiter(who: string, sinceMs: number): WaiterInspection {
+  const names = { ticketId: `ticket-of-${who}`, workflowId: who, runId: `run-of-${who}` };
+  return { place: 1, ...names, priorityKey: 3, since: at(sinceMs) };
+}
+
+function past(runId: string, who: string, fromMs: number, toMs: number, outcome: PastHold['outcome']): PastHold {
+  return {
+    slot: '0',
+    runId,
+    holder: { workflowId: who, runId: `run-of-${who}` },
+    from: at(fromMs),
+    to: at(toMs),
+    outcome,
+  };
+}
+
+/** What is found of a pool of one slot. */
+function found(held: PermitInspection | undefined, more: Partial<Inspection> = {}): Inspection {
+  const slot = held ? { slot: '0', state: 'held' as const, permit: held } : { slot: '0', state: 'free' as const };
+  return { resource: 'pool', capacity: 1, slots: [slot], waiters: [], queue: 'none', recent: [], ...more };
+}
+
+test('a hold is seen to begin and to end; what the server says of it later counts more', () => {
+  const chronicle = new Chronicle();
+  const look = (inspection: Inspection, ms: number) => chronicle.look(inspection, START_MS + ms).holds;
+  const hold = { runId: 'r1', slot: '0', holder: 'a', purpose: undefined, drained: undefined, fromMs: START_MS - 500 };
+  assert.deepEqual(look(found(permit('r1', 'a', -500)), 0), [hold]);
+  assert.deepEqual(look(found(permit('r2', 'b', 900)), 1_000)[0], { ...hold, toMs: START_MS + 1_000 });
+  const recent = [past('r1', 'a', -500, 890, 'revoked')];
+  assert.deepEqual(look(found(permit('r2', 'b', 900), { recent }), 5_000)[0], {
+    ...hold,
+    toMs: START_MS + 890,
+    outcome: 'revoked',
+  });
+});
+
+test('waits: from joining the line to the permit, nothing for who never stood in it, unknown for who was there before', () => {
+  const chronicle = new Chronicle();
+  const look = (inspection: Inspection, ms: number) => chronicle.look(inspection, START_MS + ms).head.stats.waits;
+  assert.equal(look(found(permit('r1', 'early', -9_000), { waiters: [waiter('a', -4_000)] }), 0), undefined);
+  assert.deepEqual(look(found(permit('r2', 'a', 500)), 1_000), { count: 1, p50Ms: 4_500, p95Ms: 4_500, maxMs: 4_500 });
+  assert.deepEqual(look(found(permit('r3', 'b', 1_500)), 2_000), { count: 2, p50Ms: 0, p95Ms: 4_500, maxMs: 4_500 });
+  // Nobody looked for a while: whoever came meanwhile may have waited.
+  assert.equal(look(found(permit('r4', 'c', 60_000)), 90_000)?.count, 2);
+});
+
+test('a hold that began and ended between two looks comes from visibility, and counts', () => {
+  const chronicle = new Chronicle();
+  chronicle.look(found(undefined, { waiters: [waiter('a', -100)] }), START_MS);
+  chronicle.look(found(undefined), START_MS + 1_000);
+  const recent = [past('r1', 'a', 300, 700, 'released')];
+  const { holds, head } = chronicle.look(found(undefined, { recent }), START_MS + 2_000);
+  assert.equal(holds.length, 1);
+  assert.equal(head.stats.grantsPerMinute, 1);
+  assert.equal(head.stats.waits?.maxMs, 400);
+  assert.equal(head.stats.holds?.maxMs, 400);
+});
+
+test('the past is forgotten after five minutes, and kept small; who still holds is not forgotten', () => {
+  const chronicle = new Chronicle();
+  const long = permit('long', 'a', 0);
+  for (let second = 0; second < 400; second++) {
+    const recent = Array.from({ length: 10 }, (_, index) =>
+      past(`r${second}-${index}`, 'b', second * 1_000, second * 1_000 + 1, 'released'),
+    );
+    const { holds } = chronicle.look(found(long, { recent }), START_MS + second * 1_000);
+    assert.ok(holds.length <= 601, `${holds.length} holds`);
+    assert.ok(holds.some(({ runId }) => runId === 'long'));
+  }
+  const { holds } = chronicle.look(found(undefined), START_MS + 1_000_000);
+  assert.deepEqual(
+    holds.map(({ runId }) => runId),
+    ['long'],
+  );
+  assert.deepEqual(chronicle.look(found(undefined), START_MS + 2_000_000).holds, []);
+});
+
+test("a full lease is the longest that was left, so that its bar doesn't jump", () => {
+  const chronicle = new Chronicle();
+  const span = (leaseMs: number, ms: number) =>
+    chronicle.look(found(permit('r1', 'a', 0, leaseMs)), START_MS + ms).slots[0]?.permit?.leaseSpanMs;
+  assert.equal(span(30_000, 1_000), 29_000);
+  assert.equal(span(30_000, 9_000), 29_000);
+  assert.equal(span(40_000, 10_000), 30_000);
+});

@@ -1,0 +1,185 @@
+import type { Inspection, PermitInspection } from '../client/inspection';
+import type { Holder } from '../shared/protocol';
+import { percentiles } from './stats';
+import type { HoldView, PartyView, PermitView, PoolStats, PoolView, SlotView, WaiterView } from './wire';
+
+/** How far back the page looks. */
+const WINDOW_MS = 5 * 60_000;
+
+/** Of a busy pool, the page keeps fewer minutes. */
+const MAX_HOLDS = 600;
+const MAX_WAITERS_SHOWN = 200;
+const MAX_WAITS = 2_000;
+
+/** How long after its last sight in line somebody is still known when its permit comes to light: visibility is late. */
+const REMEMBER_WAITER_MS = 60_000;
+
+/** Looks further apart than this may have missed somebody. */
+const GAP_MS = 10_000;
+
+interface SeenWaiter {
+  workflowId: string;
+  runId: string;
+  identity?: string;
+  sinceMs: number;
+  lastSeenMs: number;
+}
+
+/**
+ * Makes of single looks at one resource what takes more than one to know: who held which slot when, and how long those who
+ * came waited. It has no clock of its own, and keeps a bounded part of the past.
+ */
+export class Chronicle {
+  private readonly holds = new Map<string, HoldView>();
+  private readonly leaseSpans = new Map<string, number>();
+  private readonly waiters = new Map<string, SeenWaiter>();
+  private waits: { atMs: number; waitMs: number }[] = [];
+  private lastLookMs = Number.NEGATIVE_INFINITY;
+  /** Since when there was no gap between looks. */
+  private watchingSinceMs = 0;
+
+  /** @param nowMs when `inspection` was asked for */
+  look(inspection: Inspection, nowMs: number): PoolView {
+    if (nowMs - this.lastLookMs > GAP_MS) this.watchingSinceMs = nowMs;
+    this.lastLookMs = nowMs;
+    this.seeWaiters(inspection, nowMs);
+    this.seePermits(inspection, nowMs);
+    this.seePast(inspection, nowMs);
+    this.forget(nowMs);
+    const { resource, capacity, queue, override, slots, waiters } = inspection;
+    return {
+      resource,
+      head: {
+        ready: true,
+        capacity,
+        held: slots.filter(({ state }) => state === 'held').length,
+        waiting: waiters.length,
+        queue,
+        override,
+        stats: this.stats(nowMs),
+      },
+      slots: slots.map(({ slot, state, permit }) => this.slotView(slot, state, permit)),
+      waiters: waiters.slice(0, MAX_WAITERS_SHOWN).map(waiterView),
+      holds: [...this.holds.values()],
+    };
+  }
+
+  private seeWaiters({ waiters }: Inspection, nowMs: number): void {
+    for (const { ticketId, workflowId, runId, identity, since } of waiters) {
+      this.waiters.set(ticketId, { workflowId, runId, identity, sinceMs: since.getTime(), lastSeenMs: nowMs });
+    }
+  }
+
+  private seePermits({ slots }: Inspection, nowMs: number): void {
+    const running = new Set<string>();
+    for (const { slot, state, permit } of slots) {
+      if (!permit) continue;
+      const { runId, holder, purpose, since, leaseDeadline } = permit;
+      running.add(runId);
+      const drained = state === 'drained' ? true : undefined;
+      const hold: HoldView = { runId, slot, holder: nameOf(holder), purpose, drained, fromMs: since.getTime() };
+      this.seeHold(hold, holder);
+      if (leaseDeadline) {
+        const leftMs = leaseDeadline.getTime() - nowMs;
+        this.leaseSpans.set(runId, Math.max(leftMs, this.leaseSpans.get(runId) ?? 0));
+      }
+    }
+    for (const [runId, hold] of this.holds) {
+      if (hold.toMs === undefined && !running.has(runId)) this.holds.set(runId, { ...hold, toMs: nowMs });
+    }
+    for (const runId of this.leaseSpans.keys()) if (!running.has(runId)) this.leaseSpans.delete(runId);
+  }
+
+  /** What the server itself says of the past takes the place of what we made of our looks. */
+  private seePast({ recent }: Inspection, nowMs: number): void {
+    for (const { slot, runId, holder, purpose, from, to, outcome } of [...recent].reverse()) {
+      if (to.getTime() < nowMs - WINDOW_MS) continue;
+      const drained = this.holds.get(runId)?.drained;
+      const times = { fromMs: from.getTime(), toMs: to.getTime() };
+      this.seeHold({ runId, slot, holder: nameOf(holder), purpose, drained, ...times, outcome }, holder);
+    }
+  }
+
+  private seeHold(hold: HoldView, holder: Holder): void {
+    const known = this.holds.has(hold.runId);
+    this.holds.set(hold.runId, hold);
+    // Whoever came while nobody looked waited for who knows how long.
+    if (known || hold.drained || hold.fromMs < this.watchingSinceMs) return;
+    const waited = this.takeWaiter(holder, hold.fromMs);
+    this.waits.push({
+      atMs: hold.fromMs,
+      waitMs: waited === undefined ? 0 : Math.max(0, hold.fromMs - waited.sinceMs),
+    });
+  }
+
+  /** Who was seen waiting and now holds. Of several waiters of one client, the one that came first. */
+  private takeWaiter({ workflowId, runId, identity }: Holder, fromMs: number): SeenWaiter | undefined {
+    let found: [string, SeenWaiter] | undefined;
+    for (const [ticketId, waiter] of this.waiters) {
+      const itsOwn = workflowId
+        ? waiter.workflowId === workflowId && waiter.runId === runId
+        : waiter.identity !== undefined && waiter.identity === identity;
+      if (itsOwn && waiter.sinceMs <= fromMs && !(found && found[1].sinceMs <= waiter.sinceMs))
+        found = [ticketId, waiter];
+    }
+    if (found) this.waiters.delete(found[0]);
+    return found?.[1];
+  }
+
+  private forget(nowMs: number): void {
+    const oldestMs = nowMs - WINDOW_MS;
+    const inOrder = [...this.holds.values()].sort((a, b) => a.fromMs - b.fromMs);
+    const kept = inOrder.filter(({ toMs }) => toMs === undefined || toMs >= oldestMs);
+    const excess = kept.length - MAX_HOLDS;
+    this.holds.clear();
+    for (const [index, hold] of kept.entries()) {
+      if (index >= excess || hold.toMs === undefined) this.holds.set(hold.runId, hold);
+    }
+    this.waits = this.waits.filter(({ atMs }) => atMs >= oldestMs).slice(-MAX_WAITS);
+    for (const [ticketId, { lastSeenMs }] of this.waiters) {
+      if (lastSeenMs < nowMs - REMEMBER_WAITER_MS) this.waiters.delete(ticketId);
+    }
+  }
+
+  private stats(nowMs: number): PoolStats {
+    const holds = [...this.holds.values()].filter(({ drained }) => !drained);
+    return {
+      windowMs: WINDOW_MS,
+      grantsPerMinute: holds.filter(({ fromMs }) => fromMs > nowMs - 60_000).length,
+      waits: percentiles(this.waits.map(({ waitMs }) => waitMs)),
+      holds: percentiles(holds.flatMap(({ fromMs, toMs }) => (toMs === undefined ? [] : [toMs - fromMs]))),
+    };
+  }
+
+  private slotView(slot: string, state: SlotView['state'], permit: PermitInspection | undefined): SlotView {
+    return { slot, state, permit: permit && permitView(permit, this.leaseSpans.get(permit.runId)) };
+  }
+}
+
+function permitView(permit: PermitInspection, leaseSpanMs: number | undefined): PermitView {
+  const { workflowId, runId, holder, purpose, since, leaseDeadline } = permit;
+  return {
+    workflowId,
+    runId,
+    holder: partyView(holder),
+    purpose,
+    sinceMs: since.getTime(),
+    leaseDeadlineMs: leaseDeadline?.getTime(),
+    leaseSpanMs,
+  };
+}
+
+function waiterView(waiter: Inspection['waiters'][number]): WaiterView {
+  const { ticketId, workflowId, runId, identity, priorityKey, fairnessKey, since, turn } = waiter;
+  const party = { name: identity ?? workflowId, workflowId, runId };
+  return { ticketId, waiter: party, priorityKey, fairnessKey, sinceMs: since.getTime(), turn };
+}
+
+function partyView(holder: Holder): PartyView {
+  const { workflowId, runId, workflowType } = holder;
+  return { name: nameOf(holder), workflowType, workflowId, runId };
+}
+
+function nameOf({ workflowId, identity }: Holder): string {
+  return workflowId ?? identity ?? 'unknown';
+}

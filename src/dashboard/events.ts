@@ -1,0 +1,57 @@
+import type { SSEStreamingApi } from 'hono/streaming';
+import type { Hub } from './hub';
+import { diff, emptyView } from './patch';
+import type { Hello, PoolView, Session, Update } from './wire';
+
+/** Something is sent at least this often, so that both sides find out when the other is gone. */
+export const BEAT_MS = 10_000;
+
+/**
+ * Tells one page what there is, and then what changes, until it is gone. What this page was last told is kept for it alone:
+ * one that is slow gets fewer and larger updates, and never a growing backlog.
+ */
+export async function sendEvents(stream: SSEStreamingApi, hub: Hub, session: Session): Promise<void> {
+  let told: PoolView[] = [];
+  let changed = false;
+  let wake: () => void = () => undefined;
+  const unsubscribe = hub.subscribe(() => {
+    changed = true;
+    wake();
+  });
+  stream.onAbort(() => {
+    unsubscribe();
+    wake();
+  });
+  try {
+    told = hub.views;
+    const hello: Hello = { nowMs: Date.now(), session, pools: told };
+    await stream.writeSSE({ event: 'hello', data: JSON.stringify(hello) });
+    while (!stream.aborted) {
+      if (!changed) await untilWoken(BEAT_MS, (resolve) => (wake = resolve));
+      if (stream.aborted) return;
+      changed = false;
+      const views = hub.views;
+      await stream.writeSSE({ event: 'update', data: JSON.stringify(updateOf(told, views)) });
+      told = views;
+    }
+  } finally {
+    unsubscribe();
+  }
+}
+
+function updateOf(before: PoolView[], after: PoolView[]): Update {
+  const known = new Map(before.map((view) => [view.resource, view]));
+  const patches = after.flatMap((view) => diff(known.get(view.resource) ?? emptyView(view.resource), view) ?? []);
+  const others = after.length !== before.length || after.some(({ resource }) => !known.has(resource));
+  return { nowMs: Date.now(), patches, ...(others ? { resources: after.map(({ resource }) => resource) } : undefined) };
+}
+
+async function untilWoken(atMostMs: number, onWake: (wake: () => void) => void): Promise<void> {
+  await new Promise<void>((resolve) => {
+    const timer = setTimeout(resolve, atMostMs);
+    onWake(() => {
+      clearTimeout(timer);
+      resolve();
+    });
+  });
+}

@@ -1,0 +1,80 @@
+import { Poller } from './poller';
+import type { Pool } from './pool';
+import type { PoolView } from './wire';
+
+/** Between two looks at one resource. */
+const LOOK_EVERY_MS = 1_000;
+
+/** Between two looks at any resources, so that many of them do not become a load. */
+const LOOK_APART_MS = 100;
+
+/** As those, for what is past: a namespace allows 10 calls a second to visibility, and others need them too. */
+const PAST_EVERY_MS = 4_000;
+const PAST_APART_MS = 1_000;
+
+/** A page that is loaded again finds its pollers running. */
+const LINGER_MS = 3_000;
+
+/** All resources, and who wants to know of them. Looks at nothing while nobody does. */
+export class Hub {
+  private readonly pools = new Map<string, { pool: Pool; poller: Poller }>();
+  private readonly listeners = new Set<() => void>();
+  private linger: NodeJS.Timeout | undefined;
+
+  constructor(pools: readonly Pool[]) {
+    for (const pool of pools) this.add(pool);
+  }
+
+  get views(): PoolView[] {
+    return [...this.pools.values()].map(({ poller }) => poller.view);
+  }
+
+  pool(resource: string): Pool | undefined {
+    return this.pools.get(resource)?.pool;
+  }
+
+  /** @param changed called when there are new views @returns what ends it */
+  subscribe(changed: () => void): () => void {
+    this.listeners.add(changed);
+    clearTimeout(this.linger);
+    this.startAll();
+    return () => {
+      this.listeners.delete(changed);
+      if (this.listeners.size > 0) return;
+      clearTimeout(this.linger);
+      this.linger = setTimeout(() => this.stopAll(), LINGER_MS).unref();
+    };
+  }
+
+  /** Looks at this resource now, for somebody has just changed it. */
+  look(resource: string): void {
+    this.pools.get(resource)?.poller.look();
+  }
+
+  close(): void {
+    clearTimeout(this.linger);
+    this.stopAll();
+  }
+
+  private add(pool: Pool): void {
+    const changed = () => {
+      for (const listener of this.listeners) listener();
+    };
+    this.pools.set(pool.resource, { pool, poller: new Poller(pool, changed) });
+  }
+
+  private startAll(): void {
+    const { size } = this.pools;
+    const lookEveryMs = Math.max(LOOK_EVERY_MS, LOOK_APART_MS * size);
+    const pastEveryMs = Math.max(PAST_EVERY_MS, PAST_APART_MS * size);
+    let index = 0;
+    for (const { poller } of this.pools.values()) {
+      poller.start((index * lookEveryMs) / size, { lookEveryMs, pastEveryMs });
+      index++;
+    }
+  }
+
+  private stopAll(): void {
+    for (const { poller } of this.pools.values()) poller.stop();
+  }
+}

@@ -1,0 +1,34 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { duration, hue, shortNames, ticking } from './page/format';
+
+test('durations are short, and say no more than one can read', () => {
+  const cases = [-5, 0, 0.2, 840, 3_200, 59_999, 250_000, 7_500_000, 100_000 * 3_600];
+  assert.deepEqual(cases.map(duration), [
+    '0 s',
+    '0 s',
+    '1 ms',
+    '840 ms',
+    '3.2 s',
+    '59 s',
+    '4 m 10 s',
+    '2 h 5 m',
+    '4 d 4 h',
+  ]);
+  assert.equal(ticking(3_900), '3 s');
+  assert.equal(ticking(120_000), '2 m');
+});
+
+test('short names leave out what all share, but never everything', () => {
+  const shorten = (...names: string[]) => names.map(shortNames(names));
+  assert.deepEqual(shorten('consumer-a1-7', 'consumer-a1-12'), ['7', '12']);
+  assert.deepEqual(shorten('train', 'train'), ['train', 'train']);
+  assert.deepEqual(shorten('alpha', 'beta'), ['alpha', 'beta']);
+  assert.deepEqual(shorten('job-', 'job-1'), ['job-', '1']);
+  assert.deepEqual(shorten(), []);
+});
+
+test('a name has one colour', () => {
+  assert.equal(hue('a'), hue('a'));
+  assert.match(hue(''), /^hue-[0-7]$/);
+});

@@ -1,0 +1,143 @@
+import { useEffect, useRef, useState } from 'preact/hooks';
+import type { PoolView } from '../wire';
+import { send } from './send';
+
+/** What is to be confirmed, as it was when the question was asked. */
+export type Question = { resource: string } & (
+  | { do: 'revoke'; slot: string; runId: string; holder: string }
+  | { do: 'resize'; capacity: number; version?: number }
+  | { do: 'pause' | 'resume' }
+);
+
+interface ConfirmProps {
+  question: Question;
+  /** As it is now. */
+  view?: PoolView;
+  csrfToken: string;
+  /** @param done what to say when it was done */
+  close: (done?: string) => void;
+}
+
+export function Confirm({ question, view, csrfToken, close }: ConfirmProps) {
+  const dialog = useRef<HTMLDialogElement>(null);
+  const [reason, setReason] = useState('');
+  const [capacity, setCapacity] = useState(question.do === 'resize' ? question.capacity : 0);
+  const [busy, setBusy] = useState(false);
+  const [failure, setFailure] = useState('');
+  useEffect(() => dialog.current?.showModal(), []);
+  const words = wordsOf(question);
+  const over = isOver(question, view);
+
+  const submit = async (event: Event) => {
+    event.preventDefault();
+    setBusy(true);
+    setFailure('');
+    const failed = await send(actionOf(question, reason, capacity), csrfToken);
+    setBusy(false);
+    if (failed === undefined) close(words.done);
+    else setFailure(failed);
+  };
+
+  return (
+    <dialog ref={dialog} aria-labelledby="question" onClose={() => close()}>
+      <form onSubmit={submit}>
+        <h2 id="question">{words.title}</h2>
+        <p>{words.text}</p>
+        {question.do === 'resize' && (
+          <label>
+            Capacity
+            <input
+              type="number"
+              min={1}
+              max={1000}
+              step={1}
+              required
+              value={capacity}
+              onInput={({ currentTarget }) => setCapacity(currentTarget.valueAsNumber)}
+            />
+          </label>
+        )}
+        <label>
+          Reason
+          <input
+            type="text"
+            maxLength={500}
+            placeholder={question.do === 'revoke' ? 'told to the holder' : 'shown to others'}
+            value={reason}
+            onInput={({ currentTarget }) => setReason(currentTarget.value)}
+          />
+        </label>
+        {over && <p class="problem">This permit has ended meanwhile.</p>}
+        {failure && (
+          <p class="problem" role="alert">
+            {failure}
+          </p>
+        )}
+        <p class="actions">
+          <button type="button" onClick={() => dialog.current?.close()}>
+            Cancel
+          </button>
+          <button type="submit" class={words.danger ? 'danger' : 'primary'} disabled={busy || over}>
+            {words.verb}
+          </button>
+        </p>
+      </form>
+    </dialog>
+  );
+}
+
+function wordsOf(question: Question) {
+  const { resource } = question;
+  switch (question.do) {
+    case 'revoke':
+      return {
+        title: `Revoke slot ${question.slot} of ${resource}?`,
+        text: `${question.holder} loses its permit at once, and is told so. The slot goes to whoever is next.`,
+        verb: 'Revoke',
+        done: `Slot ${question.slot} of ${resource} was taken from ${question.holder}.`,
+        danger: true,
+      };
+    case 'resize':
+      return {
+        title: `Resize ${resource}?`,
+        text: 'Nobody loses a permit: surplus slots are drained as they come free. It lasts until it is changed again.',
+        verb: 'Resize',
+        done: `${resource} was resized.`,
+        danger: false,
+      };
+    case 'pause':
+      return {
+        title: `Pause ${resource}?`,
+        text: 'Who holds a permit keeps it. Nobody gets a new one until you resume.',
+        verb: 'Pause',
+        done: `${resource} is paused.`,
+        danger: true,
+      };
+    case 'resume':
+      return {
+        title: `Resume ${resource}?`,
+        text: 'Those who wait get their permits again, in their order.',
+        verb: 'Resume',
+        done: `${resource} goes on.`,
+        danger: false,
+      };
+  }
+}
+
+function actionOf(question: Question, reason: string, capacity: number): Parameters<typeof send>[0] {
+  const { resource } = question;
+  switch (question.do) {
+    case 'revoke':
+      return { do: 'revoke', resource, slot: question.slot, runId: question.runId, reason };
+    case 'resize':
+      return { do: 'resize', resource, capacity, ifVersion: question.version, reason };
+    default:
+      return { do: question.do, resource, reason };
+  }
+}
+
+/** Whether the permit in question is no more: its slot may be somebody else's. */
+function isOver(question: Question, view: PoolView | undefined): boolean {
+  if (question.do !== 'revoke') return false;
+  return view?.slots.find(({ slot }) => slot === question.slot)?.permit?.runId !== question.runId;
+}

@@ -1,0 +1,56 @@
+const SECOND = 1_000;
+const MINUTE = 60 * SECOND;
+const HOUR = 60 * MINUTE;
+const DAY = 24 * HOUR;
+
+/** A duration that stands still: `0 s`, `840 ms`, `3.2 s`, `42 s`, `4 m 10 s`, `2 h 5 m`, `3 d 4 h`. */
+export function duration(ms: number): string {
+  if (ms <= 0) return '0 s';
+  if (ms < SECOND) return `${Math.ceil(ms)} ms`;
+  if (ms < 10 * SECOND) return `${(ms / SECOND).toFixed(1)} s`;
+  return ticking(ms);
+}
+
+/** A duration that changes before one's eyes, in whole seconds. */
+export function ticking(ms: number): string {
+  const left = Math.max(0, ms);
+  if (left < MINUTE) return `${Math.floor(left / SECOND)} s`;
+  if (left < HOUR) return two(left, MINUTE, 'm', SECOND, 's');
+  if (left < DAY) return two(left, HOUR, 'h', MINUTE, 'm');
+  return two(left, DAY, 'd', HOUR, 'h');
+}
+
+function two(ms: number, large: number, largeName: string, small: number, smallName: string): string {
+  const rest = Math.floor((ms % large) / small);
+  return `${Math.floor(ms / large)} ${largeName}${rest > 0 ? ` ${rest} ${smallName}` : ''}`;
+}
+
+export function clock(ms: number): string {
+  return new Date(ms).toLocaleTimeString(undefined, { hour12: false });
+}
+
+export function count(amount: number, what: string): string {
+  return `${amount} ${what}${amount === 1 ? '' : 's'}`;
+}
+
+/** What tells these names apart: without the beginning that all of them share, up to a `-`, `/`, `:`, `.` or `_`. */
+export function shortNames(names: Iterable<string>): (name: string) => string {
+  const [first = '', ...others] = new Set(names);
+  let shared = first.length;
+  for (const other of others) {
+    let same = 0;
+    while (same < shared && other[same] === first[same]) same++;
+    shared = same;
+  }
+  const cut = others.length === 0 ? 0 : first.slice(0, shared).search(/[-/:._][^-/:._]*$/) + 1;
+  return (name) => name.slice(cut) || name;
+}
+
+const HUES = 8;
+
+/** The same holder has the same colour wherever it shows: one of the style sheet's `hue-0` to `hue-7`. */
+export function hue(name: string): string {
+  let hash = 0;
+  for (const char of name) hash = (hash * 31 + (char.codePointAt(0) ?? 0)) >>> 0;
+  return `hue-${hash % HUES}`;
+}

@@ -1,0 +1,75 @@
+import { apply, emptyView } from '../patch';
+import type { Hello, PoolView, Session, Update } from '../wire';
+
+/** All that the page knows. Never changed: each event makes a new one. */
+export interface State {
+  link: 'connecting' | 'live' | 'lost';
+  session?: Session;
+  pools: readonly PoolView[];
+  /** How far the server's clock is ahead of this browser's. */
+  skewMs: number;
+}
+
+/** The server says something every 10 s. After this long without, the connection is dead, whatever the browser thinks. */
+const SILENCE_MS = 25_000;
+
+const RECONNECT_MS = 2_000;
+
+/** Keeps up with the server, and connects again whenever it must. */
+export class Store {
+  state: State = { link: 'connecting', pools: [], skewMs: 0 };
+  private source: EventSource | undefined;
+  private listener: () => void = () => undefined;
+  private timer: number | undefined;
+
+  /** @param listener called when `state` has been replaced */
+  onChange(listener: () => void): void {
+    this.listener = listener;
+  }
+
+  connect(): void {
+    this.source?.close();
+    const source = new EventSource('/events');
+    this.source = source;
+    source.addEventListener('hello', ({ data }) => this.hear(JSON.parse(data) as Hello, hello));
+    source.addEventListener('update', ({ data }) => this.hear(JSON.parse(data) as Update, update));
+    // A browser gives up by itself on some failures, and tries again after others: so always do it here.
+    source.onerror = () => this.lose(RECONNECT_MS);
+    this.expectWithin(SILENCE_MS);
+  }
+
+  private hear<T extends { nowMs: number }>(event: T, change: (state: State, event: T) => State): void {
+    this.expectWithin(SILENCE_MS);
+    this.set({ ...change(this.state, event), link: 'live', skewMs: event.nowMs - Date.now() });
+  }
+
+  private expectWithin(ms: number): void {
+    window.clearTimeout(this.timer);
+    this.timer = window.setTimeout(() => this.lose(0), ms);
+  }
+
+  private lose(againInMs: number): void {
+    this.source?.close();
+    window.clearTimeout(this.timer);
+    this.timer = window.setTimeout(() => this.connect(), againInMs);
+    this.set({ ...this.state, link: 'lost' });
+  }
+
+  private set(state: State): void {
+    this.state = state;
+    this.listener();
+  }
+}
+
+function hello(state: State, { session, pools }: Hello): State {
+  return { ...state, session, pools };
+}
+
+function update(state: State, { patches, resources }: Update): State {
+  const views = new Map(state.pools.map((view) => [view.resource, view]));
+  for (const patch of patches) {
+    views.set(patch.resource, apply(views.get(patch.resource) ?? emptyView(patch.resource), patch));
+  }
+  const names = resources ?? state.pools.map(({ resource }) => resource);
+  return { ...state, pools: names.map((name) => views.get(name) ?? emptyView(name)) };
+}

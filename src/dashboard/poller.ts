@@ -1,0 +1,91 @@
+import { Chronicle } from './chronicle';
+import { messageOf } from './message';
+import { emptyView } from './patch';
+import type { Pool } from './pool';
+import type { PoolView } from './wire';
+
+/** How many holds that have ended are asked for at once. */
+const PAST_HOLDS = 50;
+
+export interface Pace {
+  lookEveryMs: number;
+  /** Between two questions for what is past, each a call to visibility. */
+  pastEveryMs: number;
+}
+
+/**
+ * Looks at one resource every so often while it is wanted, on behalf of all connected pages.
+ *
+ *     stopped --start--> looking --done--> resting --time is up, or look()--> looking
+ *        ^------------------stop-------------'
+ */
+export class Poller {
+  /** What is known so far. */
+  view: PoolView;
+  private readonly chronicle = new Chronicle();
+  private running: AbortController | undefined;
+  private wake: () => void = () => undefined;
+  private wanted = false;
+  private askPastAtMs = 0;
+
+  /** @param changed called when `view` has been replaced */
+  constructor(
+    private readonly pool: Pool,
+    private readonly changed: () => void,
+  ) {
+    this.view = emptyView(pool.resource);
+  }
+
+  /** @param afterMs before the first look, so that many resources are not asked about at once */
+  start(afterMs: number, pace: Pace): void {
+    if (this.running) return;
+    this.running = new AbortController();
+    void this.run(this.running.signal, afterMs, pace);
+  }
+
+  stop(): void {
+    this.running?.abort();
+    this.running = undefined;
+    this.wake();
+  }
+
+  /** Somebody has just changed something: do not wait. */
+  look(): void {
+    this.wanted = true;
+    this.wake();
+  }
+
+  private async run(stopped: AbortSignal, afterMs: number, { lookEveryMs, pastEveryMs }: Pace): Promise<void> {
+    await this.rest(afterMs);
+    while (!stopped.aborted) {
+      this.wanted = false;
+      const view = await this.lookOnce(pastEveryMs);
+      if (stopped.aborted) return;
+      this.view = view;
+      this.changed();
+      if (!this.wanted) await this.rest(lookEveryMs);
+    }
+  }
+
+  private async lookOnce(pastEveryMs: number): Promise<PoolView> {
+    const nowMs = Date.now();
+    const recent = nowMs >= this.askPastAtMs ? PAST_HOLDS : 0;
+    if (recent > 0) this.askPastAtMs = nowMs + pastEveryMs;
+    try {
+      return this.chronicle.look(await this.pool.inspect({ recent }), nowMs);
+    } catch (error) {
+      // The page goes on showing what it has, and says that it is old.
+      return { ...this.view, head: { ...this.view.head, problem: messageOf(error) } };
+    }
+  }
+
+  private async rest(ms: number): Promise<void> {
+    await new Promise<void>((resolve) => {
+      const timer = setTimeout(resolve, ms);
+      this.wake = () => {
+        clearTimeout(timer);
+        resolve();
+      };
+    });
+  }
+}

@@ -1,0 +1,71 @@
+import { once } from 'node:events';
+import type { Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { hostname } from 'node:os';
+import { createAdaptorServer } from '@hono/node-server';
+import { resolveAccess } from './access';
+import { createApp } from './app';
+import { Hub } from './hub';
+import type { PageFiles } from './page-files';
+import type { Pool } from './pool';
+import type { Session } from './wire';
+
+export interface DashboardOptions {
+  pools: readonly Pool[];
+  /** What to listen on. @default '127.0.0.1'; for anything but loopback, whoever comes needs the token */
+  host?: string;
+  /** @default 0: any that is free */
+  port?: number;
+  /** At least 16 characters. @default none on loopback, elsewhere a new one */
+  token?: string;
+  /** What the page shows of the server, and whether it may change anything. */
+  session: Omit<Session, 'csrfToken'>;
+  page: PageFiles;
+}
+
+export interface Dashboard {
+  /** What to open in a browser, with the token if there is one. */
+  readonly url: string;
+  close(): Promise<void>;
+}
+
+/** Serves the live page. It looks at the resources only while a page is open. */
+export async function startDashboard(options: DashboardOptions): Promise<Dashboard> {
+  const { pools, host = '127.0.0.1', port = 0, token, session, page } = options;
+  const access = resolveAccess(host, token);
+  const hub = new Hub(pools);
+  const app = createApp({ hub, access, session, page });
+  const server = createAdaptorServer({ fetch: app.fetch, hostname: host }) as Server;
+  await listen(server, host, port);
+  const { port: actualPort } = server.address() as AddressInfo;
+  const url = new URL(`http://${reachableName(host)}:${actualPort}/`);
+  if (access.token !== undefined) url.searchParams.set('token', access.token);
+  return {
+    url: url.href,
+    async close() {
+      hub.close();
+      const closed = once(server, 'close');
+      server.close();
+      server.closeAllConnections();
+      await closed;
+    },
+  };
+}
+
+async function listen(server: Server, host: string, port: number): Promise<void> {
+  server.listen(port, host);
+  try {
+    await once(server, 'listening');
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EADDRINUSE') throw error;
+    throw new Error(`Port ${port} is taken, perhaps by another dashboard. Choose another with --port.`, {
+      cause: error,
+    });
+  }
+}
+
+/** Where others reach what listens on every address. */
+function reachableName(host: string): string {
+  if (host === '0.0.0.0' || host === '::') return hostname();
+  return host.includes(':') ? `[${host}]` : host;
+}
