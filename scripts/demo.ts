@@ -1,13 +1,16 @@
 import { randomUUID } from 'node:crypto';
 import { Client } from '@temporalio/client';
 import type { WorkflowBundle } from '@temporalio/worker';
+import { SemaphoreClient } from '@/client';
 import { withConnection } from './support/connection';
+import { RESOURCE } from './support/consumer-run';
 import { bundleExample, installRuntime, TASK_QUEUE, withExampleWorker } from './support/example-worker';
 import { runMain } from './support/main';
 import { runConsumers } from './support/run-consumers';
 import { type DemoOptions, parseDemoOptions } from './support/run-options';
 import { resolveServer } from './support/server-binary';
 import { freePort, type ServerProcess, spawnServer } from './support/server-process';
+import { withDashboard } from './support/with-dashboard';
 
 /** `pnpm demo`: server, worker and consumers in one command. */
 async function main(interrupt: AbortSignal): Promise<number> {
@@ -53,13 +56,14 @@ async function runOn(
   return await withConnection({ connectionOptions: { address } }, async (connection) => {
     console.log(`Temporal server: ${address}${own ? ', for as long as the demo runs' : ''}`);
     if (own?.ui) console.log(`Web UI: ${own.ui}`);
-    return await withExampleWorker({ connection, taskQueue, workflowBundle }, () =>
-      runConsumers(new Client({ connection }), {
-        options,
-        taskQueue,
-        interrupt: AbortSignal.any([interrupt, ended.signal]),
-      }),
-    );
+    const client = new Client({ connection });
+    const anyEnd = AbortSignal.any([interrupt, ended.signal]);
+    const consume = () => runConsumers(client, { options, taskQueue, interrupt: anyEnd });
+    const show = async () => {
+      const pool = new SemaphoreClient(client, RESOURCE, { capacity: options.capacity, taskQueue });
+      return await withDashboard({ pool, address, ui: own?.ui, interrupt: anyEnd }, consume);
+    };
+    return await withExampleWorker({ connection, taskQueue, workflowBundle }, options.dashboard ? show : consume);
   });
 }
 

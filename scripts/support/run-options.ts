@@ -13,6 +13,8 @@ export interface RunOptions {
 export interface DemoOptions extends RunOptions {
   /** A running server to use instead of an embedded one. */
   address?: string;
+  /** With the live page, until Ctrl-C. */
+  dashboard?: true;
 }
 
 export interface ServeOptions {
@@ -33,7 +35,8 @@ const MAX_PORT = 65_535 - UI_OFFSET;
 export function parseDemoOptions(argv: string[]): DemoOptions {
   const command = runCommand('demo', 'Runs consumers on a semaphore, with a Temporal server and a worker of its own.');
   command.option('--address <host:port>', 'use this running server instead of an embedded one', parseAddress);
-  const { hold, ...options } = parse<ParsedRun & { address?: string }>(command, argv);
+  command.option('--dashboard', 'serve the live page too, until Ctrl-C');
+  const { hold, ...options } = parse<ParsedRun & Pick<DemoOptions, 'address' | 'dashboard'>>(command, argv);
   return { ...options, holdMs: hold };
 }
 

@@ -1,0 +1,101 @@
+import { mkdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { Client } from '@temporalio/client';
+import type { Browser } from 'playwright-core';
+import { SemaphoreClient } from '@/client';
+import { startDashboard } from '@/dashboard/server';
+import type { exampleConsumer } from '@/workflows/example';
+import { bundlePage } from './support/bundle-page';
+import { startChromium } from './support/chromium';
+import { withConnection } from './support/connection';
+import { bundleExample, installRuntime, TASK_QUEUE, withExampleWorker } from './support/example-worker';
+import { runMain } from './support/main';
+import { resolveServer } from './support/server-binary';
+import { spawnServer } from './support/server-process';
+
+const IMAGES = join(__dirname, '..', 'docs', 'images');
+const VIEWPORT = { width: 1200, height: 1000 };
+
+/** Long enough for the timeline to fill. */
+const RUN_MS = 290_000;
+
+const POOLS = [
+  { resource: 'gpu-pool', capacity: 4, arrivalsEveryMs: 2_500, job: 'train' },
+  { resource: 'licences', capacity: 2, arrivalsEveryMs: 9_000, job: 'simulate' },
+  { resource: 'migrations', capacity: 1, arrivalsEveryMs: 45_000, job: 'migrate' },
+];
+
+/** `pnpm screenshots`: the dashboard's pictures for the README, of real Workflows on a real server. Takes five minutes. */
+async function main(interrupt: AbortSignal): Promise<number> {
+  installRuntime('ERROR');
+  const source = await resolveServer((line) => console.error(line));
+  if (!('path' in source)) throw new Error('This needs a server of its own: unset TEMPORAL_SEMAPHORE_SERVER.');
+  const [server, workflowBundle, browser] = await Promise.all([
+    spawnServer(source.path),
+    bundleExample(),
+    startChromium(),
+  ]);
+  try {
+    const { address } = server;
+    await withConnection({ connectionOptions: { address } }, (connection) =>
+      withExampleWorker({ connection, taskQueue: TASK_QUEUE, workflowBundle }, () =>
+        picture(new Client({ connection }), browser, interrupt),
+      ),
+    );
+  } finally {
+    await browser.close();
+    await server.stop();
+  }
+  return 0;
+}
+
+async function picture(client: Client, browser: Browser, interrupt: AbortSignal): Promise<void> {
+  const pools = POOLS.map(
+    ({ resource, capacity }) => new SemaphoreClient(client, resource, { capacity, taskQueue: TASK_QUEUE }),
+  );
+  const session = { namespace: 'default', address: 'localhost:7233', ui: 'http://localhost:8233', readOnly: false };
+  const dashboard = await startDashboard({ pools, session, page: await bundlePage() });
+  const over = AbortSignal.any([interrupt, AbortSignal.timeout(RUN_MS)]);
+  try {
+    const pages = await Promise.all(
+      (['light', 'dark'] as const).map(async (colorScheme) => {
+        const page = await browser.newPage({ viewport: VIEWPORT, colorScheme, locale: 'en-GB' });
+        await page.goto(dashboard.url);
+        return { page, path: join(IMAGES, `dashboard-${colorScheme}.png`) };
+      }),
+    );
+    await Promise.all(POOLS.map((pool) => arrive(client, pool, over)));
+    interrupt.throwIfAborted();
+    await mkdir(IMAGES, { recursive: true });
+    for (const { page, path } of pages) await page.screenshot({ path });
+  } finally {
+    await dashboard.close();
+    await endAll(client);
+  }
+}
+
+/** Starts one job after the other, whose work takes longer and shorter. */
+async function arrive(client: Client, pool: (typeof POOLS)[number], over: AbortSignal): Promise<void> {
+  const { resource, capacity, arrivalsEveryMs, job } = pool;
+  for (let number = 1; !over.aborted; number++) {
+    const holdMs = arrivalsEveryMs * capacity * (0.4 + ((number * 7) % 13) / 10);
+    await client.workflow.start<typeof exampleConsumer>('exampleConsumer', {
+      workflowId: `${job}-${1000 + number}`,
+      taskQueue: TASK_QUEUE,
+      args: [{ resource, semaphore: { capacity, lease: '30s' }, holdMs }],
+    });
+    await delay(arrivalsEveryMs * (0.5 + ((number * 5) % 11) / 11), undefined, { signal: over }).catch(() => undefined);
+  }
+}
+
+async function endAll(client: Client): Promise<void> {
+  for await (const { workflowId } of client.workflow.list({ query: 'ExecutionStatus = "Running"' })) {
+    await client.workflow
+      .getHandle(workflowId)
+      .terminate()
+      .catch(() => undefined);
+  }
+}
+
+runMain(main);

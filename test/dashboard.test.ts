@@ -1,0 +1,199 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { Page } from 'playwright-core';
+import { useBrowser } from './support/browser';
+import { useDashboards } from './support/dashboards';
+import { assertFails, startHolder, startHolding, untilAt } from './support/holders';
+import { startScript } from './support/script';
+import { eventually, untilWaiting, useTemporal } from './support/temporal';
+
+const temporal = useTemporal();
+const browser = useBrowser();
+const show = useDashboards(temporal);
+
+const LONG = 'a-rather-long-name-of-a-pool-that-somebody-gave-it-without-thinking-of-telephones';
+
+async function assertCount(page: Page, selector: string, count: number): Promise<void> {
+  await eventually(async () => assert.equal(await page.locator(selector).count(), count, selector), 15_000);
+}
+
+/** Presses Tab until the element of this name has the focus. */
+async function tabTo(page: Page, name: RegExp): Promise<void> {
+  const label = 'document.activeElement.getAttribute("aria-label") ?? document.activeElement.textContent';
+  for (let presses = 0; presses < 50; presses++) {
+    await page.keyboard.press('Tab');
+    if (name.test(String(await page.evaluate(label)))) return;
+  }
+  assert.fail(`Tab does not lead to ${name}`);
+}
+
+test('the grid fills and drains while the demo runs, and nothing is drawn anew that did not change', async (t) => {
+  const demo = startScript('demo', ['--dashboard', '--consumers', '8', '--capacity', '3', '--hold', '3s']);
+  t.after(() => demo.child.kill('SIGKILL'));
+  const [, url = ''] = await demo.says(/Dashboard: (\S+)/);
+  const page = await browser.open(url);
+  await assertCount(page, '.slot', 3);
+  await page.evaluate('window.slots = [...document.querySelectorAll(".slot")]');
+  await assertCount(page, '.slot.held', 3);
+  await eventually(async () => assert.ok((await page.locator('.queue li').count()) >= 2));
+  await demo.says(/The dashboard stays until Ctrl-C/);
+  await assertCount(page, '.slot.free', 3);
+  await page.getByText('Nobody waits.').waitFor();
+  await assertCount(page, '.timeline .hold', 8);
+  await assertCount(page, '.recent li', 8);
+  assert.equal(await page.evaluate('window.slots.every((slot) => slot.isConnected)'), true);
+  await page.context().close();
+  demo.child.kill('SIGINT');
+  const { code, out, errors } = await demo.ended;
+  assert.equal(code, 0, out + errors);
+  assert.equal(errors, '');
+});
+
+test('a revoke from the page tells the holder why, and the next one gets the slot', async () => {
+  const resource = temporal.resource();
+  const semaphore = { capacity: 1 };
+  const first = await startHolding(temporal, { resource, semaphore });
+  const next = await startHolder(temporal, { resource, semaphore });
+  await untilWaiting(temporal.client, resource, 1);
+  const { url } = await show(resource, semaphore);
+  const page = await browser.open(url);
+
+  await page.getByRole('button', { name: `Revoke slot 0, held by ${first.handle.workflowId}` }).click();
+  await page.getByLabel('Reason').fill('stuck for an hour');
+  await page.getByRole('dialog').getByRole('button', { name: 'Revoke' }).click();
+
+  await assertFails(first.handle.result(), 'PermitLostError', /stuck for an hour/);
+  await untilAt(next, 'holding');
+  await page.getByRole('button', { name: `Revoke slot 0, held by ${next.workflowId}` }).waitFor();
+  await page
+    .getByRole('status')
+    .getByText(/was taken from/)
+    .waitFor();
+  await next.signal('finish');
+  await next.result();
+});
+
+test('by keyboard alone: to the button, back out, in again, and revoked', async () => {
+  const resource = temporal.resource();
+  const semaphore = { capacity: 1 };
+  const { handle } = await startHolding(temporal, { resource, semaphore });
+  const { url } = await show(resource, semaphore);
+  const page = await browser.open(url);
+  await page.getByRole('button', { name: /^Revoke slot 0/ }).waitFor();
+
+  await tabTo(page, /^Revoke slot 0/);
+  assert.equal(await page.evaluate('getComputedStyle(document.activeElement).outlineStyle'), 'solid');
+  await page.keyboard.press('Enter');
+  await page.getByRole('dialog').waitFor();
+  await page.keyboard.press('Escape');
+  await assertCount(page, 'dialog', 0);
+  assert.match(String(await page.evaluate('document.activeElement.ariaLabel')), /^Revoke slot 0/);
+  assert.equal((await handle.describe()).status.name, 'RUNNING');
+
+  await page.keyboard.press('Enter');
+  await page.getByRole('dialog').waitFor();
+  await page.keyboard.type('by keyboard');
+  await page.keyboard.press('Enter');
+  await assertFails(handle.result(), 'PermitLostError', /by keyboard/);
+  await assertCount(page, '.slot.free', 1);
+});
+
+test('who is asked about a permit that has ended meanwhile can not revoke its successor', async () => {
+  const resource = temporal.resource();
+  const semaphore = { capacity: 1 };
+  const { handle } = await startHolding(temporal, { resource, semaphore });
+  const { url } = await show(resource, semaphore);
+  const page = await browser.open(url);
+  await page.getByRole('button', { name: /^Revoke slot 0/ }).click();
+  await handle.signal('finish');
+  await page.getByText('This permit has ended meanwhile.').waitFor();
+  assert.ok(await page.getByRole('dialog').getByRole('button', { name: 'Revoke' }).isDisabled());
+});
+
+test('resize, pause and resume', async () => {
+  const resource = temporal.resource();
+  const { url, pool } = await show(resource, { capacity: 2 });
+  const page = await browser.open(url);
+  await assertCount(page, '.slot.free', 2);
+  const confirm = async (button: string, verb: string) => {
+    await page.getByRole('button', { name: button }).click();
+    if (verb === 'Resize') await page.getByLabel('Capacity').fill('3');
+    await page.getByLabel('Reason').fill('a test');
+    await page.getByRole('dialog').getByRole('button', { name: verb }).click();
+    await assertCount(page, 'dialog', 0);
+  };
+  await confirm('Pause …', 'Pause');
+  await page.getByText('paused', { exact: true }).waitFor();
+  await page.getByText('“a test”').waitFor();
+  await assertCount(page, '.slot.drained', 2);
+  await confirm('Resume …', 'Resume');
+  await assertCount(page, '.slot.free', 2);
+  await confirm('Resize …', 'Resize');
+  await assertCount(page, '.slot', 3);
+  await pool.resize(2);
+  await assertCount(page, '.slot', 2);
+});
+
+test('names are text, whatever they are', async () => {
+  const hostile = '<img src=x onerror=window.hacked=1>';
+  const resource = temporal.resource(hostile);
+  const { url, pool } = await show(resource, { slots: [hostile, '"><script>hacked=1</script>'] });
+  const permits = [
+    await pool.tryAcquire({ purpose: `${hostile}</p><svg onload=hacked=1>` }),
+    await pool.tryAcquire({ purpose: "javascript:hacked=1//' onclick=hacked=1" }),
+  ];
+  const page = await browser.open(url);
+  await assertCount(page, '.slot.held', 2);
+  await page.getByRole('heading', { name: resource }).waitFor();
+  await page
+    .getByRole('button', { name: /^Revoke slot/ })
+    .first()
+    .click();
+  await page.getByRole('dialog').getByText(resource).first().waitFor();
+  assert.equal(await page.locator('img').count(), 1, 'our own mark');
+  assert.equal(await page.locator('.slot script, .slot svg').count(), 0);
+  assert.equal(await page.evaluate('typeof hacked'), 'undefined');
+  const links = (await page.evaluate('[...document.links].map(({ href }) => href)')) as string[];
+  for (const href of links) assert.match(href, /^http/);
+  await Promise.all(permits.map((permit) => permit?.release()));
+});
+
+test('on a telephone, nothing is wider than the screen', async () => {
+  const resource = temporal.resource(LONG);
+  const semaphore = { slots: ['a-slot-with-quite-a-long-name-too', 'b'] };
+  const holding = await startHolding(temporal, { resource, semaphore, acquire: { purpose: LONG } });
+  const { url, pool } = await show(resource, semaphore);
+  const permit = await pool.tryAcquire();
+  const waiting = await startHolder(temporal, {
+    resource,
+    semaphore,
+    acquire: { priority: { fairnessKey: LONG.slice(0, 60) } },
+  });
+  const page = await browser.open(url, { viewport: { width: 375, height: 700 } });
+  await assertCount(page, '.slot.held', 2);
+  await assertCount(page, '.queue li', 1);
+  const widest =
+    'Math.max(...[...document.querySelectorAll("main *:not(.sheet *)")].map((e) => e.getBoundingClientRect().right))';
+  assert.equal(await page.evaluate('document.documentElement.scrollWidth'), 375);
+  assert.ok(Number(await page.evaluate(widest)) <= 375);
+  await page.getByRole('button', { name: /^Revoke slot b/ }).click();
+  assert.equal(await page.evaluate('document.documentElement.scrollWidth'), 375);
+  await permit?.release();
+  for (const handle of [holding.handle, waiting]) {
+    await untilAt(handle, 'holding');
+    await handle.signal('finish');
+    await handle.result();
+  }
+});
+
+test('a page finds back to a dashboard that was started anew', async () => {
+  const resource = temporal.resource();
+  const first = await show(resource, { capacity: 1 });
+  const page = await browser.openUnwatched(first.url);
+  await page.getByText('Live', { exact: true }).waitFor();
+  await first.close();
+  await page.getByText('Connection lost').waitFor();
+  await show(resource, { capacity: 2 }, { port: Number(new URL(first.url).port) });
+  await page.getByText('Live', { exact: true }).waitFor();
+  await assertCount(page, '.slot.free', 2);
+});
