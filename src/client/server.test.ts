@@ -1,0 +1,48 @@
+import assert from 'node:assert/strict';
+import { getEventListeners } from 'node:events';
+import { test } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+import type { Client } from '@temporalio/client';
+import { Server } from './server';
+
+/** As the SDK does: one listener for each request, which it never removes. */
+function clientThatListens(seen: (signal: AbortSignal) => void): Client {
+  const fake: Partial<Client> = {
+    withAbortSignal: async (signal, call) => {
+      signal.addEventListener('abort', () => undefined);
+      seen(signal);
+      return await call();
+    },
+    withDeadline: async (_, call) => await call(),
+  };
+  return fake as Client;
+}
+
+test('a call leaves nothing behind: neither on the signal of its caller, nor in memory', async () => {
+  setFlagsFromString('--expose-gc');
+  const collect: () => void = runInNewContext('gc');
+  const { signal } = new AbortController();
+  const seen: WeakRef<AbortSignal>[] = [];
+  const server = new Server(clientThatListens((own) => seen.push(new WeakRef(own))));
+  for (let call = 0; call < 10; call++) await server.call(async () => undefined, 1_000, signal);
+  assert.equal(getEventListeners(signal, 'abort').length, 0);
+  await delay(10); // a WeakRef holds on until the turn in which it was made is over
+  collect();
+  assert.equal(seen.filter((ref) => ref.deref()).length, 0);
+});
+
+test("a call is cut off when its caller's signal aborts, also when it has already", async () => {
+  const caller = new AbortController();
+  const reasons: unknown[] = [];
+  const server = new Server(
+    clientThatListens((own) => {
+      if (own.aborted) reasons.push(own.reason);
+      own.addEventListener('abort', () => reasons.push(own.reason));
+    }),
+  );
+  await server.call(async () => caller.abort('enough'), 1_000, caller.signal);
+  await server.call(async () => undefined, 1_000, caller.signal);
+  assert.deepEqual(reasons, ['enough', 'enough']);
+});
