@@ -1,14 +1,14 @@
-import { Poller } from './poller';
+import { type Pace, Poller } from './poller';
 import type { Pool } from './pool';
 import type { PoolView } from './wire';
 
 /** Between two looks at one resource. */
 const LOOK_EVERY_MS = 1_000;
 
-/** Between two looks at any resources, so that many of them do not become a load. */
-const LOOK_APART_MS = 100;
+/** And for each slot that there is, for a look asks for each: many do not become a load. */
+const LOOK_EVERY_MS_PER_SLOT = 20;
 
-/** As those, for what is past: a namespace allows 10 calls a second to visibility, and others need them too. */
+/** For what is past: a namespace allows 10 calls a second to visibility, and others need them too. */
 const PAST_EVERY_MS = 4_000;
 const PAST_APART_MS = 1_000;
 
@@ -60,16 +60,22 @@ export class Hub {
     const changed = () => {
       for (const listener of this.listeners) listener();
     };
-    this.pools.set(pool.resource, { pool, poller: new Poller(pool, changed) });
+    this.pools.set(pool.resource, { pool, poller: new Poller(pool, () => this.pace(), changed) });
+  }
+
+  private pace(): Pace {
+    const slots = this.views.reduce((sum, view) => sum + view.slots.length, 0);
+    return {
+      lookEveryMs: Math.max(LOOK_EVERY_MS, LOOK_EVERY_MS_PER_SLOT * slots),
+      pastEveryMs: Math.max(PAST_EVERY_MS, PAST_APART_MS * this.pools.size),
+    };
   }
 
   private startAll(): void {
     const { size } = this.pools;
-    const lookEveryMs = Math.max(LOOK_EVERY_MS, LOOK_APART_MS * size);
-    const pastEveryMs = Math.max(PAST_EVERY_MS, PAST_APART_MS * size);
     let index = 0;
     for (const { poller } of this.pools.values()) {
-      poller.start((index * lookEveryMs) / size, { lookEveryMs, pastEveryMs });
+      poller.start((index * LOOK_EVERY_MS) / size);
       index++;
     }
   }

@@ -28,19 +28,23 @@ export class Poller {
   private wanted = false;
   private askPastAtMs = 0;
 
-  /** @param changed called when `view` has been replaced */
+  /**
+   * @param pace asked before each rest
+   * @param changed called when `view` has been replaced
+   */
   constructor(
     private readonly pool: Pool,
+    private readonly pace: () => Pace,
     private readonly changed: () => void,
   ) {
     this.view = emptyView(pool.resource);
   }
 
   /** @param afterMs before the first look, so that many resources are not asked about at once */
-  start(afterMs: number, pace: Pace): void {
+  start(afterMs: number): void {
     if (this.running) return;
     this.running = new AbortController();
-    void this.run(this.running.signal, afterMs, pace);
+    void this.run(this.running.signal, afterMs);
   }
 
   stop(): void {
@@ -55,22 +59,22 @@ export class Poller {
     this.wake();
   }
 
-  private async run(stopped: AbortSignal, afterMs: number, { lookEveryMs, pastEveryMs }: Pace): Promise<void> {
+  private async run(stopped: AbortSignal, afterMs: number): Promise<void> {
     await this.rest(afterMs);
     while (!stopped.aborted) {
       this.wanted = false;
-      const view = await this.lookOnce(pastEveryMs);
+      const view = await this.lookOnce();
       if (stopped.aborted) return;
       this.view = view;
       this.changed();
-      if (!this.wanted) await this.rest(lookEveryMs);
+      if (!this.wanted) await this.rest(this.pace().lookEveryMs);
     }
   }
 
-  private async lookOnce(pastEveryMs: number): Promise<PoolView> {
+  private async lookOnce(): Promise<PoolView> {
     const nowMs = Date.now();
     const recent = nowMs >= this.askPastAtMs ? PAST_HOLDS : 0;
-    if (recent > 0) this.askPastAtMs = nowMs + pastEveryMs;
+    if (recent > 0) this.askPastAtMs = nowMs + this.pace().pastEveryMs;
     try {
       return this.chronicle.look(await this.pool.inspect({ recent }), nowMs);
     } catch (error) {
