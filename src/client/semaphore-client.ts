@@ -8,6 +8,7 @@ import { Claim } from './claim';
 import { monotonicMs } from './clock';
 import { PermitLostError, PermitTimeoutError } from './errors';
 import { Lease } from './lease';
+import { ClientMetrics } from './metrics';
 import {
   type ClientAcquireOptions,
   type Request,
@@ -50,6 +51,7 @@ export class SemaphoreClient {
   readonly resource: string;
   private readonly server: Server;
   private readonly options: SemaphoreClientOptions;
+  private readonly metrics: ClientMetrics;
 
   /**
    * @param client of the namespace in which the resource is shared; its identity names the holder
@@ -63,6 +65,7 @@ export class SemaphoreClient {
     this.server = new Server(client);
     this.resource = resource;
     this.options = { ...options };
+    this.metrics = new ClientMetrics(resource, options.metricMeter);
   }
 
   /**
@@ -98,26 +101,19 @@ export class SemaphoreClient {
   async acquire(options?: ClientAcquireOptions): Promise<Permit> {
     const request = resolveRequest(this.resource, this.options, options);
     request.signal.throwIfAborted();
-    const { slots } = request.semaphore;
-    if (request.timeoutMs === 0) {
-      const permit = await this.claimAny(request, slots.length, monotonicMs() + NO_WAIT_MS);
+    return await this.metrics.acquire(request.signal, async () => {
+      if (request.timeoutMs > 0) return await this.acquireWithin(request);
+      const permit = await this.claimEvery(request);
       if (permit) return permit;
       throw new PermitTimeoutError(this.resource, 0);
-    }
-    const deadlineMs = monotonicMs() + request.timeoutMs;
-    try {
-      return await this.claimOrWait(request, deadlineMs);
-    } catch (error) {
-      if (!isTransient(error)) throw error; // a transient one is given up at the deadline only
-      throw new PermitTimeoutError(this.resource, request.timeoutMs, { cause: error });
-    }
+    });
   }
 
   /** Tries every slot once. `undefined` when all are busy. Throws as {@link acquire} does, but for the timeout. */
   async tryAcquire(options?: Omit<ClientAcquireOptions, 'timeout'>): Promise<Permit | undefined> {
     const request = resolveRequest(this.resource, this.options, { ...options, timeout: 0 });
     request.signal.throwIfAborted();
-    return await this.claimAny(request, request.semaphore.slots.length, monotonicMs() + NO_WAIT_MS);
+    return await this.metrics.acquire(request.signal, () => this.claimEvery(request));
   }
 
   /**
@@ -140,7 +136,17 @@ export class SemaphoreClient {
     };
     const delivered = await this.server.persist(adopt, { untilMs, signal: new AbortController().signal });
     if (!delivered) throw new PermitLostError(reference, reference.runId, 'unknown');
-    return new Permit(run, reference, new Lease(leaseMs, sentMs), renewEveryMs);
+    return this.metrics.watch(new Permit(run, reference, new Lease(leaseMs, sentMs), renewEveryMs));
+  }
+
+  private async acquireWithin(request: Request): Promise<Permit> {
+    const deadlineMs = monotonicMs() + request.timeoutMs;
+    try {
+      return await this.claimOrWait(request, deadlineMs);
+    } catch (error) {
+      if (!isTransient(error)) throw error; // a transient one is given up at the deadline only
+      throw new PermitTimeoutError(this.resource, request.timeoutMs, { cause: error });
+    }
   }
 
   private async claimOrWait(request: Request, deadlineMs: number): Promise<Permit> {
@@ -166,8 +172,12 @@ export class SemaphoreClient {
       if (leftMs <= 0) throw new PermitTimeoutError(this.resource, request.timeoutMs);
       const turn = await place.nextTurn(Math.min(leftMs, patience.nextMs(Math.random())));
       if (turn?.slot !== undefined) {
+        const turnMs = monotonicMs();
         const permit = await new Claim(this.server, turn.slot, request, turn.queueId).make(deadlineMs);
-        if (permit) return permit;
+        if (permit) {
+          this.metrics.claimed(turnMs);
+          return permit;
+        }
         place.missed(turn.slot);
         patience.hadTurn();
       } else if (monotonicMs() < deadlineMs) {
@@ -177,6 +187,11 @@ export class SemaphoreClient {
         patience.hadSilence();
       }
     }
+  }
+
+  /** Tries every slot once. */
+  private async claimEvery(request: Request): Promise<Permit | undefined> {
+    return await this.claimAny(request, request.semaphore.slots.length, monotonicMs() + NO_WAIT_MS);
   }
 
   /** Shuffled, so that contenders do not all start at slot 0 and fail in step. */

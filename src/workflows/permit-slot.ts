@@ -7,8 +7,10 @@ import {
   upsertMemo,
   workflowInfo,
 } from '@temporalio/workflow';
+import { parsePermitId } from '../shared/permit-id';
 import type { PermitInput, PermitMemo, PermitOutcome } from '../shared/protocol';
 import { Farewells } from './farewells';
+import { metrics } from './metrics';
 import { adoptSignal, releaseSignal, renewSignal, revokeSignal, watchSignal } from './signals';
 
 /**
@@ -66,6 +68,7 @@ export async function permitSlotWorkflow(input: PermitInput): Promise<PermitOutc
     if (!isCancellation(error)) throw error;
     outcome ??= 'released';
   }
+  metrics.hold(parsePermitId(workflowId)?.resource ?? '', outcome, Date.now() - startTime.getTime());
 
   // The result, "revoked", has no room for a reason, and a holder outside Workflows can't be signalled.
   if (reason) upsertMemo({ revokedBecause: reason } satisfies Partial<PermitMemo>);

@@ -3,7 +3,9 @@ import { slotNames, wantsSlot } from '../shared/slots';
 import { TurnOrder } from './turn-order';
 
 /** What the queue is to send: a `watch` that asks whether the slot is held, or a turn. */
-export type QueueCommand = { do: 'probe'; slot: string } | { do: 'offer'; slot: string; ticket: Ticket };
+export type QueueCommand =
+  | { do: 'probe'; slot: string; overdue?: true } // asked because a turn brought no word
+  | { do: 'offer'; slot: string; ticket: Ticket };
 
 /** How long a waiter may take to use its turn before the next one gets it. */
 export const OFFER_TIMEOUT_MS = 5_000;
@@ -64,14 +66,18 @@ export class QueueState {
     return this.enqueue(ticket);
   }
 
-  /** The waiter waits no longer. The turn that it may have had goes on at once. */
-  declined(ticketId: string): void {
+  /** The waiter waits no longer. The turn that it may have had goes on at once: `true` if it had one. */
+  declined(ticketId: string): boolean {
     const ticket = this.tickets.get(ticketId);
-    if (!ticket) return;
+    if (!ticket) return false;
+    let hadTurn = false;
     for (const [slot, state] of this.slots) {
-      if (state.at === 'offered' && state.ticketId === ticketId) this.withdraw(slot, ticket, 'free');
+      if (state.at !== 'offered' || state.ticketId !== ticketId) continue;
+      this.withdraw(slot, ticket, 'free');
+      hadTurn = true;
     }
     this.tickets.delete(ticketId);
+    return hadTurn;
   }
 
   /** A watched permit is about to end. */
@@ -112,7 +118,7 @@ export class QueueState {
         // Used without a word, or the waiter is dead or slow: a probe will tell, and a live waiter comes again by itself.
         this.tickets.delete(state.ticketId);
         this.slots.set(slot, { at: 'unknown' });
-        commands.push(this.probe(slot));
+        commands.push({ ...this.probe(slot), overdue: true });
       }
     }
     const waiting = new Set(this.waiting());
@@ -138,6 +144,11 @@ export class QueueState {
       if (state.at === 'held' && isWanted(slot, waiting)) dueMs = Math.min(dueMs, state.probeAtMs);
     }
     return dueMs;
+  }
+
+  /** How many wait without a turn. */
+  get waitingCount(): number {
+    return [...this.waiting()].length;
   }
 
   /** Nobody waits and nothing is under way. */
@@ -169,7 +180,7 @@ export class QueueState {
     return { do: 'offer', slot, ticket };
   }
 
-  private probe(slot: string): QueueCommand {
+  private probe(slot: string): QueueCommand & { do: 'probe' } {
     const state = this.slots.get(slot);
     this.slots.set(slot, { at: 'probing', heldSinceMs: state?.at === 'held' ? state.sinceMs : undefined });
     return { do: 'probe', slot };

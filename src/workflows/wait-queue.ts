@@ -11,6 +11,7 @@ import {
 import { permitId, resourceOfQueue } from '../shared/permit-id';
 import { QUEUE_VIEW, type QueueInput, type QueueView, type Ticket } from '../shared/protocol';
 import { isClosingNotice, isDeclinedNotice, isMissedNotice, isTicket } from '../shared/wire-input';
+import { metrics } from './metrics';
 import { type QueueCommand, QueueState } from './queue-state';
 import { closingSignal, declinedSignal, enqueueSignal, missedSignal, tell, turnSignal, watchSignal } from './signals';
 
@@ -53,10 +54,13 @@ export async function waitQueueWorkflow(input?: QueueInput): Promise<void> {
     missedSignal,
     (payload) => isMissedNotice(resource, payload),
     ({ ticket, slot }) => {
+      metrics.turnUnused(resource, 'missed');
       if (!state.missed(ticket, slot)) answer(ticket);
     },
   );
-  on(declinedSignal, isDeclinedNotice, ({ ticketId }) => state.declined(ticketId));
+  on(declinedSignal, isDeclinedNotice, ({ ticketId }) => {
+    if (state.declined(ticketId)) metrics.turnUnused(resource, 'declined');
+  });
   on(closingSignal, isClosingNotice, ({ slot, runId }) => state.closing(slot, runId));
   for (const ticket of input?.tickets ?? []) if (isTicket(resource, ticket)) take(ticket);
 
@@ -73,11 +77,19 @@ export async function waitQueueWorkflow(input?: QueueInput): Promise<void> {
     const { slot } = command;
     if (command.do === 'probe') {
       const delivery = await tell({ workflowId: permitId({ resource, slot }) }, watchSignal, { queueId });
+      if (command.overdue && delivery === 'not-found') metrics.turnUnused(resource, 'overdue');
       state.probed(slot, delivery !== 'not-found', Date.now());
     } else {
       const { id, waiter } = command.ticket;
+      const sentMs = Date.now();
+      metrics.turnOffered(resource);
       const delivery = await tell(waiter, turnSignal, { queueId, ticketId: id, slot });
-      if (delivery !== 'delivered') state.undeliverable(slot, id);
+      if (delivery === 'delivered') {
+        metrics.handoff(resource, 'turn', Date.now() - sentMs);
+      } else {
+        metrics.turnUnused(resource, 'gone');
+        state.undeliverable(slot, id);
+      }
     }
   }
 
@@ -85,7 +97,9 @@ export async function waitQueueWorkflow(input?: QueueInput): Promise<void> {
     stirred = false;
     if (!workflowInfo().continueAsNewSuggested) {
       for (const command of state.next(Date.now())) send(() => carryOut(command));
+      metrics.waiters(resource, state.waitingCount);
     } else if (sending === 0) {
+      metrics.waiters(resource, 0); // here: another worker may have the next run
       await continueAsNew<typeof waitQueueWorkflow>({ tickets: [], view: state.view() });
     }
     if (state.idle && sending === 0) {
