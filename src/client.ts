@@ -4,10 +4,27 @@
  *
  * @module
  */
-export { PermitLostError, PermitTimeoutError } from './client/errors';
+export {
+  NoAnswerError,
+  NotHeldError,
+  PermitLostError,
+  PermitTimeoutError,
+  StaleOverrideError,
+} from './client/errors';
+export type {
+  Inspection,
+  Override,
+  PastHold,
+  PermitInspection,
+  ResourceSlot,
+  SlotInspection,
+  WaiterInspection,
+} from './client/inspection';
+export type { InspectOptions, OverrideOptions, RevokeOptions } from './client/operator';
 export type { ClientAcquireOptions, SemaphoreClientOptions } from './client/options';
 export type { Permit } from './client/permit';
 export { SemaphoreClient } from './client/semaphore-client';
+export { listHolders } from './client/visibility';
 export type { PermitLoss } from './shared/loss';
-export type { PermitRef } from './shared/protocol';
+export type { Holder, PermitOutcome, PermitRef } from './shared/protocol';
 export { InvalidOptionsError } from './shared/refuse';

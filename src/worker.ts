@@ -4,5 +4,6 @@
  *
  * @module
  */
+export { HISTOGRAM_BUCKETS } from './shared/metrics';
 export { InvalidOptionsError } from './shared/refuse';
 export { createPermitWorker, type PermitWorkerOptions } from './worker/permit-worker';

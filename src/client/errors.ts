@@ -1,5 +1,6 @@
 import { lossMessage, type PermitLoss, timeoutMessage } from '../shared/loss';
 import type { PermitAddress } from '../shared/permit-id';
+import type { Override } from './inspection';
 
 /** No permit came free within the acquire's `timeout`. `cause` is set when the server could not be asked at the end. */
 export class PermitTimeoutError extends Error {
@@ -42,5 +43,64 @@ export class PermitLostError extends Error {
     super(lossMessage({ resource, slot }, runId, how, reason), options);
     this.resource = resource;
     this.slot = slot;
+  }
+}
+
+/** Nobody holds the slot, or not the run that was named: there is nothing to revoke. */
+export class NotHeldError extends Error {
+  override readonly name = 'NotHeldError';
+  readonly resource: string;
+  readonly slot: string;
+
+  constructor(
+    { resource, slot }: PermitAddress,
+    /** The run that was to be revoked, if one was named. */
+    readonly runId?: string,
+  ) {
+    super(
+      runId === undefined
+        ? `Nobody holds slot "${slot}" of "${resource}".`
+        : `Run ${runId} does not hold slot "${slot}" of "${resource}" (any more). Look again who does.`,
+    );
+    this.resource = resource;
+    this.slot = slot;
+  }
+}
+
+/**
+ * The override is not of the version that `ifVersion` named: somebody has changed it meanwhile. Nothing was changed. Look
+ * at `current`, and decide anew.
+ */
+export class StaleOverrideError extends Error {
+  override readonly name = 'StaleOverrideError';
+
+  constructor(
+    readonly resource: string,
+    readonly ifVersion: number,
+    /** What is set now; absent when nothing is. */
+    readonly current?: Override,
+  ) {
+    super(
+      `The override of "${resource}" was to be of version ${ifVersion}, and is ${current ? `of version ${current.version}` : 'none'}.`,
+    );
+  }
+}
+
+/**
+ * No worker has carried out the order in time; it may still take effect when one is up. Is a worker with the permit Workflows
+ * running on the task queue?
+ */
+export class NoAnswerError extends Error {
+  override readonly name = 'NoAnswerError';
+
+  constructor(
+    readonly resource: string,
+    readonly timeoutMs: number,
+    options?: ErrorOptions,
+  ) {
+    super(
+      `No worker has answered for "${resource}" within ${timeoutMs} ms. Is one with the permit Workflows up?`,
+      options,
+    );
   }
 }

@@ -24,6 +24,12 @@ export interface SlotInspection {
   permit?: PermitInspection;
 }
 
+/** A slot that is held, of any resource. */
+export interface ResourceSlot extends SlotInspection {
+  resource: string;
+  permit: PermitInspection;
+}
+
 export interface PermitInspection {
   workflowId: string;
   /** The fencing token. */

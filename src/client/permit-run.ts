@@ -7,7 +7,7 @@ import {
   WorkflowNotFoundError,
 } from '@temporalio/client';
 import type { PermitLoss } from '../shared/loss';
-import type { AdoptInput, PermitMemo, PermitOutcome, PermitRef } from '../shared/protocol';
+import type { AdoptInput, PermitMemo, PermitOutcome, PermitRef, RevokeInput } from '../shared/protocol';
 import { pause } from './clock';
 import { isTransient, retryDelayMs, type Server } from './server';
 
@@ -32,7 +32,7 @@ export class PermitRun {
   }
 
   /** Sends once, within that time. `false`: the run has ended. */
-  async send(signal: string, withinMs?: number, ...args: [AdoptInput?]): Promise<boolean> {
+  async send(signal: string, withinMs?: number, ...args: [(AdoptInput | RevokeInput)?]): Promise<boolean> {
     try {
       await this.server.call(() => this.handle.signal(signal, ...args), withinMs);
       return true;

@@ -52,6 +52,7 @@ export class Place {
       id: randomUUID(),
       slots: request.semaphore.compactSlots,
       answer: request.semaphore.fair || undefined,
+      identity: server.identity,
       sinceMs: Date.now(),
       priorityKey: priority?.priorityKey || undefined,
       fairnessKey: priority?.fairnessKey || undefined,

@@ -8,7 +8,10 @@ import { shuffle } from '../shared/shuffle';
 import { Claim } from './claim';
 import { monotonicMs } from './clock';
 import { PermitLostError, PermitTimeoutError } from './errors';
+import type { Inspection, Override, PermitInspection } from './inspection';
 import { Lease } from './lease';
+import { ClientMetrics } from './metrics';
+import { type InspectOptions, Operator, type OverrideOptions, type RevokeOptions } from './operator';
 import {
   type ClientAcquireOptions,
   type Request,
@@ -51,6 +54,8 @@ export class SemaphoreClient {
   readonly resource: string;
   private readonly server: Server;
   private readonly options: SemaphoreClientOptions;
+  private readonly metrics: ClientMetrics;
+  private readonly operator: Operator;
 
   /**
    * @param client of the namespace in which the resource is shared; its identity names the holder
@@ -60,10 +65,11 @@ export class SemaphoreClient {
   constructor(client: Client, resource: string, options: SemaphoreClientOptions) {
     if (typeof client?.workflow?.start !== 'function')
       refuse('client', 'a Client of @temporalio/client', typeof client);
-    resolveClientSemaphore(resource, options);
     this.server = new Server(client);
+    this.operator = new Operator(this.server, resolveClientSemaphore(resource, options));
     this.resource = resource;
     this.options = { ...options };
+    this.metrics = new ClientMetrics(resource, options.metricMeter);
   }
 
   /**
@@ -100,26 +106,19 @@ export class SemaphoreClient {
   async acquire(options?: ClientAcquireOptions): Promise<Permit> {
     const request = resolveRequest(this.resource, this.options, options);
     request.signal.throwIfAborted();
-    const { slots } = request.semaphore;
-    if (request.timeoutMs === 0) {
-      const permit = await this.claimAny(request, slots.length, monotonicMs() + NO_WAIT_MS);
+    return await this.metrics.acquire(request.signal, async () => {
+      if (request.timeoutMs > 0) return await this.acquireWithin(request);
+      const permit = await this.claimEvery(request);
       if (permit) return permit;
       throw new PermitTimeoutError(this.resource, 0);
-    }
-    const deadlineMs = monotonicMs() + request.timeoutMs;
-    try {
-      return await this.claimOrWait(request, deadlineMs);
-    } catch (error) {
-      if (!isTransient(error)) throw error; // a transient one is given up at the deadline only
-      throw new PermitTimeoutError(this.resource, request.timeoutMs, { cause: error });
-    }
+    });
   }
 
   /** Tries every slot once. `undefined` when all are busy. Throws as {@link acquire} does, but for the timeout. */
   async tryAcquire(options?: Omit<ClientAcquireOptions, 'timeout'>): Promise<Permit | undefined> {
     const request = resolveRequest(this.resource, this.options, { ...options, timeout: 0 });
     request.signal.throwIfAborted();
-    return await this.claimAny(request, request.semaphore.slots.length, monotonicMs() + NO_WAIT_MS);
+    return await this.metrics.acquire(request.signal, () => this.claimEvery(request));
   }
 
   /**
@@ -142,7 +141,63 @@ export class SemaphoreClient {
     };
     const delivered = await this.server.persist(adopt, { untilMs, signal: new AbortController().signal });
     if (!delivered) throw new PermitLostError(reference, reference.runId, 'unknown');
-    return new Permit(run, reference, new Lease(leaseMs, sentMs), renewEveryMs);
+    return this.metrics.watch(new Permit(run, reference, new Lease(leaseMs, sentMs), renewEveryMs));
+  }
+
+  private async acquireWithin(request: Request): Promise<Permit> {
+    const deadlineMs = monotonicMs() + request.timeoutMs;
+    try {
+      return await this.claimOrWait(request, deadlineMs);
+    } catch (error) {
+      if (!isTransient(error)) throw error; // a transient one is given up at the deadline only
+      throw new PermitTimeoutError(this.resource, request.timeoutMs, { cause: error });
+    }
+  }
+
+  /**
+   * Who holds, who waits in which order, what an operator has set. It asks the server for each slot, and workers for the
+   * rest: exact, slot by slot, but not one moment's picture, for a permit can change hands between two answers. Where no
+   * worker answers within two seconds, it says so and leaves out what only they know. It writes nothing anywhere.
+   */
+  async inspect(options?: InspectOptions): Promise<Inspection> {
+    return await this.operator.inspect(options);
+  }
+
+  /**
+   * Takes a permit away. Its holder is told at once, with the reason: `withPermit` cancels its function, or aborts its
+   * `signal`, and throws `PermitLostError`. Resolves, with the permit that it was, when the slot is free; the next in line
+   * may have it a moment later. The holder may still write until it has heard: that is what the fencing token is for.
+   *
+   * @throws NotHeldError when nobody holds the slot, or not the run that `runId` names
+   * @throws NoAnswerError when no worker has ended the permit within `timeout`
+   */
+  async revoke(slot: string, options?: RevokeOptions): Promise<PermitInspection> {
+    return await this.operator.revoke(slot, options);
+  }
+
+  /**
+   * Changes how many slots are in use, at run time and for everybody, until it is changed again: the wait queue keeps it.
+   * Fewer: slots that are held stay held, and are taken out of use as they come free. More: the queue offers further slots
+   * (`"3"`, `"4"`) to those who wait; named slots can't grow. Back to the capacity that this client was made with: the
+   * override ends.
+   *
+   * @param capacity from 1 to 1,000; for none at all, {@link pause}
+   * @returns what is set now; `version` grows with every change
+   * @throws StaleOverrideError when the override is not of version `ifVersion`; nothing was changed
+   * @throws NoAnswerError when no worker has answered within `timeout`
+   */
+  async resize(capacity: number, options?: OverrideOptions): Promise<Override> {
+    return await this.operator.resize(capacity, options);
+  }
+
+  /** Takes all slots out of use as they come free, until {@link resume}. Who waits goes on waiting. As {@link resize}. */
+  async pause(options?: OverrideOptions): Promise<Override> {
+    return await this.operator.pause(options);
+  }
+
+  /** Ends a pause. What {@link resize} has set stays. @returns what is still set, if anything is. Throws as {@link resize} does */
+  async resume(options?: Omit<OverrideOptions, 'reason'>): Promise<Override | undefined> {
+    return await this.operator.resume(options);
   }
 
   private async claimOrWait(request: Request, deadlineMs: number): Promise<Permit> {
@@ -168,8 +223,12 @@ export class SemaphoreClient {
       if (leftMs <= 0) throw new PermitTimeoutError(this.resource, request.timeoutMs);
       const turn = await place.nextTurn(Math.min(leftMs, patience.nextMs(Math.random())));
       if (turn?.slot !== undefined) {
+        const turnMs = monotonicMs();
         const permit = await new Claim(this.server, turn.slot, request, turn.queueId).make(deadlineMs);
-        if (permit) return permit;
+        if (permit) {
+          this.metrics.claimed(turnMs);
+          return permit;
+        }
         place.missed(turn.slot);
         patience.hadTurn();
       } else if (monotonicMs() < deadlineMs) {
@@ -179,6 +238,11 @@ export class SemaphoreClient {
         patience.hadSilence();
       }
     }
+  }
+
+  /** Tries every slot once. */
+  private async claimEvery(request: Request): Promise<Permit | undefined> {
+    return await this.claimAny(request, request.semaphore.slots.length, monotonicMs() + NO_WAIT_MS);
   }
 
   /** Shuffled, so that contenders do not all start at slot 0 and fail in step. */

@@ -88,7 +88,7 @@ export interface ResolvedAcquire {
   readonly outlivesRun: boolean;
 }
 
-const MAX_SLOTS = 1_000;
+export const MAX_SLOTS = 1_000;
 const MAX_PURPOSE_LENGTH = 1_000;
 const MINUTE_MS = 60_000;
 const DAY_MS = 24 * 60 * MINUTE_MS;
@@ -190,7 +190,7 @@ function checkSlots(resource: string, slots: readonly string[]): readonly string
 }
 
 /** Whole milliseconds, rounded up; `undefined` passes through for the caller to put its default. */
-function durationMs(what: string, value: Duration | undefined, leastMs: number): number | undefined {
+export function durationMs(what: string, value: Duration | undefined, leastMs: number): number | undefined {
   if (value === undefined) return undefined;
   const expected = `a duration of ${leastMs} ms or more, as a number of milliseconds or a string like "30s"`;
   let ms: number;

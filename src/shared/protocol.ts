@@ -16,6 +16,9 @@ export const REVOKE = 'revoke';
 export const WATCH = 'watch';
 export const ADOPT = 'adopt';
 
+/** The query that a permit answers with a {@link PermitView}. */
+export const PERMIT_VIEW = 'permit';
+
 /** Signals that a wait queue takes. */
 export const ENQUEUE = 'enqueue';
 export const DECLINED = 'declined';
@@ -24,6 +27,15 @@ export const CLOSING = 'closing';
 
 /** The query that a wait queue answers with a {@link QueueView}. */
 export const QUEUE_VIEW = 'queue';
+
+/** The update by which an operator sets or ends an {@link OverrideState}; the queue is started for it if there is none. */
+export const OVERRIDE = 'override';
+
+/** The type of the failure with which `override` refuses an `ifVersion` that is not the present one. Details: the present state. */
+export const STALE_OVERRIDE = 'StaleOverrideError';
+
+/** The purpose of a permit by which the queue keeps a slot out of use. */
+export const DRAINED = 'drained';
 
 /** Signals that go to a user's own Workflow, and so carry a prefix. */
 export const REVOKED = 'permit-revoked';
@@ -58,6 +70,12 @@ export interface PermitMemo {
 export interface PermitInput extends PermitMemo {
   /** A queue that is to be told when this permit closes, as if it had sent `watch`. Set by who claims on a turn. */
   watchedBy?: string;
+}
+
+/** What a permit shows to who asks: what its memo does not have. */
+export interface PermitView {
+  /** When it ends unless it is renewed, in epoch milliseconds. */
+  deadlineMs: number;
 }
 
 /** How a permit ended: its Workflow's result. */
@@ -117,6 +135,8 @@ export interface Ticket {
   slots: number | string[];
   /** Asks for a sign of life, a turn with `waiting`, each time that the ticket is sent again. */
   answer?: boolean;
+  /** Who waits through it, where that is somebody outside Workflows: its client's identity. For showing. */
+  identity?: string;
   /** When its acquire began, in epoch milliseconds: its place among equals, also in a queue that had to start anew. */
   sinceMs: number;
   /** Temporal's own priority: 1 is served first, 3 is the default; then weighted fairness between keys. */
@@ -148,13 +168,40 @@ export interface DeclinedNotice {
   slot?: string;
 }
 
+/** `override`, to the queue: what an operator changes. What is absent stays as it is, but for the reason. */
+export interface OverrideInput {
+  /** The slots that acquirers use without an override: a capacity, or names. */
+  slots: number | string[];
+  /** How many of them are to be in use; above a `slots` that is a number: how many more the queue is to offer. */
+  capacity?: number;
+  paused?: boolean;
+  reason?: string;
+  /** Only if the override is of this version now; `0`: only if there is none. */
+  ifVersion?: number;
+}
+
+/** What an operator has set. The update answers with it, without `capacity` and pause when nothing is set any more. */
+export interface OverrideState {
+  /** Grows with every change, and from one override to the next: it is at least the time of the change in epoch milliseconds. */
+  version: number;
+  slots: number | string[];
+  /** Absent when as many as `slots` are to be in use. */
+  capacity?: number;
+  paused: boolean;
+  reason?: string;
+}
+
 /** What a slot is to the queue. */
 export type SlotState =
   | { at: 'unknown' }
   | { at: 'free' }
   | { at: 'probing'; heldSinceMs?: number; closed?: boolean }
-  | { at: 'held'; sinceMs: number; probeAtMs: number }
-  | { at: 'offered'; ticketId: string; untilMs: number };
+  /** `runId`: the queue's own claim, which it is giving up. */
+  | { at: 'held'; sinceMs: number; probeAtMs: number; runId?: string }
+  | { at: 'offered'; ticketId: string; untilMs: number }
+  /** The queue is claiming it, to keep it out of use. `closed`: runs that have ended meanwhile. */
+  | { at: 'draining'; closed: string[] }
+  | { at: 'drained'; runId: string; renewAtMs: number };
 
 /** The queue's whole memory: what it hands to its next run, and shows to who asks. */
 export interface QueueView {
@@ -162,6 +209,8 @@ export interface QueueView {
   slots: [slot: string, state: SlotState][];
   /** For each priority, how much each fairness key has been served, in virtual time. */
   shares: [priorityKey: number, nowAt: number, keys: [fairnessKey: string, servedTo: number][]][];
+  /** What an operator has set, if anything. */
+  override?: OverrideState;
 }
 
 /** What a wait queue is started with. */

@@ -1,6 +1,6 @@
-import { resolveSlots } from './options';
+import { MAX_SLOTS, resolveSlots } from './options';
 import { byteLength } from './permit-id';
-import type { ClosingNotice, DeclinedNotice, MissedNotice, Ticket } from './protocol';
+import type { ClosingNotice, DeclinedNotice, MissedNotice, OverrideInput, Ticket } from './protocol';
 
 // What comes over the wire was written by other versions and other languages, or by hand. One message that a Workflow
 // can't digest would fail its task for ever: a malformed ticket would block the queue for everyone, a malformed `watch`
@@ -44,6 +44,22 @@ export function isDeclinedNotice(value: unknown): value is DeclinedNotice {
 export function isClosingNotice(value: unknown): value is ClosingNotice {
   const { slot, runId } = fieldsOf(value);
   return isText(slot) && isText(runId);
+}
+
+export function isOverride(resource: string, value: unknown): value is OverrideInput {
+  const { slots, capacity, paused, reason, ifVersion } = fieldsOf(value);
+  if (!areSlots(resource, slots) || (capacity === undefined && paused === undefined)) return false;
+  const most = typeof slots === 'number' ? MAX_SLOTS : (slots as string[]).length;
+  return (
+    (capacity === undefined || (isCount(capacity, most) && areSlots(resource, capacity))) &&
+    (paused === undefined || typeof paused === 'boolean') &&
+    (reason === undefined || typeof reason === 'string') &&
+    (ifVersion === undefined || isCount(ifVersion, Number.MAX_SAFE_INTEGER, 0))
+  );
+}
+
+function isCount(value: unknown, most: number, least = 1): boolean {
+  return Number.isInteger(value) && (value as number) >= least && (value as number) <= most;
 }
 
 function areSlots(resource: string, slots: unknown): boolean {

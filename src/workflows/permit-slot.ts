@@ -1,15 +1,25 @@
 import {
   ApplicationFailure,
   condition,
+  defineQuery,
   isCancellation,
   setHandler,
   sleep,
   upsertMemo,
   workflowInfo,
 } from '@temporalio/workflow';
-import type { PermitInput, PermitMemo, PermitOutcome } from '../shared/protocol';
+import {
+  PERMIT_VIEW,
+  type PermitInput,
+  type PermitMemo,
+  type PermitOutcome,
+  type PermitView,
+} from '../shared/protocol';
 import { Farewells } from './farewells';
+import { countHold } from './metrics';
 import { adoptSignal, releaseSignal, renewSignal, revokeSignal, watchSignal } from './signals';
+
+const permitViewQuery = defineQuery<PermitView>(PERMIT_VIEW);
 
 /**
  * One held permit. The server runs at most one Workflow of this ID, `permit:<resource>:<slot>`, so running *is* holding;
@@ -33,6 +43,7 @@ export async function permitSlotWorkflow(input: PermitInput): Promise<PermitOutc
   farewells.toParent(holder);
   farewells.toQueue(watchedBy);
 
+  setHandler(permitViewQuery, () => ({ deadlineMs }));
   setHandler(renewSignal, () => {
     deadlineMs = Math.max(deadlineMs, Date.now() + leaseMs);
   });
@@ -66,6 +77,7 @@ export async function permitSlotWorkflow(input: PermitInput): Promise<PermitOutc
     if (!isCancellation(error)) throw error;
     outcome ??= 'released';
   }
+  countHold(holder, outcome);
 
   // The result, "revoked", has no room for a reason, and a holder outside Workflows can't be signalled.
   if (reason) upsertMemo({ revokedBecause: reason } satisfies Partial<PermitMemo>);

@@ -3,6 +3,7 @@ import type { PermitRef } from '../shared/protocol';
 import { refuse } from '../shared/refuse';
 import { checked, PermitLostError } from './errors';
 import { takeRevocationReason } from './holder-inbox';
+import { metrics } from './metrics';
 import type { PermitEnd } from './permit-end';
 import { releaseSignal, renewSignal, tell } from './signals';
 
@@ -45,7 +46,9 @@ export class Permit implements AsyncDisposable {
     this.runId = reference.runId;
     this.lost = new Promise((resolve) => {
       void end.how.then((how) => {
-        if (!this.releasing) resolve(this.lossError(how));
+        if (this.releasing) return;
+        metrics.lost(this.resource, how);
+        resolve(this.lossError(how));
       });
     });
   }

@@ -30,6 +30,11 @@ const KINDS = [
   'deliver closing',
   'wait',
   'continue as new',
+  'override',
+  'land claim',
+  'answer claim',
+  'answer claim',
+  'tell gone',
 ] as const;
 
 interface Waiter {
@@ -45,8 +50,16 @@ class World {
   private state = new QueueState();
   private nowMs = 0;
   private made = 0;
+  private version = 0;
   private readonly waiters = new Map<string, Waiter>();
-  private readonly permits = new Map<string, { runId: string; watched: boolean }>();
+  /** `drain`: the queue's own. */
+  private readonly permits = new Map<string, { runId: string; watched: boolean; drain?: boolean }>();
+  /** What an operator has set. */
+  private override: { capacity?: number; paused: boolean } = { paused: false };
+  /** The queue's claims of slots: each wins or loses at the server, and its answer comes back later. */
+  private readonly claims: { slot: string; landed?: { runId?: string } }[] = [];
+  /** News that a claim of the queue's has ended without a word. */
+  private readonly gone: { slot: string; runId: string }[] = [];
   /** A probe's watch reaches a permit or none; its answer comes back later. */
   private readonly probes: { slot: string; held?: boolean }[] = [];
   /** Slots whose permit was terminated, so that the queue could not hear of it. */
@@ -65,24 +78,49 @@ class World {
   /** Every message arrives, and no time goes by: then no slot is free that somebody in line would take. */
   calmDown(): void {
     this.send();
-    while (this.closings.length + this.probes.length + this.turns.length > 0) {
+    while (this.underWay > 0) {
       this.deliverAll();
       this.send();
       this.check();
     }
     for (const { fate, ticket } of this.waiters.values()) {
       if (fate !== 'waits' || !this.state.view().tickets.includes(ticket)) continue;
-      for (const slot of slotNames(ticket.slots)) {
+      for (const slot of slotNames(this.slots + 2)) {
+        if (!this.isInUse(slot) || !this.wants(ticket, slot)) continue;
         assert.ok(
           this.permits.has(slot) || this.silent.has(slot),
           `slot ${slot} idles while ${ticket.id} waits for it`,
         );
       }
     }
+    for (const slot of slotNames(this.slots)) {
+      const taken = this.permits.has(slot) || this.silent.has(slot);
+      assert.ok(this.isInUse(slot) || taken, `slot ${slot} is out of use, and nobody has it`);
+      assert.ok(!this.isInUse(slot) || !this.permits.get(slot)?.drain, `slot ${slot} is in use and drained`);
+    }
+  }
+
+  private get underWay(): number {
+    return [this.closings, this.probes, this.turns, this.claims, this.gone].reduce((sum, it) => sum + it.length, 0);
+  }
+
+  /** Then nothing is set any more, everyone has gone, and the queue has nothing left to do and keeps nothing. */
+  end(): void {
+    this.setOverride({ capacity: this.slots, paused: false });
+    for (const { ticket } of this.waiters.values()) this.state.declined(ticket.id);
+    this.send();
+    while (this.underWay > 0) {
+      this.deliverAll();
+      this.send();
+    }
+    assert.ok(this.state.idle);
+    assert.ok(![...this.permits.values()].some(({ drain }) => drain), 'an idle queue keeps a slot');
   }
 
   /** Then everyone releases, and time goes by: all who live and wait must be served. */
   settle(): void {
+    this.setOverride({ capacity: this.slots, paused: false });
+    this.send();
     for (let round = 0; round < 10_000; round++) {
       const left = [...this.waiters.values()].filter(({ fate }) => fate === 'waits');
       if (left.length === 0) return;
@@ -98,6 +136,8 @@ class World {
 
   private deliverAll(): void {
     while (this.closings.length) this.act({ kind: 'deliver closing', pick: 0 });
+    while (this.claims.length) this.act({ kind: 'answer claim', pick: 0 });
+    while (this.gone.length) this.act({ kind: 'tell gone', pick: 0 });
     while (this.probes.length) this.act({ kind: 'answer probe', pick: 0 });
     while (this.turns.length) this.act({ kind: 'take turn', pick: 0 });
   }
@@ -134,7 +174,32 @@ class World {
       }
       case 'terminate': {
         const slot = of([...this.permits.keys()]);
-        if (slot && this.permits.delete(slot)) this.silent.add(slot);
+        const permit = slot && this.permits.get(slot);
+        if (!slot || !permit) break;
+        this.permits.delete(slot);
+        // The run of the queue that claimed it is told by the server; the next one is not.
+        if (permit.drain && pick % 2) this.gone.push({ slot, runId: permit.runId });
+        else this.silent.add(slot);
+        break;
+      }
+      case 'override':
+        if (pick % 3 === 0) this.setOverride({ paused: !this.override.paused });
+        else this.setOverride({ capacity: 1 + (pick % (this.slots + 2)) });
+        break;
+      case 'land claim':
+        this.landClaim(of(this.claims));
+        break;
+      case 'answer claim': {
+        const claim = take(this.claims);
+        this.landClaim(claim);
+        if (claim) this.state.claimed(claim.slot, claim.landed?.runId, this.nowMs);
+        break;
+      }
+      case 'tell gone': {
+        const started = ({ runId }: { runId: string }) => !this.claims.some(({ landed }) => landed?.runId === runId);
+        const gone = of(this.gone.filter(started));
+        if (gone) this.gone.splice(this.gone.indexOf(gone), 1);
+        if (gone) this.state.gone(gone.slot, gone.runId);
         break;
       }
       case 'deliver watch':
@@ -165,6 +230,33 @@ class World {
     }
   }
 
+  private setOverride(change: { capacity?: number; paused?: boolean }): void {
+    this.nowMs++; // operators and new runs of the queue take a moment
+    Object.assign(this.override, change);
+    const { version } = this.state.setOverride({ slots: this.slots, ...change }, this.nowMs);
+    assert.ok(version > this.version, 'versions grow');
+    this.version = version;
+    const isSet = this.override.paused || (this.override.capacity ?? this.slots) !== this.slots;
+    assert.equal(this.state.overridden !== undefined, isSet);
+  }
+
+  private isInUse(slot: string): boolean {
+    return !this.override.paused && Number(slot) < (this.override.capacity ?? this.slots);
+  }
+
+  private wants({ slots }: Ticket, slot: string): boolean {
+    return wantsSlot(slots, slot) || (Number(slot) >= this.slots && this.isInUse(slot));
+  }
+
+  private landClaim(claim: { slot: string; landed?: { runId?: string } } | undefined): void {
+    if (!claim || claim.landed) return;
+    claim.landed = {};
+    if (this.permits.has(claim.slot)) return;
+    const runId = this.hold(claim.slot, true);
+    this.permits.set(claim.slot, { runId, watched: true, drain: true });
+    claim.landed = { runId };
+  }
+
   private enqueue(pick: number): void {
     const ticket: Ticket = {
       id: `t${++this.made}`,
@@ -183,10 +275,12 @@ class World {
     this.state.declined(waiter.ticket.id);
   }
 
-  private hold(slot: string, watched: boolean): void {
-    this.permits.set(slot, { runId: `run${++this.made}`, watched });
+  private hold(slot: string, watched: boolean): string {
+    const runId = `run${++this.made}`;
+    this.permits.set(slot, { runId, watched });
     // Unseen, it may take the place of one that the queue still believes in, and then ends as silently.
     if (watched) this.silent.delete(slot);
+    return runId;
   }
 
   private release(slot: string): void {
@@ -220,8 +314,21 @@ class World {
         this.probes.push({ slot: command.slot });
         continue;
       }
+      if (command.do === 'drain') {
+        assert.ok(!this.isInUse(command.slot), 'drained a slot that is in use');
+        this.claims.push({ slot: command.slot });
+        continue;
+      }
+      if (command.do !== 'offer') {
+        const { slot, runId } = command;
+        assert.equal(this.isInUse(slot), command.do === 'release');
+        if (this.permits.get(slot)?.runId !== runId) this.gone.push({ slot, runId });
+        else if (command.do === 'release') this.release(slot);
+        continue;
+      }
       const { slot, ticket } = command;
-      assert.ok(wantsSlot(ticket.slots, slot), 'offered a slot that its waiter does not want');
+      assert.ok(this.isInUse(slot), 'offered a slot that is out of use');
+      assert.ok(this.wants(ticket, slot), 'offered a slot that its waiter does not want');
       this.checkFirst(before, slot, ticket);
       this.turns.push({ slot, ticketId: ticket.id });
     }
@@ -231,7 +338,7 @@ class World {
   private checkFirst(before: QueueView, slot: string, offered: Ticket): void {
     const offeredNow = new Set(this.state.view().slots.map(([, now]) => now.at === 'offered' && now.ticketId));
     for (const other of before.tickets) {
-      if (offeredNow.has(other.id) || !wantsSlot(other.slots, slot)) continue;
+      if (offeredNow.has(other.id) || !this.wants(other, slot)) continue;
       if (!this.state.view().tickets.includes(other)) continue; // its own turn was overdue just now
       const byPriority = (other.priorityKey ?? 3) - (offered.priorityKey ?? 3);
       const byListing = before.tickets.indexOf(other) - before.tickets.indexOf(offered);
@@ -247,16 +354,27 @@ class World {
     const known = new Map(slots);
     for (const ticket of tickets) {
       if (offered.includes(ticket.id)) continue;
-      for (const slot of slotNames(ticket.slots)) {
+      for (const slot of slotNames(this.slots + 2)) {
+        if (!this.isInUse(slot) || !this.wants(ticket, slot)) continue;
         const at = known.get(slot)?.at;
         assert.ok(
-          at === 'probing' || at === 'held' || at === 'offered',
+          at === 'probing' || at === 'held' || at === 'offered' || at === 'draining',
           `slot ${slot} idles as ${at}, wanted by ${ticket.id}`,
         );
       }
     }
-    for (const [slot, state] of slots) {
-      if (state.at === 'probing')
+    for (const [slot, { at }] of slots) {
+      assert.ok(!(at === 'drained' && this.isInUse(slot)), `slot ${slot} is in use and drained`);
+      if (at === 'draining') {
+        assert.ok(
+          this.claims.some((claim) => claim.slot === slot),
+          `no claim of ${slot} is under way`,
+        );
+      }
+      if (this.state.overridden && !this.isInUse(slot) && Number(slot) < this.slots) {
+        assert.ok(at !== 'unknown' && at !== 'free', `slot ${slot} is out of use, and nobody asks for it`);
+      }
+      if (at === 'probing')
         assert.ok(
           this.probes.some((probe) => probe.slot === slot),
           `no probe of ${slot} is under way`,
@@ -273,6 +391,7 @@ test('whatever happens, no wanted slot idles, nobody overtakes, and all who live
       for (const next of moves) world.make(next);
       world.calmDown();
       world.settle();
+      world.end();
     }),
     { numRuns: 2_000 },
   );
@@ -317,7 +436,7 @@ test('an overdue turn goes to the next after a probe', () => {
   const state = offeredTo(a, b);
   assert.equal(state.dueMs(), OFFER_TIMEOUT_MS);
   assert.deepEqual(state.next(OFFER_TIMEOUT_MS - 1), []);
-  assert.deepEqual(state.next(OFFER_TIMEOUT_MS), [{ do: 'probe', slot: '0' }]);
+  assert.deepEqual(state.next(OFFER_TIMEOUT_MS), [{ do: 'probe', slot: '0', overdue: true }]);
   state.probed('0', false, OFFER_TIMEOUT_MS);
   assert.deepEqual(state.next(OFFER_TIMEOUT_MS), [{ do: 'offer', slot: '0', ticket: b }]);
 });

@@ -1,9 +1,18 @@
-import type { QueueView, SlotState, Ticket } from '../shared/protocol';
+import type { OverrideInput, OverrideState, QueueView, SlotState, Ticket } from '../shared/protocol';
 import { slotNames, wantsSlot } from '../shared/slots';
-import { TurnOrder } from './turn-order';
+import { TurnOrder } from '../shared/turn-order';
+import { QueueOverride } from './queue-override';
 
-/** What the queue is to send: a `watch` that asks whether the slot is held, or a turn. */
-export type QueueCommand = { do: 'probe'; slot: string } | { do: 'offer'; slot: string; ticket: Ticket };
+/**
+ * What the queue is to send: a `watch` that asks whether the slot is held, or a turn. Or what it is to do with a slot that
+ * an operator has taken out of use: claim it, and renew or release that claim.
+ */
+export type QueueCommand =
+  | { do: 'probe'; slot: string; overdue?: true } // after a turn that brought no word
+  | { do: 'offer'; slot: string; ticket: Ticket }
+  | { do: 'drain'; slot: string }
+  | { do: 'renew'; slot: string; runId: string }
+  | { do: 'release'; slot: string; runId: string };
 
 /** How long a waiter may take to use its turn before the next one gets it. */
 export const OFFER_TIMEOUT_MS = 5_000;
@@ -14,6 +23,9 @@ export const OFFER_TIMEOUT_MS = 5_000;
  * 10,000 of them in its life; this makes it 1,500 a day.
  */
 const PROBE_AFTER_MS = { least: 1_000, most: 60_000 };
+
+/** How often the queue renews its claim on a slot that is out of use. */
+export const DRAIN_RENEWAL_MS = 20 * 60_000;
 
 /** At most this many tickets, so that they fit the 2 MB that one run can hand to the next. */
 export const MAX_WAITERS = 2_000;
@@ -28,6 +40,11 @@ export const MAX_WAITERS = 2_000;
  *        '---probe: not found--> free                     |                  |--declined | waiter gone--> free, ticket dropped
  *     free, and nobody wants it ------------> unknown <---'                  '--overdue--> unknown, ticket dropped
  *
+ * A slot that an operator has taken out of use (too many, or paused) is claimed instead of offered, and watched like any:
+ *
+ *     free --claim sent--> draining --started--> drained --in use again: release sent--> held
+ *                              '--taken--> unknown  '--closing | gone--> free
+ *
  * A claim made on a turn starts a permit that is watched from birth, so an offered slot needs no answer: the next thing
  * heard of it is `closing`. If nothing is heard in time, a probe settles whether it is held.
  */
@@ -35,6 +52,7 @@ export class QueueState {
   private readonly tickets: Map<string, Ticket>;
   private readonly slots: Map<string, SlotState>;
   private readonly order: TurnOrder;
+  private readonly override: QueueOverride;
   /** The run whose `closing` was heard last: it may say so twice. */
   private readonly lastClosed = new Map<string, string>();
 
@@ -42,15 +60,14 @@ export class QueueState {
     this.tickets = new Map(view?.tickets.map((ticket) => [ticket.id, ticket]));
     this.slots = new Map(view?.slots);
     this.order = new TurnOrder(view?.shares);
+    this.override = new QueueOverride(view?.override);
   }
 
   /** Takes a ticket in, or in place of the one of the same ID. `false` when the queue is full. */
   enqueue(ticket: Ticket): boolean {
     if (!this.tickets.has(ticket.id) && this.tickets.size >= MAX_WAITERS) return false;
     this.tickets.set(ticket.id, ticket);
-    for (const slot of slotNames(ticket.slots)) {
-      if (!this.slots.has(slot)) this.slots.set(slot, { at: 'unknown' });
-    }
+    this.know(slotNames(ticket.slots));
     return true;
   }
 
@@ -64,14 +81,18 @@ export class QueueState {
     return this.enqueue(ticket);
   }
 
-  /** The waiter waits no longer. The turn that it may have had goes on at once. */
-  declined(ticketId: string): void {
+  /** The waiter waits no longer. The turn that it may have had goes on at once: `true` if it had one. */
+  declined(ticketId: string): boolean {
     const ticket = this.tickets.get(ticketId);
-    if (!ticket) return;
+    if (!ticket) return false;
+    let hadTurn = false;
     for (const [slot, state] of this.slots) {
-      if (state.at === 'offered' && state.ticketId === ticketId) this.withdraw(slot, ticket, 'free');
+      if (state.at !== 'offered' || state.ticketId !== ticketId) continue;
+      this.withdraw(slot, ticket, 'free');
+      hadTurn = true;
     }
     this.tickets.delete(ticketId);
+    return hadTurn;
   }
 
   /** A watched permit is about to end. */
@@ -81,8 +102,11 @@ export class QueueState {
     const state = this.slots.get(slot);
     if (!state) return;
     if (state.at === 'offered') this.tickets.delete(state.ticketId); // it was served, and is done already
-    // The answer to a probe that is under way may be older than this news, so it must not overrule it.
+    // The answer to what is under way may be older than this news, so it must not overrule it.
     if (state.at === 'probing') this.slots.set(slot, { ...state, closed: true });
+    else if (state.at === 'draining') state.closed.push(runId);
+    // Old news, or ours has ended without a word: a renewal tells.
+    else if (state.at === 'drained' && state.runId !== runId) this.slots.set(slot, { ...state, renewAtMs: 0 });
     else this.slots.set(slot, { at: 'free' });
   }
 
@@ -104,6 +128,34 @@ export class QueueState {
     if (this.isOfferedTo(slot, ticketId)) this.declined(ticketId);
   }
 
+  /** What an operator has set; `undefined` when nothing is. */
+  get overridden(): OverrideState | undefined {
+    return this.override.current;
+  }
+
+  /** An operator changes which slots are in use. @returns what is set now */
+  setOverride(input: OverrideInput, nowMs: number): OverrideState {
+    const state = this.override.change(input, nowMs);
+    this.know(this.override.slots());
+    return state;
+  }
+
+  /** A claim's answer: the permit's run, or `undefined` when somebody else was faster. */
+  claimed(slot: string, runId: string | undefined, nowMs: number): void {
+    const state = this.slots.get(slot);
+    if (state?.at !== 'draining') return;
+    if (runId === undefined) this.slots.set(slot, { at: 'unknown' });
+    else if (state.closed.includes(runId)) this.slots.set(slot, { at: 'free' });
+    else this.slots.set(slot, { at: 'drained', runId, renewAtMs: nowMs + DRAIN_RENEWAL_MS });
+  }
+
+  /** Our own claim on a slot has ended without a word: it was terminated. */
+  gone(slot: string, runId: string): void {
+    const state = this.slots.get(slot);
+    if ((state?.at === 'drained' || state?.at === 'held') && state.runId === runId)
+      this.slots.set(slot, { at: 'free' });
+  }
+
   /** What to send now. Each call moves the slots concerned on, so a command is given once. */
   next(nowMs: number): QueueCommand[] {
     const commands: QueueCommand[] = [];
@@ -112,19 +164,22 @@ export class QueueState {
         // Used without a word, or the waiter is dead or slow: a probe will tell, and a live waiter comes again by itself.
         this.tickets.delete(state.ticketId);
         this.slots.set(slot, { at: 'unknown' });
-        commands.push(this.probe(slot));
+        commands.push({ ...this.probe(slot), overdue: true });
       }
     }
     const waiting = new Set(this.waiting());
     for (const [slot, state] of this.slots) {
-      if (state.at === 'free') {
-        const command = this.offer(slot, waiting, nowMs);
-        if (command) commands.push(command);
-      }
+      const command =
+        state.at === 'free'
+          ? this.use(slot, waiting, nowMs)
+          : state.at === 'drained'
+            ? this.keep(slot, state, nowMs)
+            : undefined;
+      if (command) commands.push(command);
     }
     for (const [slot, state] of this.slots) {
       const due = state.at === 'unknown' || (state.at === 'held' && state.probeAtMs <= nowMs);
-      if (due && isWanted(slot, waiting)) commands.push(this.probe(slot));
+      if (due && this.isOfInterest(slot, waiting)) commands.push(this.probe(slot));
     }
     return commands;
   }
@@ -135,18 +190,32 @@ export class QueueState {
     const waiting = [...this.waiting()];
     for (const [slot, state] of this.slots) {
       if (state.at === 'offered') dueMs = Math.min(dueMs, state.untilMs);
-      if (state.at === 'held' && isWanted(slot, waiting)) dueMs = Math.min(dueMs, state.probeAtMs);
+      if (state.at === 'drained') dueMs = Math.min(dueMs, state.renewAtMs);
+      if (state.at === 'held' && this.isOfInterest(slot, waiting)) dueMs = Math.min(dueMs, state.probeAtMs);
     }
     return dueMs;
   }
 
-  /** Nobody waits and nothing is under way. */
+  /** How many wait without a turn. */
+  get waitingCount(): number {
+    return [...this.waiting()].length;
+  }
+
+  /** Nobody waits, nothing is set, and no slot is kept out of use. */
   get idle(): boolean {
-    return this.tickets.size === 0;
+    if (this.tickets.size > 0 || this.override.current) return false;
+    for (const { at } of this.slots.values()) if (at === 'draining' || at === 'drained') return false;
+    return true;
   }
 
   view(): QueueView {
-    return { tickets: [...this.tickets.values()], slots: [...this.slots], shares: this.order.shares() };
+    const { current: override } = this.override;
+    const slots = [...this.slots];
+    return { tickets: [...this.tickets.values()], slots, shares: this.order.shares(), ...(override && { override }) };
+  }
+
+  private know(slots: readonly string[]): void {
+    for (const slot of slots) if (!this.slots.has(slot)) this.slots.set(slot, { at: 'unknown' });
   }
 
   /** Tickets without a turn. */
@@ -156,9 +225,43 @@ export class QueueState {
     for (const ticket of this.tickets.values()) if (!offered.has(ticket.id)) yield ticket;
   }
 
+  /** Whether somebody waits for it, or it is to be drained. */
+  private isOfInterest(slot: string, waiting: Iterable<Ticket>): boolean {
+    if (!this.override.isInUse(slot)) return this.isToDrain(slot);
+    return this.wanting(slot, waiting).next().done === false;
+  }
+
+  /** Of the slots out of use, those that somebody may try: where only the queue would offer it, it just does not. */
+  private isToDrain(slot: string): boolean {
+    if (this.override.isInUse(slot)) return false;
+    if (this.override.isDeployed(slot)) return true;
+    for (const ticket of this.tickets.values()) if (wantsSlot(ticket.slots, slot)) return true;
+    return false;
+  }
+
+  /** What to do with a free slot. */
+  private use(slot: string, waiting: Set<Ticket>, nowMs: number): QueueCommand | undefined {
+    if (this.override.isInUse(slot)) return this.offer(slot, waiting, nowMs);
+    const drains = this.isToDrain(slot);
+    this.slots.set(slot, drains ? { at: 'draining', closed: [] } : { at: 'unknown' });
+    return drains ? { do: 'drain', slot } : undefined;
+  }
+
+  /** What to do with a slot that is drained. Its release is followed like anybody's. */
+  private keep(slot: string, state: SlotState & { at: 'drained' }, nowMs: number): QueueCommand | undefined {
+    const { runId, renewAtMs } = state;
+    if (this.override.isInUse(slot)) {
+      this.slots.set(slot, { at: 'held', sinceMs: nowMs, probeAtMs: nowMs + PROBE_AFTER_MS.least, runId });
+      return { do: 'release', slot, runId };
+    }
+    if (renewAtMs > nowMs) return undefined;
+    this.slots.set(slot, { ...state, renewAtMs: nowMs + DRAIN_RENEWAL_MS });
+    return { do: 'renew', slot, runId };
+  }
+
   /** Gives a free slot to whose turn it is. Free with no taker is worth nothing later: a newcomer may take it unseen. */
   private offer(slot: string, waiting: Set<Ticket>, nowMs: number): QueueCommand | undefined {
-    const ticket = this.order.first(wanting(slot, waiting));
+    const ticket = this.order.first(this.wanting(slot, waiting));
     if (!ticket) {
       this.slots.set(slot, { at: 'unknown' });
       return undefined;
@@ -169,7 +272,7 @@ export class QueueState {
     return { do: 'offer', slot, ticket };
   }
 
-  private probe(slot: string): QueueCommand {
+  private probe(slot: string): QueueCommand & { do: 'probe' } {
     const state = this.slots.get(slot);
     this.slots.set(slot, { at: 'probing', heldSinceMs: state?.at === 'held' ? state.sinceMs : undefined });
     return { do: 'probe', slot };
@@ -184,12 +287,8 @@ export class QueueState {
     const state = this.slots.get(slot);
     return state?.at === 'offered' && state.ticketId === ticketId;
   }
-}
 
-function* wanting(slot: string, tickets: Iterable<Ticket>): Generator<Ticket> {
-  for (const ticket of tickets) if (wantsSlot(ticket.slots, slot)) yield ticket;
-}
-
-function isWanted(slot: string, tickets: Iterable<Ticket>): boolean {
-  return wanting(slot, tickets).next().done === false;
+  private *wanting(slot: string, tickets: Iterable<Ticket>): Generator<Ticket> {
+    for (const ticket of tickets) if (this.override.wants(ticket, slot)) yield ticket;
+  }
 }

@@ -1,7 +1,9 @@
 import {
+  ApplicationFailure,
   condition,
   continueAsNew,
   defineQuery,
+  defineUpdate,
   log,
   type SignalDefinition,
   setHandler,
@@ -9,18 +11,41 @@ import {
   workflowInfo,
 } from '@temporalio/workflow';
 import { permitId, resourceOfQueue } from '../shared/permit-id';
-import { QUEUE_VIEW, type QueueInput, type QueueView, type Ticket } from '../shared/protocol';
-import { isClosingNotice, isDeclinedNotice, isMissedNotice, isTicket } from '../shared/wire-input';
+import {
+  OVERRIDE,
+  type OverrideInput,
+  type OverrideState,
+  QUEUE_VIEW,
+  type QueueInput,
+  type QueueView,
+  STALE_OVERRIDE,
+  type Ticket,
+} from '../shared/protocol';
+import { isClosingNotice, isDeclinedNotice, isMissedNotice, isOverride, isTicket } from '../shared/wire-input';
+import { claimDrain } from './drain';
+import { metrics } from './metrics';
 import { type QueueCommand, QueueState } from './queue-state';
-import { closingSignal, declinedSignal, enqueueSignal, missedSignal, tell, turnSignal, watchSignal } from './signals';
+import {
+  closingSignal,
+  declinedSignal,
+  enqueueSignal,
+  missedSignal,
+  releaseSignal,
+  renewSignal,
+  tell,
+  turnSignal,
+  watchSignal,
+} from './signals';
 
 export const queueViewQuery = defineQuery<QueueView>(QUEUE_VIEW);
+const overrideUpdate = defineUpdate<OverrideState, [OverrideInput]>(OVERRIDE);
 
 /** How long an empty queue stays for the next waiter, who would otherwise start one and probe every slot anew. */
 const LINGER_MS = 2_000;
 
 /**
- * The wait queue of one resource, `permit-queue:<resource>`. It exists only while somebody waits. It decides nothing about
+ * The wait queue of one resource, `permit-queue:<resource>`. It exists only while somebody waits or an operator has set
+ * something. It decides nothing about
  * who holds a permit: it moves signals between the permits that it watches and the waiters whose turn it is, as
  * {@link QueueState} says. If it is terminated, every waiter finds out and looks for itself.
  */
@@ -48,15 +73,26 @@ export async function waitQueueWorkflow(input?: QueueInput): Promise<void> {
     });
   }
   setHandler(queueViewQuery, () => state.view());
+  setHandler(
+    overrideUpdate,
+    (input) => {
+      stirred = true;
+      return state.setOverride(input, Date.now());
+    },
+    { validator: (input) => checkOverride(resource, input, state.overridden) },
+  );
   on(enqueueSignal, (payload) => isTicket(resource, payload), take);
   on(
     missedSignal,
     (payload) => isMissedNotice(resource, payload),
     ({ ticket, slot }) => {
+      metrics.turnUnused(resource, 'missed');
       if (!state.missed(ticket, slot)) answer(ticket);
     },
   );
-  on(declinedSignal, isDeclinedNotice, ({ ticketId }) => state.declined(ticketId));
+  on(declinedSignal, isDeclinedNotice, ({ ticketId }) => {
+    if (state.declined(ticketId)) metrics.turnUnused(resource, 'declined');
+  });
   on(closingSignal, isClosingNotice, ({ slot, runId }) => state.closing(slot, runId));
   for (const ticket of input?.tickets ?? []) if (isTicket(resource, ticket)) take(ticket);
 
@@ -71,21 +107,47 @@ export async function waitQueueWorkflow(input?: QueueInput): Promise<void> {
 
   async function carryOut(command: QueueCommand): Promise<void> {
     const { slot } = command;
+    const workflowId = permitId({ resource, slot });
     if (command.do === 'probe') {
-      const delivery = await tell({ workflowId: permitId({ resource, slot }) }, watchSignal, { queueId });
+      const delivery = await tell({ workflowId }, watchSignal, { queueId });
+      if (command.overdue && delivery === 'not-found') metrics.turnUnused(resource, 'overdue');
       state.probed(slot, delivery !== 'not-found', Date.now());
-    } else {
+    } else if (command.do === 'offer') {
       const { id, waiter } = command.ticket;
+      const sentMs = Date.now();
+      metrics.turnOffered(resource);
       const delivery = await tell(waiter, turnSignal, { queueId, ticketId: id, slot });
-      if (delivery !== 'delivered') state.undeliverable(slot, id);
+      if (delivery === 'delivered') {
+        metrics.handoff(resource, 'turn', Date.now() - sentMs);
+      } else {
+        metrics.turnUnused(resource, 'gone');
+        state.undeliverable(slot, id);
+      }
+    } else if (command.do === 'drain') {
+      await drain(slot);
+    } else {
+      const { runId } = command;
+      const delivery = await tell({ workflowId, runId }, command.do === 'renew' ? renewSignal : releaseSignal);
+      if (delivery === 'not-found') state.gone(slot, runId);
     }
+  }
+
+  async function drain(slot: string): Promise<void> {
+    const permit = await claimDrain(resource, slot);
+    state.claimed(slot, permit?.runId, Date.now());
+    void permit?.ended.then(() => {
+      state.gone(slot, permit.runId);
+      stirred = true;
+    });
   }
 
   for (;;) {
     stirred = false;
     if (!workflowInfo().continueAsNewSuggested) {
       for (const command of state.next(Date.now())) send(() => carryOut(command));
+      metrics.waiters(resource, state.waitingCount);
     } else if (sending === 0) {
+      metrics.waiters(resource, 0); // here: another worker may have the next run
       await continueAsNew<typeof waitQueueWorkflow>({ tickets: [], view: state.view() });
     }
     if (state.idle && sending === 0) {
@@ -95,6 +157,16 @@ export async function waitQueueWorkflow(input?: QueueInput): Promise<void> {
       alarm.setFor(state.dueMs());
       await condition(() => stirred || alarm.hasRung());
     }
+  }
+}
+
+/** Refuses before anything is written to the history. */
+function checkOverride(resource: string, input: OverrideInput, current: OverrideState | undefined): void {
+  if (!isOverride(resource, input)) {
+    throw ApplicationFailure.nonRetryable('expected slots, and a capacity or a pause of them', 'InvalidOptionsError');
+  }
+  if (input.ifVersion !== undefined && input.ifVersion !== (current?.version ?? 0)) {
+    throw ApplicationFailure.nonRetryable('the override is of another version', STALE_OVERRIDE, current);
   }
 }
 

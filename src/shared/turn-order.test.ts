@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import type { Ticket } from '../shared/protocol';
+import type { Ticket } from './protocol';
 import { TurnOrder } from './turn-order';
 
 let made = 0;

@@ -1,4 +1,4 @@
-import type { QueueView, Ticket } from '../shared/protocol';
+import type { QueueView, Ticket } from './protocol';
 
 /** Temporal's default priority, the middle of its five. */
 const DEFAULT_PRIORITY_KEY = 3;

@@ -1,0 +1,191 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
+import { listHolders, SemaphoreClient, type SemaphoreClientOptions } from '../src/client';
+import { permitId, queueId } from '../src/shared/permit-id';
+import { startHolder, startHolding } from './support/holders';
+import { eventually, untilWaiting, useTemporal } from './support/temporal';
+import * as workflows from './support/workflows';
+
+const temporal = useTemporal();
+
+function semaphore(resource: string, options: Partial<SemaphoreClientOptions> = {}) {
+  const { taskQueue } = temporal;
+  return new SemaphoreClient(temporal.client, resource, { capacity: 3, taskQueue, ...options });
+}
+
+/** Two times, of which one was read by the server and one here. */
+function assertNear(actual: Date | undefined, expectedMs: number): void {
+  assert.ok(actual && Math.abs(actual.getTime() - expectedMs) < 3_000, `${actual?.toISOString()}`);
+}
+
+test('a pool that nobody uses is free, and looking at it starts nothing', async () => {
+  const resource = temporal.resource();
+  const pool = semaphore(resource);
+  assert.deepEqual(await pool.inspect(), {
+    resource,
+    capacity: 3,
+    slots: ['0', '1', '2'].map((slot) => ({ slot, state: 'free' })),
+    waiters: [],
+    queue: 'none',
+    recent: [],
+  });
+  await assert.rejects(temporal.client.workflow.getHandle(queueId(resource)).describe());
+});
+
+test('it shows each holder, each waiter in order, and the last holds with how they ended', async () => {
+  const resource = temporal.resource();
+  const pool = semaphore(resource, { capacity: 2 });
+  const input = { resource, semaphore: { capacity: 2, lease: 60_000 } };
+  const past = await startHolding(temporal, { ...input, acquire: { purpose: 'was here' } });
+  const client = await pool.acquire({ purpose: 'by hand', lease: '20s' });
+  await temporal.client.workflow.getHandle(permitId({ resource, slot: past.slot })).terminate();
+  await past.handle.result().catch(() => undefined);
+  const startedMs = Date.now();
+  const holder = await startHolding(temporal, { ...input, acquire: { purpose: 'nightly' } });
+  const normal = await startHolder(temporal, { ...input, holdMs: 0 });
+  await untilWaiting(temporal.client, resource, 1);
+  const stop = new AbortController();
+  const waiting = pool.acquire({ signal: stop.signal, priority: { priorityKey: 5 } }).catch(() => undefined);
+  await untilWaiting(temporal.client, resource, 2);
+  const urgent = await startHolder(temporal, {
+    ...input,
+    holdMs: 0,
+    acquire: { priority: { priorityKey: 1, fairnessKey: 'team-a' } },
+  });
+  await untilWaiting(temporal.client, resource, 3);
+
+  const { slots, waiters, queue, override } = await pool.inspect();
+  assert.equal(queue, 'running');
+  assert.equal(override, undefined);
+  const held = slots.find(({ slot }) => slot === holder.slot)?.permit ?? assert.fail();
+  const run = await holder.handle.describe();
+  assert.deepEqual(
+    { ...held, since: undefined, leaseDeadline: undefined },
+    {
+      workflowId: permitId({ resource, slot: holder.slot }),
+      runId: holder.runId,
+      holder: { workflowId: run.workflowId, runId: run.runId, workflowType: 'holder' },
+      purpose: 'nightly',
+      since: undefined,
+      leaseDeadline: undefined,
+    },
+  );
+  assertNear(held.since, startedMs);
+  assertNear(held.leaseDeadline, startedMs + 60_000);
+  const byHand = slots.find(({ slot }) => slot === client.slot)?.permit ?? assert.fail();
+  assert.deepEqual([byHand.runId, byHand.purpose], [client.runId, 'by hand']);
+  assert.deepEqual(byHand.holder, { identity: temporal.client.options.identity });
+  assertNear(byHand.leaseDeadline, client.deadline.getTime());
+
+  assert.deepEqual(
+    waiters.map(({ place, priorityKey, fairnessKey, identity }) => [place, priorityKey, fairnessKey, identity]),
+    [
+      [1, 1, 'team-a', undefined],
+      [2, 3, undefined, undefined],
+      [3, 5, undefined, temporal.client.options.identity],
+    ],
+  );
+  assert.deepEqual(
+    waiters.slice(0, 2).map(({ workflowId }) => workflowId),
+    [urgent.workflowId, normal.workflowId],
+  );
+  assert.match(waiters[2]?.workflowId ?? '', /^permit-waiter:/);
+  assertNear(waiters[0]?.since, Date.now());
+
+  await eventually(async () => {
+    const { recent } = await pool.inspect();
+    assert.deepEqual(
+      recent.map(({ slot, runId, purpose, outcome }) => [slot, runId, purpose, outcome]),
+      [[past.slot, past.runId, 'was here', 'terminated']],
+    );
+    assert.ok((recent[0]?.to ?? 0) > (recent[0]?.from ?? 0));
+  });
+  await eventually(async () => {
+    const holders = (await listHolders(temporal.client)).filter((it) => it.resource === resource);
+    assert.deepEqual(holders.map(({ permit }) => permit.runId).sort(), [holder.runId, client.runId].sort());
+  });
+
+  stop.abort();
+  await client.release();
+  await holder.handle.signal(workflows.finish);
+  await Promise.all([waiting, normal.result(), urgent.result()]);
+  await eventually(async () => {
+    const { recent } = await pool.inspect({ recent: 2 });
+    assert.deepEqual(
+      recent.map(({ outcome }) => outcome),
+      ['released', 'released'],
+    );
+  });
+});
+
+test('looking leaves no trace in what it looks at', async () => {
+  const resource = temporal.resource();
+  const pool = semaphore(resource, { capacity: 1 });
+  const { handle } = await startHolding(temporal, { resource, semaphore: { capacity: 1 } });
+  const waiter = await startHolder(temporal, { resource, semaphore: { capacity: 1 }, holdMs: 0 });
+  await untilWaiting(temporal.client, resource, 1);
+  const lengths = () =>
+    Promise.all(
+      [permitId({ resource, slot: '0' }), queueId(resource), handle.workflowId, waiter.workflowId].map(
+        async (id) => (await temporal.client.workflow.getHandle(id).describe()).historyLength,
+      ),
+    );
+  // The queue asks the permit now and then whether it still runs: between two such questions nothing may change.
+  await eventually(async () => {
+    const before = await lengths();
+    for (let count = 0; count < 3; count++) await pool.inspect();
+    assert.deepEqual(await lengths(), before);
+  });
+  await handle.signal(workflows.finish);
+  await waiter.result();
+});
+
+test('without a worker it says so in time, and leaves out what only workers know', async () => {
+  const resource = temporal.resource();
+  const taskQueue = `${temporal.taskQueue}-gone`;
+  const permits = await temporal.worker({ taskQueue });
+  const pool = semaphore(resource, { capacity: 2, taskQueue });
+  const input = { resource, semaphore: { capacity: 2, taskQueue } };
+  const holders = [await startHolding(temporal, input), await startHolding(temporal, input)];
+  const waiter = await startHolder(temporal, { ...input, holdMs: 0 });
+  await untilWaiting(temporal.client, resource, 1);
+  await permits.stop();
+  const startedMs = Date.now();
+  const { slots, queue, waiters } = await pool.inspect();
+  assert.ok(Date.now() - startedMs < 4_000, `took ${Date.now() - startedMs} ms`);
+  assert.equal(queue, 'silent');
+  assert.deepEqual(waiters, []);
+  for (const { state, permit } of slots) {
+    assert.equal(state, 'held');
+    assert.equal(permit?.leaseDeadline, undefined);
+    assert.ok(permit?.holder.workflowId);
+  }
+  const again = await temporal.worker({ taskQueue });
+  await Promise.all(holders.map(({ handle }) => handle.signal(workflows.finish)));
+  await waiter.result();
+  await again.stop();
+});
+
+test('a resource is not confused with one whose name begins like it', async () => {
+  const resource = temporal.resource();
+  const other = `${resource}:a`;
+  await semaphore(other).withPermit(async () => delay(10));
+  await semaphore(resource).withPermit(async () => delay(10), { purpose: 'ours' });
+  await eventually(async () => {
+    const { recent } = await semaphore(resource).inspect();
+    assert.deepEqual(
+      recent.map(({ purpose }) => purpose),
+      ['ours'],
+    );
+  });
+});
+
+test('bad options are refused before any call', async () => {
+  const pool = semaphore('pool');
+  await assert.rejects(pool.inspect({ recent: -1 }), /recent: expected a whole number from 0 to 100, got -1/);
+  await assert.rejects(pool.revoke('a:b'), /slot name: expected a name without ":"/);
+  await assert.rejects(pool.resize(0), /capacity: expected a whole number from 1 to 1000, got 0/);
+  await assert.rejects(semaphore('pool', { capacity: undefined, slots: ['a', 'b'] }).resize(3), /from 1 to 2 \(named/);
+  await assert.rejects(pool.pause({ ifVersion: -1 }), /ifVersion: expected a whole number from 0/);
+});
