@@ -1,8 +1,10 @@
 import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
 import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { listHolders, SemaphoreClient, type SemaphoreClientOptions } from '../src/client';
 import { permitId, queueId } from '../src/shared/permit-id';
+import type { Ticket } from '../src/shared/protocol';
 import { startHolder, startHolding } from './support/holders';
 import { eventually, untilWaiting, useTemporal } from './support/temporal';
 import * as workflows from './support/workflows';
@@ -179,6 +181,39 @@ test('a resource is not confused with one whose name begins like it', async () =
       ['ours'],
     );
   });
+});
+
+test('100 slots and 1,000 waiters are shown in less than a second', async (t) => {
+  const resource = temporal.resource();
+  const pool = semaphore(resource, { capacity: 100, lease: '5 minutes', renewEvery: false });
+  const permits = await Promise.all(Array.from({ length: 100 }, () => pool.tryAcquire()));
+  const tickets: Ticket[] = Array.from({ length: 1_000 }, (_, index) => ({
+    id: randomUUID(),
+    waiter: { workflowId: `waiter-${index}`, runId: randomUUID() },
+    slots: 100,
+    sinceMs: Date.now() - 1_000 + index,
+    priorityKey: 1 + (index % 5),
+    fairnessKey: `team-${index % 7}`,
+  }));
+  const queue = await temporal.client.workflow.start(workflows.waitQueueWorkflow, {
+    workflowId: queueId(resource),
+    taskQueue: temporal.taskQueue,
+    args: [{ tickets }],
+  });
+  await untilWaiting(temporal.client, resource, 1_000);
+  const tookMs: number[] = [];
+  for (let count = 0; count < 7; count++) {
+    const startedMs = performance.now();
+    const { slots, waiters } = await pool.inspect();
+    tookMs.push(Math.round(performance.now() - startedMs));
+    assert.equal(slots.filter(({ permit }) => permit?.leaseDeadline).length, 100);
+    assert.equal(waiters.length, 1_000);
+  }
+  t.diagnostic(`inspect took ${tookMs.join(', ')} ms`);
+  const least = Math.min(...tookMs); // what it costs: the machine may be busy with other things
+  assert.ok(least < 1_000, `${least} ms`);
+  await queue.terminate();
+  await Promise.all(permits.map((permit) => permit?.release()));
 });
 
 test('bad options are refused before any call', async () => {

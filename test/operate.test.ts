@@ -1,14 +1,20 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
+import { type HoldInterval, mostAtOnce, overlaps, readHoldIntervals } from '../scripts/support/holder-intervals';
 import {
+  type Inspection,
   NoAnswerError,
   NotHeldError,
   PermitLostError,
   SemaphoreClient,
   type SemaphoreClientOptions,
+  StaleOverrideError,
 } from '../src/client';
+import { permitId, queueId } from '../src/shared/permit-id';
 import { assertFails, startHolder, startHolding } from './support/holders';
-import { assertNoPermitLeft, assertSafe, untilWaiting, useTemporal } from './support/temporal';
+import { assertNoPermitLeft, assertSafe, eventually, untilWaiting, useTemporal } from './support/temporal';
+import * as workflows from './support/workflows';
 
 const temporal = useTemporal();
 
@@ -82,4 +88,195 @@ test('without a worker an order fails in time', async () => {
   await pool.resume();
   await assertNoPermitLeft(temporal.client, resource);
   await worker.stop();
+});
+
+/** Which slots are in which state, as in `"0 held, 1 drained"`. */
+function states({ slots }: Inspection): string {
+  return slots.map(({ slot, state }) => `${slot} ${state}`).join(', ');
+}
+
+async function untilStates(pool: SemaphoreClient, expected: RegExp): Promise<Inspection> {
+  return await eventually(async () => {
+    const inspection = await pool.inspect({ recent: 0 });
+    assert.match(states(inspection), expected);
+    return inspection;
+  }, 20_000);
+}
+
+/** What of the holds lies between two times. */
+function between(holds: readonly HoldInterval[], fromMs: number, toMs: number): HoldInterval[] {
+  return holds.filter((hold) => hold.fromMs < toMs && hold.toMs > fromMs);
+}
+
+test('resized 3 to 5 to 2, paused and resumed under 40 contenders: never more than allowed, and nobody is lost', async (t) => {
+  const resource = temporal.resource();
+  const pool = semaphore(resource);
+  let stopped = false;
+  let served = 0;
+  const contender = async () => {
+    while (!stopped) {
+      await (await startHolder(temporal, { resource, semaphore: { capacity: 3 }, holdMs: 100 })).result();
+      served++;
+    }
+  };
+  const contenders = Promise.all(Array.from({ length: 40 }, contender));
+  await untilStates(pool, /^0 held, 1 held, 2 held$/);
+
+  const five = await pool.resize(5, { reason: 'rush' });
+  assert.deepEqual(five, { version: five.version, capacity: 5, paused: false, reason: 'rush' });
+  const grown = await untilStates(pool, /^0 held, 1 held, 2 held, 3 held, 4 held$/);
+  assert.deepEqual([grown.capacity, grown.override], [5, five]);
+
+  const two = await pool.resize(2);
+  assert.ok(two.version > five.version);
+  const shrinkingMs = Date.now();
+  const shrunk = await untilStates(pool, /^0 \w+, 1 \w+, 2 drained$/);
+  const shrunkMs = Date.now();
+  assert.deepEqual([shrunk.capacity, shrunk.override], [2, two]);
+  await assert.rejects(pool.resize(4, { ifVersion: five.version }), (error) => {
+    assert.ok(error instanceof StaleOverrideError);
+    assert.deepEqual([error.resource, error.ifVersion, error.current], [resource, five.version, two]);
+    return true;
+  });
+  await delay(2_000);
+
+  const pause = await pool.pause({ reason: 'maintenance', ifVersion: two.version });
+  assert.deepEqual(pause, { version: pause.version, capacity: 2, paused: true, reason: 'maintenance' });
+  await untilStates(pool, /^0 drained, 1 drained, 2 drained$/);
+  const pausedMs = Date.now();
+  const { waiters } = await untilAllWait(pool, 40);
+  assert.deepEqual(
+    waiters.map(({ place }) => place),
+    waiters.map((_, index) => index + 1),
+  );
+  const before = served;
+  await delay(1_000);
+  assert.equal(served, before, 'a paused pool serves nobody');
+
+  const resumedMs = Date.now();
+  const resumed = await pool.resume();
+  assert.deepEqual(resumed, { version: resumed?.version, capacity: 2, paused: false });
+  await eventually(async () => assert.ok(served > before + 5), 20_000);
+  const endedMs = Date.now();
+  const ended = await pool.resize(3);
+  assert.deepEqual(ended, { version: ended.version, paused: false });
+  stopped = true;
+  await contenders;
+  await assertNoPermitLeft(temporal.client, resource);
+  await eventually(async () => assert.equal((await pool.inspect()).queue, 'none'));
+
+  const all = await readHoldIntervals(temporal.client, resource);
+  assert.deepEqual(overlaps(all), []);
+  const holds = all.filter(({ holder }) => holder !== queueId(resource));
+  const most = (fromMs: number, toMs: number) => mostAtOnce(between(holds, fromMs, toMs));
+  const figures = {
+    contended: holds.length,
+    mostEver: mostAtOnce(holds),
+    shrinkingTookMs: shrunkMs - shrinkingMs,
+    mostOnceShrunk: most(shrunkMs, pausedMs),
+    mostWhilePaused: most(pausedMs, resumedMs),
+    mostResumed: most(resumedMs, endedMs),
+  };
+  t.diagnostic(JSON.stringify(figures));
+  assert.equal(holds.length, served);
+  assert.equal(figures.mostEver, 5);
+  assert.ok(figures.mostOnceShrunk <= 2 && figures.mostResumed <= 2, JSON.stringify(figures));
+  assert.equal(figures.mostWhilePaused, 0);
+});
+
+async function untilAllWait(pool: SemaphoreClient, count: number): Promise<Inspection> {
+  return await eventually(async () => {
+    const inspection = await pool.inspect({ recent: 0 });
+    assert.equal(inspection.waiters.length, count);
+    return inspection;
+  });
+}
+
+test('a pause with nobody there lasts, and what ends the claim of a drained slot does not end the drain', async () => {
+  const resource = temporal.resource();
+  const pool = semaphore(resource, { capacity: 2 });
+  const before = await pool.acquire();
+  await pool.pause();
+  const first = await untilStates(pool, new RegExp(`${1 - Number(before.slot)} drained`));
+  assert.match(states(first), new RegExp(`${before.slot} held`));
+  await before.release();
+  const { slots } = await untilStates(pool, /^0 drained, 1 drained$/);
+  const runs = slots.map(({ permit }) => permit?.runId);
+  assert.deepEqual(slots[0]?.permit?.holder.workflowId, queueId(resource));
+  assert.equal(await pool.tryAcquire(), undefined);
+  await delay(3_000); // longer than an idle queue stays
+  await pool.revoke('0');
+  await temporal.client.workflow.getHandle(permitId({ resource, slot: '1' })).terminate();
+  await eventually(async () => {
+    const again = (await pool.inspect()).slots;
+    assert.deepEqual(
+      again.map(({ state, permit }) => [state, runs.includes(permit?.runId)]),
+      [
+        ['drained', false],
+        ['drained', false],
+      ],
+    );
+  });
+  const stop = new AbortController();
+  const waiting = pool.acquire({ signal: stop.signal });
+  await untilAllWait(pool, 1);
+  assert.equal(await pool.resume(), undefined);
+  await (await waiting).release();
+});
+
+test('what a terminated queue had drained is free again after the next order', async () => {
+  const resource = temporal.resource();
+  const pool = semaphore(resource, { capacity: 2 });
+  await pool.pause();
+  await untilStates(pool, /^0 drained, 1 drained$/);
+  await temporal.client.workflow.getHandle(queueId(resource)).terminate();
+  const lost = await pool.inspect();
+  assert.deepEqual([states(lost), lost.override, lost.queue], ['0 drained, 1 drained', undefined, 'none']);
+  const one = await pool.resize(1);
+  await untilStates(pool, /^0 free, 1 drained$/);
+  const permit = await pool.acquire();
+  assert.equal(permit.slot, '0');
+  await permit.release();
+  await pool.resize(2, { ifVersion: one.version });
+});
+
+test('named slots shrink to the first ones; fair acquirers take added slots, too', async () => {
+  const named = semaphore(temporal.resource(), { capacity: undefined, slots: ['a', 'b', 'c'] });
+  await named.resize(1);
+  await untilStates(named, /^a free, b drained, c drained$/);
+  const a = await named.acquire();
+  assert.equal(a.slot, 'a');
+  await a.release();
+  await named.resize(3);
+
+  const resource = temporal.resource();
+  const pool = semaphore(resource, { capacity: 1, fair: true });
+  await pool.resize(3);
+  const permits = await Promise.all([pool.acquire(), pool.acquire(), pool.acquire()]);
+  assert.deepEqual(permits.map(({ slot }) => slot).sort(), ['0', '1', '2']);
+  const fourth = await startHolder(temporal, { resource, semaphore: { capacity: 1 } });
+  await untilAllWait(pool, 1);
+  await permits[2]?.release();
+  await eventually(async () => assert.equal((await fourth.query(workflows.stage)).slot, permits[2]?.slot));
+  await pool.resize(1);
+  await fourth.signal(workflows.finish);
+  await fourth.result();
+  await Promise.all(permits.map((permit) => permit.release()));
+  await untilStates(pool, /^0 free$/);
+});
+
+test('nothing malformed changes what is set', async () => {
+  const resource = temporal.resource();
+  const pool = semaphore(resource);
+  const { version } = await pool.resize(2, { ifVersion: 0 });
+  await assert.rejects(pool.pause({ ifVersion: 0 }), StaleOverrideError);
+  const queue = temporal.client.workflow.getHandle(queueId(resource));
+  for (const bad of [undefined, 'x', {}, { slots: 3 }, { slots: 0, paused: true }, { slots: ['a'], capacity: 2 }]) {
+    await assert.rejects(queue.executeUpdate('override', { args: [bad] }), (error: Error) => {
+      assert.match(String((error.cause as Error | undefined)?.message), /expected slots/);
+      return true;
+    });
+  }
+  assert.equal((await pool.inspect()).override?.version, version);
+  await pool.resize(3, { ifVersion: version });
 });

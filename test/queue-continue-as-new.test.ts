@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { SemaphoreClient } from '../src/client';
 import { queueId } from '../src/shared/permit-id';
 import { startHolder, startHolding } from './support/holders';
-import { assertSafe, untilWaiting, useTemporal } from './support/temporal';
+import { assertNoPermitLeft, assertSafe, eventually, untilWaiting, useTemporal } from './support/temporal';
 import * as workflows from './support/workflows';
 
 // The server suggests to continue as new after 4,096 events. Here after 60, so that it happens again and again.
@@ -38,4 +39,35 @@ test('a queue that continues as new under load loses no ticket and no order', as
     assert.ok((run.historyLength ?? 0) < 500, `a run of ${run.historyLength} events`);
   }
   assert.ok(runs >= 4, `the queue continued as new only ${runs} times`);
+});
+
+test('what an operator has set outlives the run in which it was set, and so do the drained slots', async () => {
+  const resource = temporal.resource();
+  const { taskQueue } = temporal;
+  const pool = new SemaphoreClient(temporal.client, resource, { capacity: 3, taskQueue });
+  const override = await pool.resize(1, { reason: 'small' });
+  const drained = await eventually(async () => {
+    const { slots } = await pool.inspect();
+    assert.deepEqual(
+      slots.map(({ state }) => state),
+      ['free', 'drained', 'drained'],
+    );
+    return slots.map(({ permit }) => permit?.runId);
+  });
+  const load = Array.from({ length: 40 }, () =>
+    startHolder(temporal, { resource, semaphore: { capacity: 3 }, holdMs: 0 }),
+  );
+  await Promise.all((await Promise.all(load)).map((holder) => holder.result()));
+  const now = await pool.inspect();
+  assert.deepEqual([now.override, now.capacity], [override, 1]);
+  assert.deepEqual(
+    now.slots.slice(1).map(({ permit }) => permit?.runId),
+    drained.slice(1),
+    'the same permits as before',
+  );
+  const run = await temporal.client.workflow.getHandle(queueId(resource)).describe();
+  assert.notEqual(run.runId, now.slots[1]?.permit?.holder.runId, 'the queue has continued as new');
+  await pool.resize(3, { ifVersion: override.version });
+  await assertNoPermitLeft(temporal.client, resource);
+  await eventually(async () => assert.equal((await pool.inspect()).queue, 'none'));
 });

@@ -46,6 +46,23 @@ export class Inspector {
     return description && permitOf(description);
   }
 
+  /**
+   * Permits of drained slots which the present queue knows nothing of: one that was terminated has left them. They are
+   * described before the queue is asked, so that what it has drained since is not taken for one.
+   */
+  async orphans(slots: readonly string[]): Promise<PermitInspection[]> {
+    const permits = await inLanes(slots, async (slot) => ({ slot, permit: await this.permit(slot) }));
+    const { view } = await this.queue(new Questions(this.server, ANSWERS_WITHIN_MS));
+    if (!view) return [];
+    const known = new Map(view.slots);
+    return permits.flatMap(({ slot, permit }) => {
+      if (!permit || stateOf(this.resource, permit) !== 'drained') return [];
+      const state = known.get(slot);
+      const isKnown = state?.at === 'draining' || (state && 'runId' in state && state.runId === permit.runId);
+      return isKnown ? [] : [permit];
+    });
+  }
+
   private async slot(slot: string, questions: Questions): Promise<SlotInspection> {
     const permit = await this.permit(slot);
     if (!permit) return { slot, state: 'free' };

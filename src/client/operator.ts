@@ -7,10 +7,11 @@ import { monotonicMs } from './clock';
 import { NoAnswerError, NotHeldError } from './errors';
 import { Inspector } from './inspect';
 import type { Inspection, Override, PermitInspection } from './inspection';
+import { inLanes } from './lanes';
 import type { Request } from './options';
 import { overrideQueue } from './override';
 import { PermitRun } from './permit-run';
-import type { Server } from './server';
+import { isTransient, type Server } from './server';
 import { PastHolds } from './visibility';
 
 export interface InspectOptions {
@@ -117,7 +118,25 @@ export class Operator {
     }
     const timeoutMs = durationMs('timeout', timeout, 1) ?? ANSWER_WITHIN_MS;
     const { compactSlots: slots } = this.semaphore;
-    return await overrideQueue(this.server, this.semaphore, { slots, ...change, reason, ifVersion }, timeoutMs);
+    const override = await overrideQueue(
+      this.server,
+      this.semaphore,
+      { slots, ...change, reason, ifVersion },
+      timeoutMs,
+    );
+    await this.freeOrphans();
+    return override;
+  }
+
+  /** What a terminated queue has drained would else stay so until its lease ends. If that fails now, the lease still does. */
+  private async freeOrphans(): Promise<void> {
+    try {
+      const orphans = await this.inspector.orphans(this.semaphore.slots);
+      const reason = 'left behind by a wait queue that was terminated';
+      await inLanes(orphans, (permit) => new PermitRun(this.server, permit).send(REVOKE, undefined, { reason }));
+    } catch (error) {
+      if (!isTransient(error)) throw error;
+    }
   }
 }
 
