@@ -1,13 +1,13 @@
 import { randomUUID } from 'node:crypto';
 import { Client } from '@temporalio/client';
 import type { WorkflowBundle } from '@temporalio/worker';
+import { resolveServer } from '@/dev-server/binary';
+import { freePort, type ServerProcess, spawnServer } from '@/dev-server/process';
 import { withConnection } from './support/connection';
 import { bundleExample, installRuntime, TASK_QUEUE, withExampleWorker } from './support/example-worker';
 import { runMain } from './support/main';
 import { runConsumers } from './support/run-consumers';
 import { type DemoOptions, parseDemoOptions } from './support/run-options';
-import { resolveServer } from './support/server-binary';
-import { freePort, type ServerProcess, spawnServer } from './support/server-process';
 
 /** `pnpm demo`: server, worker and consumers in one command. */
 async function main(interrupt: AbortSignal): Promise<number> {

@@ -5,6 +5,7 @@ import { Command, CommanderError } from 'commander';
 import { InvalidOptionsError } from '../shared/refuse';
 import { EXIT } from './exit-codes';
 import { addRun } from './run';
+import { addServer } from './server';
 import { addWorker } from './worker';
 
 async function main(argv: string[]): Promise<number> {
@@ -18,6 +19,7 @@ async function main(argv: string[]): Promise<number> {
     .exitOverride();
   addRun(program, done);
   addWorker(program, done);
+  addServer(program, done);
   try {
     await program.parseAsync(argv);
   } catch (error) {

@@ -436,7 +436,7 @@ test('an overdue turn goes to the next after a probe', () => {
   const state = offeredTo(a, b);
   assert.equal(state.dueMs(), OFFER_TIMEOUT_MS);
   assert.deepEqual(state.next(OFFER_TIMEOUT_MS - 1), []);
-  assert.deepEqual(state.next(OFFER_TIMEOUT_MS), [{ do: 'probe', slot: '0' }]);
+  assert.deepEqual(state.next(OFFER_TIMEOUT_MS), [{ do: 'probe', slot: '0', overdue: true }]);
   state.probed('0', false, OFFER_TIMEOUT_MS);
   assert.deepEqual(state.next(OFFER_TIMEOUT_MS), [{ do: 'offer', slot: '0', ticket: b }]);
 });

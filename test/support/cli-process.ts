@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
+import { endWithTests } from './children';
 
 const MAIN = join(__dirname, '..', '..', 'src', 'cli', 'main.ts');
 
@@ -15,6 +16,7 @@ export class CliProcess {
 
   constructor(args: readonly string[]) {
     this.process = spawn(process.execPath, ['--import', 'tsx', MAIN, ...args], { stdio: ['ignore', 'pipe', 'pipe'] });
+    endWithTests(this.process);
     this.process.stdout?.setEncoding('utf8').on('data', (text: string) => {
       this.stdout += text;
       this.heard();
