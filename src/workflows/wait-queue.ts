@@ -45,8 +45,8 @@ const LINGER_MS = 2_000;
 
 /**
  * The wait queue of one resource, `permit-queue:<resource>`. It exists only while somebody waits or an operator has set
- * something. It decides nothing about who holds a permit: it moves signals between the permits that it watches and the waiters whose turn it is, as
- * {@link QueueState} says. If it is terminated, every waiter finds out and looks for itself.
+ * something. It decides nothing about who holds a permit: it moves signals between the permits that it watches and the
+ * waiters whose turn it is, as {@link QueueState} says. If it is terminated, every waiter finds out and looks for itself.
  */
 export async function waitQueueWorkflow(input?: QueueInput): Promise<void> {
   const queueId = workflowInfo().workflowId;
