@@ -2,14 +2,14 @@ import { randomUUID } from 'node:crypto';
 import { Client } from '@temporalio/client';
 import type { WorkflowBundle } from '@temporalio/worker';
 import { SemaphoreClient } from '@/client';
+import { resolveServer } from '@/dev-server/binary';
+import { freePort, type ServerProcess, spawnServer } from '@/dev-server/process';
 import { withConnection } from './support/connection';
 import { RESOURCE } from './support/consumer-run';
 import { bundleExample, installRuntime, TASK_QUEUE, withExampleWorker } from './support/example-worker';
 import { runMain } from './support/main';
 import { runConsumers } from './support/run-consumers';
 import { type DemoOptions, parseDemoOptions } from './support/run-options';
-import { resolveServer } from './support/server-binary';
-import { freePort, type ServerProcess, spawnServer } from './support/server-process';
 import { withDashboard } from './support/with-dashboard';
 
 /** `pnpm demo`: server, worker and consumers in one command. */

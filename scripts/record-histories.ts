@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { historyToJSON } from '@temporalio/common/lib/proto-utils';
 import { DefaultLogger, Runtime, Worker } from '@temporalio/worker';
+import { SemaphoreClient } from '@/client';
 import { permitId, queueId } from '@/shared/permit-id';
 import { QUEUE_VIEW, type QueueView, RENEW, REVOKE } from '@/shared/protocol';
 import * as activities from './support/activities';
@@ -90,6 +91,25 @@ async function main(): Promise<number> {
     await save('consumer', 'first');
     for (const name of ['parked', 'late', 'cancelled', 'fair']) await save(`waiter-${name}`, name);
     await save('queue', queueId('line'));
+
+    // What operators do: a slot is taken out of use and put back, the pool is paused and resumed, with somebody in line.
+    const pool = new SemaphoreClient(client, 'operated', { capacity: 2, taskQueue });
+    const operated = client.workflow.getHandle(queueId('operated'));
+    await pool.resize(1);
+    const drained = await heldRun(permitId({ resource: 'operated', slot: '1' }));
+    const patient = await start('holder', 'patient', { resource: 'operated', semaphore: { capacity: 2 }, holdMs: 500 });
+    await heldRun(permitId({ resource: 'operated', slot: '0' }));
+    await pool.pause();
+    const paused = await start('holder', 'paused', { resource: 'operated', semaphore: { capacity: 2 }, holdMs: 0 });
+    while ((await operated.query<QueueView>(QUEUE_VIEW)).tickets.length !== 1) await delay(50);
+    await patient.result();
+    await pool.resume();
+    await paused.result();
+    await pool.resize(3);
+    await pool.resize(2);
+    await operated.result();
+    await save('permit-drained', permitId({ resource: 'operated', slot: '1' }), drained);
+    await save('queue-operated', queueId('operated'));
   });
   await env.teardown();
   return 0;

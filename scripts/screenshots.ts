@@ -5,14 +5,14 @@ import { Client } from '@temporalio/client';
 import type { Browser } from 'playwright-core';
 import { SemaphoreClient } from '@/client';
 import { startDashboard } from '@/dashboard/server';
+import { resolveServer } from '@/dev-server/binary';
+import { spawnServer } from '@/dev-server/process';
 import type { exampleConsumer } from '@/workflows/example';
 import { bundlePage } from './support/bundle-page';
 import { startChromium } from './support/chromium';
 import { withConnection } from './support/connection';
 import { bundleExample, installRuntime, TASK_QUEUE, withExampleWorker } from './support/example-worker';
 import { runMain } from './support/main';
-import { resolveServer } from './support/server-binary';
-import { spawnServer } from './support/server-process';
 
 const IMAGES = join(__dirname, '..', 'docs', 'images');
 const VIEWPORT = { width: 1200, height: 1000 };

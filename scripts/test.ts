@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process';
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { resolveServer } from './support/server-binary';
+import { resolveServer } from '@/dev-server/binary';
 
 /**
  * `pnpm test [text…]`: finds the Temporal server once, then runs every test file, or those whose path has one of the texts.

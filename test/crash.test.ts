@@ -8,8 +8,9 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { type Client, Connection, Client as TemporalClient } from '@temporalio/client';
 import { TASK_QUEUE } from '../scripts/support/example-worker';
 import { permitsQuery } from '../scripts/support/holder-intervals';
-import { resolveServer } from '../scripts/support/server-binary';
-import { freePort, spawnServer } from '../scripts/support/server-process';
+import { SemaphoreClient } from '../src/client';
+import { resolveServer } from '../src/dev-server/binary';
+import { freePort, spawnServer } from '../src/dev-server/process';
 import { exampleConsumer } from '../src/workflows/example';
 import { startScript } from './support/script';
 import { assertSafe, eventually, useTemporal } from './support/temporal';
@@ -72,6 +73,43 @@ test('kill -9 of the server while permits are held: once it is back, all get the
     await Promise.all(consumers.map(({ workflowId }) => client.workflow.getHandle(workflowId).result()));
     const holds = await assertSafe(client, resource, 3);
     assert.equal(holds.length, 8);
+  } finally {
+    worker.child.kill('SIGTERM');
+    await worker.ended;
+    await connection.close();
+    await server.stop();
+    await rm(directory, { recursive: true });
+  }
+});
+
+test('kill -9 of the server leaves what an operator has set as it was', async () => {
+  const source = await resolveServer((line) => console.error(line));
+  assert.ok('path' in source, 'this test has to start and kill the server itself: name a path, not an address');
+  const directory = await mkdtemp(join(tmpdir(), 'temporal-semaphore-'));
+  const options = { port: await freePort(), dbFilename: join(directory, 'server.db') };
+  let server = await spawnServer(source.path, options);
+  const worker = startScript('worker', [], { TEMPORAL_ADDRESS: server.address });
+  let connection = await Connection.connect({ address: server.address });
+  const resource = `pool-${randomUUID().slice(0, 8)}`;
+  const pool = () =>
+    new SemaphoreClient(new TemporalClient({ connection }), resource, { capacity: 2, taskQueue: TASK_QUEUE });
+  const drained = async () =>
+    await eventually(async () => {
+      const { slots, override } = await pool().inspect();
+      assert.equal(slots[1]?.state, 'drained');
+      return { override, runId: slots[1]?.permit?.runId };
+    }, 20_000);
+  try {
+    const set = await pool().resize(1, { reason: 'small' });
+    const before = await drained();
+    await server.stop('SIGKILL');
+    await connection.close();
+    server = await spawnServer(source.path, options);
+    connection = await Connection.connect({ address: server.address });
+    assert.deepEqual(await drained(), before);
+    assert.deepEqual(before.override, set);
+    await pool().resize(2, { ifVersion: set.version, timeout: '30s' });
+    await eventually(async () => assert.equal((await pool().inspect()).slots[1]?.state, 'free'));
   } finally {
     worker.child.kill('SIGTERM');
     await worker.ended;

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { resolveServer } from '../scripts/support/server-binary';
-import { checkPortIsFree, freePort } from '../scripts/support/server-process';
+import { resolveServer } from '../src/dev-server/binary';
+import { checkPortIsFree, freePort } from '../src/dev-server/process';
 import { type Ended, runScript, startScript } from './support/script';
 
 const RUN_ID = '01[0-9a-f]{6}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}';

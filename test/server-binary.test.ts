@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { afterEach, test } from 'node:test';
-import { resolveServer } from '../scripts/support/server-binary';
+import { resolveServer } from '../src/dev-server/binary';
 
 const NAME = 'TEMPORAL_SEMAPHORE_SERVER';
 const before = process.env[NAME];

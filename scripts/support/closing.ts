@@ -1,4 +1,4 @@
-import { count, duration, paint, table } from './paint';
+import { count, duration, paint, table } from '@/cli/paint';
 import type { RunOptions } from './run-options';
 import type { Row, Verdict } from './verdict';
 

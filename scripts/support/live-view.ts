@@ -1,5 +1,5 @@
+import { duration, paint, table } from '@/cli/paint';
 import type { Outcome } from './consumer-run';
-import { duration, paint, table } from './paint';
 import type { SlotState } from './slots';
 
 /** What is to be seen of a run at one time. */

@@ -1,10 +1,10 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Client } from '@temporalio/client';
+import { count, duration } from '@/cli/paint';
 import { closingLines } from './closing';
 import { ConsumerRun, RESOURCE } from './consumer-run';
 import { type LiveView, openLiveView } from './live-view';
 import { aborted } from './main';
-import { count, duration } from './paint';
 import type { RunOptions } from './run-options';
 import { readSlots } from './slots';
 import { reachVerdict } from './verdict';

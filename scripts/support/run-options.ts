@@ -1,7 +1,8 @@
 import type { StringValue } from '@temporalio/common';
 import { msToNumber } from '@temporalio/common/lib/time';
 import { Command, InvalidArgumentError, Option } from 'commander';
-import { isAddress } from './server-binary';
+import { isAddress } from '@/dev-server/binary';
+import { type ServeOptions, UI_OFFSET } from '@/dev-server/serve';
 
 /** What a run of the example consumers is: how many want how many permits for how long. */
 export interface RunOptions {
@@ -16,14 +17,6 @@ export interface DemoOptions extends RunOptions {
   /** With the live page, until Ctrl-C. */
   dashboard?: true;
 }
-
-export interface ServeOptions {
-  port: number;
-  db?: string;
-}
-
-/** The Web UI's port lies this far above the server's, as with `temporal server start-dev`. */
-export const UI_OFFSET = 1_000;
 
 const MAX_CONSUMERS = 200;
 const MAX_CAPACITY = 100;

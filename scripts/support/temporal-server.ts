@@ -1,6 +1,6 @@
 import { TestWorkflowEnvironment } from '@temporalio/testing';
-import { type Progress, resolveServer, type ServerSource } from './server-binary';
-import { type ServerOptions, spawnServer } from './server-process';
+import { type Progress, resolveServer, type ServerSource } from '@/dev-server/binary';
+import { type ServerOptions, spawnServer } from '@/dev-server/process';
 
 /** Starts the embedded server, or joins the one that the environment names. `teardown()` ends what this started. */
 export async function startServer(

@@ -1,8 +1,12 @@
+import { isIP } from 'node:net';
 import type { Command } from 'commander';
+import { HISTOGRAM_BUCKETS } from '../shared/metrics';
+import { refuse } from '../shared/refuse';
 import { type ConnectionFlags, connectConfig, withConnectionFlags } from './connection';
 
 interface WorkerFlags extends ConnectionFlags {
   taskQueue: string;
+  metrics?: string;
 }
 
 export function addWorker(program: Command, done: (exitCode: number) => void): void {
@@ -13,6 +17,7 @@ export function addWorker(program: Command, done: (exitCode: number) => void): v
       'Runs the permit Workflows on a task queue of their own, until SIGTERM or SIGINT. No permit ends by that.',
     )
     .option('--task-queue <name>', 'where permits run', 'permits')
+    .option('--metrics <ip:port>', 'where Prometheus finds the metrics, as 0.0.0.0:9464 (default: nowhere)')
     .action(async (flags: WorkerFlags) => {
       await work(flags);
       done(0);
@@ -22,10 +27,15 @@ export function addWorker(program: Command, done: (exitCode: number) => void): v
 
 async function work(flags: WorkerFlags): Promise<void> {
   const { connectionOptions, namespace } = connectConfig(flags);
-  const { taskQueue } = flags;
+  const { taskQueue, metrics } = flags;
+  if (metrics !== undefined && !isSocketAddress(metrics)) refuse('--metrics', 'an IP address and a port', metrics);
   // Only here: it loads native code, and is not installed where nobody runs a worker.
-  const { NativeConnection } = await import('@temporalio/worker');
+  const { NativeConnection, Runtime } = await import('@temporalio/worker');
   const { createPermitWorker } = await import('../worker/permit-worker.js');
+  if (metrics !== undefined) {
+    const prometheus = { bindAddress: metrics, histogramBucketOverrides: HISTOGRAM_BUCKETS };
+    Runtime.install({ telemetryOptions: { metrics: { prometheus } } });
+  }
   const connection = await NativeConnection.connect(connectionOptions);
   try {
     const worker = await createPermitWorker({ connection, namespace, taskQueue });
@@ -34,4 +44,10 @@ async function work(flags: WorkerFlags): Promise<void> {
   } finally {
     await connection.close();
   }
+}
+
+/** What the SDK takes: no name, and an IPv6 address in brackets. */
+function isSocketAddress(text: string): boolean {
+  const [, ip4, ip6, port] = /^(?:([\d.]+)|\[(.+)\]):(\d+)$/.exec(text) ?? [];
+  return (isIP(ip4 ?? '') === 4 || isIP(ip6 ?? '') === 6) && Number(port) <= 65_535;
 }

@@ -1,4 +1,4 @@
-import type { Duration } from '@temporalio/common';
+import type { Duration, MetricMeter } from '@temporalio/common';
 import {
   type AcquireOptions,
   type ResolvedAcquire,
@@ -13,6 +13,12 @@ import { refuse } from '../shared/refuse';
 export interface SemaphoreClientOptions extends SemaphoreOptions {
   /** The task queue on which permits and waiters run: of a permit worker, or of any that exports this package's Workflows. */
   taskQueue: string;
+  /**
+   * Where acquires, their hand-offs and lost permits are counted: in a worker's process, `Runtime.instance().metricMeter`. A
+   * client has none of its own. How long permits are held is told by whatever worker runs them.
+   * @default nowhere
+   */
+  metricMeter?: MetricMeter;
 }
 
 /** What one acquirer outside Workflows wants. */
@@ -40,6 +46,10 @@ export function resolveClientSemaphore(resource: string, options: SemaphoreClien
   const resolved = resolveSemaphore(resource, options, { leaseMs: DEFAULT_LEASE_MS });
   const { taskQueue } = resolved;
   if (taskQueue === undefined) refuse('taskQueue', 'a non-empty string', taskQueue);
+  const { metricMeter } = options;
+  if (metricMeter !== undefined && typeof metricMeter?.createHistogram !== 'function') {
+    refuse('metricMeter', 'a MetricMeter of @temporalio/common', typeof metricMeter);
+  }
   return { ...resolved, taskQueue };
 }
 

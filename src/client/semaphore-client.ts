@@ -1,4 +1,5 @@
 import type { Client } from '@temporalio/client';
+import { withFencingToken } from '../fencing/current-token';
 import { Patience } from '../shared/patience';
 import { resolveRef } from '../shared/permit-ref';
 import { ADOPT, type PermitRef } from '../shared/protocol';
@@ -9,6 +10,7 @@ import { monotonicMs } from './clock';
 import { PermitLostError, PermitTimeoutError } from './errors';
 import type { Inspection, Override, PermitInspection } from './inspection';
 import { Lease } from './lease';
+import { ClientMetrics } from './metrics';
 import { type InspectOptions, Operator, type OverrideOptions, type RevokeOptions } from './operator';
 import {
   type ClientAcquireOptions,
@@ -52,6 +54,7 @@ export class SemaphoreClient {
   readonly resource: string;
   private readonly server: Server;
   private readonly options: SemaphoreClientOptions;
+  private readonly metrics: ClientMetrics;
   private readonly operator: Operator;
 
   /**
@@ -66,11 +69,13 @@ export class SemaphoreClient {
     this.operator = new Operator(this.server, resolveClientSemaphore(resource, options));
     this.resource = resource;
     this.options = { ...options };
+    this.metrics = new ClientMetrics(resource, options.metricMeter);
   }
 
   /**
    * Runs `fn` under a permit: acquires one, renews it while `fn` runs, and releases it when `fn` returns or throws. When
-   * the permit is lost, `permit.signal` aborts; it is for `fn` to heed it, and this waits for `fn` in any case.
+   * the permit is lost, `permit.signal` aborts; it is for `fn` to heed it, and this waits for `fn` in any case. Inside `fn`,
+   * `currentFencingToken()` of `temporal-semaphore/fencing` is this permit's.
    *
    * @throws PermitLostError when the permit was lost before `fn` was done, whatever `fn` then returned or threw
    * @throws PermitTimeoutError as {@link acquire} does; `fn` has not run then
@@ -78,7 +83,7 @@ export class SemaphoreClient {
   async withPermit<T>(fn: (permit: Permit) => Promise<T>, options?: ClientAcquireOptions): Promise<T> {
     const permit = await this.acquire(options);
     try {
-      const result = await fn(permit);
+      const result = await withFencingToken(permit, () => fn(permit));
       permit.signal.throwIfAborted();
       return result;
     } catch (error) {
@@ -101,26 +106,19 @@ export class SemaphoreClient {
   async acquire(options?: ClientAcquireOptions): Promise<Permit> {
     const request = resolveRequest(this.resource, this.options, options);
     request.signal.throwIfAborted();
-    const { slots } = request.semaphore;
-    if (request.timeoutMs === 0) {
-      const permit = await this.claimAny(request, slots.length, monotonicMs() + NO_WAIT_MS);
+    return await this.metrics.acquire(request.signal, async () => {
+      if (request.timeoutMs > 0) return await this.acquireWithin(request);
+      const permit = await this.claimEvery(request);
       if (permit) return permit;
       throw new PermitTimeoutError(this.resource, 0);
-    }
-    const deadlineMs = monotonicMs() + request.timeoutMs;
-    try {
-      return await this.claimOrWait(request, deadlineMs);
-    } catch (error) {
-      if (!isTransient(error)) throw error; // a transient one is given up at the deadline only
-      throw new PermitTimeoutError(this.resource, request.timeoutMs, { cause: error });
-    }
+    });
   }
 
   /** Tries every slot once. `undefined` when all are busy. Throws as {@link acquire} does, but for the timeout. */
   async tryAcquire(options?: Omit<ClientAcquireOptions, 'timeout'>): Promise<Permit | undefined> {
     const request = resolveRequest(this.resource, this.options, { ...options, timeout: 0 });
     request.signal.throwIfAborted();
-    return await this.claimAny(request, request.semaphore.slots.length, monotonicMs() + NO_WAIT_MS);
+    return await this.metrics.acquire(request.signal, () => this.claimEvery(request));
   }
 
   /**
@@ -143,7 +141,17 @@ export class SemaphoreClient {
     };
     const delivered = await this.server.persist(adopt, { untilMs, signal: new AbortController().signal });
     if (!delivered) throw new PermitLostError(reference, reference.runId, 'unknown');
-    return new Permit(run, reference, new Lease(leaseMs, sentMs), renewEveryMs);
+    return this.metrics.watch(new Permit(run, reference, new Lease(leaseMs, sentMs), renewEveryMs));
+  }
+
+  private async acquireWithin(request: Request): Promise<Permit> {
+    const deadlineMs = monotonicMs() + request.timeoutMs;
+    try {
+      return await this.claimOrWait(request, deadlineMs);
+    } catch (error) {
+      if (!isTransient(error)) throw error; // a transient one is given up at the deadline only
+      throw new PermitTimeoutError(this.resource, request.timeoutMs, { cause: error });
+    }
   }
 
   /**
@@ -215,8 +223,12 @@ export class SemaphoreClient {
       if (leftMs <= 0) throw new PermitTimeoutError(this.resource, request.timeoutMs);
       const turn = await place.nextTurn(Math.min(leftMs, patience.nextMs(Math.random())));
       if (turn?.slot !== undefined) {
+        const turnMs = monotonicMs();
         const permit = await new Claim(this.server, turn.slot, request, turn.queueId).make(deadlineMs);
-        if (permit) return permit;
+        if (permit) {
+          this.metrics.claimed(turnMs);
+          return permit;
+        }
         place.missed(turn.slot);
         patience.hadTurn();
       } else if (monotonicMs() < deadlineMs) {
@@ -226,6 +238,11 @@ export class SemaphoreClient {
         patience.hadSilence();
       }
     }
+  }
+
+  /** Tries every slot once. */
+  private async claimEvery(request: Request): Promise<Permit | undefined> {
+    return await this.claimAny(request, request.semaphore.slots.length, monotonicMs() + NO_WAIT_MS);
   }
 
   /** Shuffled, so that contenders do not all start at slot 0 and fail in step. */

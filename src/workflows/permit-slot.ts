@@ -16,6 +16,7 @@ import {
   type PermitView,
 } from '../shared/protocol';
 import { Farewells } from './farewells';
+import { countHold } from './metrics';
 import { adoptSignal, releaseSignal, renewSignal, revokeSignal, watchSignal } from './signals';
 
 const permitViewQuery = defineQuery<PermitView>(PERMIT_VIEW);
@@ -76,6 +77,7 @@ export async function permitSlotWorkflow(input: PermitInput): Promise<PermitOutc
     if (!isCancellation(error)) throw error;
     outcome ??= 'released';
   }
+  countHold(holder, outcome);
 
   // The result, "revoked", has no room for a reason, and a holder outside Workflows can't be signalled.
   if (reason) upsertMemo({ revokedBecause: reason } satisfies Partial<PermitMemo>);

@@ -3,6 +3,7 @@ import type { PermitRef } from '../shared/protocol';
 import { refuse } from '../shared/refuse';
 import { checked, PermitLostError } from './errors';
 import { takeRevocationReason } from './holder-inbox';
+import { metrics } from './metrics';
 import type { PermitEnd } from './permit-end';
 import { releaseSignal, renewSignal, tell } from './signals';
 
@@ -20,7 +21,10 @@ export class Permit implements AsyncDisposable {
   readonly slot: string;
   /** The permit's Workflow, `permit:<resource>:<slot>`. */
   readonly workflowId: string;
-  /** The fencing token: of two permits of one slot, the later has the greater run ID (server 1.27 or later). */
+  /**
+   * The fencing token: of two permits of one slot, the later has the greater run ID (server 1.27 or later). That is observed
+   * of servers, not promised; `docs/fencing.md` says what could invert it.
+   */
   readonly runId: string;
   /**
    * Resolves when the permit ends before `release()` was called, and never otherwise. `withPermit` watches it for you.
@@ -42,7 +46,9 @@ export class Permit implements AsyncDisposable {
     this.runId = reference.runId;
     this.lost = new Promise((resolve) => {
       void end.how.then((how) => {
-        if (!this.releasing) resolve(this.lossError(how));
+        if (this.releasing) return;
+        metrics.lost(this.resource, how);
+        resolve(this.lossError(how));
       });
     });
   }

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import type { QueueView, Ticket } from '../shared/protocol';
 import { slotNames, wantsSlot } from '../shared/slots';
-import { MAX_WAITERS, OFFER_TIMEOUT_MS, QueueState } from './queue-state';
+import { DRAIN_RENEWAL_MS, MAX_WAITERS, OFFER_TIMEOUT_MS, QueueState } from './queue-state';
 
 /** Something that a run of events may do. `pick` chooses among what there is to choose from. */
 interface Move {
@@ -436,7 +436,7 @@ test('an overdue turn goes to the next after a probe', () => {
   const state = offeredTo(a, b);
   assert.equal(state.dueMs(), OFFER_TIMEOUT_MS);
   assert.deepEqual(state.next(OFFER_TIMEOUT_MS - 1), []);
-  assert.deepEqual(state.next(OFFER_TIMEOUT_MS), [{ do: 'probe', slot: '0' }]);
+  assert.deepEqual(state.next(OFFER_TIMEOUT_MS), [{ do: 'probe', slot: '0', overdue: true }]);
   state.probed('0', false, OFFER_TIMEOUT_MS);
   assert.deepEqual(state.next(OFFER_TIMEOUT_MS), [{ do: 'offer', slot: '0', ticket: b }]);
 });
@@ -484,4 +484,57 @@ test('a full queue takes no more', () => {
   for (let n = 0; n < MAX_WAITERS; n++) assert.equal(state.enqueue(ticket(`t${n}`)), true);
   assert.equal(state.enqueue(ticket('one more')), false);
   assert.equal(state.enqueue(ticket('t0')), true, 'who is in may say so again');
+});
+
+/** A queue of nobody in which one of two slots is drained, by run `r1`. */
+function drainedSlot(): QueueState {
+  const state = new QueueState();
+  state.setOverride({ slots: 2, capacity: 1 }, 0);
+  assert.deepEqual(state.next(0), [{ do: 'probe', slot: '1' }]);
+  state.probed('1', false, 0);
+  assert.deepEqual(state.next(0), [{ do: 'drain', slot: '1' }]);
+  state.claimed('1', 'r1', 0);
+  assert.deepEqual(state.next(0), []);
+  return state;
+}
+
+test('a drained slot is renewed three times in its lease, and drained again when it is gone', () => {
+  const state = drainedSlot();
+  assert.equal(state.dueMs(), DRAIN_RENEWAL_MS);
+  assert.deepEqual(state.next(DRAIN_RENEWAL_MS), [{ do: 'renew', slot: '1', runId: 'r1' }]);
+  assert.equal(state.dueMs(), 2 * DRAIN_RENEWAL_MS);
+  state.gone('1', 'r1');
+  assert.deepEqual(state.next(DRAIN_RENEWAL_MS), [{ do: 'drain', slot: '1' }]);
+  state.claimed('1', undefined, DRAIN_RENEWAL_MS); // somebody was faster
+  assert.deepEqual(state.next(DRAIN_RENEWAL_MS), [{ do: 'probe', slot: '1' }]);
+  state.probed('1', true, DRAIN_RENEWAL_MS);
+  state.closing('1', 'theirs');
+  assert.deepEqual(state.next(DRAIN_RENEWAL_MS), [{ do: 'drain', slot: '1' }]);
+});
+
+test('a slot that is in use again is released, and the queue is idle only then', () => {
+  const state = drainedSlot();
+  assert.equal(state.idle, false);
+  state.setOverride({ slots: 2, capacity: 2 }, 5);
+  assert.equal(state.overridden, undefined);
+  assert.equal(state.idle, false);
+  assert.deepEqual(state.next(5), [{ do: 'release', slot: '1', runId: 'r1' }]);
+  assert.equal(state.idle, true);
+  state.enqueue(ticket('a', { slots: 2 }));
+  assert.deepEqual(state.next(5), [{ do: 'probe', slot: '0' }]);
+  state.closing('1', 'r1');
+  assert.equal(state.next(5)[0]?.do, 'offer');
+});
+
+test('slots that nobody tries by itself are not drained, but never offered', () => {
+  const state = new QueueState();
+  state.setOverride({ slots: 2, capacity: 4 }, 0);
+  state.enqueue(ticket('a', { slots: 2 }));
+  assert.deepEqual(
+    state.next(0).map(({ slot }) => slot),
+    ['0', '1', '2', '3'],
+  );
+  state.setOverride({ slots: 2, capacity: 2 }, 1);
+  for (const slot of ['2', '3']) state.probed(slot, false, 1);
+  assert.deepEqual(state.next(1), []);
 });

@@ -8,7 +8,7 @@ import { QueueOverride } from './queue-override';
  * an operator has taken out of use: claim it, and renew or release that claim.
  */
 export type QueueCommand =
-  | { do: 'probe'; slot: string }
+  | { do: 'probe'; slot: string; overdue?: true } // after a turn that brought no word
   | { do: 'offer'; slot: string; ticket: Ticket }
   | { do: 'drain'; slot: string }
   | { do: 'renew'; slot: string; runId: string }
@@ -81,14 +81,18 @@ export class QueueState {
     return this.enqueue(ticket);
   }
 
-  /** The waiter waits no longer. The turn that it may have had goes on at once. */
-  declined(ticketId: string): void {
+  /** The waiter waits no longer. The turn that it may have had goes on at once: `true` if it had one. */
+  declined(ticketId: string): boolean {
     const ticket = this.tickets.get(ticketId);
-    if (!ticket) return;
+    if (!ticket) return false;
+    let hadTurn = false;
     for (const [slot, state] of this.slots) {
-      if (state.at === 'offered' && state.ticketId === ticketId) this.withdraw(slot, ticket, 'free');
+      if (state.at !== 'offered' || state.ticketId !== ticketId) continue;
+      this.withdraw(slot, ticket, 'free');
+      hadTurn = true;
     }
     this.tickets.delete(ticketId);
+    return hadTurn;
   }
 
   /** A watched permit is about to end. */
@@ -160,7 +164,7 @@ export class QueueState {
         // Used without a word, or the waiter is dead or slow: a probe will tell, and a live waiter comes again by itself.
         this.tickets.delete(state.ticketId);
         this.slots.set(slot, { at: 'unknown' });
-        commands.push(this.probe(slot));
+        commands.push({ ...this.probe(slot), overdue: true });
       }
     }
     const waiting = new Set(this.waiting());
@@ -190,6 +194,11 @@ export class QueueState {
       if (state.at === 'held' && this.isOfInterest(slot, waiting)) dueMs = Math.min(dueMs, state.probeAtMs);
     }
     return dueMs;
+  }
+
+  /** How many wait without a turn. */
+  get waitingCount(): number {
+    return [...this.waiting()].length;
   }
 
   /** Nobody waits, nothing is set, and no slot is kept out of use. */
@@ -263,7 +272,7 @@ export class QueueState {
     return { do: 'offer', slot, ticket };
   }
 
-  private probe(slot: string): QueueCommand {
+  private probe(slot: string): QueueCommand & { do: 'probe' } {
     const state = this.slots.get(slot);
     this.slots.set(slot, { at: 'probing', heldSinceMs: state?.at === 'held' ? state.sinceMs : undefined });
     return { do: 'probe', slot };

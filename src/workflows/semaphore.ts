@@ -17,6 +17,7 @@ import { permitSummary } from '../shared/summary';
 import { checked, PermitLostError, PermitTimeoutError } from './errors';
 import { holdWhile } from './hold';
 import { listenForRevocations } from './holder-inbox';
+import { metrics, timeAcquire } from './metrics';
 import { Permit } from './permit';
 import { endOfAdopted, endOfChild } from './permit-end';
 import { permitSlotWorkflow } from './permit-slot';
@@ -134,29 +135,39 @@ export class Semaphore {
   async acquire(options?: AcquireOptions): Promise<Permit> {
     const request = checked(() => resolveAcquire(options));
     const deadlineMs = Date.now() + request.timeoutMs;
+    const timer = timeAcquire(this.resource);
     const slots = this.shuffledSlots();
-    if (request.timeoutMs === 0) {
-      const permit = await this.claimFirst(slots, request);
-      if (permit) return permit;
-      throw new PermitTimeoutError(this.resource, 0);
-    }
-    const place = new WaitingPlace(this.resource, this.ticketFor(request), this.options.taskQueue);
     try {
-      if (!this.options.fair || !(await place.join())) {
-        const permit = await this.claimFirst(slots.slice(0, FAST_ATTEMPTS), request);
-        if (permit) return permit;
-        await place.enqueue();
+      if (request.timeoutMs === 0) {
+        const permit = await this.claimFirst(slots, request);
+        if (permit) return timer.ended(permit);
+        throw new PermitTimeoutError(this.resource, 0);
       }
-      return await this.waitInLine(place, request, deadlineMs);
-    } finally {
-      await place.leave();
+      const place = new WaitingPlace(this.resource, this.ticketFor(request), this.options.taskQueue);
+      try {
+        if (!this.options.fair || !(await place.join())) {
+          const permit = await this.claimFirst(slots.slice(0, FAST_ATTEMPTS), request);
+          if (permit) return timer.ended(permit);
+          await place.enqueue();
+        }
+        return timer.ended(await this.waitInLine(place, request, deadlineMs));
+      } finally {
+        await place.leave();
+      }
+    } catch (error) {
+      throw timer.failed(error);
     }
   }
 
   /** Tries every slot once. `undefined` when all are busy. Throws as {@link acquire} does, but for the timeout. */
   async tryAcquire(options?: Omit<AcquireOptions, 'timeout'>): Promise<Permit | undefined> {
     const request = checked(() => resolveAcquire({ ...options, timeout: 0 }));
-    return await this.claimFirst(this.shuffledSlots(), request);
+    const timer = timeAcquire(this.resource);
+    try {
+      return timer.ended(await this.claimFirst(this.shuffledSlots(), request));
+    } catch (error) {
+      throw timer.failed(error);
+    }
   }
 
   /** Parked: nothing happens here until our turn comes, but for a look of our own now and then. */
@@ -167,8 +178,12 @@ export class Semaphore {
       if (leftMs <= 0) throw new PermitTimeoutError(this.resource, request.timeoutMs);
       const turn = await place.nextTurn(Math.min(leftMs, patience.nextMs(Math.random())));
       if (turn?.slot !== undefined) {
+        const turnMs = Date.now();
         const permit = await this.claim(turn.slot, request, turn.queueId);
-        if (permit) return permit;
+        if (permit) {
+          metrics.handoff(this.resource, 'claim', Date.now() - turnMs);
+          return permit;
+        }
         await place.missed(turn.slot);
         patience.hadTurn();
       } else if (turn) {

@@ -23,6 +23,7 @@ import {
 } from '../shared/protocol';
 import { isClosingNotice, isDeclinedNotice, isMissedNotice, isOverride, isTicket } from '../shared/wire-input';
 import { claimDrain } from './drain';
+import { metrics } from './metrics';
 import { type QueueCommand, QueueState } from './queue-state';
 import {
   closingSignal,
@@ -44,9 +45,8 @@ const LINGER_MS = 2_000;
 
 /**
  * The wait queue of one resource, `permit-queue:<resource>`. It exists only while somebody waits or an operator has set
- * something. It decides nothing about
- * who holds a permit: it moves signals between the permits that it watches and the waiters whose turn it is, as
- * {@link QueueState} says. If it is terminated, every waiter finds out and looks for itself.
+ * something. It decides nothing about who holds a permit: it moves signals between the permits that it watches and the
+ * waiters whose turn it is, as {@link QueueState} says. If it is terminated, every waiter finds out and looks for itself.
  */
 export async function waitQueueWorkflow(input?: QueueInput): Promise<void> {
   const queueId = workflowInfo().workflowId;
@@ -56,9 +56,14 @@ export async function waitQueueWorkflow(input?: QueueInput): Promise<void> {
   let stirred = true;
   let sending = 0;
 
+  /** Tickets that are to be answered by the next run: a queue that keeps answering would never come to continue as new. */
+  const unanswered = new Map<string, Ticket>();
+
   /** Answers a waiter without giving it a turn: it found the queue full, or asked for a sign of life. */
-  const answer = ({ id, waiter }: Ticket, waiting?: true) =>
-    send(() => tell(waiter, turnSignal, { queueId, ticketId: id, waiting }));
+  const answer = (ticket: Ticket, waiting?: true) => {
+    if (workflowInfo().continueAsNewSuggested) unanswered.set(ticket.id, ticket);
+    else send(() => tell(ticket.waiter, turnSignal, { queueId, ticketId: ticket.id, waiting }));
+  };
   const take = (ticket: Ticket) => {
     const known = state.has(ticket.id);
     if (!state.enqueue(ticket)) answer(ticket);
@@ -85,10 +90,13 @@ export async function waitQueueWorkflow(input?: QueueInput): Promise<void> {
     missedSignal,
     (payload) => isMissedNotice(resource, payload),
     ({ ticket, slot }) => {
+      metrics.turnUnused(resource, 'missed');
       if (!state.missed(ticket, slot)) answer(ticket);
     },
   );
-  on(declinedSignal, isDeclinedNotice, ({ ticketId }) => state.declined(ticketId));
+  on(declinedSignal, isDeclinedNotice, ({ ticketId }) => {
+    if (state.declined(ticketId)) metrics.turnUnused(resource, 'declined');
+  });
   on(closingSignal, isClosingNotice, ({ slot, runId }) => state.closing(slot, runId));
   for (const ticket of input?.tickets ?? []) if (isTicket(resource, ticket)) take(ticket);
 
@@ -106,11 +114,19 @@ export async function waitQueueWorkflow(input?: QueueInput): Promise<void> {
     const workflowId = permitId({ resource, slot });
     if (command.do === 'probe') {
       const delivery = await tell({ workflowId }, watchSignal, { queueId });
+      if (command.overdue && delivery === 'not-found') metrics.turnUnused(resource, 'overdue');
       state.probed(slot, delivery !== 'not-found', Date.now());
     } else if (command.do === 'offer') {
       const { id, waiter } = command.ticket;
+      const sentMs = Date.now();
+      metrics.turnOffered(resource);
       const delivery = await tell(waiter, turnSignal, { queueId, ticketId: id, slot });
-      if (delivery !== 'delivered') state.undeliverable(slot, id);
+      if (delivery === 'delivered') {
+        metrics.handoff(resource, 'turn', Date.now() - sentMs);
+      } else {
+        metrics.turnUnused(resource, 'gone');
+        state.undeliverable(slot, id);
+      }
     } else if (command.do === 'drain') {
       await drain(slot);
     } else {
@@ -133,8 +149,10 @@ export async function waitQueueWorkflow(input?: QueueInput): Promise<void> {
     stirred = false;
     if (!workflowInfo().continueAsNewSuggested) {
       for (const command of state.next(Date.now())) send(() => carryOut(command));
+      metrics.waiters(resource, state.waitingCount);
     } else if (sending === 0) {
-      await continueAsNew<typeof waitQueueWorkflow>({ tickets: [], view: state.view() });
+      metrics.waiters(resource, 0); // here: another worker may have the next run
+      await continueAsNew<typeof waitQueueWorkflow>({ tickets: [...unanswered.values()], view: state.view() });
     }
     if (state.idle && sending === 0) {
       // A ticket that comes as we leave is not lost: the server rejects the completion, and we wake with it here.

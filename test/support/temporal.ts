@@ -4,7 +4,15 @@ import { after, afterEach, before } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Client } from '@temporalio/client';
 import type { TestWorkflowEnvironment } from '@temporalio/testing';
-import { bundleWorkflowCode, DefaultLogger, Runtime, Worker, type WorkflowBundle } from '@temporalio/worker';
+import {
+  bundleWorkflowCode,
+  DefaultLogger,
+  Runtime,
+  type TelemetryOptions,
+  Worker,
+  type WorkerOptions,
+  type WorkflowBundle,
+} from '@temporalio/worker';
 import * as activities from '../../scripts/support/activities';
 import {
   type HoldInterval,
@@ -27,7 +35,7 @@ export interface Temporal {
   /** A resource name of this test's own. No permit of it may be left when the test ends. */
   resource(name?: string): string;
   /** Starts another worker, which the test must shut down. */
-  worker(options?: { taskQueue?: string }): Promise<RunningWorker>;
+  worker(options?: Pick<WorkerOptions, 'taskQueue' | 'maxCachedWorkflows'>): Promise<RunningWorker>;
 }
 
 export interface RunningWorker {
@@ -36,8 +44,15 @@ export interface RunningWorker {
 
 const WORKFLOWS = require.resolve('./workflows');
 
-/** Call it at the top of a test file. `dynamicConfig` is for the embedded server, as `key=JSON`. */
-export function useTemporal({ dynamicConfig = [] }: { dynamicConfig?: string[] } = {}): Temporal {
+interface UseOptions {
+  /** For the embedded server, as `key=JSON`. */
+  dynamicConfig?: string[];
+  /** For the SDK's runtime. */
+  telemetry?: () => Promise<TelemetryOptions>;
+}
+
+/** Call it at the top of a test file. */
+export function useTemporal({ dynamicConfig = [], telemetry }: UseOptions = {}): Temporal {
   let env: TestWorkflowEnvironment;
   let bundle: WorkflowBundle;
   let own: RunningWorker;
@@ -49,7 +64,8 @@ export function useTemporal({ dynamicConfig = [] }: { dynamicConfig?: string[] }
       connection: env.nativeConnection,
       workflowBundle: bundle,
       activities,
-      taskQueue: options?.taskQueue ?? taskQueue,
+      taskQueue,
+      ...options,
       shutdownForceTime: '5s',
     });
     const running = made.run();
@@ -62,7 +78,7 @@ export function useTemporal({ dynamicConfig = [] }: { dynamicConfig?: string[] }
   };
 
   before(async () => {
-    Runtime.install({ logger: new DefaultLogger('ERROR') });
+    Runtime.install({ logger: new DefaultLogger('ERROR'), telemetryOptions: await telemetry?.() });
     env = await startServer({ dynamicConfig });
     bundle = await bundleWorkflowCode({ workflowsPath: WORKFLOWS, logger: new DefaultLogger('ERROR') });
     own = await worker();
@@ -146,7 +162,7 @@ export async function assertSafe(
 }
 
 /** Tries `check` until it passes; gives its last failure when `withinMs` have passed. */
-export async function eventually<T>(check: () => Promise<T>, withinMs = 10_000): Promise<T> {
+export async function eventually<T>(check: () => Promise<T>, withinMs = 30_000): Promise<T> {
   const deadline = Date.now() + withinMs;
   for (;;) {
     try {

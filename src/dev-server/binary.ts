@@ -2,7 +2,6 @@ import { spawn } from 'node:child_process';
 import { access, constants, mkdir, readdir, stat } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { delimiter, join } from 'node:path';
-import { TestWorkflowEnvironment } from '@temporalio/testing';
 
 /** Where a Temporal server is to be had: an executable to start, or one that runs already. */
 export type ServerSource = { path: string } | { address: string };
@@ -17,7 +16,7 @@ const BUILT = join(CACHE, 'bin', EXECUTABLE);
 const DOWNLOADS = join(CACHE, 'download');
 
 /**
- * Finds a Temporal server for demo, tests and bench, in this order: what `TEMPORAL_SEMAPHORE_SERVER` names (a path of the
+ * Finds a Temporal server for the command line, demo, tests and bench, in this order: what `TEMPORAL_SEMAPHORE_SERVER` names (a path of the
  * `temporal` executable, or the `host:port` of a running server), `temporal` on PATH, our cache, the SDK's download, and a
  * build by `go install` into our cache. Each step that takes time says so.
  *
@@ -95,6 +94,7 @@ async function downloaded(): Promise<string | undefined> {
 }
 
 async function download(): Promise<string> {
+  const { TestWorkflowEnvironment } = await testing();
   await mkdir(DOWNLOADS, { recursive: true });
   const probe = await TestWorkflowEnvironment.createLocal({
     server: { executable: { type: 'cached-download', downloadDir: DOWNLOADS } },
@@ -103,6 +103,15 @@ async function download(): Promise<string> {
   const path = await downloaded();
   if (!path) throw new Error(`the SDK left no executable in ${DOWNLOADS}`);
   return path;
+}
+
+/** Only when it is wanted: an optional peer of this package. */
+async function testing() {
+  try {
+    return await import('@temporalio/testing');
+  } catch (error) {
+    throw new Error('it needs the package @temporalio/testing, which is not installed', { cause: error });
+  }
 }
 
 async function goInstall(): Promise<string> {

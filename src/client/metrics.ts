@@ -1,0 +1,49 @@
+import { type MetricMeter, noopMetricMeter } from '@temporalio/common';
+import { type AcquireOutcome, AcquireTimer, SemaphoreMetrics } from '../shared/metrics';
+import { monotonicMs } from './clock';
+import { PermitLostError, PermitTimeoutError } from './errors';
+import type { Permit } from './permit';
+
+/** What a client counts, where it was given a meter. How long permits are held is told by their own Workflows. */
+export class ClientMetrics {
+  private readonly metrics: SemaphoreMetrics;
+
+  constructor(
+    private readonly resource: string,
+    meter: MetricMeter = noopMetricMeter,
+  ) {
+    this.metrics = new SemaphoreMetrics(meter);
+  }
+
+  /** Times one acquire, and watches over its permit. */
+  async acquire<T extends Permit | undefined>(signal: AbortSignal, acquire: () => Promise<T>): Promise<T> {
+    const timer = new AcquireTimer(this.metrics, this.resource, monotonicMs, (error) => outcomeOf(error, signal));
+    try {
+      return this.watch(timer.ended(await acquire()));
+    } catch (error) {
+      throw timer.failed(error);
+    }
+  }
+
+  /** Counts its loss. */
+  watch<T extends Permit | undefined>(permit: T): T {
+    if (!permit) return permit;
+    const { signal } = permit;
+    const count = () => {
+      if (signal.reason instanceof PermitLostError) this.metrics.lost(this.resource, signal.reason.how);
+    };
+    if (signal.aborted) count();
+    else signal.addEventListener('abort', count, { once: true });
+    return permit;
+  }
+
+  /** A turn that came then has become a permit. */
+  claimed(turnMs: number): void {
+    this.metrics.handoff(this.resource, 'claim', monotonicMs() - turnMs);
+  }
+}
+
+function outcomeOf(error: unknown, { aborted }: AbortSignal): AcquireOutcome {
+  if (error instanceof PermitTimeoutError) return error.timeoutMs === 0 ? 'full' : 'timeout';
+  return aborted ? 'cancelled' : 'failed';
+}

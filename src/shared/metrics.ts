@@ -1,0 +1,120 @@
+import type { Metric, MetricMeter } from '@temporalio/common';
+import type { PermitLoss } from './loss';
+import type { PermitOutcome } from './protocol';
+
+/** How an acquire ended. `full`: it did not wait, and every slot was held. */
+export type AcquireOutcome = 'acquired' | 'full' | 'timeout' | 'cancelled' | 'failed';
+
+/** The part of a hand-off that is measured: the queue's, until the turn is delivered; or the waiter's, until it holds. */
+type HandoffStage = 'turn' | 'claim';
+
+/** Why a turn gave nobody a permit: its waiter was beaten to the slot, waited no longer, was gone, or did nothing. */
+type UnusedTurn = 'missed' | 'declined' | 'gone' | 'overdue';
+
+const ACQUIRE_LATENCY = 'temporal_semaphore_acquire_latency';
+const HOLD_DURATION = 'temporal_semaphore_hold_duration';
+const HANDOFF_LATENCY = 'temporal_semaphore_handoff_latency';
+
+/** From a few milliseconds to a day: an acquire may take either. */
+const LONG_MS = [10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 30_000, 60_000, 300_000, 1_800_000, 7_200_000];
+const DAY_MS = 86_400_000;
+
+/**
+ * Buckets that fit what this package measures, in milliseconds; the SDK's own end at 10 s. For the Runtime's
+ * `telemetryOptions.metrics.prometheus.histogramBucketOverrides`, or `otel`'s.
+ */
+export const HISTOGRAM_BUCKETS: Record<string, number[]> = {
+  [ACQUIRE_LATENCY]: [...LONG_MS, DAY_MS],
+  [HOLD_DURATION]: [...LONG_MS, DAY_MS],
+  [HANDOFF_LATENCY]: [5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000],
+};
+
+/**
+ * Every metric of this package. It goes to the meter that it is given: in Workflow code the SDK's, which records nothing
+ * on replay. Durations are whole milliseconds, as in the SDK's own metrics. No label holds an ID: each would be a series.
+ */
+export class SemaphoreMetrics {
+  private readonly made = new Map<string, Metric>();
+
+  constructor(private readonly meter: MetricMeter) {}
+
+  acquire(resource: string, outcome: AcquireOutcome, latencyMs: number): void {
+    this.time(ACQUIRE_LATENCY, 'From the call of acquire to its end', latencyMs, { resource, outcome });
+  }
+
+  hold(resource: string, outcome: PermitOutcome, durationMs: number): void {
+    this.time(HOLD_DURATION, 'How long a permit was held', durationMs, { resource, outcome });
+  }
+
+  handoff(resource: string, stage: HandoffStage, latencyMs: number): void {
+    this.time(HANDOFF_LATENCY, 'How long each stage of a hand-off took', latencyMs, { resource, stage });
+  }
+
+  lost(resource: string, cause: PermitLoss): void {
+    this.count('temporal_semaphore_permit_lost', 'Permits that ended before their holder released them', {
+      resource,
+      cause,
+    });
+  }
+
+  turnOffered(resource: string): void {
+    this.count('temporal_semaphore_turn_offered', 'Turns that the queue gave', { resource });
+  }
+
+  turnUnused(resource: string, reason: UnusedTurn): void {
+    this.count('temporal_semaphore_turn_unused', 'Turns that gave nobody a permit', { resource, reason });
+  }
+
+  waiters(resource: string, count: number): void {
+    const name = 'temporal_semaphore_waiters';
+    const make = () => this.meter.createGauge(name, 'int', undefined, 'Who waits in line, turns under way not counted');
+    this.metric(name, make).set(count, { resource });
+  }
+
+  private count(name: string, description: string, labels: Record<string, string>): void {
+    this.metric(name, () => this.meter.createCounter(name, undefined, description)).add(1, labels);
+  }
+
+  /** A clock may be set back, and a meter throws when it is given less than 0. */
+  private time(name: string, description: string, ms: number, labels: Record<string, string>): void {
+    const make = () => this.meter.createHistogram(name, 'int', 'ms', description);
+    this.metric(name, make).record(Math.max(0, Math.round(ms)), labels);
+  }
+
+  private metric<T extends Metric>(name: string, make: () => T): T {
+    const made = (this.made.get(name) as T | undefined) ?? make();
+    this.made.set(name, made);
+    return made;
+  }
+}
+
+/**
+ * Times one acquire. What ends it passes through: an asynchronous wrapper would add a turn of the event loop, and in a
+ * Workflow that could change the order of commands.
+ */
+export class AcquireTimer {
+  private readonly sinceMs: number;
+
+  constructor(
+    private readonly metrics: SemaphoreMetrics,
+    private readonly resource: string,
+    private readonly nowMs: () => number,
+    private readonly outcomeOf: (error: unknown) => AcquireOutcome,
+  ) {
+    this.sinceMs = nowMs();
+  }
+
+  ended<T>(permit: T): T {
+    this.record(permit === undefined ? 'full' : 'acquired');
+    return permit;
+  }
+
+  failed(error: unknown): unknown {
+    this.record(this.outcomeOf(error));
+    return error;
+  }
+
+  private record(outcome: AcquireOutcome): void {
+    this.metrics.acquire(this.resource, outcome, this.nowMs() - this.sinceMs);
+  }
+}

@@ -1,0 +1,319 @@
+import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { Client } from '@temporalio/client';
+import { Runtime } from '@temporalio/worker';
+import { PermitLostError, PermitTimeoutError, SemaphoreClient } from '../src/client';
+import { freePort } from '../src/dev-server/process';
+import { permitId, queueId } from '../src/shared/permit-id';
+import { MISSED, REVOKE, type Ticket, TURN } from '../src/shared/protocol';
+import { HISTOGRAM_BUCKETS } from '../src/worker';
+import { CliProcess } from './support/cli-process';
+import { failureOf, startHolder, startHolding, startOptions } from './support/holders';
+import { type Sample, scrape } from './support/prometheus';
+import { eventually, type Temporal, untilWaiting, useTemporal } from './support/temporal';
+import * as workflows from './support/workflows';
+
+let address = '';
+const temporal = useTemporal({
+  telemetry: async () => {
+    address = `127.0.0.1:${await freePort()}`;
+    return { metrics: { prometheus: { bindAddress: address, histogramBucketOverrides: HISTOGRAM_BUCKETS } } };
+  },
+});
+
+const OURS = 'temporal_semaphore_';
+const CAPACITY_1 = { capacity: 1 };
+
+/**
+ * All that was counted for a resource, as `{ 'turn_unused missed': 1 }`; of a histogram how many values it has. What has
+ * one label besides goes by its value.
+ */
+function counts(samples: Sample[], resource: string): Record<string, number> {
+  const counted: Record<string, number> = {};
+  for (const { name, labels, value } of samples) {
+    if (!name.startsWith(OURS) || labels.resource !== resource || /_(bucket|sum)$/.test(name)) continue;
+    const { outcome, stage, reason, cause } = labels;
+    const what = name.slice(OURS.length).replace(/_(latency|duration)_count$/, '');
+    const key = [what, outcome ?? stage ?? reason ?? cause].filter(Boolean).join(' ');
+    counted[key] = (counted[key] ?? 0) + value;
+  }
+  return counted;
+}
+
+/** Waits until exactly this was counted. */
+async function assertCounts(resource: string, expected: Record<string, number>): Promise<void> {
+  await eventually(async () => assert.deepEqual(counts(await scrape(address), resource), expected));
+}
+
+/** Of the queue's history: the turns it gave, and how many of them were missed. */
+async function turnsOf(resource: string): Promise<{ offered: number; missed: number }> {
+  const { events } = await temporal.client.workflow.getHandle(queueId(resource)).fetchHistory();
+  const all = events ?? [];
+  return {
+    offered: all.filter((e) => e.signalExternalWorkflowExecutionInitiatedEventAttributes?.signalName === TURN).length,
+    missed: all.filter((e) => e.workflowExecutionSignaledEventAttributes?.signalName === MISSED).length,
+  };
+}
+
+/**
+ * Five take the one permit, one after the other, and every number is checked. Nothing is queried: a query that comes upon a
+ * step not yet taken has the SDK take it, as if for good, where the Workflow is not cached.
+ */
+async function contend(on: Temporal): Promise<void> {
+  const resource = temporal.resource('contended');
+  const input = { resource, semaphore: CAPACITY_1 };
+  const startedMs = Date.now();
+  const first = await startHolder(on, input);
+  await assertCounts(resource, { 'acquire acquired': 1 });
+  const waiters = [];
+  for (let place = 1; place <= 4; place++) {
+    waiters.push(await startHolder(on, { ...input, holdMs: 0 }));
+    await assertCounts(resource, { 'acquire acquired': 1, waiters: place });
+  }
+  await first.signal(workflows.finish);
+  await Promise.all(waiters.map((waiter) => waiter.result()));
+
+  const { offered, missed } = await turnsOf(resource);
+  assert.equal(offered, 4 + missed);
+  await assertCounts(resource, {
+    'acquire acquired': 5,
+    'hold released': 5,
+    'handoff turn': offered,
+    'handoff claim': 4,
+    turn_offered: offered,
+    ...(missed > 0 ? { 'turn_unused missed': missed } : {}),
+    waiters: 0,
+  });
+  const heldMs = (await scrape(address)).find(
+    ({ name, labels }) => name === `${OURS}hold_duration_sum` && labels.resource === resource,
+  );
+  assert.ok(heldMs && heldMs.value > 0 && heldMs.value < Date.now() - startedMs, `held for ${heldMs?.value} ms`);
+}
+
+test('contention: every acquire, hold, hand-off and turn is counted once', async () => {
+  await contend(temporal);
+});
+
+test('no replay counts again: with every Workflow Task replayed from the start, the numbers are the same', async (t) => {
+  const taskQueue = `uncached-${randomUUID()}`;
+  const worker = await temporal.worker({ taskQueue, maxCachedWorkflows: 0 });
+  t.after(() => worker.stop());
+  await contend({ ...temporal, taskQueue });
+  const evictions = (await scrape(address)).find(
+    ({ name, labels }) => name === 'temporal_sticky_cache_total_forced_eviction' && labels.task_queue === taskQueue,
+  );
+  assert.ok(evictions && evictions.value >= 20, 'it did replay');
+});
+
+test('acquires that got nothing count by how they ended', async () => {
+  const resource = temporal.resource();
+  const input = { resource, semaphore: CAPACITY_1 };
+  const { handle } = await startHolding(temporal, input);
+  const { workflow } = temporal.client;
+  const tried = await workflow.execute(workflows.tryer, { ...startOptions(temporal), args: [input, 1] });
+  assert.deepEqual(tried, [null]);
+  const late = { ...input, acquire: { timeout: '1s' as const } };
+  await failureOf(workflow.execute(workflows.maker, { ...startOptions(temporal), args: [late] }));
+  const now = { ...input, acquire: { timeout: 0 } };
+  await failureOf(workflow.execute(workflows.maker, { ...startOptions(temporal), args: [now] }));
+  const cancelled = await startHolder(temporal, input);
+  await untilWaiting(temporal.client, resource, 1);
+  await cancelled.cancel();
+  await failureOf(cancelled.result());
+  await handle.signal(workflows.finish);
+  await handle.result();
+  await assertCounts(resource, {
+    'acquire acquired': 1,
+    'acquire full': 2,
+    'acquire timeout': 1,
+    'acquire cancelled': 1,
+    'hold released': 1,
+    waiters: 0,
+  });
+});
+
+test('permits lost count by cause, where the holder hears of it and where the permit ends', async () => {
+  const resource = temporal.resource();
+  const permit = temporal.client.workflow.getHandle(permitId({ resource, slot: '0' }));
+  const endings = [
+    () => permit.signal(REVOKE, { reason: 'test' }),
+    () => permit.terminate(),
+    () => Promise.resolve(), // nobody renews it
+  ];
+  for (const end of endings) {
+    const { handle } = await startHolding(temporal, {
+      resource,
+      semaphore: { capacity: 1, lease: '2s', renewEvery: false },
+    });
+    await end();
+    await failureOf(handle.result());
+  }
+  await assertCounts(resource, {
+    'acquire acquired': 3,
+    'hold revoked': 1,
+    'hold lease-expired': 1,
+    'permit_lost revoked': 1,
+    'permit_lost terminated': 1,
+    'permit_lost lease-expired': 1,
+  });
+});
+
+/** Starts a queue whose one waiter is that Workflow. */
+async function queueFor(waiter: Ticket['waiter']): Promise<{ resource: string; ticket: Ticket }> {
+  const resource = temporal.resource();
+  const ticket: Ticket = { id: randomUUID(), waiter, slots: 1, sinceMs: Date.now() };
+  await temporal.client.workflow.start(workflows.waitQueueWorkflow, {
+    workflowId: queueId(resource),
+    taskQueue: temporal.taskQueue,
+    args: [{ tickets: [ticket] }],
+  });
+  return { resource, ticket };
+}
+
+test('turns that gave nobody a permit count by reason', async () => {
+  const gone = await queueFor({ workflowId: `nobody-${randomUUID()}`, runId: randomUUID() });
+  const other = await startHolding(temporal, { resource: temporal.resource(), semaphore: CAPACITY_1 });
+  const declining = await queueFor({
+    workflowId: other.handle.workflowId,
+    runId: other.handle.firstExecutionRunId,
+  });
+  const deaf = await temporal.client.workflow.start('nobody-runs-this', {
+    ...startOptions(temporal),
+    taskQueue: `nobody-${randomUUID()}`,
+  });
+  const silent = await queueFor({ workflowId: deaf.workflowId, runId: deaf.firstExecutionRunId });
+  await assertCounts(gone.resource, { turn_offered: 1, 'turn_unused gone': 1, waiters: 0 });
+  await assertCounts(declining.resource, {
+    turn_offered: 1,
+    'turn_unused declined': 1,
+    'handoff turn': 1,
+    waiters: 0,
+  });
+  await assertCounts(silent.resource, { turn_offered: 1, 'handoff turn': 1, waiters: 0 });
+  const queue = temporal.client.workflow.getHandle(queueId(silent.resource));
+  await queue.signal(MISSED, { ticket: silent.ticket, slot: '0' });
+  await assertCounts(silent.resource, {
+    turn_offered: 2, // the slot was free all the while
+    'turn_unused missed': 1,
+    'turn_unused overdue': 1,
+    'handoff turn': 2,
+    waiters: 0,
+  });
+  await deaf.terminate();
+  await other.handle.signal(workflows.finish);
+  await other.handle.result();
+});
+
+test('a client counts where it has a meter', async () => {
+  const resource = temporal.resource();
+  const options = { ...CAPACITY_1, taskQueue: temporal.taskQueue, metricMeter: Runtime.instance().metricMeter };
+  const pool = new SemaphoreClient(temporal.client, resource, options);
+  const unmetered = new SemaphoreClient(temporal.client, resource, { ...options, metricMeter: undefined });
+  const permit = await pool.acquire();
+  assert.equal(await pool.tryAcquire(), undefined);
+  assert.equal(await unmetered.tryAcquire(), undefined);
+  await assert.rejects(pool.acquire({ timeout: 500 }), PermitTimeoutError);
+  await assert.rejects(pool.acquire({ signal: AbortSignal.timeout(500) }), { name: 'TimeoutError' });
+  const nowhere = new Client({ connection: temporal.env.connection, namespace: 'no-such-namespace' });
+  await assert.rejects(new SemaphoreClient(nowhere, resource, options).acquire());
+
+  const waiting = pool.acquire();
+  await untilWaiting(temporal.client, resource, 1);
+  await permit.release();
+  const second = await waiting;
+  await temporal.client.workflow.getHandle(second.workflowId).signal(REVOKE, {});
+  await eventually(async () => assert.ok(second.signal.reason instanceof PermitLostError));
+  const { offered, missed } = await turnsOf(resource);
+  await eventually(async () => {
+    const {
+      turn_offered,
+      'handoff turn': turns,
+      'turn_unused missed': misses = 0,
+      ...counted
+    } = counts(await scrape(address), resource);
+    assert.deepEqual({ turn_offered, turns, misses }, { turn_offered: offered, turns: offered, misses: missed });
+    assert.deepEqual(counted, {
+      'acquire acquired': 2,
+      'acquire full': 1,
+      'acquire timeout': 1,
+      'acquire cancelled': 1,
+      'acquire failed': 1,
+      'handoff claim': 1,
+      'hold released': 1,
+      'hold revoked': 1,
+      'permit_lost revoked': 1,
+      waiters: 0,
+    });
+  });
+});
+
+test('a meter that is none is refused', () => {
+  const metricMeter = JSON.parse('{}');
+  assert.throws(
+    () => new SemaphoreClient(temporal.client, 'pool', { ...CAPACITY_1, taskQueue: 'permits', metricMeter }),
+    /metricMeter: expected a MetricMeter/,
+  );
+});
+
+test('what is documented and drawn is what is exported, and no label holds an ID', async () => {
+  const samples = (await scrape(address)).filter(({ name }) => name.startsWith(OURS));
+  const exported = new Set(samples.map(({ name }) => name));
+  const families = new Set([...exported].map((name) => name.replace(/_(bucket|sum|count)$/, '')));
+  const read = (path: string) => readFileSync(join(__dirname, '..', 'docs', path), 'utf8');
+  const named = (text: string) => new Set(text.match(/temporal_semaphore_\w+/g));
+
+  const drawn = named(read('grafana/temporal-semaphore.json'));
+  assert.ok(drawn.size >= 8);
+  assert.deepEqual(
+    [...drawn].filter((name) => !exported.has(name)),
+    [],
+  );
+  const documented = named(read('observability.md'));
+  assert.deepEqual(
+    [...documented].filter((name) => !exported.has(name) && !families.has(name)),
+    [],
+  );
+  assert.deepEqual(
+    [...families].filter((name) => !documented.has(name)),
+    [],
+  );
+
+  const labels = new Set(samples.flatMap((sample) => Object.keys(sample.labels)));
+  assert.deepEqual([...labels].sort(), [
+    'cause',
+    'le',
+    'namespace',
+    'outcome',
+    'reason',
+    'resource',
+    'stage',
+    'taskQueue',
+    'workflowType',
+  ]);
+  const lastBuckets = samples.filter(({ labels }) => labels.le === '86400000').map(({ name }) => name);
+  assert.deepEqual([...new Set(lastBuckets)].sort(), [`${OURS}acquire_latency_bucket`, `${OURS}hold_duration_bucket`]);
+});
+
+test('temporal-semaphore worker --metrics exports what its permits say', async () => {
+  const resource = temporal.resource();
+  const taskQueue = `permits-${randomUUID()}`;
+  const metrics = `127.0.0.1:${await freePort()}`;
+  const to = ['--task-queue', taskQueue, '--address', temporal.env.address];
+  const worker = new CliProcess(['worker', ...to, '--metrics', metrics]);
+  try {
+    await worker.says(/(permits run on task queue)/);
+    await new SemaphoreClient(temporal.client, resource, { ...CAPACITY_1, taskQueue }).withPermit(
+      async () => undefined,
+    );
+    await eventually(async () => assert.deepEqual(counts(await scrape(metrics), resource), { 'hold released': 1 }));
+  } finally {
+    worker.signal('SIGTERM');
+  }
+  assert.equal(await worker.exit, 0);
+  const wrong = new CliProcess(['worker', ...to, '--metrics', 'localhost:9464']);
+  assert.equal(await wrong.exit, 64);
+  assert.match(wrong.stderr, /--metrics: expected an IP address and a port, got "localhost:9464"/);
+});
