@@ -56,7 +56,7 @@ async function picture(client: Client, browser: Browser, interrupt: AbortSignal)
   );
   const session = { namespace: 'default', address: 'localhost:7233', ui: 'http://localhost:8233', readOnly: false };
   const dashboard = await startDashboard({ pools, session, page: await bundlePage() });
-  const over = AbortSignal.any([interrupt, AbortSignal.timeout(RUN_MS)]);
+  const untilMs = Date.now() + RUN_MS;
   try {
     const pages = await Promise.all(
       (['light', 'dark'] as const).map(async (colorScheme) => {
@@ -65,8 +65,7 @@ async function picture(client: Client, browser: Browser, interrupt: AbortSignal)
         return { page, path: join(IMAGES, `dashboard-${colorScheme}.png`) };
       }),
     );
-    await Promise.all(POOLS.map((pool) => arrive(client, pool, over)));
-    interrupt.throwIfAborted();
+    await Promise.all(POOLS.map((pool) => arrive(client, pool, untilMs, interrupt)));
     await mkdir(IMAGES, { recursive: true });
     for (const { page, path } of pages) await page.screenshot({ path });
   } finally {
@@ -76,16 +75,22 @@ async function picture(client: Client, browser: Browser, interrupt: AbortSignal)
 }
 
 /** Starts one job after the other, whose work takes longer and shorter. */
-async function arrive(client: Client, pool: (typeof POOLS)[number], over: AbortSignal): Promise<void> {
+async function arrive(
+  client: Client,
+  pool: (typeof POOLS)[number],
+  untilMs: number,
+  interrupt: AbortSignal,
+): Promise<void> {
   const { resource, capacity, arrivalsEveryMs, job } = pool;
-  for (let number = 1; !over.aborted; number++) {
+  for (let number = 1; Date.now() < untilMs; number++) {
     const holdMs = arrivalsEveryMs * capacity * (0.4 + ((number * 7) % 13) / 10);
     await client.workflow.start<typeof exampleConsumer>('exampleConsumer', {
       workflowId: `${job}-${1000 + number}`,
       taskQueue: TASK_QUEUE,
       args: [{ resource, semaphore: { capacity, lease: '30s' }, holdMs }],
     });
-    await delay(arrivalsEveryMs * (0.5 + ((number * 5) % 11) / 11), undefined, { signal: over }).catch(() => undefined);
+    const nextMs = arrivalsEveryMs * (0.5 + ((number * 5) % 11) / 11);
+    await delay(Math.min(nextMs, Math.max(0, untilMs - Date.now())), undefined, { signal: interrupt });
   }
 }
 

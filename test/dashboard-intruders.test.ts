@@ -11,7 +11,7 @@ import { useTemporal } from './support/temporal';
 
 const temporal = useTemporal();
 const browser = useBrowser();
-const show = useDashboards(temporal);
+const { show } = useDashboards(temporal);
 
 /** What every one of these intruders is after: the permit of somebody who holds slot 0. */
 async function prey() {

@@ -9,7 +9,7 @@ import { eventually, untilWaiting, useTemporal } from './support/temporal';
 
 const temporal = useTemporal();
 const browser = useBrowser();
-const show = useDashboards(temporal);
+const { show, showAs } = useDashboards(temporal);
 
 const LONG = 'a-rather-long-name-of-a-pool-that-somebody-gave-it-without-thinking-of-telephones';
 
@@ -118,7 +118,7 @@ test('resize, pause and resume', async () => {
   const confirm = async (button: string, verb: string) => {
     await page.getByRole('button', { name: button }).click();
     if (verb === 'Resize') await page.getByLabel('Capacity').fill('3');
-    await page.getByLabel('Reason').fill('a test');
+    if (verb !== 'Resume') await page.getByLabel('Reason').fill('a test');
     await page.getByRole('dialog').getByRole('button', { name: verb }).click();
     await assertCount(page, 'dialog', 0);
   };
@@ -132,6 +132,29 @@ test('resize, pause and resume', async () => {
   await assertCount(page, '.slot', 3);
   await pool.resize(2);
   await assertCount(page, '.slot', 2);
+});
+
+test('resources that nobody named are found, and known in full once somebody waits', async () => {
+  const resource = temporal.resource();
+  const semaphore = { capacity: 2 };
+  const holders = [await startHolding(temporal, { resource, semaphore })];
+  const { url } = await showAs();
+  const page = await browser.open(`${url}#${encodeURIComponent(resource)}`);
+  await page.getByRole('heading', { name: resource }).waitFor();
+  await assertCount(page, '.slot', 1);
+  await page.getByText('Nobody has said how many slots there are').waitFor();
+  assert.equal(await page.getByRole('button', { name: 'Resize …' }).count(), 0);
+  await page.getByRole('button', { name: /^Revoke slot/ }).waitFor();
+
+  holders.push(await startHolding(temporal, { resource, semaphore }));
+  const waiting = await startHolder(temporal, { resource, semaphore });
+  await page.getByRole('button', { name: 'Resize …' }).waitFor();
+  await assertCount(page, '.slot.held', 2);
+  for (const { handle } of holders) await handle.signal('finish');
+  await untilAt(waiting, 'holding');
+  await waiting.signal('finish');
+  await waiting.result();
+  await assertCount(page, '.slot.free', 2);
 });
 
 test('names are text, whatever they are', async () => {

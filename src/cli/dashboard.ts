@@ -1,9 +1,9 @@
 import { setFlagsFromString } from 'node:v8';
 import { Client, Connection } from '@temporalio/client';
 import type { Command } from 'commander';
-import { SemaphoreClient } from '../client/semaphore-client';
 import { refuse } from '../shared/refuse';
 import { type ConnectionFlags, connectConfig, withConnectionFlags } from './connection';
+import { DashboardPools } from './dashboard-pools';
 
 interface DashboardFlags extends ConnectionFlags {
   host: string;
@@ -15,7 +15,9 @@ interface DashboardFlags extends ConnectionFlags {
 }
 
 const HELP = `
-Resources are written with their capacity or their slots: gpu-pool=3, licences=a,b,c.
+Without resources, it shows all that are in use. A resource is written with its capacity or its slots (gpu-pool=3,
+licences=a,b,c) or by its name alone: then only those slots show which were seen held, until its queue tells how many there
+are. Where its own name has a =, it needs one more.
 
 The page is for this machine alone. With a --host that others can reach, whoever opens it needs a token, which is in the
 address that is printed; there is no TLS, so put it behind something that has.
@@ -26,7 +28,7 @@ Example:
 
 export function addDashboard(program: Command, done: (exitCode: number) => void): void {
   const dashboard = program
-    .command('dashboard <resources...>')
+    .command('dashboard [resources...]')
     .summary('a live page: who holds, who waits; revoke, resize, pause')
     .description('Serves a live page of these resources until SIGTERM or SIGINT.')
     .option('--port <n>', 'where to listen; 0: any that is free', Number, 8244)
@@ -58,25 +60,21 @@ async function serve(resources: string[], flags: DashboardFlags): Promise<void> 
   const session = { namespace, address, ui: webUiOf(address, ui), readOnly };
   const connection = Connection.lazy(connectionOptions);
   const client = new Client({ connection, namespace });
-  const pools = resources.map((text) => {
-    const { resource, ...slots } = parseResource(text);
-    return new SemaphoreClient(client, resource, { ...slots, taskQueue });
-  });
+  const pools = new DashboardPools(client, resources, { taskQueue });
   await connection.ensureConnected();
   const token = flags.token ?? process.env.TEMPORAL_SEMAPHORE_TOKEN;
-  const dashboard = await startDashboard({ pools, host, port, token, session, page: await readPageFiles() });
+  const dashboard = await startDashboard({
+    pools: pools.given,
+    find: () => pools.find(),
+    host,
+    port,
+    token,
+    session,
+    page: await readPageFiles(),
+  });
   console.log(dashboard.url);
   await new Promise<void>((resolve) => {
     for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => resolve());
   });
   await dashboard.close();
-}
-
-/** `name=3` or `name=a,b,c`. A name may have a `=`, so the last one counts. */
-function parseResource(text: string): { resource: string; capacity?: number; slots?: string[] } {
-  const at = text.lastIndexOf('=');
-  const value = text.slice(at + 1);
-  if (at < 1 || value === '') refuse('resource', '<name>=<capacity> or <name>=<slot>,<slot>…', text);
-  const resource = text.slice(0, at);
-  return /^\d+$/.test(value) ? { resource, capacity: Number(value) } : { resource, slots: value.split(',') };
 }

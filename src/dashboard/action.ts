@@ -10,18 +10,18 @@ export function parseAction(input: unknown): Action {
   if (typeof input !== 'object' || input === null) refuse('request', 'an object', input);
   const fields = input as Record<string, unknown>;
   const resource = text(fields, 'resource');
-  const reason = text(fields, 'reason', true);
+  const reason = fields.reason === undefined ? '' : text(fields, 'reason', true);
+  const ifVersion = fields.ifVersion === undefined ? undefined : wholeNumber(fields, 'ifVersion');
   if (reason.length > MAX_REASON_LENGTH) refuse('reason', `at most ${MAX_REASON_LENGTH} characters`, reason);
   switch (fields.do) {
     case 'revoke':
       return { do: 'revoke', resource, slot: text(fields, 'slot'), runId: text(fields, 'runId'), reason };
-    case 'resize': {
-      const ifVersion = fields.ifVersion === undefined ? undefined : wholeNumber(fields, 'ifVersion');
+    case 'resize':
       return { do: 'resize', resource, capacity: wholeNumber(fields, 'capacity'), ifVersion, reason };
-    }
     case 'pause':
+      return { do: 'pause', resource, ifVersion, reason };
     case 'resume':
-      return { do: fields.do, resource, reason };
+      return { do: 'resume', resource, ifVersion };
     default:
       return refuse('do', 'revoke, resize, pause or resume', fields.do);
   }
@@ -29,20 +29,19 @@ export function parseAction(input: unknown): Action {
 
 /** Does it, and looks at once at what came of it. */
 export async function act(hub: Hub, pool: Pool, action: Action): Promise<void> {
-  const reason = action.reason || undefined;
   switch (action.do) {
     case 'revoke':
       // This very permit, as the operator saw it: by now the slot may have another.
-      await pool.revoke(action.slot, { runId: action.runId, reason });
+      await pool.revoke(action.slot, { runId: action.runId, reason: action.reason || undefined });
       break;
     case 'resize':
-      await pool.resize(action.capacity, { ifVersion: action.ifVersion, reason });
+      await pool.resize(action.capacity, { ifVersion: action.ifVersion, reason: action.reason || undefined });
       break;
     case 'pause':
-      await pool.pause({ reason });
+      await pool.pause({ ifVersion: action.ifVersion, reason: action.reason || undefined });
       break;
     case 'resume':
-      await pool.resume();
+      await pool.resume({ ifVersion: action.ifVersion });
       break;
   }
   hub.look(pool.resource);

@@ -56,7 +56,7 @@ test('a page of ours may act, on what the operator saw', async () => {
     assert.equal((await post(body)).status, 200);
   }
   assert.deepEqual(done, [
-    ['pause', { reason: 'maintenance' }],
+    ['pause', { ifVersion: undefined, reason: 'maintenance' }],
     ['revoke', '1', { runId: 'r1', reason: 'stuck' }],
     ['resize', 5, { ifVersion: 2, reason: undefined }],
   ]);

@@ -2,6 +2,7 @@ import { Hono } from 'hono';
 import { bodyLimit } from 'hono/body-limit';
 import { secureHeaders } from 'hono/secure-headers';
 import { streamSSE } from 'hono/streaming';
+import { NotHeldError, StaleOverrideError } from '../client/errors';
 import { InvalidOptionsError } from '../shared/refuse';
 import { type Access, checkChange, checkHost, checkSite, checkToken } from './access';
 import { act, parseAction } from './action';
@@ -84,9 +85,13 @@ export function createApp({ hub, access, session, page }: AppOptions): Hono {
       await act(hub, pool, action);
       return c.json({});
     } catch (error) {
-      const bad = error instanceof InvalidOptionsError || error instanceof SyntaxError;
-      return c.json({ error: messageOf(error) }, bad ? 400 : 502);
+      return c.json({ error: messageOf(error) }, statusOf(error));
     }
   });
   return app;
+}
+
+function statusOf(error: unknown): 400 | 409 | 502 {
+  if (error instanceof InvalidOptionsError || error instanceof SyntaxError) return 400;
+  return error instanceof NotHeldError || error instanceof StaleOverrideError ? 409 : 502;
 }

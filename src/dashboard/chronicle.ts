@@ -1,5 +1,6 @@
-import type { Inspection, PermitInspection } from '../client/inspection';
+import type { PermitInspection, WaiterInspection } from '../client/inspection';
 import type { Holder } from '../shared/protocol';
+import type { SeenPool } from './pool';
 import { percentiles } from './stats';
 import type { HoldView, PartyView, PermitView, PoolStats, PoolView, SlotView, WaiterView } from './wire';
 
@@ -39,7 +40,7 @@ export class Chronicle {
   private watchingSinceMs = 0;
 
   /** @param nowMs when `inspection` was asked for */
-  look(inspection: Inspection, nowMs: number): PoolView {
+  look(inspection: SeenPool, nowMs: number): PoolView {
     if (nowMs - this.lastLookMs > GAP_MS) this.watchingSinceMs = nowMs;
     this.lastLookMs = nowMs;
     this.seeWaiters(inspection, nowMs);
@@ -64,13 +65,13 @@ export class Chronicle {
     };
   }
 
-  private seeWaiters({ waiters }: Inspection, nowMs: number): void {
+  private seeWaiters({ waiters }: SeenPool, nowMs: number): void {
     for (const { ticketId, workflowId, runId, identity, since } of waiters) {
       this.waiters.set(ticketId, { workflowId, runId, identity, sinceMs: since.getTime(), lastSeenMs: nowMs });
     }
   }
 
-  private seePermits({ slots }: Inspection, nowMs: number): void {
+  private seePermits({ slots }: SeenPool, nowMs: number): void {
     const running = new Set<string>();
     for (const { slot, state, permit } of slots) {
       if (!permit) continue;
@@ -91,7 +92,7 @@ export class Chronicle {
   }
 
   /** What the server itself says of the past takes the place of what we made of our looks. */
-  private seePast({ recent }: Inspection, nowMs: number): void {
+  private seePast({ recent }: SeenPool, nowMs: number): void {
     for (const { slot, runId, holder, purpose, from, to, outcome } of [...recent].reverse()) {
       if (to.getTime() < nowMs - WINDOW_MS) continue;
       const drained = this.holds.get(runId)?.drained;
@@ -169,7 +170,7 @@ function permitView(permit: PermitInspection, leaseSpanMs: number | undefined): 
   };
 }
 
-function waiterView(waiter: Inspection['waiters'][number]): WaiterView {
+function waiterView(waiter: WaiterInspection): WaiterView {
   const { ticketId, workflowId, runId, identity, priorityKey, fairnessKey, since, turn } = waiter;
   const party = { name: identity ?? workflowId, workflowId, runId };
   return { ticketId, waiter: party, priorityKey, fairnessKey, sinceMs: since.getTime(), turn };

@@ -12,6 +12,9 @@ const LOOK_EVERY_MS_PER_SLOT = 20;
 const PAST_EVERY_MS = 4_000;
 const PAST_APART_MS = 1_000;
 
+/** Between two searches for resources, each some calls to visibility. */
+const FIND_EVERY_MS = 10_000;
+
 /** A page that is loaded again finds its pollers running. */
 const LINGER_MS = 3_000;
 
@@ -20,8 +23,13 @@ export class Hub {
   private readonly pools = new Map<string, { pool: Pool; poller: Poller }>();
   private readonly listeners = new Set<() => void>();
   private linger: NodeJS.Timeout | undefined;
+  private search: NodeJS.Timeout | undefined;
 
-  constructor(pools: readonly Pool[]) {
+  /** @param find gives more of them: asked now and then */
+  constructor(
+    pools: readonly Pool[],
+    private readonly find: () => Promise<readonly Pool[]> = async () => [],
+  ) {
     for (const pool of pools) this.add(pool);
   }
 
@@ -37,7 +45,7 @@ export class Hub {
   subscribe(changed: () => void): () => void {
     this.listeners.add(changed);
     clearTimeout(this.linger);
-    this.startAll();
+    if (this.listeners.size === 1) this.startAll();
     return () => {
       this.listeners.delete(changed);
       if (this.listeners.size > 0) return;
@@ -56,11 +64,20 @@ export class Hub {
     this.stopAll();
   }
 
-  private add(pool: Pool): void {
+  private add(pool: Pool): Poller {
     const changed = () => {
       for (const listener of this.listeners) listener();
     };
-    this.pools.set(pool.resource, { pool, poller: new Poller(pool, () => this.pace(), changed) });
+    const poller = new Poller(pool, () => this.pace(), changed);
+    this.pools.set(pool.resource, { pool, poller });
+    return poller;
+  }
+
+  private async searchOn(): Promise<void> {
+    const found = await this.find().catch(() => []); // it is tried again, and what is known says what is wrong
+    if (this.listeners.size === 0) return;
+    for (const pool of found) if (!this.pools.has(pool.resource)) this.add(pool).start(0);
+    this.search = setTimeout(() => void this.searchOn(), FIND_EVERY_MS).unref();
   }
 
   private pace(): Pace {
@@ -78,9 +95,12 @@ export class Hub {
       poller.start((index * LOOK_EVERY_MS) / size);
       index++;
     }
+    clearTimeout(this.search);
+    void this.searchOn();
   }
 
   private stopAll(): void {
+    clearTimeout(this.search);
     for (const { poller } of this.pools.values()) poller.stop();
   }
 }

@@ -1,12 +1,15 @@
 import type { Inspection } from '../client/inspection';
 
+/** What was found of a pool. Without a capacity, nobody knows how many slots there are besides. */
+export type SeenPool = Omit<Inspection, 'capacity'> & { capacity?: number };
+
 /** What the dashboard needs of a `SemaphoreClient`. */
 export interface Pool {
   readonly resource: string;
   /** @param options `recent`: how many of the past holds to list; `0` spares a call to visibility */
-  inspect(options: { recent: number }): Promise<Inspection>;
+  inspect(options: { recent: number }): Promise<SeenPool>;
   revoke(slot: string, options: { runId?: string; reason?: string }): Promise<unknown>;
   resize(capacity: number, options: { ifVersion?: number; reason?: string }): Promise<unknown>;
-  pause(options: { reason?: string }): Promise<unknown>;
-  resume(): Promise<unknown>;
+  pause(options: { ifVersion?: number; reason?: string }): Promise<unknown>;
+  resume(options: { ifVersion?: number }): Promise<unknown>;
 }

@@ -12,6 +12,8 @@ import type { Session } from './wire';
 
 export interface DashboardOptions {
   pools: readonly Pool[];
+  /** Gives more of them: asked now and then while a page is open. */
+  find?: () => Promise<readonly Pool[]>;
   /** What to listen on. @default '127.0.0.1'; for anything but loopback, whoever comes needs the token */
   host?: string;
   /** @default 0: any that is free */
@@ -31,9 +33,9 @@ export interface Dashboard {
 
 /** Serves the live page. It looks at the resources only while a page is open. */
 export async function startDashboard(options: DashboardOptions): Promise<Dashboard> {
-  const { pools, host = '127.0.0.1', port = 0, token, session, page } = options;
+  const { pools, find, host = '127.0.0.1', port = 0, token, session, page } = options;
   const access = resolveAccess(host, token);
-  const hub = new Hub(pools);
+  const hub = new Hub(pools, find);
   const app = createApp({ hub, access, session, page });
   const server = createAdaptorServer({ fetch: app.fetch, hostname: host }) as Server;
   await listen(server, host, port);

@@ -17,7 +17,8 @@ export interface PoolView {
 export interface PoolHead {
   /** Until the first look is done, nothing else here means anything. */
   ready: boolean;
-  capacity: number;
+  /** Absent when nobody knows how many slots there are besides those that were seen. */
+  capacity?: number;
   held: number;
   waiting: number;
   queue: 'none' | 'running' | 'silent';
@@ -136,11 +137,11 @@ export interface ListPatch<T> {
   order?: string[];
 }
 
-/** What the page asks for. */
+/** What the page asks for. `ifVersion`: of the override as the operator saw it; 0 for none. */
 export type Action =
   | { do: 'revoke'; resource: string; slot: string; runId: string; reason: string }
   | { do: 'resize'; resource: string; capacity: number; ifVersion?: number; reason: string }
-  | { do: 'pause'; resource: string; reason: string }
-  | { do: 'resume'; resource: string; reason: string };
+  | { do: 'pause'; resource: string; ifVersion?: number; reason: string }
+  | { do: 'resume'; resource: string; ifVersion?: number };
 
 export const CSRF_HEADER = 'x-csrf-token';

@@ -1,8 +1,9 @@
 import { afterEach, before } from 'node:test';
 import { bundlePage } from '../../scripts/support/bundle-page';
+import { DashboardPools } from '../../src/cli/dashboard-pools';
 import { SemaphoreClient, type SemaphoreClientOptions } from '../../src/client';
 import type { PageFiles } from '../../src/dashboard/page-files';
-import { type Dashboard, startDashboard } from '../../src/dashboard/server';
+import { type Dashboard, type DashboardOptions, startDashboard } from '../../src/dashboard/server';
 import type { Temporal } from './temporal';
 
 /** Starts dashboards on the test's own server, and closes them after each test. Call it at the top of a test file. */
@@ -20,20 +21,34 @@ export function useDashboards(temporal: Temporal) {
     await Promise.all(all.map((dashboard) => dashboard.close()));
   });
 
-  return async function show(
+  const start = async (options: Pick<DashboardOptions, 'pools' | 'find' | 'port'>) => {
+    const session = { namespace: 'default', address: temporal.env.address, ui: 'http://ui.example', readOnly: false };
+    const dashboard = await startDashboard({ ...options, session, page });
+    open.push(dashboard);
+    return dashboard;
+  };
+
+  /** Of one resource. */
+  const show = async (
     resource: string,
     semaphore: Omit<SemaphoreClientOptions, 'taskQueue'>,
     { port }: { port?: number } = {},
-  ) {
-    const { client, taskQueue, env } = temporal;
+  ) => {
+    const { client, taskQueue } = temporal;
     const pool = new SemaphoreClient(client, resource, { ...semaphore, taskQueue });
-    const session = { namespace: 'default', address: env.address, ui: 'http://ui.example', readOnly: false };
-    const dashboard = await startDashboard({ pools: [pool], port, session, page });
-    open.push(dashboard);
-    return {
-      pool,
-      url: dashboard.url,
-      close: () => dashboard.close().finally(() => open.splice(open.indexOf(dashboard), 1)),
+    const dashboard = await start({ pools: [pool], port });
+    const close = async () => {
+      open = open.filter((other) => other !== dashboard);
+      await dashboard.close();
     };
+    return { pool, url: dashboard.url, close };
   };
+
+  /** Of what `temporal-semaphore dashboard` shows with these arguments. */
+  const showAs = async (...resources: string[]) => {
+    const pools = new DashboardPools(temporal.client, resources, { taskQueue: temporal.taskQueue });
+    return await start({ pools: pools.given, find: () => pools.find() });
+  };
+
+  return { show, showAs };
 }

@@ -5,8 +5,8 @@ import { send } from './send';
 /** What is to be confirmed, as it was when the question was asked. */
 export type Question = { resource: string } & (
   | { do: 'revoke'; slot: string; runId: string; holder: string }
-  | { do: 'resize'; capacity: number; version?: number }
-  | { do: 'pause' | 'resume' }
+  | { do: 'resize'; capacity: number; version: number }
+  | { do: 'pause' | 'resume'; version: number }
 );
 
 interface ConfirmProps {
@@ -57,16 +57,18 @@ export function Confirm({ question, view, csrfToken, close }: ConfirmProps) {
             />
           </label>
         )}
-        <label>
-          Reason
-          <input
-            type="text"
-            maxLength={500}
-            placeholder={question.do === 'revoke' ? 'told to the holder' : 'shown to others'}
-            value={reason}
-            onInput={({ currentTarget }) => setReason(currentTarget.value)}
-          />
-        </label>
+        {question.do !== 'resume' && (
+          <label>
+            Reason
+            <input
+              type="text"
+              maxLength={500}
+              placeholder={question.do === 'revoke' ? 'told to the holder' : 'shown to others'}
+              value={reason}
+              onInput={({ currentTarget }) => setReason(currentTarget.value)}
+            />
+          </label>
+        )}
         {over && <p class="problem">This permit has ended meanwhile.</p>}
         {failure && (
           <p class="problem" role="alert">
@@ -131,8 +133,10 @@ function actionOf(question: Question, reason: string, capacity: number): Paramet
       return { do: 'revoke', resource, slot: question.slot, runId: question.runId, reason };
     case 'resize':
       return { do: 'resize', resource, capacity, ifVersion: question.version, reason };
-    default:
-      return { do: question.do, resource, reason };
+    case 'pause':
+      return { do: 'pause', resource, ifVersion: question.version, reason };
+    case 'resume':
+      return { do: 'resume', resource, ifVersion: question.version };
   }
 }
 

@@ -1,4 +1,4 @@
-import type { PoolView } from '../wire';
+import type { PoolHead, PoolView } from '../wire';
 
 /** All resources at a glance, to choose one from. */
 export function PoolList({ pools, chosen }: { pools: readonly PoolView[]; chosen?: string }) {
@@ -15,7 +15,7 @@ export function PoolList({ pools, chosen }: { pools: readonly PoolView[]; chosen
           </span>
           <Occupancy held={head.held} capacity={head.capacity} />
           <span class="figures">
-            {head.ready ? `${head.held} of ${head.capacity}` : '…'}
+            {figures(head)}
             {head.waiting > 0 && <b> · {head.waiting} waiting</b>}
             {head.override?.paused && <b> · paused</b>}
             {head.problem && <b class="bad"> · no answer</b>}
@@ -26,11 +26,16 @@ export function PoolList({ pools, chosen }: { pools: readonly PoolView[]; chosen
   );
 }
 
-function Occupancy({ held, capacity }: { held: number; capacity: number }) {
+function Occupancy({ held, capacity = held }: { held: number; capacity?: number }) {
   const share = capacity > 0 ? Math.min(1, held / capacity) : 0;
   return (
     <span class="occupancy" aria-hidden="true">
       <span style={{ width: `${share * 100}%` }} />
     </span>
   );
+}
+
+function figures({ ready, held, capacity }: PoolHead): string {
+  if (!ready) return '…';
+  return capacity === undefined ? `${held} held` : `${held} of ${capacity}`;
 }

@@ -33,6 +33,12 @@ export function Pool(props: PoolProps) {
           The wait queue does not answer: does a worker run? Who waits is not known.
         </p>
       )}
+      {head.capacity === undefined && (
+        <p class="hint">
+          Nobody has said how many slots there are: you see those that were seen held. Start the dashboard with{' '}
+          <code>{`'${resource}=<capacity>'`}</code> for all of them.
+        </p>
+      )}
       <Tiles view={view} nowMs={nowMs} />
       <Slots {...props} />
       <Timeline view={view} nowMs={nowMs} />
@@ -48,6 +54,7 @@ function Title({ view, session, ask }: PoolProps) {
   const { resource, head } = view;
   const { override, capacity } = head;
   const paused = override?.paused ?? false;
+  const version = override?.version ?? 0;
   return (
     <div class="title">
       <h2 id="resource" title={resource}>
@@ -56,12 +63,12 @@ function Title({ view, session, ask }: PoolProps) {
       {paused && <span class="badge warn">paused</span>}
       {override?.capacity !== undefined && <span class="badge">resized to {override.capacity}</span>}
       {override?.reason && <span class="reason">“{override.reason}”</span>}
-      {!session.readOnly && (
+      {!session.readOnly && capacity !== undefined && (
         <p class="actions">
-          <button type="button" onClick={() => ask({ do: paused ? 'resume' : 'pause', resource })}>
+          <button type="button" onClick={() => ask({ do: paused ? 'resume' : 'pause', resource, version })}>
             {paused ? 'Resume …' : 'Pause …'}
           </button>
-          <button type="button" onClick={() => ask({ do: 'resize', resource, capacity, version: override?.version })}>
+          <button type="button" onClick={() => ask({ do: 'resize', resource, capacity, version })}>
             Resize …
           </button>
         </p>

@@ -15,9 +15,11 @@ export function Tiles({ view, nowMs }: { view: PoolView; nowMs: number }) {
         <dt>Held</dt>
         <dd>
           {held}
-          <small> of {capacity}</small>
+          {capacity !== undefined && <small> of {capacity}</small>}
         </dd>
-        <dd class="note">{free > 0 ? `${free} free` : 'none free'}</dd>
+        <dd class="note">
+          {capacity === undefined ? 'of who knows how many' : free > 0 ? `${free} free` : 'none free'}
+        </dd>
       </div>
       <div>
         <dt>Waiting</dt>

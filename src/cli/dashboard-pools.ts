@@ -1,0 +1,119 @@
+import type { Client } from '@temporalio/client';
+import { SemaphoreClient } from '../client/semaphore-client';
+import type { Pool } from '../dashboard/pool';
+import { InvalidOptionsError, refuse } from '../shared/refuse';
+import { openPool, openSlot, type PoolFlags } from './pool';
+import { resourcesInUse } from './resources';
+
+/** What `dashboard` shows: the resources that were named, or else all that are in use. */
+export class DashboardPools {
+  /** Those that were named. */
+  readonly given: Pool[] = [];
+  private readonly found = new Map<string, FoundPool>();
+  private readonly all: boolean;
+
+  /** @param resources as `name`, `name=3` or `name=a,b,c` @throws InvalidOptionsError */
+  constructor(
+    private readonly client: Client,
+    resources: readonly string[],
+    private readonly flags: PoolFlags,
+  ) {
+    this.all = resources.length === 0;
+    for (const text of resources) {
+      const { resource, ...slots } = parseResource(text);
+      const known = slots.capacity !== undefined || slots.slots !== undefined;
+      const { taskQueue } = flags;
+      this.given.push(known ? new SemaphoreClient(client, resource, { ...slots, taskQueue }) : this.pool(resource));
+    }
+  }
+
+  /** Looks for those that are in use, where not all is known already: two calls to visibility. */
+  async find(): Promise<Pool[]> {
+    if (!this.all && this.found.size === 0) return [];
+    for (const [resource, slots] of await resourcesInUse(this.client)) {
+      if (this.all || this.found.has(resource)) this.pool(resource).saw(slots);
+    }
+    return [...this.found.values()];
+  }
+
+  private pool(resource: string): FoundPool {
+    const pool = this.found.get(resource) ?? new FoundPool(this.client, resource, this.flags);
+    this.found.set(resource, pool);
+    return pool;
+  }
+}
+
+/** A pool that nobody told us how many slots it has. Until its queue does, those are shown which were seen held. */
+class FoundPool implements Pool {
+  private readonly seen = new Set<string>();
+  private pool: SemaphoreClient | undefined;
+  private known = false;
+
+  constructor(
+    private readonly client: Client,
+    readonly resource: string,
+    private readonly flags: PoolFlags,
+  ) {}
+
+  saw(slots: readonly string[]): void {
+    const before = this.seen.size;
+    for (const slot of slots) this.seen.add(slot);
+    if (!this.known && this.seen.size > before) this.pool = undefined;
+  }
+
+  async inspect(options: { recent: number }): ReturnType<Pool['inspect']> {
+    if (!this.known) await this.getToKnow();
+    this.pool ??= new SemaphoreClient(this.client, this.resource, this.seenSlots());
+    const inspection = await this.pool.inspect(options);
+    if (this.known) return inspection;
+    const slots = inspection.slots.filter(({ slot }) => this.seen.has(slot));
+    return { ...inspection, slots, capacity: undefined };
+  }
+
+  async revoke(slot: string, options: Parameters<Pool['revoke']>[1]): Promise<void> {
+    await openSlot(this.client, this.resource, slot, this.flags).revoke(slot, options);
+  }
+
+  async resize(...args: Parameters<Pool['resize']>): Promise<void> {
+    await (await this.open()).resize(...args);
+  }
+
+  async pause(...args: Parameters<Pool['pause']>): Promise<void> {
+    await (await this.open()).pause(...args);
+  }
+
+  async resume(...args: Parameters<Pool['resume']>): Promise<void> {
+    await (await this.open()).resume(...args);
+  }
+
+  private async getToKnow(): Promise<void> {
+    try {
+      this.pool = await this.open();
+      this.known = true;
+    } catch (error) {
+      if (!(error instanceof InvalidOptionsError)) throw error;
+    }
+  }
+
+  private open(): Promise<SemaphoreClient> {
+    return openPool(this.client, this.resource, this.flags);
+  }
+
+  private seenSlots() {
+    const { taskQueue } = this.flags;
+    const slots = [...this.seen].sort((a, b) => a.localeCompare(b, undefined, { numeric: true }));
+    return slots.length > 0 ? { taskQueue, slots } : { taskQueue, capacity: 1 };
+  }
+}
+
+/** A name may have a `=`, so the last one counts. */
+function parseResource(text: string): { resource: string; capacity?: number; slots?: string[] } {
+  const at = text.lastIndexOf('=');
+  if (at < 0) return { resource: text };
+  const resource = text.slice(0, at);
+  const value = text.slice(at + 1);
+  if (resource === '' || value === '') {
+    refuse('resource', '<name>, <name>=<capacity> or <name>=<slot>,<slot>…', text);
+  }
+  return /^\d+$/.test(value) ? { resource, capacity: Number(value) } : { resource, slots: value.split(',') };
+}
