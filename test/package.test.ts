@@ -1,13 +1,16 @@
 import assert from 'node:assert/strict';
-import { execFile } from 'node:child_process';
+import { type ChildProcess, execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { cp, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import type { TestWorkflowEnvironment } from '@temporalio/testing';
 import { devDependencies } from '../package.json';
 import { startServer } from '../scripts/support/temporal-server';
+import { SemaphoreClient } from '../src/client';
 
 const run = promisify(execFile);
 
@@ -80,3 +83,51 @@ for (const [type, imports] of [
     });
   });
 }
+
+/** Starts a command as it was installed. */
+function startInstalled(...args: string[]): ChildProcess {
+  const bin = join(project, 'node_modules', '.bin', 'temporal-semaphore');
+  return spawn(process.execPath, [bin, ...args, '--address', env.address], { stdio: ['ignore', 'pipe', 'inherit'] });
+}
+
+/** In MB. */
+async function residentMemory({ pid }: ChildProcess): Promise<number> {
+  const { stdout } = await run('ps', ['-o', 'rss=', '-p', String(pid)]);
+  return Number(stdout) / 1024;
+}
+
+test('the installed dashboard serves its page, and takes less than 100 MB for 10 resources', async (t) => {
+  const resources = Array.from({ length: 10 }, (_, index) => `watched-${index}`);
+  const worker = startInstalled('worker');
+  const dashboard = startInstalled('dashboard', '--port', '0', ...resources.map((resource) => `${resource}=3`));
+  t.after(() => [worker, dashboard].map((child) => child.kill('SIGKILL')));
+  const [line] = await once(dashboard.stdout ?? assert.fail(), 'data');
+  const url = String(line).trim();
+  const html = await (await fetch(url)).text();
+  for (const [, path = ''] of html.matchAll(/(?:src|href)="\/([^"]+)"/g)) {
+    assert.equal((await fetch(url + path)).status, 200, path);
+  }
+
+  const pools = resources.map((name) => new SemaphoreClient(env.client, name, { capacity: 3, taskQueue: 'permits' }));
+  const permits = await Promise.all(pools.flatMap((pool) => [pool.acquire(), pool.acquire()]));
+  const closed = new AbortController();
+  const events = (await fetch(`${url}events`, { signal: closed.signal })).body?.getReader() ?? assert.fail();
+  const memory: number[] = [];
+  let received = '';
+  for (const until = Date.now() + 15_000; Date.now() < until; memory.push(await residentMemory(dashboard))) {
+    received += Buffer.from((await events.read()).value ?? []).toString();
+    await delay(500);
+  }
+  closed.abort();
+  await Promise.all(permits.map((permit) => permit.release()));
+  for (const { resource, runId } of permits) {
+    assert.ok(received.includes(runId), `${resource} was seen`);
+  }
+  const most = Math.max(...memory);
+  t.diagnostic(`dashboard: ${most.toFixed(0)} MB at most`);
+  assert.ok(most < 100, `${most} MB`);
+
+  dashboard.kill('SIGTERM');
+  const [code] = await once(dashboard, 'exit');
+  assert.equal(code, 0);
+});
