@@ -15,7 +15,7 @@ import { bundleExample, installRuntime, TASK_QUEUE, withExampleWorker } from './
 import { runMain } from './support/main';
 
 const IMAGES = join(__dirname, '..', 'docs', 'images');
-const VIEWPORT = { width: 1200, height: 1000 };
+const VIEWPORT = { width: 1200, height: 900 };
 
 /** Long enough for the timeline to fill. */
 const RUN_MS = 290_000;
@@ -67,7 +67,7 @@ async function picture(client: Client, browser: Browser, interrupt: AbortSignal)
     );
     await Promise.all(POOLS.map((pool) => arrive(client, pool, untilMs, interrupt)));
     await mkdir(IMAGES, { recursive: true });
-    for (const { page, path } of pages) await page.screenshot({ path });
+    for (const { page, path } of pages) await page.screenshot({ path, fullPage: true });
   } finally {
     await dashboard.close();
     await endAll(client);
@@ -89,7 +89,7 @@ async function arrive(
       taskQueue: TASK_QUEUE,
       args: [{ resource, semaphore: { capacity, lease: '30s' }, holdMs }],
     });
-    const nextMs = arrivalsEveryMs * (0.5 + ((number * 5) % 11) / 11);
+    const nextMs = arrivalsEveryMs * (0.58 + ((number * 5) % 11) / 11);
     await delay(Math.min(nextMs, Math.max(0, untilMs - Date.now())), undefined, { signal: interrupt });
   }
 }

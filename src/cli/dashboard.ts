@@ -53,8 +53,10 @@ async function serve(resources: string[], flags: DashboardFlags): Promise<void> 
   setFlagsFromString('--semi-space-growth-factor=1');
   // Only here: the other commands need no web server.
   const { startDashboard } = await import('../dashboard/server.js');
+  const { resolveAccess } = await import('../dashboard/access.js');
   const { readPageFiles } = await import('../dashboard/page-files.js');
   const { webUiOf } = await import('../dashboard/web-ui.js');
+  const access = resolveAccess(host, flags.token ?? process.env.TEMPORAL_SEMAPHORE_TOKEN);
   const { connectionOptions, namespace } = connectConfig(flags);
   const address = connectionOptions.address ?? 'localhost:7233';
   const session = { namespace, address, ui: webUiOf(address, ui), readOnly };
@@ -62,13 +64,11 @@ async function serve(resources: string[], flags: DashboardFlags): Promise<void> 
   const client = new Client({ connection, namespace });
   const pools = new DashboardPools(client, resources, { taskQueue });
   await connection.ensureConnected();
-  const token = flags.token ?? process.env.TEMPORAL_SEMAPHORE_TOKEN;
   const dashboard = await startDashboard({
     pools: pools.given,
     find: () => pools.find(),
-    host,
+    access,
     port,
-    token,
     session,
     page: await readPageFiles(),
   });

@@ -7,6 +7,8 @@ import { CSRF_HEADER } from './wire';
 
 /** Who may use the dashboard. */
 export interface Access {
+  /** What to listen on. */
+  host: string;
   /** Reachable from this machine only. */
   loopback: boolean;
   /** What everybody must show; absent only on loopback. */
@@ -19,12 +21,12 @@ const COOKIE = 'temporal-semaphore-token';
 const MIN_TOKEN_LENGTH = 16;
 
 /** Beyond loopback there is always a token: the one given, or a new one. */
-export function resolveAccess(host: string, token?: string): Access {
+export function resolveAccess(host = '127.0.0.1', token?: string): Access {
   if (token !== undefined && token.length < MIN_TOKEN_LENGTH) {
     refuse('token', `at least ${MIN_TOKEN_LENGTH} characters`, `${token.length}`);
   }
   const loopback = isLoopback(host);
-  return { loopback, token: token ?? (loopback ? undefined : randomToken()), csrfToken: randomToken() };
+  return { host, loopback, token: token ?? (loopback ? undefined : randomToken()), csrfToken: randomToken() };
 }
 
 /** Whether a name or address, as in a URL, is this machine's own. */

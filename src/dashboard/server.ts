@@ -3,7 +3,7 @@ import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { hostname } from 'node:os';
 import { createAdaptorServer } from '@hono/node-server';
-import { resolveAccess } from './access';
+import { type Access, resolveAccess } from './access';
 import { createApp } from './app';
 import { Hub } from './hub';
 import type { PageFiles } from './page-files';
@@ -14,12 +14,10 @@ export interface DashboardOptions {
   pools: readonly Pool[];
   /** Gives more of them: asked now and then while a page is open. */
   find?: () => Promise<readonly Pool[]>;
-  /** What to listen on. @default '127.0.0.1'; for anything but loopback, whoever comes needs the token */
-  host?: string;
+  /** Where to listen, and for whom. @default for this machine alone */
+  access?: Access;
   /** @default 0: any that is free */
   port?: number;
-  /** At least 16 characters. @default none on loopback, elsewhere a new one */
-  token?: string;
   /** What the page shows of the server, and whether it may change anything. */
   session: Omit<Session, 'csrfToken'>;
   page: PageFiles;
@@ -33,8 +31,8 @@ export interface Dashboard {
 
 /** Serves the live page. It looks at the resources only while a page is open. */
 export async function startDashboard(options: DashboardOptions): Promise<Dashboard> {
-  const { pools, find, host = '127.0.0.1', port = 0, token, session, page } = options;
-  const access = resolveAccess(host, token);
+  const { pools, find, access = resolveAccess(), port = 0, session, page } = options;
+  const { host } = access;
   const hub = new Hub(pools, find);
   const app = createApp({ hub, access, session, page });
   const server = createAdaptorServer({ fetch: app.fetch, hostname: host }) as Server;

@@ -1,7 +1,7 @@
 import type { HoldView, PoolView } from '../wire';
 import { clock, duration, hue } from './format';
 
-const SHOWN = 12;
+const SHOWN = 10;
 
 /** The last holds that have ended: also the timeline in words. */
 export function Recent({ view }: { view: PoolView }) {
