@@ -2,8 +2,12 @@ import { constants } from 'node:os';
 
 /** As in sysexits.h and shells, for what is not the command's own exit code. */
 export const EXIT = {
+  /** Not done: the operator said no. Or looked at, and found bad. */
+  no: 1,
   /** The command line is wrong. */
   usage: 64,
+  /** What was named is not there. */
+  absent: 66,
   /** The server can't be reached, or refuses. */
   unavailable: 69,
   /** No permit was had: try again later. */

@@ -14,8 +14,12 @@ export class CliProcess {
   private readonly process: ChildProcess;
   private heard = () => {};
 
-  constructor(args: readonly string[]) {
-    this.process = spawn(process.execPath, ['--import', 'tsx', MAIN, ...args], { stdio: ['ignore', 'pipe', 'pipe'] });
+  /** @param onTerminal on a terminal of its own, by util-linux' `script`, as whose output all comes; {@link types} types */
+  constructor(args: readonly string[], onTerminal = false) {
+    const command = [process.execPath, '--import', 'tsx', MAIN, ...args];
+    const inShell = `stty rows 40 cols 160; exec ${command.map(quoted).join(' ')}`;
+    const [file = '', ...rest] = onTerminal ? ['script', '-qefc', inShell, '/dev/null'] : command;
+    this.process = spawn(file, rest, { stdio: [onTerminal ? 'pipe' : 'ignore', 'pipe', 'pipe'] });
     endWithTests(this.process);
     this.process.stdout?.setEncoding('utf8').on('data', (text: string) => {
       this.stdout += text;
@@ -42,4 +46,13 @@ export class CliProcess {
   signal(name: NodeJS.Signals): void {
     this.process.kill(name);
   }
+
+  types(text: string): void {
+    this.process.stdin?.write(text);
+  }
+}
+
+/** For a shell. */
+function quoted(word: string): string {
+  return `'${word.replaceAll("'", "'\\''")}'`;
 }

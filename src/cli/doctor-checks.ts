@@ -1,0 +1,161 @@
+import { randomUUID } from 'node:crypto';
+import { type Client, isGrpcServiceError } from '@temporalio/client';
+import { monotonicMs } from '../client/clock';
+import { SemaphoreClient } from '../client/semaphore-client';
+import type { SeenPool } from './pool';
+import { waiterName } from './pool-view';
+import { holderName, span } from './render';
+import { poolsInUse } from './resources';
+
+/** One thing that was looked at. */
+export interface Finding {
+  is: 'ok' | 'warning' | 'bad';
+  what: string;
+  advice?: string;
+}
+
+export interface DoctorOptions {
+  taskQueue: string;
+  waitingLongerMs: number;
+  /** Take permits, and measure. */
+  probe?: boolean;
+}
+
+/** The first server whose run IDs are UUIDv7, which grow with time. */
+const ORDERED_SINCE = [1, 27] as const;
+
+/** A worker may be slow to end a permit, and a server's timer a second late. */
+const LEASE_SLACK_MS = 5_000;
+
+const PROBES = 5;
+const PROBE_WITHIN_MS = 10_000;
+
+/** A healthy server takes a few milliseconds a step; one whose queues are polled 20 times a second, tens. */
+const SLOW_PROBE_MS = 120;
+
+/** The kind of task queue that Workflow workers poll, as the server's API has it. */
+const WORKFLOW_QUEUE = 1;
+
+export async function findings(client: Client, options: DoctorOptions): Promise<Finding[]> {
+  const pools = await poolsInUse(client, { taskQueue: options.taskQueue });
+  const found = [
+    ...(await server(client, pools)),
+    await pollers(client, options.taskQueue),
+    ...pools.flatMap((pool) => [...leases(pool), ...waits(pool, options.waitingLongerMs)]),
+  ];
+  if (pools.length > 0 && found.every(({ is }) => is !== 'bad')) {
+    found.push({ is: 'ok', what: `${pools.length} pools in use, no permit is past its lease` });
+  }
+  if (options.probe) found.push(await probe(client, options.taskQueue));
+  return found;
+}
+
+async function server({ workflowService }: Client, pools: SeenPool[]): Promise<Finding[]> {
+  const { serverVersion = '' } = await workflowService.getSystemInfo({});
+  const store = await persistenceStore(workflowService);
+  const runIds = pools.flatMap(({ slots }) => slots.flatMap(({ permit }) => permit?.runId ?? []));
+  const [major = 0, minor = 0] = serverVersion.split('.').map(Number);
+  const [sinceMajor, sinceMinor] = ORDERED_SINCE;
+  const ordered =
+    runIds.length > 0
+      ? runIds.every((runId) => runId[14] === '7')
+      : major > sinceMajor || (major === sinceMajor && minor >= sinceMinor);
+  const found: Finding[] = [
+    ordered
+      ? { is: 'ok', what: `server ${serverVersion}, whose run IDs are ordered: they serve as fencing tokens` }
+      : {
+          is: 'bad',
+          what: `server ${serverVersion}: its run IDs are not ordered, so they are no fencing tokens`,
+          advice: `Upgrade the server to ${ORDERED_SINCE.join('.')} or later.`,
+        },
+  ];
+  if (store === 'sqlite') {
+    found.push({
+      is: 'warning',
+      what: 'a development server: each hop between Workflows may wait up to 50 ms',
+      advice:
+        'Fine for development. `temporal-semaphore server` starts one without that limit (history.transferProcessorMaxPollRPS and timerProcessorMaxPollRPS); --probe measures.',
+    });
+  }
+  return found;
+}
+
+/** Not every server tells. */
+async function persistenceStore(workflowService: Client['workflowService']): Promise<string | undefined> {
+  try {
+    return (await workflowService.getClusterInfo({})).persistenceStore;
+  } catch (error) {
+    if (!isGrpcServiceError(error)) throw error;
+    return undefined;
+  }
+}
+
+async function pollers({ workflowService, options }: Client, taskQueue: string): Promise<Finding> {
+  const { pollers } = await workflowService.describeTaskQueue({
+    namespace: options.namespace,
+    taskQueue: { name: taskQueue },
+    taskQueueType: WORKFLOW_QUEUE,
+  });
+  const count = pollers?.length ?? 0;
+  if (count > 0) return { is: 'ok', what: `task queue "${taskQueue}" is polled by ${count} of late` };
+  return {
+    is: 'bad',
+    what: `nobody has polled task queue "${taskQueue}" for minutes: no permit there can be taken or given back`,
+    advice: 'Start a permit worker (temporal-semaphore worker), or name the right one with --task-queue.',
+  };
+}
+
+function leases({ resource, slots }: SeenPool): Finding[] {
+  return slots.flatMap(({ slot, permit }): Finding[] => {
+    if (!permit) return [];
+    const { leaseDeadline, holder } = permit;
+    const what = `slot "${slot}" of "${resource}", held by ${holderName(holder)}`;
+    if (!leaseDeadline) {
+      return [{ is: 'bad', what: `${what}: no worker answers for the permit`, advice: 'Is a permit worker up?' }];
+    }
+    const overMs = Date.now() - leaseDeadline.getTime();
+    if (overMs < LEASE_SLACK_MS) return [];
+    const advice = 'Its worker is down or overloaded. Does it still run? Otherwise terminate the permit.';
+    return [{ is: 'bad', what: `${what}: its lease is over for ${span(overMs)}`, advice }];
+  });
+}
+
+function waits({ resource, waiters, queue, override }: SeenPool, longerMs: number): Finding[] {
+  const found: Finding[] = [];
+  if (queue === 'silent') {
+    found.push({ is: 'bad', what: `the queue of "${resource}" runs, and no worker answers for it` });
+  }
+  if (override?.paused) found.push({ is: 'warning', what: `"${resource}" is paused`, advice: override.reason });
+  const late = waiters.filter(({ since }) => Date.now() - since.getTime() > longerMs);
+  const longest = late.reduce((a, b) => (a && a.since <= b.since ? a : b), late[0]);
+  if (longest) {
+    found.push({
+      is: 'warning',
+      what: `"${resource}": ${late.length} waiting for more than ${span(longerMs)}, the longest, ${waiterName(longest)}, for ${span(Date.now() - longest.since.getTime())}`,
+      advice: '`temporal-semaphore why` says who is ahead and who holds. Or is the pool too small?',
+    });
+  }
+  return found;
+}
+
+/** A whole round: a permit is started, released, and has ended. The median of a few. */
+async function probe(client: Client, taskQueue: string): Promise<Finding> {
+  const pool = new SemaphoreClient(client, `doctor-${randomUUID()}`, { capacity: 1, taskQueue, lease: '15s' });
+  const timesMs: number[] = [];
+  for (let n = 0; n < PROBES; n++) {
+    const sinceMs = monotonicMs();
+    const permit = await pool.acquire({ timeout: PROBE_WITHIN_MS, purpose: 'temporal-semaphore doctor' });
+    await permit.release();
+    timesMs.push(monotonicMs() - sinceMs);
+    if (monotonicMs() - sinceMs > PROBE_WITHIN_MS) break;
+  }
+  const medianMs = timesMs.sort((a, b) => a - b)[Math.floor(timesMs.length / 2)] ?? 0;
+  const what = `to take a permit and give it back takes ${Math.round(medianMs)} ms`;
+  if (medianMs < SLOW_PROBE_MS) return { is: 'ok', what };
+  if (medianMs > PROBE_WITHIN_MS) return { is: 'bad', what, advice: 'No worker runs permits there, or it is stuck.' };
+  return {
+    is: 'warning',
+    what,
+    advice: 'A distant or busy server or worker, or a development server with its limit of polls.',
+  };
+}

@@ -1,0 +1,100 @@
+import type { Client } from '@temporalio/client';
+import type { Command } from 'commander';
+import type { Inspection } from '../client/inspection';
+import { resolveClientSemaphore } from '../client/options';
+import { Questions } from '../client/questions';
+import { SemaphoreClient } from '../client/semaphore-client';
+import { Server } from '../client/server';
+import { listHolders } from '../client/visibility';
+import { queueId } from '../shared/permit-id';
+import { QUEUE_VIEW, type QueueView } from '../shared/protocol';
+import { InvalidOptionsError } from '../shared/refuse';
+import { type Slots, slotNames } from '../shared/slots';
+import { wholeNumber } from './arguments';
+import { type ConnectionFlags, withConnectionFlags } from './connection';
+
+export interface PoolFlags extends ConnectionFlags {
+  capacity?: number;
+  slots?: string[];
+  taskQueue: string;
+  json?: true;
+}
+
+/** How long a queue may take to say with how many slots its pool was deployed. */
+const ANSWER_WITHIN_MS = 2_000;
+
+/** The flags of every command that looks at one pool, or acts on it. */
+export function withPoolFlags(command: Command): Command {
+  command
+    .option('--capacity <n>', 'how many permits the pool is deployed with (default: what its queue knows)', wholeNumber)
+    .option('--slots <names>', 'its named slots instead, separated by commas', (names: string) => names.split(','))
+    .option('--task-queue <name>', "the permit worker's task queue", 'permits')
+    .option('--json', 'one JSON text on standard output');
+  return withConnectionFlags(command);
+}
+
+/** A pool with as many slots as the flags say, or else as its queue knows. @throws InvalidOptionsError when neither does */
+export async function openPool(client: Client, resource: string, flags: PoolFlags): Promise<SemaphoreClient> {
+  const slots = givenSlots(flags) ?? (await slotsOfQueue(client, resource));
+  if (slots !== undefined) return poolOf(client, resource, flags.taskQueue, slots);
+  throw new InvalidOptionsError(`Nothing runs that says how many slots "${resource}" has: give --capacity or --slots.`);
+}
+
+/** One slot of a pool, however many it has. */
+export function openSlot(client: Client, resource: string, slot: string, { taskQueue }: PoolFlags): SemaphoreClient {
+  return poolOf(client, resource, taskQueue, [slot]);
+}
+
+/**
+ * Looks at a pool as far as it is known. Where neither the flags nor its queue say how many slots it has, those are shown
+ * that are held, and `capacity` is left out.
+ */
+export class PoolView {
+  private pool: SemaphoreClient | undefined;
+
+  constructor(
+    private readonly client: Client,
+    private readonly resource: string,
+    private readonly flags: PoolFlags,
+  ) {}
+
+  async look(recent: number): Promise<SeenPool> {
+    const { client, resource, flags } = this;
+    const slots = this.pool ? undefined : (givenSlots(flags) ?? (await slotsOfQueue(client, resource)));
+    if (slots !== undefined) this.pool = poolOf(client, resource, flags.taskQueue, slots);
+    if (this.pool) return await this.pool.inspect({ recent });
+    const held = (await listHolders(client)).filter((it) => it.resource === resource).map(({ slot }) => slot);
+    const seen = await poolOf(client, resource, flags.taskQueue, held.length > 0 ? held : 1).inspect({ recent });
+    const { capacity: _unknown, ...rest } = seen;
+    return { ...rest, slots: seen.slots.filter(({ state }) => state !== 'free') };
+  }
+}
+
+export type SeenPool = Omit<Inspection, 'capacity'> & Partial<Pick<Inspection, 'capacity'>>;
+
+function poolOf(client: Client, resource: string, taskQueue: string, slots: Slots): SemaphoreClient {
+  return new SemaphoreClient(client, resource, {
+    taskQueue,
+    ...(typeof slots === 'number' ? { capacity: slots } : { slots }),
+  });
+}
+
+/** Refuses what is wrong, before the server is called. @throws InvalidOptionsError */
+export function checkPool(resource: string, { capacity, slots, taskQueue }: PoolFlags): void {
+  const unknown = capacity === undefined && slots === undefined;
+  resolveClientSemaphore(resource, { taskQueue, slots, capacity: unknown ? 1 : capacity });
+}
+
+function givenSlots({ capacity, slots }: PoolFlags): Slots | undefined {
+  return capacity ?? slots;
+}
+
+/** What those who wait, or the operator before us, said. Where they differ, the most. */
+async function slotsOfQueue(client: Client, resource: string): Promise<Slots | undefined> {
+  const questions = new Questions(new Server(client), ANSWER_WITHIN_MS);
+  const view = await questions.ask<QueueView>(client.workflow.getHandle(queueId(resource)), QUEUE_VIEW);
+  if (!view) return undefined;
+  if (view.override) return view.override.slots;
+  const said = view.tickets.map(({ slots }) => slots);
+  return said.sort((a, b) => slotNames(b).length - slotNames(a).length)[0];
+}

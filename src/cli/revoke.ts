@@ -1,0 +1,48 @@
+import type { Command } from 'commander';
+import { NotHeldError } from '../client/errors';
+import { withClient } from './client';
+import { confirmed } from './confirm';
+import { EXIT } from './exit-codes';
+import { checkPool, openSlot, type PoolFlags, withPoolFlags } from './pool';
+import { holderName, plain, print, printJson, sinceNow } from './render';
+
+interface RevokeFlags extends PoolFlags {
+  reason?: string;
+  runId?: string;
+  yes?: true;
+}
+
+export function addRevoke(program: Command, done: (exitCode: number) => void): void {
+  const revoke = program
+    .command('revoke <resource> <slot>')
+    .summary('take a permit away')
+    .description('Takes the permit of a slot away. Its holder is told at once, and why; the slot goes to the next.')
+    .option('--reason <text>', 'told to the holder')
+    .option('--run-id <id>', 'only if this run, the fencing token, holds the slot')
+    .option('-y, --yes', 'do not ask')
+    .action(async (resource: string, slot: string, flags: RevokeFlags) => {
+      done(await take(resource, slot, flags));
+    });
+  withPoolFlags(revoke);
+}
+
+/** @returns the exit code */
+async function take(resource: string, slot: string, flags: RevokeFlags): Promise<number> {
+  checkPool(resource, { ...flags, capacity: undefined, slots: [slot] });
+  return await withClient(flags, async (client) => {
+    const pool = openSlot(client, resource, slot, flags);
+    const { slots } = await pool.inspect({ recent: 0 });
+    const held = slots.find((it) => it.slot === slot)?.permit;
+    if (!held || (flags.runId !== undefined && held.runId !== flags.runId)) {
+      throw new NotHeldError({ resource, slot }, flags.runId);
+    }
+    const who = `${holderName(held.holder)} (for ${sinceNow(held.since)}${held.purpose ? `, ${plain(held.purpose)}` : ''})`;
+    const what = `slot "${plain(slot)}" of "${plain(resource)}" from ${who}`;
+    if (!(await confirmed(`Take ${what}?`, flags))) return EXIT.no;
+    // Of that very run: somebody else may hold the slot by the time that a question is answered.
+    const permit = await pool.revoke(slot, { runId: held.runId, reason: flags.reason });
+    if (flags.json) printJson(permit);
+    else print(`Took ${what}.`);
+    return 0;
+  });
+}

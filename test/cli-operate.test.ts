@@ -1,0 +1,251 @@
+import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
+import { afterEach, test } from 'node:test';
+import { SemaphoreClient } from '../src/client';
+import { CliProcess } from './support/cli-process';
+import { assertFails, startHolder, startHolding } from './support/holders';
+import { eventually, untilWaiting, useTemporal } from './support/temporal';
+import * as workflows from './support/workflows';
+
+const temporal = useTemporal();
+
+const clean: (() => unknown)[] = [];
+afterEach(async () => {
+  for (const step of clean.splice(0).reverse()) await step();
+});
+
+/** The command line, told of the test's server. */
+function cli(args: string[], { onTerminal = false, taskQueue = temporal.taskQueue } = {}): CliProcess {
+  const to = ['--address', temporal.env.address];
+  if (args[0] !== 'why') to.push('--task-queue', taskQueue);
+  const started = new CliProcess([...args, ...to], onTerminal);
+  clean.push(() => started.signal('SIGKILL'));
+  return started;
+}
+
+/** Its standard output, when it went well. */
+async function output(args: string[]): Promise<string> {
+  const started = cli(args);
+  const code = await started.exit;
+  assert.deepEqual([code, started.stderr], [0, ''], started.stdout);
+  return started.stdout;
+}
+
+async function jsonOf(args: string[]) {
+  return JSON.parse(await output([...args, '--json']));
+}
+
+function pool(resource: string, capacity = 1): SemaphoreClient {
+  return new SemaphoreClient(temporal.client, resource, { capacity, taskQueue: temporal.taskQueue });
+}
+
+const CAPACITY_1 = { capacity: 1 };
+
+test('ls shows a pool: who holds and who waits, with and without its capacity', async () => {
+  const resource = temporal.resource();
+  const { handle, runId } = await startHolding(temporal, {
+    resource,
+    semaphore: CAPACITY_1,
+    acquire: { purpose: 'nightly' },
+  });
+  const alone = await eventually(async () => {
+    const seen = await jsonOf(['ls', resource]);
+    assert.equal(seen.slots.length, 1);
+    return seen;
+  });
+  assert.equal(alone.capacity, undefined, 'nobody has said how many slots there are');
+  const waiter = await startHolder(temporal, { resource, semaphore: CAPACITY_1, holdMs: 0 });
+  await untilWaiting(temporal.client, resource, 1);
+
+  const seen = await jsonOf(['ls', resource]);
+  assert.equal(seen.capacity, 1, 'who waits has said it');
+  assert.deepEqual(
+    [seen.slots[0].permit.runId, seen.slots[0].permit.holder.workflowId, seen.waiters[0].workflowId],
+    [runId, handle.workflowId, waiter.workflowId],
+  );
+  const text = await output(['ls', resource, '--capacity', '1']);
+  assert.match(text, new RegExp(`^${resource}: 1 of 1 held, 1 waiting\n`));
+  assert.match(text, new RegExp(`0 +held +${handle.workflowId} .* nightly +${runId}\n`));
+  assert.match(text, new RegExp(`1 +${waiter.workflowId} `));
+  const all = await output(['ls']);
+  assert.match(all, new RegExp(`^${resource} +1 +1 +1 `, 'm'));
+  await handle.signal(workflows.finish);
+  await waiter.result();
+});
+
+test('nothing that comes from elsewhere can write to the terminal', async () => {
+  const resource = temporal.resource();
+  const purpose = 'red \x1b[31m bell \x07 csi \x9b31m turned \u202e\u2028';
+  const permit = await pool(resource).acquire({ purpose });
+  const text = await output(['ls', resource, '--capacity', '1']);
+  const json = await output(['ls', resource, '--capacity', '1', '--json']);
+  assert.doesNotMatch(text + json, /[^\n\P{C}]|[\p{Zl}\p{Zp}]/u);
+  assert.match(text, /red \\u\{1b\}\[31m bell \\u\{7\} csi \\u\{9b\}31m turned \\u\{202e\}\\u\{2028\}/);
+  assert.equal(JSON.parse(json).slots[0].permit.purpose, purpose);
+  await permit.release();
+});
+
+test('why: what a Workflow waits for, who is ahead, who holds; and what the holder holds', async () => {
+  const resource = temporal.resource();
+  const input = { resource, semaphore: CAPACITY_1, holdMs: 0 };
+  const { handle: holder } = await startHolding(temporal, { ...input, holdMs: undefined });
+  const first = await startHolder(temporal, input);
+  await untilWaiting(temporal.client, resource, 1);
+  const second = await startHolder(temporal, input);
+  await untilWaiting(temporal.client, resource, 2);
+
+  const { pools } = await jsonOf(['why', second.workflowId, '--resource', resource]);
+  assert.deepEqual(
+    [pools.length, pools[0].resource, pools[0].waits.place, pools[0].ahead[0].workflowId],
+    [1, resource, 2, first.workflowId],
+  );
+  assert.equal(pools[0].slots[0].permit.holder.workflowId, holder.workflowId);
+  const text = await eventually(async () => {
+    const said = await output(['why', second.workflowId]);
+    assert.match(said, new RegExp(`waits for a permit of ${resource}, number 2 in line`));
+    return said;
+  });
+  assert.match(text, new RegExp(`\n${first.workflowId} +3 `));
+  assert.match(text, new RegExp(`\n +0 +${holder.workflowId} `));
+  const holds = await output(['why', holder.workflowId, '--resource', resource]);
+  assert.match(holds, new RegExp(`^${holder.workflowId} holds slot 0 of ${resource}, for `));
+  const nobody = await output(['why', 'nobody', '--resource', resource]);
+  assert.equal(nobody, 'nobody neither waits for a permit nor holds one.\n');
+  await holder.signal(workflows.finish);
+  await Promise.all([first.result(), second.result()]);
+});
+
+test('revoke: not unasked; with --yes the holder is told why; what is not held exits 66', async () => {
+  const resource = temporal.resource();
+  const { handle, runId } = await startHolding(temporal, { resource, semaphore: CAPACITY_1 });
+  const unasked = cli(['revoke', resource, '0']);
+  assert.equal(await unasked.exit, 64);
+  assert.match(unasked.stderr, /Nobody can be asked here: give --yes\.\n$/);
+  const other = cli(['revoke', resource, '0', '--run-id', randomUUID(), '--yes']);
+  assert.equal(await other.exit, 66);
+  assert.equal((await handle.describe()).status.name, 'RUNNING');
+
+  const taken = await jsonOf(['revoke', resource, '0', '--reason', 'node drain', '--yes']);
+  assert.equal(taken.runId, runId);
+  await assertFails(handle.result(), 'PermitLostError', /an operator revoked it \(node drain\)/);
+  const gone = cli(['revoke', resource, '0', '--yes']);
+  assert.equal(await gone.exit, 66);
+  assert.match(gone.stderr, /Nobody holds slot "0"/);
+});
+
+test('on a terminal it asks, and no means no', async () => {
+  const resource = temporal.resource();
+  const { handle } = await startHolding(temporal, { resource, semaphore: CAPACITY_1 });
+  for (const answer of ['n\r', '\r', '\x04']) {
+    const asked = cli(['revoke', resource, '0'], { onTerminal: true });
+    await asked.says(/(\[y\/N\])/);
+    asked.types(answer);
+    assert.equal(await asked.exit, 1, asked.stdout);
+  }
+  assert.equal((await handle.describe()).status.name, 'RUNNING');
+  const { slots } = await pool(resource).inspect();
+  assert.equal(slots[0]?.permit?.holder.workflowId, handle.workflowId);
+
+  const asked = cli(['revoke', resource, '0'], { onTerminal: true });
+  assert.match(await asked.says(/(Take slot .*\?)/), new RegExp(`from ${handle.workflowId}`));
+  asked.types('y\r');
+  assert.equal(await asked.exit, 0, asked.stdout);
+  await assertFails(handle.result(), 'PermitLostError', /revoked/);
+});
+
+test('resize, pause and resume, and what is set stands in ls', async () => {
+  const resource = temporal.resource();
+  const unknown = cli(['pause', resource, '--yes']);
+  assert.equal(await unknown.exit, 64);
+  assert.match(unknown.stderr, /how many slots .* give --capacity or --slots/);
+
+  const resized = await jsonOf(['resize', resource, '1', '--capacity', '2', '--reason', 'maintenance', '--yes']);
+  assert.deepEqual([resized.capacity, resized.paused, resized.reason], [1, false, 'maintenance']);
+  const seen = await eventually(async () => {
+    const text = await output(['ls', resource]);
+    assert.match(text, /1 drained/);
+    return text;
+  });
+  assert.match(seen, new RegExp(`^${resource}: 0 of 1 held, 1 drained, 0 waiting \\[resized to 1: maintenance\\]\n`));
+
+  const stale = cli(['pause', resource, '--if-version', '1', '--yes']);
+  assert.equal(await stale.exit, 75);
+  assert.match(stale.stderr, /was to be of version 1/);
+  const version = String(resized.version);
+  assert.match(await output(['pause', resource, '--if-version', version, '--yes']), /: paused \(version \d+\)\.\n$/);
+  assert.equal((await jsonOf(['ls', resource])).override.paused, true);
+  assert.equal((await jsonOf(['resume', resource])).capacity, 1);
+  assert.match(await output(['resize', resource, '2', '--yes']), new RegExp(`^${resource}: as it was deployed\\.\n$`));
+});
+
+test('watch: lines of changes, JSON lines, and on a terminal one table over and over', async () => {
+  const resource = temporal.resource();
+  const args = ['watch', resource, '--capacity', '1', '--every', '200ms'];
+  const [lines, json, terminal] = [cli(args), cli([...args, '--json']), cli(args, { onTerminal: true })];
+  await Promise.all([
+    lines.says(/(: 0 of 1 held, 0 waiting\n)/),
+    json.says(/("free")/),
+    terminal.says(/(0 of 1 held)/),
+  ]);
+  const permit = await pool(resource).acquire();
+  await Promise.all([lines.says(/(slot 0: held by )/), json.says(/("held")/), terminal.says(/(1 of 1 held)/)]);
+  await permit.release();
+  await lines.says(/(slot 0: free)/);
+  for (const started of [lines, json]) started.signal('SIGINT');
+  terminal.types('\x03');
+  assert.deepEqual(await Promise.all([lines.exit, json.exit, terminal.exit]), [130, 130, 130]);
+  const looks = json.stdout.trim().split('\n');
+  assert.ok(looks.length >= 2);
+  for (const look of looks) assert.equal(JSON.parse(look).resource, resource);
+  assert.ok(terminal.stdout.includes('\x1b[1A'), 'drawn over');
+});
+
+test('doctor: finds a healthy pool well, and what is wrong with another', async () => {
+  const resource = temporal.resource();
+  const { handle } = await startHolding(temporal, { resource, semaphore: CAPACITY_1 });
+  const waiter = await startHolder(temporal, { resource, semaphore: CAPACITY_1, holdMs: 0 });
+  await untilWaiting(temporal.client, resource, 1);
+  await eventually(async () => {
+    const found: { is: string; what: string }[] = await jsonOf(['doctor', '--waiting-longer', '0s', '--probe']);
+    const all = found.map(({ is, what }) => `${is} ${what}`).join('\n');
+    assert.match(all, /^ok server 1\.\d+\.\d+, whose run IDs are ordered/m);
+    assert.match(all, /^ok task queue "test-.*" is polled by [1-9]/m);
+    assert.match(all, /^warning a development server/m);
+    assert.match(all, new RegExp(`^warning "${resource}": 1 waiting .*, ${waiter.workflowId}, for `, 'm'));
+    assert.match(all, /^ok \d+ pools in use, no permit is past its lease/m);
+    assert.match(all, /^(ok|warning) to take a permit and give it back takes \d+ ms/m);
+  }, 20_000);
+  await handle.signal(workflows.finish);
+  await waiter.result();
+
+  const dead = `nobody-${randomUUID()}`;
+  const stuck = new SemaphoreClient(temporal.client, temporal.resource(), { ...CAPACITY_1, taskQueue: dead });
+  const permit = await stuck.acquire();
+  const found = await eventually(async () => {
+    const doctor = cli(['doctor'], { taskQueue: dead });
+    assert.equal(await doctor.exit, 1);
+    assert.match(doctor.stdout, new RegExp(`bad +slot "0" of "${stuck.resource}".*: no worker answers`));
+    return doctor.stdout;
+  }, 20_000);
+  assert.match(found, /bad +nobody has polled task queue "nobody-/);
+  assert.match(found, /Start a permit worker/);
+  await temporal.client.workflow.getHandle(permit.workflowId).terminate();
+});
+
+test('wrong usage exits 64, no server 69, and no secret is told', async () => {
+  const secret = 'the-secret-key';
+  const usages = [
+    ['ls', 'pool', '--capacity', 'many'],
+    ['ls', 'pool', '--capacity', '0'],
+    ['watch', 'pool', '--every', '1ms'],
+    ['revoke', 'pool', 'a:b'],
+    ['resize', 'pool', '-1'],
+    ['doctor', '--waiting-longer', 'soon'],
+    ['server', '--port', '70000'],
+  ].map((args) => new CliProcess([...args, ...(args[0] === 'server' ? [] : ['--api-key', secret])]));
+  const nowhere = new CliProcess(['ls', '--address', '127.0.0.1:1', '--no-tls', '--api-key', secret]);
+  assert.deepEqual(await Promise.all([...usages, nowhere].map(({ exit }) => exit)), [...usages.map(() => 64), 69]);
+  for (const { stdout, stderr } of [...usages, nowhere]) {
+    assert.ok(stderr !== '' && !(stdout + stderr).includes(secret), stderr);
+  }
+});
