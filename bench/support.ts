@@ -37,6 +37,10 @@ export function ms(value: number): string {
   return `${value.toFixed(value < 10 ? 1 : 0)} ms`;
 }
 
+export function median(values: readonly number[]): number {
+  return quantile(values, 0.5);
+}
+
 /** Waits until visibility has as many closed runs as are expected for `query`, so that nothing is missed in the counts. */
 export async function untilCounted(client: Client, query: string, expected: number): Promise<void> {
   for (;;) {

@@ -12,6 +12,7 @@ import {
   SemaphoreClient,
   type SemaphoreClientOptions,
 } from '../src/client';
+import { currentFencingToken } from '../src/fencing';
 import { permitId } from '../src/shared/permit-id';
 import { REVOKE } from '../src/shared/protocol';
 import { assertSafe, eventually, useTemporal } from './support/temporal';
@@ -106,6 +107,7 @@ test('clients and Workflows share one pool', async () => {
 test('withPermit releases when its function returns and when it throws', async () => {
   const pool = semaphore(temporal.resource());
   assert.equal(await pool.withPermit(async ({ slot }) => slot), '0');
+  await pool.withPermit(async ({ runId }) => assert.equal(currentFencingToken().runId, runId));
   await assert.rejects(
     pool.withPermit(async () => {
       throw new Error('as asked');

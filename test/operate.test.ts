@@ -279,4 +279,10 @@ test('nothing malformed changes what is set', async () => {
   }
   assert.equal((await pool.inspect()).override?.version, version);
   await pool.resize(3, { ifVersion: version });
+  await assert.rejects(pool.pause({ ifVersion: version }), (error) => {
+    assert.ok(error instanceof StaleOverrideError);
+    assert.equal(error.current, undefined);
+    assert.match(error.message, /and is none/);
+    return true;
+  });
 });

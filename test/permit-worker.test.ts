@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { test } from 'node:test';
-import type { WorkerOptions } from '@temporalio/worker';
-import { createPermitWorker, type PermitWorkerOptions } from '../src/worker';
+import { Worker, type WorkerOptions } from '@temporalio/worker';
+import { createPermitWorker, type PermitWorkerOptions, PermitWorkerPlugin } from '../src/worker';
 import { assertSafe, useTemporal } from './support/temporal';
 import { holder } from './support/workflows';
 
@@ -24,6 +24,37 @@ test('permits run on the task queue of a permit worker, whose application has an
   assert.equal(hold?.runId, runId);
   const permit = await temporal.client.workflow.getHandle(`permit:${resource}:0`, runId).describe();
   assert.equal(permit.taskQueue, taskQueue);
+});
+
+test('the plugin runs a permit worker beside the worker that it is given to, and ends with it', async () => {
+  const resource = temporal.resource();
+  const [taskQueue, permitQueue] = [`own-${randomUUID()}`, `permits-${randomUUID()}`];
+  const worker = await Worker.create({
+    connection: temporal.env.nativeConnection,
+    workflowsPath: require.resolve('./support/workflows'),
+    taskQueue,
+    plugins: [new PermitWorkerPlugin({ taskQueue: permitQueue })],
+  });
+  const { runId } = await worker.runUntil(
+    temporal.client.workflow.execute(holder, {
+      workflowId: `holder-${randomUUID()}`,
+      taskQueue,
+      args: [{ resource, semaphore: { capacity: 1, taskQueue: permitQueue }, holdMs: 50 }],
+    }),
+  );
+  const permit = await temporal.client.workflow.getHandle(`permit:${resource}:0`, runId).describe();
+  assert.equal(permit.taskQueue, permitQueue);
+  assert.equal(worker.getState(), 'STOPPED');
+});
+
+test("the plugin refuses the worker's own task queue", async () => {
+  assert.throws(() => new PermitWorkerPlugin({ taskQueue: '' }), { name: 'InvalidOptionsError' });
+  const plugins = [new PermitWorkerPlugin({ taskQueue: 'one' })];
+  const { nativeConnection: connection } = temporal.env;
+  await assert.rejects(Worker.create({ connection, taskQueue: 'one', plugins, activities: {} }), {
+    name: 'InvalidOptionsError',
+    message: /^taskQueue: expected another than your own worker's/,
+  });
 });
 
 const taskQueue = 'permits';

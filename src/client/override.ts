@@ -70,8 +70,8 @@ export function shown({ version, capacity, paused, reason }: OverrideState): Ove
 function translated(error: unknown, resource: string, { ifVersion = 0 }: OverrideInput, timeoutMs: number): unknown {
   if (error instanceof WorkflowUpdateFailedError && error.cause instanceof ApplicationFailure) {
     if (error.cause.type !== STALE_OVERRIDE) return error;
-    const current = error.cause.details?.[0] as OverrideState | undefined;
-    return new StaleOverrideError(resource, ifVersion, current && shown(current));
+    const current = error.cause.details?.[0] as OverrideState | null | undefined;
+    return new StaleOverrideError(resource, ifVersion, current ? shown(current) : undefined);
   }
   const isLate = error instanceof WorkflowUpdateRPCTimeoutOrCancelledError || isTransient(error);
   return isLate ? new NoAnswerError(resource, timeoutMs, { cause: error }) : error;

@@ -21,7 +21,10 @@ export class Permit implements AsyncDisposable {
   readonly slot: string;
   /** The permit's Workflow, `permit:<resource>:<slot>`. */
   readonly workflowId: string;
-  /** The fencing token: of two permits of one slot, the later has the greater run ID (server 1.27 or later). */
+  /**
+   * The fencing token: of two permits of one slot, the later has the greater run ID (server 1.27 or later). That is observed
+   * of servers, not promised; `docs/fencing.md` says what could invert it.
+   */
   readonly runId: string;
 
   private readonly loss = new AbortController();

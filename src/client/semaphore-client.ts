@@ -1,4 +1,5 @@
 import type { Client } from '@temporalio/client';
+import { withFencingToken } from '../fencing/current-token';
 import { Patience } from '../shared/patience';
 import { resolveRef } from '../shared/permit-ref';
 import { ADOPT, type PermitRef } from '../shared/protocol';
@@ -73,7 +74,8 @@ export class SemaphoreClient {
 
   /**
    * Runs `fn` under a permit: acquires one, renews it while `fn` runs, and releases it when `fn` returns or throws. When
-   * the permit is lost, `permit.signal` aborts; it is for `fn` to heed it, and this waits for `fn` in any case.
+   * the permit is lost, `permit.signal` aborts; it is for `fn` to heed it, and this waits for `fn` in any case. Inside `fn`,
+   * `currentFencingToken()` of `temporal-semaphore/fencing` is this permit's.
    *
    * @throws PermitLostError when the permit was lost before `fn` was done, whatever `fn` then returned or threw
    * @throws PermitTimeoutError as {@link acquire} does; `fn` has not run then
@@ -81,7 +83,7 @@ export class SemaphoreClient {
   async withPermit<T>(fn: (permit: Permit) => Promise<T>, options?: ClientAcquireOptions): Promise<T> {
     const permit = await this.acquire(options);
     try {
-      const result = await fn(permit);
+      const result = await withFencingToken(permit, () => fn(permit));
       permit.signal.throwIfAborted();
       return result;
     } catch (error) {

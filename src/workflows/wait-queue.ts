@@ -45,9 +45,8 @@ const LINGER_MS = 2_000;
 
 /**
  * The wait queue of one resource, `permit-queue:<resource>`. It exists only while somebody waits or an operator has set
- * something. It decides nothing about
- * who holds a permit: it moves signals between the permits that it watches and the waiters whose turn it is, as
- * {@link QueueState} says. If it is terminated, every waiter finds out and looks for itself.
+ * something. It decides nothing about who holds a permit: it moves signals between the permits that it watches and the
+ * waiters whose turn it is, as {@link QueueState} says. If it is terminated, every waiter finds out and looks for itself.
  */
 export async function waitQueueWorkflow(input?: QueueInput): Promise<void> {
   const queueId = workflowInfo().workflowId;
@@ -57,9 +56,14 @@ export async function waitQueueWorkflow(input?: QueueInput): Promise<void> {
   let stirred = true;
   let sending = 0;
 
+  /** Tickets that are to be answered by the next run: a queue that keeps answering would never come to continue as new. */
+  const unanswered = new Map<string, Ticket>();
+
   /** Answers a waiter without giving it a turn: it found the queue full, or asked for a sign of life. */
-  const answer = ({ id, waiter }: Ticket, waiting?: true) =>
-    send(() => tell(waiter, turnSignal, { queueId, ticketId: id, waiting }));
+  const answer = (ticket: Ticket, waiting?: true) => {
+    if (workflowInfo().continueAsNewSuggested) unanswered.set(ticket.id, ticket);
+    else send(() => tell(ticket.waiter, turnSignal, { queueId, ticketId: ticket.id, waiting }));
+  };
   const take = (ticket: Ticket) => {
     const known = state.has(ticket.id);
     if (!state.enqueue(ticket)) answer(ticket);
@@ -148,7 +152,7 @@ export async function waitQueueWorkflow(input?: QueueInput): Promise<void> {
       metrics.waiters(resource, state.waitingCount);
     } else if (sending === 0) {
       metrics.waiters(resource, 0); // here: another worker may have the next run
-      await continueAsNew<typeof waitQueueWorkflow>({ tickets: [], view: state.view() });
+      await continueAsNew<typeof waitQueueWorkflow>({ tickets: [...unanswered.values()], view: state.view() });
     }
     if (state.idle && sending === 0) {
       // A ticket that comes as we leave is not lost: the server rejects the completion, and we wake with it here.

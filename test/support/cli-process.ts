@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
+import { endWithTests } from './children';
 
 const MAIN = join(__dirname, '..', '..', 'src', 'cli', 'main.ts');
 
@@ -19,6 +20,7 @@ export class CliProcess {
     const inShell = `stty rows 40 cols 160; exec ${command.map(quoted).join(' ')}`;
     const [file = '', ...rest] = onTerminal ? ['script', '-qefc', inShell, '/dev/null'] : command;
     this.process = spawn(file, rest, { stdio: [onTerminal ? 'pipe' : 'ignore', 'pipe', 'pipe'] });
+    endWithTests(this.process);
     this.process.stdout?.setEncoding('utf8').on('data', (text: string) => {
       this.stdout += text;
       this.heard();

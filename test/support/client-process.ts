@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
+import { endWithTests } from './children';
 import type { ClientInput, Step } from './client-main';
 
 const MAIN = require.resolve('./client-main');
@@ -19,6 +20,7 @@ export class ClientProcess {
       env,
       stdio: ['ignore', 'pipe', 'inherit'],
     });
+    endWithTests(this.process);
     this.exit = once(this.process, 'close').then(([code]) => code);
     if (!this.process.stdout) throw new Error('no stdout');
     createInterface(this.process.stdout).on('line', (line) => {

@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { endWithTests } from './children';
 
 export interface Ended {
   code: number | null;
@@ -25,10 +26,12 @@ export function startScript(name: string, args: string[] = [], env: Record<strin
     Object.entries(process.env).filter(([key]) => !key.startsWith('TEMPORAL_') || key === 'TEMPORAL_SEMAPHORE_SERVER'),
   );
   const path = join(__dirname, '..', '..', 'scripts', `${name}.ts`);
-  const child = spawn(process.execPath, ['--import', 'tsx', path, ...args], {
-    env: { ...inherited, TEMPORAL_CONFIG_FILE: NO_CONFIG, ...env },
-    stdio: ['ignore', 'pipe', 'pipe'],
-  });
+  const child = endWithTests(
+    spawn(process.execPath, ['--import', 'tsx', path, ...args], {
+      env: { ...inherited, TEMPORAL_CONFIG_FILE: NO_CONFIG, ...env },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    }),
+  );
   let out = '';
   let errors = '';
   child.stdout.setEncoding('utf8').on('data', (chunk: string) => {

@@ -162,7 +162,7 @@ export async function assertSafe(
 }
 
 /** Tries `check` until it passes; gives its last failure when `withinMs` have passed. */
-export async function eventually<T>(check: () => Promise<T>, withinMs = 10_000): Promise<T> {
+export async function eventually<T>(check: () => Promise<T>, withinMs = 30_000): Promise<T> {
   const deadline = Date.now() + withinMs;
   for (;;) {
     try {
