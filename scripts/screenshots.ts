@@ -85,11 +85,12 @@ async function arrive(
   for (let number = 1; Date.now() < untilMs; number++) {
     const holdMs = arrivalsEveryMs * capacity * (0.4 + ((number * 7) % 13) / 10);
     await client.workflow.start<typeof exampleConsumer>('exampleConsumer', {
-      workflowId: `${job}-${1000 + number}`,
+      workflowId: `${job}-${number}`,
       taskQueue: TASK_QUEUE,
       args: [{ resource, semaphore: { capacity, lease: '30s' }, holdMs }],
+      priority: { priorityKey: number % 7 === 0 ? 1 : 3, fairnessKey: number % 3 === 0 ? 'vision' : 'speech' },
     });
-    const nextMs = arrivalsEveryMs * (0.58 + ((number * 5) % 11) / 11);
+    const nextMs = arrivalsEveryMs * (0.53 + ((number * 5) % 11) / 11);
     await delay(Math.min(nextMs, Math.max(0, untilMs - Date.now())), undefined, { signal: interrupt });
   }
 }

@@ -58,9 +58,7 @@ async function listen(server: Server, host: string, port: number): Promise<void>
     await once(server, 'listening');
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'EADDRINUSE') throw error;
-    throw new Error(`Port ${port} is taken, perhaps by another dashboard. Choose another with --port.`, {
-      cause: error,
-    });
+    throw new Error(`Port ${port} is taken, perhaps by another dashboard. Choose another with --port.`);
   }
 }
 

@@ -2,7 +2,10 @@ import { useMemo, useState } from 'preact/hooks';
 import type { HoldView, PoolView } from '../wire';
 import { clock, duration, hue, shortNames } from './format';
 
-/** Of a hold that goes on: it reaches beyond the right edge, which is now, for as long as a page may be open. */
+/**
+ * Of a hold that goes on: it reaches beyond the right edge, which is now, for as long as a page may be open. It has no label,
+ * which the edge would cut; its card says who it is.
+ */
 const OPEN_MS = 100 * 3_600_000;
 
 /** With more than this, rows are thinner. */
@@ -77,7 +80,7 @@ function Bar({ hold, label, originMs, windowMs }: BarProps) {
         style={{ left: percent(fromMs - originMs), width: percent((toMs ?? fromMs + OPEN_MS) - fromMs) }}
         title={[drained ? 'drained' : holder, purpose, lasted, outcome].filter(Boolean).join('\n')}
       >
-        {drained ? 'drained' : label}
+        {toMs !== undefined && (drained ? 'drained' : label)}
       </span>
     );
   }, [hold, label, originMs, windowMs]);
