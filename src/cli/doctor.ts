@@ -21,7 +21,7 @@ export function addDoctor(program: Command, done: (exitCode: number) => void): v
     .command('doctor')
     .summary('look for what is wrong')
     .description(
-      `Looks at the server, the permit worker's task queue and all pools in use, and says what is wrong. It changes nothing. Exit code ${EXIT.no}: something is bad.`,
+      `Looks at the server, the permit worker's task queue and all pools in use, and says what is wrong. Without --probe it changes nothing. Exit code ${EXIT.no}: something is bad.`,
     )
     .option('--task-queue <name>', "the permit worker's task queue", 'permits')
     .addOption(durationOption('--waiting-longer <duration>', 'warn of who waits longer than that', '10m'))
