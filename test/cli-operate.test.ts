@@ -232,6 +232,33 @@ test('doctor: finds a healthy pool well, and what is wrong with another', async 
   await temporal.client.workflow.getHandle(permit.workflowId).terminate();
 });
 
+test('with a data converter, an encrypted pool is run, seen and operated', async () => {
+  const resource = temporal.resource();
+  const taskQueue = `permits-${randomUUID()}`;
+  const key = ['--data-converter', require.resolve('./support/encrypting-converter')];
+  const worker = cli(['worker', ...key], { taskQueue });
+  await worker.says(/(permits run on)/);
+  const run = new CliProcess([
+    ...['run', resource, '--capacity', '1', '--purpose', 'SECRET', '--task-queue', taskQueue],
+    ...['--address', temporal.env.address, ...key, '--', 'sh', '-c', 'echo running; exec sleep 60'],
+  ]);
+  clean.push(() => run.signal('SIGKILL'));
+  await run.says(/(running)/);
+  const [seen, blind] = [cli(['ls', resource, '--capacity', '1', ...key]), cli(['ls', resource, '--capacity', '1'])];
+  assert.deepEqual(await Promise.all([seen.exit, blind.exit]), [0, 69]);
+  assert.match(seen.stdout, / SECRET /);
+  assert.doesNotMatch(blind.stdout + blind.stderr, /SECRET/);
+  const revoked = cli(['revoke', resource, '0', '--reason', 'node drain', '--yes', ...key], { taskQueue });
+  assert.equal(await revoked.exit, 0, revoked.stderr);
+  assert.equal(await run.exit, 143);
+  assert.match(run.stderr, /an operator revoked it \(node drain\)/);
+  worker.signal('SIGTERM');
+  assert.equal(await worker.exit, 0);
+  const missing = cli(['ls', '--data-converter', 'no-such-module.js']);
+  assert.equal(await missing.exit, 64);
+  assert.match(missing.stderr, /--data-converter: expected a module that exports "dataConverter", and "no-such/);
+});
+
 test('wrong usage exits 64, no server 69, and no secret is told', async () => {
   const secret = 'the-secret-key';
   const usages = [

@@ -250,6 +250,18 @@ test('a client counts where it has a meter', async () => {
   });
 });
 
+test('a slot that the queue keeps out of use is not held by anybody', async () => {
+  const resource = temporal.resource();
+  const pool = new SemaphoreClient(temporal.client, resource, { ...CAPACITY_1, taskQueue: temporal.taskQueue });
+  const untilSlotIs = (state: string) =>
+    eventually(async () => assert.equal((await pool.inspect({ recent: 0 })).slots[0]?.state, state));
+  await pool.pause();
+  await untilSlotIs('drained');
+  await pool.resume();
+  await untilSlotIs('free');
+  await assertCounts(resource, { waiters: 0 });
+});
+
 test('a meter that is none is refused', () => {
   const metricMeter = JSON.parse('{}');
   assert.throws(

@@ -13,6 +13,7 @@ export interface ConnectionFlags {
   tlsCert?: string;
   tlsKey?: string;
   tlsServerName?: string;
+  dataConverter?: string;
 }
 
 export function withConnectionFlags(command: Command): Command {
@@ -28,7 +29,8 @@ export function withConnectionFlags(command: Command): Command {
     .option('--tls-ca <path>', "the server's CA certificate")
     .option('--tls-cert <path>', 'the client certificate')
     .option('--tls-key <path>', "the client certificate's private key")
-    .option('--tls-server-name <name>', 'the name that the server certificate must have');
+    .option('--tls-server-name <name>', 'the name that the server certificate must have')
+    .option('--data-converter <path>', 'a module that exports "dataConverter", where payloads are encrypted');
 }
 
 /** Where and how to connect: for `Connection.connect`, and the namespace for the client. */

@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import { parseDuration } from './arguments';
+import { durationOption } from './arguments';
 import { withClient } from './client';
 import { type ConnectionFlags, withConnectionFlags } from './connection';
 import { type Finding, findings } from './doctor-checks';
@@ -21,10 +21,10 @@ export function addDoctor(program: Command, done: (exitCode: number) => void): v
     .command('doctor')
     .summary('look for what is wrong')
     .description(
-      `Looks at the server, the permit worker's task queue and all pools in use, and says what is wrong. It changes nothing. Exit code ${EXIT.no}: something is bad.`,
+      `Looks at the server, the permit worker's task queue and all pools in use, and says what is wrong. Without --probe it changes nothing. Exit code ${EXIT.no}: something is bad.`,
     )
     .option('--task-queue <name>', "the permit worker's task queue", 'permits')
-    .option('--waiting-longer <duration>', 'warn of who waits longer than that', parseDuration(0), 10 * 60_000)
+    .addOption(durationOption('--waiting-longer <duration>', 'warn of who waits longer than that', '10m'))
     .option('--probe', 'also take and give back permits of a pool of its own, and say how long that takes')
     .option('--json', 'one JSON text on standard output')
     .action(async ({ taskQueue, waitingLonger, probe, json, ...connection }: DoctorFlags) => {

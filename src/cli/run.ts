@@ -5,6 +5,7 @@ import { PermitLostError, PermitTimeoutError } from '../client/errors';
 import type { Permit } from '../client/permit';
 import { SemaphoreClient } from '../client/semaphore-client';
 import { type ConnectionFlags, connectConfig, withConnectionFlags } from './connection';
+import { loadDataConverter } from './data-converter';
 import { EXIT, signalCode } from './exit-codes';
 import { Guard } from './guard';
 import { ProcessGroup } from './process-group';
@@ -79,7 +80,7 @@ async function runUnderPermit(resource: string, command: string[], flags: RunFla
   const { connectionOptions, namespace } = connectConfig(flags);
   const { capacity, slots, taskQueue, lease, renewEvery, maxHold, fair } = flags;
   const connection = Connection.lazy(connectionOptions);
-  const client = new Client({ connection, namespace });
+  const client = new Client({ connection, namespace, dataConverter: await loadDataConverter(flags.dataConverter) });
   const semaphore = { capacity, slots, taskQueue, lease, renewEvery, maxHold, fair };
   const pool = new SemaphoreClient(client, resource, semaphore);
   await connection.ensureConnected();

@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
 import { pause } from '../client/clock';
 import type { SlotInspection } from '../client/inspection';
-import { parseDuration } from './arguments';
+import { durationOption } from './arguments';
 import { withClient } from './client';
 import { signalCode } from './exit-codes';
 import { checkPool, type PoolFlags, PoolView, type SeenPool, withPoolFlags } from './pool';
@@ -24,7 +24,7 @@ export function addWatch(program: Command, done: (exitCode: number) => void): vo
     .description(
       'Shows who holds and who waits, until Ctrl-C: redrawn on a terminal, elsewhere a line for each change, and with --json one line of JSON a look.',
     )
-    .option('--every <duration>', 'how often to look', parseDuration(LEAST_MS), 1_000)
+    .addOption(durationOption('--every <duration>', 'how often to look', '1s', LEAST_MS))
     .action(async (resource: string, flags: WatchFlags) => {
       done(await watchPool(resource, flags));
     });

@@ -3,6 +3,7 @@ import type { Command } from 'commander';
 import { HISTOGRAM_BUCKETS } from '../shared/metrics';
 import { refuse } from '../shared/refuse';
 import { type ConnectionFlags, connectConfig, withConnectionFlags } from './connection';
+import { loadDataConverter } from './data-converter';
 
 interface WorkerFlags extends ConnectionFlags {
   taskQueue: string;
@@ -29,6 +30,7 @@ async function work(flags: WorkerFlags): Promise<void> {
   const { connectionOptions, namespace } = connectConfig(flags);
   const { taskQueue, metrics } = flags;
   if (metrics !== undefined && !isSocketAddress(metrics)) refuse('--metrics', 'an IP address and a port', metrics);
+  const dataConverter = await loadDataConverter(flags.dataConverter);
   // Only here: it loads native code, and is not installed where nobody runs a worker.
   const { NativeConnection, Runtime } = await import('@temporalio/worker');
   const { createPermitWorker } = await import('../worker/permit-worker.js');
@@ -38,7 +40,7 @@ async function work(flags: WorkerFlags): Promise<void> {
   }
   const connection = await NativeConnection.connect(connectionOptions);
   try {
-    const worker = await createPermitWorker({ connection, namespace, taskQueue });
+    const worker = await createPermitWorker({ connection, namespace, taskQueue, dataConverter });
     console.error(`temporal-semaphore: permits run on task queue "${taskQueue}" of namespace "${namespace}".`);
     await worker.run();
   } finally {
