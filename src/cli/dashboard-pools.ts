@@ -2,8 +2,14 @@ import type { Client } from '@temporalio/client';
 import { SemaphoreClient } from '../client/semaphore-client';
 import type { Pool } from '../dashboard/pool';
 import { InvalidOptionsError, refuse } from '../shared/refuse';
-import { openPool, openSlot, type PoolFlags } from './pool';
+import { checkPool, openPool, openSlot, type PoolFlags } from './pool';
 import { resourcesInUse } from './resources';
+
+export interface NamedResource {
+  resource: string;
+  capacity?: number;
+  slots?: string[];
+}
 
 /** What `dashboard` shows: the resources that were named, or else all that are in use. */
 export class DashboardPools {
@@ -12,18 +18,19 @@ export class DashboardPools {
   private readonly found = new Map<string, FoundPool>();
   private readonly all: boolean;
 
-  /** @param resources as `name`, `name=3` or `name=a,b,c` @throws InvalidOptionsError */
+  /** @param resources as {@link parseResource} gives them */
   constructor(
     private readonly client: Client,
-    resources: readonly string[],
+    resources: readonly NamedResource[],
     private readonly flags: PoolFlags,
   ) {
     this.all = resources.length === 0;
-    for (const text of resources) {
-      const { resource, ...slots } = parseResource(text);
-      const known = slots.capacity !== undefined || slots.slots !== undefined;
+    for (const { resource, capacity, slots } of resources) {
+      const known = capacity !== undefined || slots !== undefined;
       const { taskQueue } = flags;
-      this.given.push(known ? new SemaphoreClient(client, resource, { ...slots, taskQueue }) : this.pool(resource));
+      this.given.push(
+        known ? new SemaphoreClient(client, resource, { capacity, slots, taskQueue }) : this.pool(resource),
+      );
     }
   }
 
@@ -106,14 +113,23 @@ class FoundPool implements Pool {
   }
 }
 
-/** A name may have a `=`, so the last one counts. */
-function parseResource(text: string): { resource: string; capacity?: number; slots?: string[] } {
+/**
+ * Reads `name`, `name=3` or `name=a,b,c`. A name may have a `=`, so the last one counts.
+ * @throws InvalidOptionsError
+ */
+export function parseResource(text: string, { taskQueue }: PoolFlags): NamedResource {
   const at = text.lastIndexOf('=');
-  if (at < 0) return { resource: text };
-  const resource = text.slice(0, at);
+  const resource = at < 0 ? text : text.slice(0, at);
   const value = text.slice(at + 1);
   if (resource === '' || value === '') {
     refuse('resource', '<name>, <name>=<capacity> or <name>=<slot>,<slot>…', text);
   }
-  return /^\d+$/.test(value) ? { resource, capacity: Number(value) } : { resource, slots: value.split(',') };
+  const isCapacity = at >= 0 && /^\d+$/.test(value);
+  const named = {
+    resource,
+    capacity: isCapacity ? Number(value) : undefined,
+    slots: at < 0 || isCapacity ? undefined : value.split(','),
+  };
+  checkPool(resource, { ...named, taskQueue });
+  return named;
 }

@@ -1,9 +1,9 @@
 import { setFlagsFromString } from 'node:v8';
-import { Client, Connection } from '@temporalio/client';
 import type { Command } from 'commander';
 import { refuse } from '../shared/refuse';
+import { withClient } from './client';
 import { type ConnectionFlags, connectConfig, withConnectionFlags } from './connection';
-import { DashboardPools } from './dashboard-pools';
+import { DashboardPools, parseResource } from './dashboard-pools';
 
 interface DashboardFlags extends ConnectionFlags {
   host: string;
@@ -60,21 +60,16 @@ async function serve(resources: string[], flags: DashboardFlags): Promise<void> 
   const { connectionOptions, namespace } = connectConfig(flags);
   const address = connectionOptions.address ?? 'localhost:7233';
   const session = { namespace, address, ui: webUiOf(address, ui), readOnly };
-  const connection = Connection.lazy(connectionOptions);
-  const client = new Client({ connection, namespace });
-  const pools = new DashboardPools(client, resources, { taskQueue });
-  await connection.ensureConnected();
-  const dashboard = await startDashboard({
-    pools: pools.given,
-    find: () => pools.find(),
-    access,
-    port,
-    session,
-    page: await readPageFiles(),
+  const named = resources.map((text) => parseResource(text, { taskQueue }));
+  await withClient(flags, async (client) => {
+    const pools = new DashboardPools(client, named, { taskQueue });
+    const find = () => pools.find();
+    const page = await readPageFiles();
+    const dashboard = await startDashboard({ pools: pools.given, find, access, port, session, page });
+    console.log(dashboard.url);
+    await new Promise<void>((resolve) => {
+      for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => resolve());
+    });
+    await dashboard.close();
   });
-  console.log(dashboard.url);
-  await new Promise<void>((resolve) => {
-    for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => resolve());
-  });
-  await dashboard.close();
 }

@@ -9,8 +9,6 @@ import { CSRF_HEADER } from './wire';
 export interface Access {
   /** What to listen on. */
   host: string;
-  /** Reachable from this machine only. */
-  loopback: boolean;
   /** What everybody must show; absent only on loopback. */
   token?: string;
   /** What a page of ours sends with each change, and no page of others can know. */
@@ -25,8 +23,7 @@ export function resolveAccess(host = '127.0.0.1', token?: string): Access {
   if (token !== undefined && token.length < MIN_TOKEN_LENGTH) {
     refuse('token', `at least ${MIN_TOKEN_LENGTH} characters`, `${token.length}`);
   }
-  const loopback = isLoopback(host);
-  return { host, loopback, token: token ?? (loopback ? undefined : randomToken()), csrfToken: randomToken() };
+  return { host, token: token ?? (isLoopback(host) ? undefined : randomToken()), csrfToken: randomToken() };
 }
 
 /** Whether a name or address, as in a URL, is this machine's own. */
@@ -36,13 +33,14 @@ export function isLoopback(host: string): boolean {
 }
 
 /**
- * On loopback, refuses requests that were made for another name: a page of others whose name was made to lead here (DNS
- * rebinding) would otherwise count as ours. Elsewhere the token does that, for a browser keeps its cookie by name.
+ * Without a token, refuses requests that were made for another name than this machine's own: a page of others whose name was
+ * made to lead here (DNS rebinding) would otherwise count as ours. A token does that too, for a browser keeps its cookie by
+ * name.
  */
-export function checkHost({ loopback }: Access): MiddlewareHandler {
+export function checkHost({ token }: Access): MiddlewareHandler {
   return async (c, next) => {
     const host = hostnameOf(`http://${c.req.header('host') ?? ''}`);
-    if (loopback && !(host && isLoopback(host))) return c.text('Wrong host.\n', 403);
+    if (token === undefined && !(host && isLoopback(host))) return c.text('Wrong host.\n', 403);
     return await next();
   };
 }

@@ -127,6 +127,7 @@ test('on loopback a token is asked for only if one was given; a short one is ref
   const { get } = dashboard({ token: TOKEN });
   assert.equal((await get('/')).status, 401);
   assert.equal((await get('/', { authorization: `Bearer ${TOKEN}` })).status, 200);
+  assert.equal((await get('/', { authorization: `Bearer ${TOKEN}`, host: 'behind-a-proxy.example' })).status, 200);
   assert.throws(() => resolveAccess('127.0.0.1', 'short'), /token: expected at least 16 characters/);
 });
 

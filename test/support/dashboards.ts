@@ -1,6 +1,6 @@
 import { afterEach, before } from 'node:test';
 import { bundlePage } from '../../scripts/support/bundle-page';
-import { DashboardPools } from '../../src/cli/dashboard-pools';
+import { DashboardPools, parseResource } from '../../src/cli/dashboard-pools';
 import { SemaphoreClient, type SemaphoreClientOptions } from '../../src/client';
 import type { PageFiles } from '../../src/dashboard/page-files';
 import { type Dashboard, type DashboardOptions, startDashboard } from '../../src/dashboard/server';
@@ -46,7 +46,9 @@ export function useDashboards(temporal: Temporal) {
 
   /** Of what `temporal-semaphore dashboard` shows with these arguments. */
   const showAs = async (...resources: string[]) => {
-    const pools = new DashboardPools(temporal.client, resources, { taskQueue: temporal.taskQueue });
+    const flags = { taskQueue: temporal.taskQueue };
+    const named = resources.map((text) => parseResource(text, flags));
+    const pools = new DashboardPools(temporal.client, named, flags);
     return await start({ pools: pools.given, find: () => pools.find() });
   };
 
