@@ -26,5 +26,6 @@ export type { Permit } from './client/permit';
 export { SemaphoreClient } from './client/semaphore-client';
 export { listHolders } from './client/visibility';
 export type { PermitLoss } from './shared/loss';
+export type { AcquireOptions, SemaphoreOptions } from './shared/options';
 export type { Holder, PermitOutcome, PermitRef } from './shared/protocol';
 export { InvalidOptionsError } from './shared/refuse';

@@ -13,6 +13,9 @@ import { isTransient, type Server } from './server';
 /** The answer to a start that took longer than this may name a run which has ended meanwhile. */
 const SLOW_MS = 1_000;
 
+/** How long each call of a give-back may take. It is waited for: the caller may close the connection next. */
+const GIVE_BACK_MS = 1_000;
+
 /**
  * One try at one slot: starts the permit's Workflow, which the server refuses while another one runs.
  *
@@ -24,8 +27,8 @@ export class Claim {
   private readonly claimId = randomUUID();
   /** From before the first attempt: the lease counts from here. */
   private readonly sentMs = monotonicMs();
-  /** A start failed in a way that leaves open whether it was carried out. */
-  private unsure = false;
+  /** A start was carried out, or failed in a way that leaves that open. */
+  private mayHold = false;
 
   constructor(
     private readonly server: Server,
@@ -48,12 +51,17 @@ export class Claim {
     try {
       const runId = await this.server.persist(() => this.start(), persistence);
       if (runId === undefined) return undefined;
+      this.mayHold = true;
       const permit = await this.server.persist(() => this.permitOf(runId), persistence);
-      if (!permit) return await new Claim(this.server, this.slot, this.request, this.watchedBy).make(untilMs);
+      if (!permit) {
+        signal.throwIfAborted();
+        if (monotonicMs() >= untilMs) return undefined;
+        return await new Claim(this.server, this.slot, this.request, this.watchedBy).make(untilMs);
+      }
       if (!signal.aborted) return permit;
       await permit.release();
     } catch (error) {
-      if (this.unsure) void this.giveBackIfOurs();
+      if (this.mayHold) await this.giveBackIfOurs();
       throw error;
     }
     signal.throwIfAborted();
@@ -85,11 +93,11 @@ export class Claim {
       return firstExecutionRunId;
     } catch (error) {
       if (!(error instanceof WorkflowExecutionAlreadyStartedError)) {
-        this.unsure ||= isTransient(error);
+        this.mayHold ||= isTransient(error);
         throw error;
       }
       // Only an earlier attempt whose answer got lost can have made it ours.
-      return this.unsure ? await this.runOfOurs() : undefined;
+      return this.mayHold ? await this.runOfOurs() : undefined;
     }
   }
 
@@ -116,13 +124,14 @@ export class Claim {
     }
   }
 
-  /** Tidies up after a claim that was given up without an answer. If that fails, too, the lease ends the permit. */
+  /** Tidies up after a claim that was given up. Whatever fails here, the lease ends the permit, and why we gave up counts more. */
   private async giveBackIfOurs(): Promise<void> {
     try {
-      const runId = await this.server.call(() => this.runOfOurs());
-      if (runId !== undefined) await new PermitRun(this.server, { workflowId: this.workflowId, runId }).send(RELEASE);
-    } catch (error) {
-      if (!isTransient(error)) throw error;
+      const runId = await this.server.call(() => this.runOfOurs(), GIVE_BACK_MS);
+      const run = runId && new PermitRun(this.server, { workflowId: this.workflowId, runId });
+      if (run) await run.send(RELEASE, GIVE_BACK_MS);
+    } catch {
+      // see above
     }
   }
 }

@@ -52,9 +52,9 @@ export class Inspector {
    */
   async orphans(slots: readonly string[]): Promise<PermitInspection[]> {
     const permits = await inLanes(slots, async (slot) => ({ slot, permit: await this.permit(slot) }));
-    const { view } = await this.queue(new Questions(this.server, ANSWERS_WITHIN_MS));
-    if (!view) return [];
-    const known = new Map(view.slots);
+    const { queue, view } = await this.queue(new Questions(this.server, ANSWERS_WITHIN_MS));
+    if (queue === 'silent') return [];
+    const known = new Map(view?.slots);
     return permits.flatMap(({ slot, permit }) => {
       if (!permit || stateOf(this.resource, permit) !== 'drained') return [];
       const state = known.get(slot);

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import {
+  isGrpcDeadlineError,
   WorkflowExecutionAlreadyStartedError,
   WorkflowFailedError,
   type WorkflowHandle,
@@ -156,7 +157,7 @@ export class Place {
       } catch (error) {
         if (error instanceof WorkflowFailedError || error instanceof WorkflowNotFoundError) return undefined;
         if (!isTransient(error)) throw error;
-        await pause(retryDelayMs(failures++), this.left.signal);
+        if (!isGrpcDeadlineError(error)) await pause(retryDelayMs(failures++), this.left.signal);
         this.left.signal.throwIfAborted();
       }
     }

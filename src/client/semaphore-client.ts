@@ -130,8 +130,14 @@ export class SemaphoreClient {
    */
   async adopt(ref: PermitRef, { renewEvery }: Pick<SemaphoreClientOptions, 'renewEvery'> = {}): Promise<Permit> {
     const reference = resolveRef(ref);
+    if (reference.resource !== this.resource) refuse('ref', `a permit of "${this.resource}"`, reference.resource);
     const { leaseMs } = reference;
-    const { renewEveryMs } = resolveClientSemaphore(this.resource, { ...this.options, lease: leaseMs, renewEvery });
+    const { renewEveryMs } = resolveClientSemaphore(this.resource, {
+      ...this.options,
+      lease: leaseMs,
+      renewEvery,
+      maxHold: undefined, // the permit has its own
+    });
     const run = new PermitRun(this.server, reference);
     const untilMs = monotonicMs() + leaseMs;
     let sentMs = 0;

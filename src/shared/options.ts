@@ -26,8 +26,9 @@ export interface SemaphoreOptions {
   taskQueue?: string;
   /**
    * The server ends a permit after this time whatever happens (its `workflowExecutionTimeout`); at least `lease`. The
-   * server takes 10,000 signals and 51,200 events of one run, and renewals use them up: at most 17 hours with a lease of
-   * 30 seconds, 4 days with one of 10 minutes. A longer one is refused.
+   * server takes 10,000 signals and 51,200 events of one run, and renewals use them up: with a lease of 30 seconds at most 17
+   * hours (12 in a Workflow, whose own events they are too), 4 days with one of 10 minutes, 6 without any. A longer one is
+   * refused.
    * @default 24 hours, or the longest hold that these renewals allow, or lease + 1 minute where `renewEvery` is `false`
    */
   maxHold?: Duration;
@@ -99,7 +100,7 @@ const MAX_DURATION_MS = 10 * 365 * DAY_MS;
 export function resolveSemaphore(
   resource: string,
   options: SemaphoreOptions,
-  defaults: { leaseMs: number },
+  defaults: { leaseMs: number; inWorkflow?: boolean },
 ): ResolvedSemaphore {
   checkResource(resource);
   if (typeof options !== 'object' || options === null) refuse('options', 'an object', options);
@@ -109,10 +110,10 @@ export function resolveSemaphore(
     options.renewEvery === false
       ? false
       : (durationMs('renewEvery', options.renewEvery, 1) ?? Math.max(1, Math.floor(leaseMs / 3)));
-  const longestMs = longestHoldMs(leaseMs, renewEveryMs);
+  const longestMs = longestHoldMs(leaseMs, renewEveryMs, defaults.inWorkflow);
   const maxHoldMs =
     durationMs('maxHold', options.maxHold, 1) ??
-    (renewEveryMs === false ? leaseMs + MINUTE_MS : Math.min(longestMs, Math.max(DAY_MS, leaseMs + MINUTE_MS)));
+    Math.min(longestMs, Math.max(renewEveryMs === false ? 0 : DAY_MS, leaseMs + MINUTE_MS));
   const recheckAfterMs = durationMs('recheckAfter', options.recheckAfter, 1) ?? 30_000;
   const { taskQueue, fair = false } = options;
 
@@ -120,12 +121,15 @@ export function resolveSemaphore(
     refuse('renewEvery', `less than the lease (${leaseMs} ms)`, options.renewEvery ?? renewEveryMs);
   }
   if (longestMs < leaseMs) {
-    refuse('renewEvery', `renewals that the server takes for a whole lease of ${leaseMs} ms`, renewEveryMs);
+    const most = `at most ${longestMs} ms, the longest that one permit can be held so`;
+    if (options.renewEvery)
+      refuse('renewEvery', `renewals that the server takes for a whole lease of ${leaseMs} ms`, renewEveryMs);
+    refuse('lease', most, options.lease ?? leaseMs);
   }
   if (maxHoldMs > longestMs) {
     refuse(
       'maxHold',
-      `at most ${longestMs} ms, the most that renewals every ${renewEveryMs} ms allow`,
+      `at most ${longestMs} ms, the most that ${renewEveryMs === false ? 'one run' : `renewals every ${renewEveryMs} ms`} allow`,
       options.maxHold,
     );
   }

@@ -218,6 +218,8 @@ export interface QueueInput {
   tickets: Ticket[];
   /** Of a run that continued as new. */
   view?: QueueView;
+  /** Tickets in `view` that are still owed a sign of life. */
+  unanswered?: string[];
 }
 
 /**

@@ -9,23 +9,30 @@ const EVENTS_A_TIMER = 5;
 /** A queue in which somebody waits asks each permit once a minute, and more often at first, whether it still runs. */
 const PROBES_A_MS = 1_500 / (24 * 60 * 60_000);
 
+/** In a Workflow that renews: a timer, a signal sent, and the Workflow Task that each of them causes. */
+const HOLDER_EVENTS_A_RENEWAL = 10;
+
 /**
- * The longest that one permit can be held before its run reaches the server's limits: 10,000 signals, of which each
- * renewal is one, and 51,200 events. In milliseconds.
+ * The longest that one permit can be held before its run, or that of the Workflow which renews it, reaches the server's
+ * limits: 10,000 signals, of which each renewal is one, and 51,200 events. In milliseconds.
  *
- * | lease | renewed every | longest hold |
- * |---|---|---|
- * | 3 s | 1 s | 1 h 57 min |
- * | 10 s | 3.3 s | 6 h 20 min |
- * | 30 s | 10 s | 17 h 47 min |
- * | 1 min | 20 s | 32 h |
- * | 10 min | 200 s | 4 d 15 h |
+ * | lease | renewed every | longest hold | in a Workflow |
+ * |---|---|---|---|
+ * | 3 s | 1 s | 1 h 57 min | 1 h 16 min |
+ * | 10 s | 3.3 s | 6 h 20 min | 4 h 16 min |
+ * | 30 s | 10 s | 17 h 47 min | 12 h 48 min |
+ * | 1 min | 20 s | 32 h | 25 h |
+ * | 10 min | 200 s | 4 d 15 h | 4 d 15 h |
+ * | any | never | 6 d | 6 d |
  */
-export function longestHoldMs(leaseMs: number, renewEveryMs: number | false): number {
-  if (renewEveryMs === false) return Number.POSITIVE_INFINITY;
+export function longestHoldMs(leaseMs: number, renewEveryMs: number | false, inWorkflow = false): number {
+  if (renewEveryMs === false) {
+    return Math.floor(Math.min(MAX_SIGNALS, MAX_EVENTS / EVENTS_A_SIGNAL) / PROBES_A_MS);
+  }
   const signalsAMs = 1 / renewEveryMs + PROBES_A_MS;
   // A renewal leaves the timer alone, which so rings at the end of a lease that was renewed at best `renewEveryMs` ago.
   const timersAMs = 1 / (leaseMs - renewEveryMs);
   const eventsAMs = EVENTS_A_SIGNAL * signalsAMs + EVENTS_A_TIMER * timersAMs;
-  return Math.floor(Math.min(MAX_SIGNALS / signalsAMs, MAX_EVENTS / eventsAMs));
+  const holderMs = inWorkflow ? (MAX_EVENTS / HOLDER_EVENTS_A_RENEWAL) * renewEveryMs : Number.POSITIVE_INFINITY;
+  return Math.floor(Math.min(MAX_SIGNALS / signalsAMs, MAX_EVENTS / eventsAMs, holderMs));
 }

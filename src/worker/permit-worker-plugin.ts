@@ -7,6 +7,9 @@ import { createPermitWorker, type PermitWorkerOptions } from './permit-worker';
  * converter. A worker has one task queue and one set of Workflows, so this adds a second worker instead of changing yours.
  * If the permit worker fails, yours shuts down, and its `run()` rejects with the reason. One plugin serves one worker.
  *
+ * On SIGTERM the SDK shuts both down at once: a release that is sent while yours drains takes effect with the next permit
+ * worker. Where that matters, let the permit worker be a process of its own.
+ *
  * @example
  * ```ts
  * const plugins = [new PermitWorkerPlugin({ taskQueue: 'permits' })];

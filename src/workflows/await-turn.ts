@@ -43,6 +43,10 @@ export async function awaitTurnWorkflow(input: AwaitTurnInput): Promise<Turn | n
 
 /** Other languages start this too. What is no ticket would fail the Workflow's task for ever. */
 function checkInput(input: AwaitTurnInput): AwaitTurnInput {
-  if (typeof input?.resource === 'string' && typeof input.ticket?.id === 'string' && input.waitMs > 0) return input;
-  throw ApplicationFailure.nonRetryable('expected a resource, a ticket and waitMs above 0', 'InvalidOptionsError');
+  const { resource, ticket, waitMs, recheckAfterMs } = input ?? {};
+  if (typeof resource === 'string' && typeof ticket?.id === 'string' && waitMs > 0 && recheckAfterMs > 0) return input;
+  throw ApplicationFailure.nonRetryable(
+    'expected a resource, a ticket, and waitMs and recheckAfterMs above 0',
+    'InvalidOptionsError',
+  );
 }

@@ -11,8 +11,8 @@ const ends = new Map<string, (notice: EndedNotice) => void>();
 
 /** Listens for revocations from now on. It must come before the claim, so that none is missed. */
 export function listenForRevocations(): void {
-  setHandler(revokedSignal, ({ runId, reason }: RevokedNotice) => {
-    reasons.set(runId, reason);
+  setHandler(revokedSignal, (notice: RevokedNotice) => {
+    if (notice?.runId) reasons.set(notice.runId, notice.reason);
   });
 }
 
@@ -27,6 +27,7 @@ export function takeRevocationReason(runId: string): string | undefined {
 export function listenForEnd(runId: string, heard: (notice: EndedNotice) => void): void {
   ends.set(runId, heard);
   setHandler(endedSignal, (notice: EndedNotice) => {
+    if (!notice?.runId) return;
     if (notice.reason) reasons.set(notice.runId, notice.reason);
     ends.get(notice.runId)?.(notice);
     ends.delete(notice.runId);

@@ -32,6 +32,7 @@ export class Permit implements AsyncDisposable {
   readonly lost: Promise<PermitLostError>;
 
   private releasing: Promise<void> | undefined;
+  private loss: PermitLostError | undefined;
 
   /** @internal Made by `Semaphore`. */
   constructor(
@@ -107,6 +108,7 @@ export class Permit implements AsyncDisposable {
   }
 
   private lossError(how: PermitLoss): PermitLostError {
-    return new PermitLostError(this, this.runId, how, takeRevocationReason(this.runId));
+    this.loss ??= new PermitLostError(this, this.runId, how, takeRevocationReason(this.runId));
+    return this.loss;
   }
 }

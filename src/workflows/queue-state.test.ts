@@ -3,7 +3,8 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import type { QueueView, Ticket } from '../shared/protocol';
 import { slotNames, wantsSlot } from '../shared/slots';
-import { DRAIN_RENEWAL_MS, MAX_WAITERS, OFFER_TIMEOUT_MS, QueueState } from './queue-state';
+import { DRAIN_RENEWAL_MS, OFFER_TIMEOUT_MS, QueueState } from './queue-state';
+import { MAX_TICKET_BYTES, MAX_WAITERS } from './tickets';
 
 /** Something that a run of events may do. `pick` chooses among what there is to choose from. */
 interface Move {
@@ -484,6 +485,31 @@ test('a full queue takes no more', () => {
   for (let n = 0; n < MAX_WAITERS; n++) assert.equal(state.enqueue(ticket(`t${n}`)), true);
   assert.equal(state.enqueue(ticket('one more')), false);
   assert.equal(state.enqueue(ticket('t0')), true, 'who is in may say so again');
+});
+
+test('a queue takes no more bytes than it could hand to its next run, and has room again when somebody leaves', () => {
+  const slots = Array.from({ length: 200 }, (_, n) => `gpu-node-${n}`);
+  const state = new QueueState();
+  let taken = 0;
+  while (state.enqueue({ ...ticket(`t${taken}`), slots })) taken++;
+  assert.ok(taken > 100 && taken < MAX_WAITERS, `${taken} taken`);
+  assert.ok(JSON.stringify(state.view()).length < MAX_TICKET_BYTES * 1.1);
+  state.declined('t0');
+  state.declined('t1');
+  assert.equal(state.enqueue({ ...ticket('again'), slots }), true);
+});
+
+test("the turn of an acquirer's last waiter is taken back when the next one comes with its ticket", () => {
+  const state = new QueueState();
+  const first = { ...ticket('a'), slots: 1 };
+  state.enqueue(first);
+  assert.deepEqual(state.next(0), [{ do: 'probe', slot: '0' }]);
+  state.probed('0', false, 0);
+  assert.deepEqual(state.next(0), [{ do: 'offer', slot: '0', ticket: first }]);
+  state.enqueue({ ...first, waiter: { ...first.waiter, runId: 'next' } });
+  state.undeliverable('0', 'a'); // the last one's turn finds it gone
+  assert.ok(state.ticket('a'), 'the next one waits on');
+  assert.deepEqual(state.next(1), [{ do: 'probe', slot: '0' }]);
 });
 
 /** A queue of nobody in which one of two slots is drained, by run `r1`. */

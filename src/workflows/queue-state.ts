@@ -2,6 +2,7 @@ import type { OverrideInput, OverrideState, QueueView, SlotState, Ticket } from 
 import { slotNames, wantsSlot } from '../shared/slots';
 import { TurnOrder } from '../shared/turn-order';
 import { QueueOverride } from './queue-override';
+import { Tickets } from './tickets';
 
 /**
  * What the queue is to send: a `watch` that asks whether the slot is held, or a turn. Or what it is to do with a slot that
@@ -27,9 +28,6 @@ const PROBE_AFTER_MS = { least: 1_000, most: 60_000 };
 /** How often the queue renews its claim on a slot that is out of use. */
 export const DRAIN_RENEWAL_MS = 20 * 60_000;
 
-/** At most this many tickets, so that they fit the 2 MB that one run can hand to the next. */
-export const MAX_WAITERS = 2_000;
-
 /**
  * Who waits, what each slot is doing, and so what the queue is to do next. Pure: what has happened comes in by one method
  * each, the clock as `nowMs`, and {@link next} says what to send. It never grants a permit: a turn only says "slot s looks
@@ -49,7 +47,7 @@ export const MAX_WAITERS = 2_000;
  * heard of it is `closing`. If nothing is heard in time, a probe settles whether it is held.
  */
 export class QueueState {
-  private readonly tickets: Map<string, Ticket>;
+  private readonly tickets = new Tickets();
   private readonly slots: Map<string, SlotState>;
   private readonly order: TurnOrder;
   private readonly override: QueueOverride;
@@ -57,7 +55,7 @@ export class QueueState {
   private readonly lastClosed = new Map<string, string>();
 
   constructor(view?: QueueView) {
-    this.tickets = new Map(view?.tickets.map((ticket) => [ticket.id, ticket]));
+    for (const ticket of view?.tickets ?? []) this.tickets.set(ticket.id, ticket);
     this.slots = new Map(view?.slots);
     this.order = new TurnOrder(view?.shares);
     this.override = new QueueOverride(view?.override);
@@ -65,14 +63,16 @@ export class QueueState {
 
   /** Takes a ticket in, or in place of the one of the same ID. `false` when the queue is full. */
   enqueue(ticket: Ticket): boolean {
-    if (!this.tickets.has(ticket.id) && this.tickets.size >= MAX_WAITERS) return false;
+    if (!this.tickets.hasRoomFor(ticket)) return false;
+    const known = this.tickets.get(ticket.id);
+    if (known && known.waiter.runId !== ticket.waiter.runId) this.withdrawFrom(known, 'unknown'); // the next waiter of one acquirer
     this.tickets.set(ticket.id, ticket);
     this.know(slotNames(ticket.slots));
     return true;
   }
 
-  has(ticketId: string): boolean {
-    return this.tickets.has(ticketId);
+  ticket(ticketId: string): Ticket | undefined {
+    return this.tickets.get(ticketId);
   }
 
   /** The waiter found its slot taken. It waits on, in its old place. `false` as {@link enqueue} says it. */
@@ -85,12 +85,7 @@ export class QueueState {
   declined(ticketId: string): boolean {
     const ticket = this.tickets.get(ticketId);
     if (!ticket) return false;
-    let hadTurn = false;
-    for (const [slot, state] of this.slots) {
-      if (state.at !== 'offered' || state.ticketId !== ticketId) continue;
-      this.withdraw(slot, ticket, 'free');
-      hadTurn = true;
-    }
+    const hadTurn = this.withdrawFrom(ticket, 'free');
     this.tickets.delete(ticketId);
     return hadTurn;
   }
@@ -276,6 +271,13 @@ export class QueueState {
     const state = this.slots.get(slot);
     this.slots.set(slot, { at: 'probing', heldSinceMs: state?.at === 'held' ? state.sinceMs : undefined });
     return { do: 'probe', slot };
+  }
+
+  /** Takes back the turn that it may have: `true` if it had one. */
+  private withdrawFrom(ticket: Ticket, to: 'free' | 'unknown'): boolean {
+    const turns = [...this.slots.keys()].filter((slot) => this.isOfferedTo(slot, ticket.id));
+    for (const slot of turns) this.withdraw(slot, ticket, to);
+    return turns.length > 0;
   }
 
   private withdraw(slot: string, ticket: Ticket, to: 'free' | 'unknown'): void {

@@ -24,7 +24,7 @@ import { permitSlotWorkflow } from './permit-slot';
 import { adoptSignal, tell } from './signals';
 import { WaitingPlace } from './waiting-place';
 
-const DEFAULT_LEASE_MS = 10 * 60_000;
+const DEFAULTS = { leaseMs: 10 * 60_000, inWorkflow: true };
 
 /**
  * Slots that an acquirer tries before it lines up. Each that is taken costs it five history events, so where all are taken
@@ -59,7 +59,7 @@ export class Semaphore {
    * @throws ApplicationFailure of type `InvalidOptionsError`, saying what was expected and what came
    */
   constructor(resource: string, options: SemaphoreOptions) {
-    this.options = checked(() => resolveSemaphore(resource, options, { leaseMs: DEFAULT_LEASE_MS }));
+    this.options = checked(() => resolveSemaphore(resource, options, DEFAULTS));
     this.resource = resource;
   }
 
@@ -115,11 +115,7 @@ export class Semaphore {
     { renewEvery }: Pick<SemaphoreOptions, 'renewEvery'> = {},
   ): Promise<T> {
     const { renewEveryMs } = checked(() =>
-      resolveSemaphore(
-        ref?.resource,
-        { slots: [ref?.slot], lease: ref?.leaseMs, renewEvery },
-        { leaseMs: DEFAULT_LEASE_MS },
-      ),
+      resolveSemaphore(ref?.resource, { slots: [ref?.slot], lease: ref?.leaseMs, renewEvery }, DEFAULTS),
     );
     return await holdWhile(await Semaphore.adopt(ref), renewEveryMs, fn);
   }
@@ -184,7 +180,7 @@ export class Semaphore {
           metrics.handoff(this.resource, 'claim', Date.now() - turnMs);
           return permit;
         }
-        await place.missed(turn.slot);
+        if (!(await place.missed(turn.slot))) await place.enqueue();
         patience.hadTurn();
       } else if (turn) {
         patience.hadNoRoom();

@@ -43,6 +43,9 @@ const overrideUpdate = defineUpdate<OverrideState, [OverrideInput]>(OVERRIDE);
 /** How long an empty queue stays for the next waiter, who would otherwise start one and probe every slot anew. */
 const LINGER_MS = 2_000;
 
+/** A Workflow may have 2,000 signals on their way, and with more than that its task fails for ever. Slots have up to 1,000. */
+const MAX_ANSWERING = 500;
+
 /**
  * The wait queue of one resource, `permit-queue:<resource>`. It exists only while somebody waits or an operator has set
  * something. It decides nothing about who holds a permit: it moves signals between the permits that it watches and the
@@ -56,18 +59,12 @@ export async function waitQueueWorkflow(input?: QueueInput): Promise<void> {
   let stirred = true;
   let sending = 0;
 
-  /** Tickets that are to be answered by the next run: a queue that keeps answering would never come to continue as new. */
+  /** Those to be told that they wait, as they asked for a sign of life, or that there is no room for them. */
   const unanswered = new Map<string, Ticket>();
 
-  /** Answers a waiter without giving it a turn: it found the queue full, or asked for a sign of life. */
-  const answer = (ticket: Ticket, waiting?: true) => {
-    if (workflowInfo().continueAsNewSuggested) unanswered.set(ticket.id, ticket);
-    else send(() => tell(ticket.waiter, turnSignal, { queueId, ticketId: ticket.id, waiting }));
-  };
   const take = (ticket: Ticket) => {
-    const known = state.has(ticket.id);
-    if (!state.enqueue(ticket)) answer(ticket);
-    else if (known && ticket.answer) answer(ticket, true);
+    const known = state.ticket(ticket.id);
+    if (!state.enqueue(ticket) || (known && ticket.answer)) unanswered.set(ticket.id, ticket);
   };
   function on<T>(signal: SignalDefinition<[T]>, isSound: (payload: unknown) => payload is T, handle: (it: T) => void) {
     setHandler(signal, (payload) => {
@@ -91,14 +88,19 @@ export async function waitQueueWorkflow(input?: QueueInput): Promise<void> {
     (payload) => isMissedNotice(resource, payload),
     ({ ticket, slot }) => {
       metrics.turnUnused(resource, 'missed');
-      if (!state.missed(ticket, slot)) answer(ticket);
+      if (!state.missed(ticket, slot)) unanswered.set(ticket.id, ticket);
     },
   );
   on(declinedSignal, isDeclinedNotice, ({ ticketId }) => {
+    unanswered.delete(ticketId);
     if (state.declined(ticketId)) metrics.turnUnused(resource, 'declined');
   });
   on(closingSignal, isClosingNotice, ({ slot, runId }) => state.closing(slot, runId));
   for (const ticket of input?.tickets ?? []) if (isTicket(resource, ticket)) take(ticket);
+  for (const ticketId of input?.unanswered ?? []) {
+    const ticket = state.ticket(ticketId);
+    if (ticket) unanswered.set(ticketId, ticket);
+  }
 
   /** Sends without waiting for it. A queue that is to continue as new waits until nothing is on its way. */
   function send(deliver: () => Promise<unknown>): void {
@@ -107,6 +109,16 @@ export async function waitQueueWorkflow(input?: QueueInput): Promise<void> {
       sending--;
       stirred = true;
     });
+  }
+
+  /** A few at a time, for all may ask at once. */
+  function answer(): void {
+    for (const [ticketId, { waiter }] of unanswered) {
+      if (sending >= MAX_ANSWERING) return;
+      unanswered.delete(ticketId);
+      const waiting = state.ticket(ticketId) ? true : undefined;
+      send(() => tell(waiter, turnSignal, { queueId, ticketId, waiting }));
+    }
   }
 
   async function carryOut(command: QueueCommand): Promise<void> {
@@ -149,10 +161,15 @@ export async function waitQueueWorkflow(input?: QueueInput): Promise<void> {
     stirred = false;
     if (!workflowInfo().continueAsNewSuggested) {
       for (const command of state.next(Date.now())) send(() => carryOut(command));
+      answer();
       metrics.waiters(resource, state.waitingCount);
     } else if (sending === 0) {
       metrics.waiters(resource, 0); // here: another worker may have the next run
-      await continueAsNew<typeof waitQueueWorkflow>({ tickets: [...unanswered.values()], view: state.view() });
+      await continueAsNew<typeof waitQueueWorkflow>({
+        tickets: [],
+        view: state.view(),
+        unanswered: [...unanswered.keys()].filter((ticketId) => state.ticket(ticketId)),
+      });
     }
     if (state.idle && sending === 0) {
       // A ticket that comes as we leave is not lost: the server rejects the completion, and we wake with it here.
