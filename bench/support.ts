@@ -4,27 +4,37 @@ import { sleep } from '@temporalio/activity';
 import type { Client } from '@temporalio/client';
 import type { TestWorkflowEnvironment } from '@temporalio/testing';
 import { DefaultLogger, Runtime, Worker } from '@temporalio/worker';
+import { createPermitWorker } from '@/worker';
 import { startServer } from '../scripts/support/temporal-server';
 
 export interface Bench {
   readonly env: TestWorkflowEnvironment;
   readonly client: Client;
   readonly taskQueue: string;
+  /** Of a permit worker. */
+  readonly permitQueue: string;
 }
 
-/** Runs `measure` on a real server with one worker. */
+/** Runs `measure` on a real server, with a worker that runs everything, and one for permits alone. */
 export async function withBench(measure: (bench: Bench) => Promise<void>): Promise<void> {
   Runtime.install({ logger: new DefaultLogger('ERROR') });
   const env = await startServer();
   const taskQueue = `bench-${randomUUID()}`;
+  const permitQueue = `${taskQueue}-permits`;
+  const logger = new DefaultLogger('ERROR');
   const worker = await Worker.create({
     connection: env.nativeConnection,
     workflowsPath: require.resolve('./workflows'),
     activities: { hold: (holdMs: number) => sleep(holdMs) },
     taskQueue,
-    bundlerOptions: { logger: new DefaultLogger('ERROR') } as object,
+    bundlerOptions: { logger } as object,
   });
-  await worker.runUntil(measure({ env, client: env.client, taskQueue }));
+  const permits = await createPermitWorker({
+    connection: env.nativeConnection,
+    taskQueue: permitQueue,
+    bundlerOptions: { logger } as object,
+  });
+  await worker.runUntil(permits.runUntil(measure({ env, client: env.client, taskQueue, permitQueue })));
   await env.teardown();
 }
 

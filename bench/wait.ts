@@ -26,7 +26,7 @@ interface Outcome {
 
 const ROUNDS = 3;
 
-type Load = Pick<ConsumerInput, 'capacity' | 'holdMs'>;
+type Load = Omit<ConsumerInput, 'resource'>;
 
 type Consumer = 'parkingConsumer' | 'pollingConsumer';
 
@@ -97,18 +97,19 @@ function gapsWithWaiters(holds: HoldInterval[], waits: { fromMs: number; toMs: n
 async function compare(bench: Bench, title: string, consumers: number, input: Load) {
   console.log(`\n${title}, ${ROUNDS} rounds`);
   const parking: Outcome[] = [];
+  const apart: Outcome[] = [];
   const polling: Outcome[] = [];
   for (let round = 0; round < ROUNDS; round++) {
     parking.push(await contend(bench, 'parkingConsumer', consumers, input));
+    apart.push(await contend(bench, 'parkingConsumer', consumers, { ...input, permitQueue: bench.permitQueue }));
     polling.push(await contend(bench, 'pollingConsumer', consumers, input));
   }
-  const table = new Table({ head: ['', 'parking', 'polling (1 s)', 'ratio'] });
+  const table = new Table({ head: ['', 'parking', '… permits apart', 'polling (1 s)', 'ratio', '… apart'] });
   const row = (name: string, measure: (rounds: Outcome[]) => number, show: (value: number) => string) =>
     table.push([
       name,
-      show(measure(parking)),
-      show(measure(polling)),
-      (measure(polling) / measure(parking)).toFixed(2),
+      ...[parking, apart, polling].map((rounds) => show(measure(rounds))),
+      ...[parking, apart].map((rounds) => (measure(polling) / measure(rounds)).toFixed(2)),
     ]);
   const gaps = (rounds: Outcome[]) => rounds.flatMap(({ gapsMs }) => gapsMs);
   row('makespan, median', (rounds) => median(rounds.map(({ makespanMs }) => makespanMs)), ms);

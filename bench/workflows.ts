@@ -8,6 +8,8 @@ export interface ConsumerInput {
   resource: string;
   capacity: number;
   holdMs: number;
+  /** Where permits run. @default the consumer's own */
+  permitQueue?: string;
   fair?: boolean;
 }
 
@@ -16,8 +18,8 @@ const { hold } = proxyActivities<{ hold(holdMs: number): Promise<void> }>({ star
 const POLL_EVERY_MS = 1_000;
 
 /** A consumer that waits by parking. */
-export async function parkingConsumer({ resource, capacity, holdMs, fair }: ConsumerInput): Promise<void> {
-  await new Semaphore(resource, { capacity, fair }).withPermit(async () => {
+export async function parkingConsumer({ resource, capacity, holdMs, permitQueue, fair }: ConsumerInput): Promise<void> {
+  await new Semaphore(resource, { capacity, taskQueue: permitQueue, fair }).withPermit(async () => {
     if (holdMs > 0) await hold(holdMs);
   });
 }

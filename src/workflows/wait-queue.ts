@@ -43,6 +43,9 @@ const overrideUpdate = defineUpdate<OverrideState, [OverrideInput]>(OVERRIDE);
 /** How long an empty queue stays for the next waiter, who would otherwise start one and probe every slot anew. */
 const LINGER_MS = 2_000;
 
+/** The server suggests it at 4,096. */
+const CONTINUE_AT_EVENTS = 3_000;
+
 /** A Workflow may have 2,000 signals on their way, and with more than that its task fails for ever. Slots have up to 1,000. */
 const MAX_ANSWERING = 500;
 
@@ -159,7 +162,7 @@ export async function waitQueueWorkflow(input?: QueueInput): Promise<void> {
 
   for (;;) {
     stirred = false;
-    if (!workflowInfo().continueAsNewSuggested) {
+    if (!isToContinueAsNew()) {
       for (const command of state.next(Date.now())) send(() => carryOut(command));
       answer();
       metrics.waiters(resource, state.waitingCount);
@@ -179,6 +182,12 @@ export async function waitQueueWorkflow(input?: QueueInput): Promise<void> {
       await condition(() => stirred || alarm.hasRung());
     }
   }
+}
+
+/** Before the server suggests it, since nothing keeps waiters from sending while the queue waits for what is on its way. */
+function isToContinueAsNew(): boolean {
+  const { continueAsNewSuggested, historyLength } = workflowInfo();
+  return continueAsNewSuggested || historyLength >= CONTINUE_AT_EVENTS;
 }
 
 /** Refuses before anything is written to the history. */
