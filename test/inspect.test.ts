@@ -163,10 +163,9 @@ test('without a worker it says so in time, and leaves out what only workers know
     assert.equal(permit?.leaseDeadline, undefined);
     assert.ok(permit?.holder.workflowId);
   }
-  const again = await temporal.worker({ taskQueue });
+  await temporal.worker({ taskQueue });
   await Promise.all(holders.map(({ handle }) => handle.signal(workflows.finish)));
   await waiter.result();
-  await again.stop();
 });
 
 test('a resource is not confused with one whose name begins like it', async () => {

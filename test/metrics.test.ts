@@ -97,10 +97,9 @@ test('contention: every acquire, hold, hand-off and turn is counted once', async
   await contend(temporal);
 });
 
-test('no replay counts again: with every Workflow Task replayed from the start, the numbers are the same', async (t) => {
+test('no replay counts again: with every Workflow Task replayed from the start, the numbers are the same', async () => {
   const taskQueue = `uncached-${randomUUID()}`;
-  const worker = await temporal.worker({ taskQueue, maxCachedWorkflows: 0 });
-  t.after(() => worker.stop());
+  await temporal.worker({ taskQueue, maxCachedWorkflows: 0 });
   await contend({ ...temporal, taskQueue });
   const evictions = (await scrape(address)).find(
     ({ name, labels }) => name === 'temporal_sticky_cache_total_forced_eviction' && labels.task_queue === taskQueue,

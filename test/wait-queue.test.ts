@@ -29,6 +29,16 @@ async function servedInOrder(input: HolderInput, waiters: (Priority | undefined)
   return inOrder.map(({ holder }) => handles.findIndex(({ workflowId }) => workflowId === holder));
 }
 
+/** Whether this has happened to a Workflow since its last Workflow Task. */
+async function hasUnseen(handle: Pick<Handle, 'fetchHistory'>, what: 'timerFired' | 'workflowExecutionSignaled'): Promise<boolean> {
+  const { events } = await handle.fetchHistory();
+  for (const event of (events ?? []).reverse()) {
+    if (event.workflowTaskCompletedEventAttributes) return false;
+    if (event[`${what}EventAttributes`]) return true;
+  }
+  return false;
+}
+
 test('fair, 50 waiters of capacity 1 are served exactly in order of arrival', async () => {
   const input = { resource: temporal.resource(), semaphore: { capacity: 1, fair: true } };
   const order = await servedInOrder(input, Array.from({ length: 50 }));
@@ -235,24 +245,20 @@ test('a ticket that comes just as the queue ends is not lost', async () => {
   const resource = temporal.resource();
   const taskQueue = `${temporal.taskQueue}-permits`;
   const semaphore = { capacity: 1, taskQueue, recheckAfter: '10 minutes' as const };
-  let permits = await temporal.worker({ taskQueue });
-  const hold = { resource, semaphore };
-  const first = await startHolding(temporal, hold);
-  const second = await startHolding(temporal, { ...hold, holdMs: undefined, acquire: { timeout: 1 } }).catch(
-    () => undefined,
-  );
-  assert.equal(second, undefined);
-  await untilWaiting(temporal.client, resource, 0); // it is empty, and about to end
+  const permits = await temporal.worker({ taskQueue });
+  const first = await startHolding(temporal, { resource, semaphore });
+  const second = await startHolder(temporal, { resource, semaphore, acquire: { timeout: 300 } });
+  await assertFails(second.result(), 'PermitTimeoutError', /300 ms/); // the queue is empty, and about to end
   await permits.stop();
-  await delay(4_000); // its timer has fired, and nobody has seen it
-  const waiter = await startHolder(temporal, { ...hold, holdMs: 0 });
-  await delay(500); // its ticket stands in the same batch
-  permits = await temporal.worker({ taskQueue });
+  const queue = temporal.client.workflow.getHandle(queueId(resource));
+  await eventually(async () => assert.ok(await hasUnseen(queue, 'timerFired')));
+  const waiter = await startHolder(temporal, { resource, semaphore, holdMs: 0 });
+  await eventually(async () => assert.ok(await hasUnseen(queue, 'workflowExecutionSignaled')));
+  await temporal.worker({ taskQueue });
   await untilWaiting(temporal.client, resource, 1);
   await first.handle.signal(workflows.finish);
-  await waiter.result();
+  await eventually(async () => assert.equal((await waiter.describe()).status.name, 'COMPLETED'), 10_000);
   await assertSafe(temporal.client, resource, 1);
-  await permits.stop();
 });
 
 test('waiters of an old and a new capacity share the queue, and each gets a slot that it knows', async () => {
@@ -303,7 +309,7 @@ test('one Workflow waits in two queues, and twice in one, at the same time', asy
 
 test('a resource that is used from two task queues has one queue', async () => {
   const resource = temporal.resource();
-  const other = await temporal.worker({ taskQueue: `${temporal.taskQueue}-other` });
+  await temporal.worker({ taskQueue: `${temporal.taskQueue}-other` });
   const input = { resource, semaphore: { capacity: 1 }, holdMs: 0 };
   await Promise.all(
     Array.from({ length: 12 }, (_, index) =>
@@ -316,7 +322,6 @@ test('a resource that is used from two task queues has one queue', async () => {
   );
   await assertSafe(temporal.client, resource, 1);
   await eventually(async () => assert.equal(await queueView(temporal.client, resource), undefined));
-  await other.stop();
 });
 
 test('a long wait costs a bounded number of events: at most 25 to park, and 15 for each look of its own', async () => {

@@ -34,7 +34,7 @@ export interface Temporal {
   readonly bundle: WorkflowBundle;
   /** A resource name of this test's own. No permit of it may be left when the test ends. */
   resource(name?: string): string;
-  /** Starts another worker, which the test must shut down. */
+  /** Starts another worker. When the test has ended, and its resources are checked, it is stopped. */
   worker(options?: Pick<WorkerOptions, 'taskQueue' | 'maxCachedWorkflows'>): Promise<RunningWorker>;
 }
 
@@ -58,8 +58,9 @@ export function useTemporal({ dynamicConfig = [], telemetry }: UseOptions = {}):
   let own: RunningWorker;
   const taskQueue = `test-${randomUUID()}`;
   let resources: string[] = [];
+  let others: RunningWorker[] = [];
 
-  const worker: Temporal['worker'] = async (options) => {
+  const startWorker: Temporal['worker'] = async (options) => {
     const made = await Worker.create({
       connection: env.nativeConnection,
       workflowBundle: bundle,
@@ -71,23 +72,33 @@ export function useTemporal({ dynamicConfig = [], telemetry }: UseOptions = {}):
     const running = made.run();
     return {
       async stop() {
-        made.shutdown();
+        if (made.getState() === 'RUNNING') made.shutdown();
         await running;
       },
     };
+  };
+
+  const worker: Temporal['worker'] = async (options) => {
+    const other = await startWorker(options);
+    others.push(other);
+    return other;
   };
 
   before(async () => {
     Runtime.install({ logger: new DefaultLogger('ERROR'), telemetryOptions: await telemetry?.() });
     env = await startServer({ dynamicConfig });
     bundle = await bundleWorkflowCode({ workflowsPath: WORKFLOWS, logger: new DefaultLogger('ERROR') });
-    own = await worker();
+    own = await startWorker();
   });
 
   afterEach(async () => {
-    const used = resources;
-    resources = [];
-    for (const resource of used) await assertNoPermitLeft(env.client, resource);
+    const [used, extra] = [resources, others];
+    [resources, others] = [[], []];
+    try {
+      for (const resource of used) await assertNoPermitLeft(env.client, resource);
+    } finally {
+      for (const { stop } of extra) await stop();
+    }
   });
 
   after(async () => {
