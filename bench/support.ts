@@ -18,7 +18,7 @@ export interface Bench {
 /** Runs `measure` on a real server, with a worker that runs everything, and one for permits alone. */
 export async function withBench(measure: (bench: Bench) => Promise<void>): Promise<void> {
   Runtime.install({ logger: new DefaultLogger('ERROR') });
-  const env = await startServer();
+  const env = await startServer({ dynamicConfig: (process.env.DC ?? '').split(' ').filter(Boolean) });
   const taskQueue = `bench-${randomUUID()}`;
   const permitQueue = `${taskQueue}-permits`;
   const logger = new DefaultLogger('ERROR');

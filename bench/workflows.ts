@@ -1,6 +1,6 @@
 // What the bench's worker registers: the library, and polling to compare it with.
 import { proxyActivities, sleep } from '@temporalio/workflow';
-import { Semaphore } from '../src/workflow';
+import { type Permit, Semaphore } from '../src/workflow';
 
 export * from '../src/workflow';
 
@@ -19,9 +19,7 @@ const POLL_EVERY_MS = 1_000;
 
 /** A consumer that waits by parking. */
 export async function parkingConsumer({ resource, capacity, holdMs, permitQueue, fair }: ConsumerInput): Promise<void> {
-  await new Semaphore(resource, { capacity, taskQueue: permitQueue, fair }).withPermit(async () => {
-    if (holdMs > 0) await hold(holdMs);
-  });
+  await holdUnder(await new Semaphore(resource, { capacity, taskQueue: permitQueue, fair }).acquire(), holdMs);
 }
 
 /** The same as this pattern is usually published: try every slot, sleep a second, try again. */
@@ -32,6 +30,14 @@ export async function pollingConsumer({ resource, capacity, holdMs }: ConsumerIn
     await sleep(POLL_EVERY_MS);
     permit = await pool.tryAcquire();
   }
-  if (holdMs > 0) await hold(holdMs);
-  await permit.release();
+  await holdUnder(permit, holdMs);
+}
+
+/** What both do alike: only the waiting is compared. */
+async function holdUnder(permit: Permit, holdMs: number): Promise<void> {
+  try {
+    if (holdMs > 0) await hold(holdMs);
+  } finally {
+    await permit.release();
+  }
 }

@@ -92,6 +92,16 @@ async function main(): Promise<number> {
     for (const name of ['parked', 'late', 'cancelled', 'fair']) await save(`waiter-${name}`, name);
     await save('queue', queueId('line'));
 
+    // Of two waiters, the first tries both slots and starts the line; the second tries one and stands in it.
+    const two = { resource: 'two', semaphore: { capacity: 2 } };
+    const holders = [0, 1].map((index) => start('holder', `holder-${index}`, { ...two, holdMs: 2_000 }));
+    for (const slot of ['0', '1']) await heldRun(permitId({ resource: 'two', slot }));
+    const starter = await start('holder', 'starter', { ...two, holdMs: 0 });
+    await heldRun(queueId('two'));
+    const joiner = await start('holder', 'joiner', { ...two, holdMs: 0 });
+    await Promise.all([...(await Promise.all(holders)), starter, joiner].map((handle) => handle.result()));
+    for (const name of ['starter', 'joiner']) await save(`waiter-${name}`, name);
+
     // What operators do: a slot is taken out of use and put back, the pool is paused and resumed, with somebody in line.
     const pool = new SemaphoreClient(client, 'operated', { capacity: 2, taskQueue });
     const operated = client.workflow.getHandle(queueId('operated'));

@@ -30,7 +30,10 @@ async function servedInOrder(input: HolderInput, waiters: (Priority | undefined)
 }
 
 /** Whether this has happened to a Workflow since its last Workflow Task. */
-async function hasUnseen(handle: Pick<Handle, 'fetchHistory'>, what: 'timerFired' | 'workflowExecutionSignaled'): Promise<boolean> {
+async function hasUnseen(
+  handle: Pick<Handle, 'fetchHistory'>,
+  what: 'timerFired' | 'workflowExecutionSignaled',
+): Promise<boolean> {
   const { events } = await handle.fetchHistory();
   for (const event of (events ?? []).reverse()) {
     if (event.workflowTaskCompletedEventAttributes) return false;

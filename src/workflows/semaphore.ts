@@ -27,8 +27,8 @@ import { WaitingPlace } from './waiting-place';
 const DEFAULTS = { leaseMs: 10 * 60_000, inWorkflow: true };
 
 /**
- * Slots that an acquirer tries before it lines up. Each that is taken costs it five history events, so where all are taken
- * fewer are better; where half are free, two find one three times in four.
+ * Slots that an acquirer tries before it starts a line. Each that is taken costs it five history events, so where all are
+ * taken fewer are better; where half are free, two find one three times in four.
  */
 const FAST_ATTEMPTS = 2;
 
@@ -141,12 +141,8 @@ export class Semaphore {
       }
       const place = new WaitingPlace(this.resource, this.ticketFor(request), this.options.taskQueue);
       try {
-        if (!this.options.fair || !(await place.join())) {
-          const permit = await this.claimFirst(slots.slice(0, FAST_ATTEMPTS), request);
-          if (permit) return timer.ended(permit);
-          await place.enqueue();
-        }
-        return timer.ended(await this.waitInLine(place, request, deadlineMs));
+        const permit = await this.claimUnlessOthersWait(place, slots, request);
+        return timer.ended(permit ?? (await this.waitInLine(place, request, deadlineMs)));
       } finally {
         await place.leave();
       }
@@ -164,6 +160,25 @@ export class Semaphore {
     } catch (error) {
       throw timer.failed(error);
     }
+  }
+
+  /**
+   * The first tries of a newcomer. Once a slot was taken (in strict order: before any), it asks whether there is a line, and
+   * stands in it if so; else it tries another slot, and starts the line. `undefined` when it stands in line.
+   */
+  private async claimUnlessOthersWait(
+    place: WaitingPlace,
+    slots: readonly string[],
+    request: ResolvedAcquire,
+  ): Promise<Permit | undefined> {
+    const asksBefore = this.options.fair ? 0 : 1;
+    for (const [attempt, slot] of slots.slice(0, FAST_ATTEMPTS).entries()) {
+      if (attempt === asksBefore && (await place.join())) return undefined;
+      const permit = await this.claim(slot, request);
+      if (permit) return permit;
+    }
+    await place.enqueue();
+    return undefined;
   }
 
   /** Parked: nothing happens here until our turn comes, but for a look of our own now and then. */

@@ -9,8 +9,8 @@ import { waitQueueWorkflow } from './wait-queue';
 /** The places of this Workflow in all queues, by ticket. (A Workflow's sandbox loads modules anew: it shares them with none.) */
 const places = new Map<string, WaitingPlace>();
 
-/** More than one loss of the race to start a queue is rare; after this many the fallback timer tries again. */
-const ENQUEUE_ATTEMPTS = 5;
+/** More than one loss of the race to start a queue is rare; after this many steps the fallback timer tries again. */
+const ENQUEUE_STEPS = 10;
 
 /**
  * One acquirer's place in the wait queue of a resource: lines up, hears its turn, and leaves without a trace.
@@ -22,6 +22,8 @@ export class WaitingPlace {
   private turn: Turn | undefined;
   /** Whether our ticket may stand in the queue. */
   private inLine = false;
+  /** Whether the queue was not there when we last spoke to it. */
+  private queueAbsent = false;
   /** What we know of the queue: whether it still owes us the sign of life that our ticket asks for. */
   private answer: 'not asked' | 'owed' | 'given' = 'not asked';
   private readonly queue: { workflowId: string };
@@ -38,15 +40,15 @@ export class WaitingPlace {
 
   /** Lines up if somebody waits already. It also renews a place: a ticket counts once, however often it is sent. */
   async join(): Promise<boolean> {
-    const joined = (await tell(this.queue, enqueueSignal, this.ticket)) !== 'not-found';
-    this.inLine ||= joined;
-    return joined;
+    this.queueAbsent = (await tell(this.queue, enqueueSignal, this.ticket)) === 'not-found';
+    this.inLine ||= !this.queueAbsent;
+    return !this.queueAbsent;
   }
 
   /** Lines up, and starts the queue if there is none. */
   async enqueue(): Promise<void> {
-    for (let attempt = 0; attempt < ENQUEUE_ATTEMPTS; attempt++) {
-      if ((await this.join()) || (await this.startQueue())) return;
+    for (let step = 0; step < ENQUEUE_STEPS; step++) {
+      if (this.queueAbsent ? await this.startQueue() : await this.join()) return;
     }
   }
 
@@ -72,7 +74,8 @@ export class WaitingPlace {
   /** Says that somebody else was faster at `slot`. The place is kept; `false` if the queue is gone. */
   async missed(slot: string): Promise<boolean> {
     this.inLine = true;
-    return (await tell(this.queue, missedSignal, { ticket: this.ticket, slot })) !== 'not-found';
+    this.queueAbsent = (await tell(this.queue, missedSignal, { ticket: this.ticket, slot })) === 'not-found';
+    return !this.queueAbsent;
   }
 
   /**
@@ -93,6 +96,7 @@ export class WaitingPlace {
 
   /** `false` when somebody else has just started it. It outlives us: others wait in it too. */
   private async startQueue(): Promise<boolean> {
+    this.queueAbsent = false; // it runs now, whether by us or by whoever was faster
     try {
       await CancellationScope.nonCancellable(() =>
         startChild(waitQueueWorkflow, {
