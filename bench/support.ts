@@ -15,8 +15,11 @@ export interface Bench {
   readonly permitQueue: string;
 }
 
-/** Runs `measure` on a real server, with a worker that runs everything, and one for permits alone. */
-export async function withBench(measure: (bench: Bench) => Promise<void>): Promise<void> {
+/**
+ * Runs `measure` on a real server, with a worker that runs everything, and one for permits alone.
+ * @param polls how many Workflow Tasks the first one asks for at a time; the SDK's default is 10
+ */
+export async function withBench(measure: (bench: Bench) => Promise<void>, polls?: number): Promise<void> {
   Runtime.install({ logger: new DefaultLogger('ERROR') });
   const env = await startServer({ dynamicConfig: (process.env.DC ?? '').split(' ').filter(Boolean) });
   const taskQueue = `bench-${randomUUID()}`;
@@ -28,6 +31,7 @@ export async function withBench(measure: (bench: Bench) => Promise<void>): Promi
     activities: { hold: (holdMs: number) => sleep(holdMs) },
     taskQueue,
     bundlerOptions: { logger } as object,
+    ...(polls && { maxConcurrentWorkflowTaskPolls: polls, maxConcurrentWorkflowTaskExecutions: polls }),
   });
   const permits = await createPermitWorker({
     connection: env.nativeConnection,

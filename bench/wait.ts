@@ -14,8 +14,8 @@ import { type Bench, median, ms, quantile, untilCounted, withBench } from './sup
 import type { ConsumerInput } from './workflows';
 
 /**
- * `pnpm bench:wait [100 | 30 | 1000 | long]`: parking beside polling with 1 s back-off, in one run on one server. `long`
- * takes ten minutes and runs only when asked for.
+ * `pnpm bench:wait [100 | 30 | 1000 | long [polls]]`: parking beside polling with 1 s back-off, in one run on one server.
+ * `long` takes ten minutes and runs only when asked for. With `polls` the worker asks for so many Workflow Tasks at a time.
  */
 interface Outcome {
   makespanMs: number;
@@ -197,18 +197,21 @@ async function longWait(bench: Bench): Promise<void> {
 }
 
 async function main(): Promise<void> {
-  const only = process.argv[2];
-  await withBench(async (bench) => {
-    await contend(bench, 'parkingConsumer', 4, { capacity: 2, holdMs: 10 }); // warm
-    if (!only || only === '100') {
-      await compare(bench, '100 consumers, capacity 10, 500 ms each', 100, { capacity: 10, holdMs: 500 });
-    }
-    if (!only || only === '30') {
-      await compare(bench, '30 consumers, capacity 3, 100 ms each', 30, { capacity: 3, holdMs: 100 });
-    }
-    if (!only || only === '1000') await crowd(bench, 1_000, 10);
-    if (only === 'long') await longWait(bench);
-  });
+  const [only, polls] = process.argv.slice(2);
+  await withBench(
+    async (bench) => {
+      await contend(bench, 'parkingConsumer', 4, { capacity: 2, holdMs: 10 }); // warm
+      if (!only || only === '100') {
+        await compare(bench, '100 consumers, capacity 10, 500 ms each', 100, { capacity: 10, holdMs: 500 });
+      }
+      if (!only || only === '30') {
+        await compare(bench, '30 consumers, capacity 3, 100 ms each', 30, { capacity: 3, holdMs: 100 });
+      }
+      if (!only || only === '1000') await crowd(bench, 1_000, 10);
+      if (only === 'long') await longWait(bench);
+    },
+    polls ? Number(polls) : undefined,
+  );
 }
 
 main().catch((error: unknown) => {

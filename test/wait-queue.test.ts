@@ -344,6 +344,25 @@ test('a long wait costs a bounded number of events: at most 25 to park, and 15 f
   await assertSafe(temporal.client, resource, 3);
 });
 
+test('where nobody waits, a newcomer tries two slots; where somebody does, one', async () => {
+  const resource = temporal.resource();
+  const semaphore = { capacity: 3 };
+  const holders = await Promise.all([0, 1, 2].map(() => startHolding(temporal, { resource, semaphore })));
+  await eventually(async () => assert.equal(await queueView(temporal.client, resource), undefined)); // that of the holders
+  const waiters: Handle[] = [];
+  for (const tries of [2, 1]) {
+    const waiter = await startHolder(temporal, { resource, semaphore, holdMs: 0 });
+    waiters.push(waiter);
+    await untilWaiting(temporal.client, resource, waiters.length);
+    const { events } = await waiter.fetchHistory();
+    const refused = events?.filter((event) => event.startChildWorkflowExecutionFailedEventAttributes);
+    assert.equal(refused?.length, tries);
+  }
+  await Promise.all(holders.map(({ handle }) => handle.signal(workflows.finish)));
+  await Promise.all(waiters.map((waiter) => waiter.result()));
+  await assertSafe(temporal.client, resource, 3);
+});
+
 test('a queue that nobody needs ends by itself', async () => {
   const resource = temporal.resource();
   const input = { resource, semaphore: { capacity: 1 }, holdMs: 0 };
