@@ -21,7 +21,7 @@ export interface Bench {
  */
 export async function withBench(measure: (bench: Bench) => Promise<void>, polls?: number): Promise<void> {
   Runtime.install({ logger: new DefaultLogger('ERROR') });
-  const env = await startServer({ dynamicConfig: (process.env.DC ?? '').split(' ').filter(Boolean) });
+  const env = await startServer();
   const taskQueue = `bench-${randomUUID()}`;
   const permitQueue = `${taskQueue}-permits`;
   const logger = new DefaultLogger('ERROR');
