@@ -5,10 +5,8 @@ import { InvalidOptionsError, refuse } from '../shared/refuse';
 import { checkPool, openPool, openSlot, type PoolFlags } from './pool';
 import { resourcesInUse } from './resources';
 
-export interface NamedResource {
+export interface NamedResource extends Pick<PoolFlags, 'capacity' | 'slots'> {
   resource: string;
-  capacity?: number;
-  slots?: string[];
 }
 
 /** What `dashboard` shows: the resources that were named, or else all that are in use. */

@@ -121,10 +121,10 @@ export function resolveSemaphore(
     refuse('renewEvery', `less than the lease (${leaseMs} ms)`, options.renewEvery ?? renewEveryMs);
   }
   if (longestMs < leaseMs) {
-    const most = `at most ${longestMs} ms, the longest that one permit can be held so`;
-    if (options.renewEvery)
+    if (options.renewEvery) {
       refuse('renewEvery', `renewals that the server takes for a whole lease of ${leaseMs} ms`, renewEveryMs);
-    refuse('lease', most, options.lease ?? leaseMs);
+    }
+    refuse('lease', `at most ${longestMs} ms, the longest that one permit can be held so`, options.lease ?? leaseMs);
   }
   if (maxHoldMs > longestMs) {
     refuse(

@@ -1,5 +1,12 @@
 import { HandlerUnfinishedPolicy, WorkflowExecutionAlreadyStartedError } from '@temporalio/common';
-import { CancellationScope, condition, ParentClosePolicy, setHandler, startChild } from '@temporalio/workflow';
+import {
+  CancellationScope,
+  condition,
+  ParentClosePolicy,
+  type SignalDefinition,
+  setHandler,
+  startChild,
+} from '@temporalio/workflow';
 import { queueId } from '../shared/permit-id';
 import type { Ticket, Turn } from '../shared/protocol';
 import { isWorkflowId } from '../shared/wire-input';
@@ -40,9 +47,9 @@ export class WaitingPlace {
 
   /** Lines up if somebody waits already. It also renews a place: a ticket counts once, however often it is sent. */
   async join(): Promise<boolean> {
-    this.queueAbsent = (await tell(this.queue, enqueueSignal, this.ticket)) === 'not-found';
-    this.inLine ||= !this.queueAbsent;
-    return !this.queueAbsent;
+    const joined = await this.tellQueue(enqueueSignal, this.ticket);
+    this.inLine ||= joined;
+    return joined;
   }
 
   /** Lines up, and starts the queue if there is none. */
@@ -74,8 +81,7 @@ export class WaitingPlace {
   /** Says that somebody else was faster at `slot`. The place is kept; `false` if the queue is gone. */
   async missed(slot: string): Promise<boolean> {
     this.inLine = true;
-    this.queueAbsent = (await tell(this.queue, missedSignal, { ticket: this.ticket, slot })) === 'not-found';
-    return !this.queueAbsent;
+    return await this.tellQueue(missedSignal, { ticket: this.ticket, slot });
   }
 
   /**
@@ -92,6 +98,12 @@ export class WaitingPlace {
   call(turn: Turn): void {
     if (turn.waiting) this.answer = 'given';
     else this.turn = turn;
+  }
+
+  /** `false` when there is no queue. */
+  private async tellQueue<T>(signal: SignalDefinition<[T]>, message: T): Promise<boolean> {
+    this.queueAbsent = (await tell(this.queue, signal, message)) === 'not-found';
+    return !this.queueAbsent;
   }
 
   /** `false` when somebody else has just started it. It outlives us: others wait in it too. */
