@@ -1,17 +1,34 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { type Client, WorkflowFailedError } from '@temporalio/client';
+import type { TestWorkflowEnvironment } from '@temporalio/testing';
 import { Worker } from '@temporalio/worker';
+import { aborted, runMain } from '../../scripts/support/main';
 import { type Postgres, startPostgres } from '../../scripts/support/postgres-server';
 import { startServer } from '../../scripts/support/temporal-server';
+import { diesWithUs } from '../../src/dev-server/dies-with-us';
 import { fence, type Report } from './activities';
 import type { ConsumerOptions } from './consumer';
 import { quiet } from './quiet';
 import type { appendLines } from './workflows';
 
-async function main(): Promise<void> {
+async function main(interrupt: AbortSignal): Promise<number> {
   quiet();
-  const [temporal, postgres] = await Promise.all([startServer(), startPostgres()]);
+  const temporal = await startServer();
+  try {
+    const postgres = await startPostgres();
+    try {
+      await run(temporal, postgres, interrupt);
+      return 0;
+    } finally {
+      await postgres.stop();
+    }
+  } finally {
+    await temporal.teardown();
+  }
+}
+
+async function run(temporal: TestWorkflowEnvironment, postgres: Postgres, interrupt: AbortSignal): Promise<void> {
   const { address = '' } = temporal;
   await fence.migrate(postgres.pool);
   await postgres.pool.query('CREATE TABLE ledger (id serial, epoch bigint, line text)');
@@ -29,13 +46,13 @@ async function main(): Promise<void> {
         consumers.push(await startConsumer({ name, address, postgres: postgres.connection }));
       }
       const [alice, bob] = consumers;
-      if (alice && bob) await story(temporal.client, postgres, alice, bob);
+      if (alice && bob) await Promise.race([story(temporal.client, postgres, alice, bob), aborted(interrupt)]);
     } finally {
-      for (const consumer of consumers) consumer.kill('SIGTERM');
+      // One that is stopped heeds nothing before it goes on.
+      for (const signal of ['SIGCONT', 'SIGTERM'] as const) for (const consumer of consumers) consumer.kill(signal);
       await Promise.all(consumers.map(async (consumer) => consumer.exitCode ?? (await once(consumer, 'exit'))));
     }
   });
-  await Promise.all([temporal.teardown(), postgres.stop()]);
 }
 
 async function story(client: Client, postgres: Postgres, alice: ChildProcess, bob: ChildProcess): Promise<void> {
@@ -70,7 +87,9 @@ async function story(client: Client, postgres: Postgres, alice: ChildProcess, bo
 }
 
 async function startConsumer(options: ConsumerOptions): Promise<ChildProcess> {
-  const consumer = fork(require.resolve('./consumer'), [JSON.stringify(options)], { execArgv: ['--import', 'tsx'] });
+  const consumer = diesWithUs(
+    fork(require.resolve('./consumer'), [JSON.stringify(options)], { execArgv: ['--import', 'tsx'] }),
+  );
   await once(consumer, 'message');
   return consumer;
 }
@@ -87,7 +106,4 @@ function say(line: string): void {
   console.log(`${(performance.now() / 1_000).toFixed(1).padStart(5)} s  ${line}`);
 }
 
-main().catch((error: unknown) => {
-  console.error(error);
-  process.exitCode = 1;
-});
+runMain(main);

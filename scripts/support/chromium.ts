@@ -1,7 +1,13 @@
 import { existsSync } from 'node:fs';
 import { type Browser, chromium } from 'playwright-core';
+import { npmsChromium } from './npms-chromium';
 
+/** Where Debian puts it. */
 const DEBIAN = '/usr/bin/chromium';
+
+/** Said where it can't be had. */
+export const NO_CHROMIUM =
+  'Chromium is missing, and npm has none for this kind of machine. Get one with: npx -y pnpm@10 exec playwright-core install chromium. Or name one in CHROMIUM_PATH';
 
 /** Root has no sandbox, and a machine may have no network: then it is not to try. */
 const FLAGS = [
@@ -14,13 +20,31 @@ const FLAGS = [
   '--disable-sync',
 ];
 
+interface Executable {
+  executablePath: string;
+  /** What it needs beside our environment. */
+  env?: Record<string, string>;
+}
+
 /** @throws Error that says how to install it, when it is not there */
 export async function startChromium(): Promise<Browser> {
-  const executablePath = process.env.CHROMIUM_PATH ?? DEBIAN;
-  if (!existsSync(executablePath)) {
-    throw new Error(
-      `This needs Chromium, and there is no ${executablePath}. On Debian: apt-get install -y chromium; elsewhere, CHROMIUM_PATH names it.`,
-    );
+  const { executablePath, env } = await findChromium();
+  return await chromium.launch({
+    executablePath,
+    args: FLAGS,
+    env: { ...(process.env as Record<string, string>), ...env },
+  });
+}
+
+/** The one that `CHROMIUM_PATH` names, the machine's, Playwright's, or that from npm, which is unpacked at its first use. */
+export async function findChromium(): Promise<Executable> {
+  const named = process.env.CHROMIUM_PATH;
+  if (named) {
+    if (!existsSync(named)) throw new Error(`CHROMIUM_PATH: expected the path of Chromium, got "${named}"`);
+    return { executablePath: named };
   }
-  return await chromium.launch({ executablePath, args: FLAGS });
+  const executablePath = [DEBIAN, chromium.executablePath()].find((path) => existsSync(path));
+  const found = executablePath ? { executablePath } : await npmsChromium();
+  if (!found) throw new Error(NO_CHROMIUM);
+  return found;
 }

@@ -1,10 +1,12 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { access, chown, mkdtemp, readdir, rm } from 'node:fs/promises';
+import { chown, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Client, Pool, type PoolConfig } from 'pg';
+import { diesWithUs } from '@/dev-server/dies-with-us';
+import { copyNpmsPostgres, machinesPostgres, npmsPostgres } from './postgres-binaries';
 
 /** A private PostgreSQL for one test file, or for the example. */
 export interface Postgres {
@@ -16,8 +18,9 @@ export interface Postgres {
   stop(): Promise<void>;
 }
 
-const INSTALL = 'On Debian or Ubuntu: apt-get install -y postgresql';
-const DEBIAN = '/usr/lib/postgresql';
+/** Said where neither the machine nor npm has one. */
+export const NO_POSTGRES =
+  'PostgreSQL is missing: initdb and postgres are neither in /usr/lib/postgresql nor on the PATH, and npm has none for this kind of machine. On Debian or Ubuntu: apt-get install -y postgresql';
 
 /** Throw-away data: nothing has to survive a crash. Commit times tell in which order transactions became visible. */
 const SETTINGS = ['fsync=off', 'synchronous_commit=off', 'track_commit_timestamp=on', 'max_connections=100'];
@@ -27,8 +30,17 @@ const SETTINGS = ['fsync=off', 'synchronous_commit=off', 'track_commit_timestamp
  * @throws Error that says how to install it, when it is not there
  */
 export async function startPostgres(): Promise<Postgres> {
-  const bin = await findBinaries();
   const directory = await mkdtemp(join(tmpdir(), 'permit-pg-'));
+  try {
+    return await startIn(directory);
+  } catch (error) {
+    await rm(directory, { recursive: true, force: true });
+    throw error;
+  }
+}
+
+async function startIn(directory: string): Promise<Postgres> {
+  const bin = await binaries(directory);
   const owner = await serverUser();
   if (owner) await chown(directory, owner.uid, owner.gid);
   const data = join(directory, 'data');
@@ -45,6 +57,7 @@ export async function startPostgres(): Promise<Postgres> {
   ]);
   const server = spawn(join(bin, 'postgres'), ['-D', data, ...flags], { cwd: directory, stdio: 'ignore', ...owner });
   const exited = once(server, 'exit');
+  diesWithUs(server, 'SIGQUIT'); // "immediate" shutdown: with all its processes
   const connection = { host: directory, database: 'postgres', user: 'postgres' };
   await accepting(connection, exited);
 
@@ -70,29 +83,26 @@ export async function startPostgres(): Promise<Postgres> {
   };
 }
 
-async function findBinaries(): Promise<string> {
-  const debian = (await readdir(DEBIAN).catch(() => []))
-    .sort((a, b) => Number(b) - Number(a))
-    .map((version) => join(DEBIAN, version, 'bin'));
-  for (const directory of [...debian, ...(process.env.PATH ?? '').split(':')]) {
-    const found = await Promise.all(['initdb', 'postgres'].map((name) => access(join(directory, name)))).catch(
-      () => null,
-    );
-    if (found) return directory;
-  }
-  throw new Error(
-    `This needs a PostgreSQL server (initdb and postgres), and found none in ${DEBIAN}/*/bin or PATH. ${INSTALL}`,
-  );
+/** The machine's own, or else the one from npm, copied to where it may be run. */
+async function binaries(directory: string): Promise<string> {
+  const found = await machinesPostgres();
+  if (found) return found;
+  const native = npmsPostgres();
+  if (!native) throw new Error(NO_POSTGRES);
+  return await copyNpmsPostgres(native, join(directory, 'postgres'));
 }
 
-/** PostgreSQL refuses to run as root, so root starts it as the user that the Debian package has made. */
+/** PostgreSQL refuses to run as root, so root starts it as the user of Debian's package, or as the one that is nobody. */
 async function serverUser(): Promise<{ uid: number; gid: number } | undefined> {
   if (process.getuid?.() !== 0) return undefined;
-  const [uid, gid] = await Promise.all(
-    ['-u', '-g'].map(async (flag) => Number(await run('id', [flag, 'postgres'], '/'))),
-  );
-  if (!uid || !gid) throw new Error(`There is no user "postgres" for root to run the server as. ${INSTALL}`);
-  return { uid, gid };
+  for (const name of ['postgres', 'nobody']) {
+    const ids = await Promise.all(['-u', '-g'].map(async (flag) => Number(await run('id', [flag, name], '/')))).catch(
+      () => [],
+    );
+    const [uid, gid] = ids;
+    if (uid && gid) return { uid, gid };
+  }
+  throw new Error('PostgreSQL refuses to run as root, and there is no user "postgres" or "nobody" to run it as');
 }
 
 async function accepting(connection: Postgres['connection'], exited: Promise<unknown[]>): Promise<void> {

@@ -11,7 +11,8 @@ export type Progress = (line: string) => void;
 const ENV = 'TEMPORAL_SEMAPHORE_SERVER';
 const EXECUTABLE = process.platform === 'win32' ? 'temporal.exe' : 'temporal';
 const GO_PACKAGE = 'github.com/temporalio/cli/cmd/temporal@v1.5.1';
-const CACHE = join(process.env.XDG_CACHE_HOME || join(homedir(), '.cache'), 'temporal-semaphore');
+/** What this project keeps between its runs, on every kind of machine. */
+export const CACHE = join(process.env.XDG_CACHE_HOME || join(homedir(), '.cache'), 'temporal-semaphore');
 const BUILT = join(CACHE, 'bin', EXECUTABLE);
 const DOWNLOADS = join(CACHE, 'download');
 

@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { connect, createServer } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Connection } from '@temporalio/client';
+import { diesWithUs } from './dies-with-us';
 
 export interface ServerOptions {
   /** @default a free one */
@@ -59,9 +60,8 @@ export async function spawnServer(executable: string, options: ServerOptions = {
     ],
     { detached: true, stdio: ['ignore', 'ignore', 'pipe'] },
   );
-  const killAtExit = () => child.kill('SIGKILL');
-  process.once('exit', killAtExit);
-  const ended = lastWords(child).finally(() => process.off('exit', killAtExit));
+  const ended = lastWords(child);
+  diesWithUs(child);
   // Only a server with a file has something to put in order first, which takes it a second.
   const stop: ServerProcess['stop'] = (signal = options.dbFilename ? 'SIGTERM' : 'SIGKILL') =>
     stopChild(child, ended, signal);

@@ -1,13 +1,14 @@
 import type { ChildProcess } from 'node:child_process';
 import { after } from 'node:test';
+import { diesWithUs } from '../../src/dev-server/dies-with-us';
 
 const children = new Set<ChildProcess>();
 
-/** Kills the child when the file's tests are over, if it still runs: a failed test would otherwise hang on it. */
+/** Kills the child when the file's tests are over, or their process has died: a failed test would otherwise hang on it. */
 export function endWithTests<Child extends ChildProcess>(child: Child): Child {
   children.add(child);
   child.once('exit', () => children.delete(child));
-  return child;
+  return diesWithUs(child);
 }
 
 after(() => {

@@ -3,9 +3,10 @@ import { createHash, randomUUID } from 'node:crypto';
 import { access, mkdir, readFile, writeFile } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
-import { after, before } from 'node:test';
+import { before } from 'node:test';
 import { promisify } from 'node:util';
 import type { ReportedHold } from '../../scripts/support/holder-intervals';
+import { endWithTests } from './children';
 import type { Temporal } from './temporal';
 
 const EXAMPLES = join(__dirname, '..', '..', 'examples');
@@ -34,15 +35,11 @@ export interface OtherLanguages {
 /** Call it at the top of a `describe` in a file that calls `useTemporal`. Fails where Python or Go is missing, and says how to get it. */
 export function useOtherLanguages(temporal: Temporal): OtherLanguages {
   const taskQueues = { Python: `python-${randomUUID()}`, Go: `go-${randomUUID()}` };
-  const stops: (() => void)[] = [];
   let python: string;
   const environment = () => ({ ...process.env, TEMPORAL_ADDRESS: temporal.env.address, TEMPORAL_NAMESPACE: 'default' });
 
   const startWorker = (command: string, args: string[]) => {
-    const worker = spawn(command, args, { env: environment(), stdio: ['ignore', 'ignore', 'inherit'] });
-    const stop = () => worker.kill('SIGKILL');
-    process.once('exit', stop);
-    stops.push(stop);
+    endWithTests(spawn(command, args, { env: environment(), stdio: ['ignore', 'ignore', 'inherit'] }));
   };
 
   before(async () => {
@@ -50,9 +47,6 @@ export function useOtherLanguages(temporal: Temporal): OtherLanguages {
     python = interpreter;
     startWorker(python, [join(PYTHON, 'worker.py'), taskQueues.Python]);
     startWorker(goWorker, [taskQueues.Go]);
-  });
-  after(() => {
-    for (const stop of stops) stop();
   });
 
   return {
