@@ -5,7 +5,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { listHolders, SemaphoreClient, type SemaphoreClientOptions } from '../src/client';
 import { permitId, queueId } from '../src/shared/permit-id';
 import type { Ticket } from '../src/shared/protocol';
-import { startHolder, startHolding } from './support/holders';
+import { startHolder, startHolding, untilAt } from './support/holders';
 import { eventually, untilWaiting, useTemporal } from './support/temporal';
 import * as workflows from './support/workflows';
 
@@ -120,6 +120,30 @@ test('it shows each holder, each waiter in order, and the last holds with how th
     );
   });
 });
+
+for (const [what, by] of [
+  ['a Workflow', 'workflow'],
+  ['a client', 'client'],
+] as const) {
+  test(`${what} that has just been served waits no longer, though its queue has not heard of it`, async () => {
+    const resource = temporal.resource();
+    const pool = semaphore(resource, { capacity: 1 });
+    const { handle } = await startHolding(temporal, { resource, semaphore: { capacity: 1 } });
+    const holder =
+      by === 'workflow' ? await startHolder(temporal, { resource, semaphore: { capacity: 1 } }) : undefined;
+    const acquiring = by === 'client' ? pool.acquire() : undefined;
+    await untilWaiting(temporal.client, resource, 1);
+    assert.equal((await pool.inspect({ recent: 0 })).waiters.length, 1);
+    await handle.signal(workflows.finish);
+    if (holder) await untilAt(holder, 'holding');
+    const permit = await acquiring;
+    const { waiters, slots } = await pool.inspect({ recent: 0 });
+    assert.deepEqual([waiters, slots[0]?.state], [[], 'held']);
+    await permit?.release();
+    await holder?.signal(workflows.finish);
+    await holder?.result();
+  });
+}
 
 test('looking leaves no trace in what it looks at', async () => {
   const resource = temporal.resource();

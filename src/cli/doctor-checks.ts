@@ -120,8 +120,11 @@ function leases({ resource, slots }: SeenPool): Finding[] {
   });
 }
 
-function waits({ resource, waiters, queue, override }: SeenPool, longerMs: number): Finding[] {
+function waits({ resource, waiters, queue, override, problem }: SeenPool, longerMs: number): Finding[] {
   const found: Finding[] = [];
+  if (problem !== undefined) {
+    return [{ is: 'bad', what: `"${resource}" can't be looked at: ${problem}` }];
+  }
   if (queue === 'silent') {
     found.push({ is: 'bad', what: `the queue of "${resource}" runs, and no worker answers for it` });
   }

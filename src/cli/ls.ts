@@ -41,7 +41,8 @@ async function all(flags: LsFlags): Promise<void> {
 
 const ALIGN: ('left' | 'right')[] = ['left', 'right', 'right', 'right', 'right', 'left'];
 
-function row({ resource, capacity, slots, waiters, queue, override }: SeenPool): string[] {
+function row({ resource, capacity, slots, waiters, queue, override, problem }: SeenPool): string[] {
+  if (problem !== undefined) return [plain(resource), '?', '?', '?', '', plain(problem)];
   const first = waiters.map(({ since }) => since).sort((a, b) => a.getTime() - b.getTime())[0];
   return [
     plain(resource),

@@ -1,13 +1,15 @@
 import type { Client } from '@temporalio/client';
 import type { Command } from 'commander';
 import type { Inspection } from '../client/inspection';
+import { lenientReader } from '../client/lenient-reader';
 import { resolveClientSemaphore } from '../client/options';
 import { Questions } from '../client/questions';
+import { readQueueView } from '../client/queue-view';
 import { SemaphoreClient } from '../client/semaphore-client';
 import { Server } from '../client/server';
 import { listHolders } from '../client/visibility';
 import { queueId } from '../shared/permit-id';
-import { QUEUE_VIEW, type QueueView } from '../shared/protocol';
+import { QUEUE_VIEW } from '../shared/protocol';
 import { InvalidOptionsError } from '../shared/refuse';
 import { type Slots, slotNames } from '../shared/slots';
 import { wholeNumber } from './arguments';
@@ -70,7 +72,11 @@ export class PoolView {
   }
 }
 
-export type SeenPool = Omit<Inspection, 'capacity'> & Partial<Pick<Inspection, 'capacity'>>;
+export type SeenPool = Omit<Inspection, 'capacity'> &
+  Partial<Pick<Inspection, 'capacity'>> & {
+    /** Why nobody could look at it: then nothing else here means anything. */
+    problem?: string;
+  };
 
 function poolOf(client: Client, resource: string, taskQueue: string, slots: Slots): SemaphoreClient {
   return new SemaphoreClient(client, resource, {
@@ -92,7 +98,8 @@ function givenSlots({ capacity, slots }: PoolFlags): Slots | undefined {
 /** What those who wait, or the operator before us, said. Where they differ, the most. */
 async function slotsOfQueue(client: Client, resource: string): Promise<Slots | undefined> {
   const questions = new Questions(new Server(client), ANSWER_WITHIN_MS);
-  const view = await questions.ask<QueueView>(client.workflow.getHandle(queueId(resource)), QUEUE_VIEW);
+  const answer = await questions.ask(lenientReader(client).getHandle(queueId(resource)), QUEUE_VIEW);
+  const view = readQueueView(answer);
   if (!view) return undefined;
   if (view.override) return view.override.slots;
   const said = view.tickets.map(({ slots }) => slots);

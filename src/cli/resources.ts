@@ -1,7 +1,8 @@
 import type { Client } from '@temporalio/client';
 import { inLanes } from '../client/lanes';
+import { lenientReader } from '../client/lenient-reader';
 import { listHolders } from '../client/visibility';
-import { resourceOfQueue } from '../shared/permit-id';
+import { checkResource, resourceOfQueue } from '../shared/permit-id';
 import { QUEUE_WORKFLOW } from '../shared/protocol';
 import { type PoolFlags, PoolView, type SeenPool } from './pool';
 
@@ -9,17 +10,41 @@ import { type PoolFlags, PoolView, type SeenPool } from './pool';
 export async function resourcesInUse(client: Client): Promise<Map<string, string[]>> {
   const resources = new Map<string, string[]>();
   const add = (resource: string, slots: string[]) => {
-    // An empty name is in somebody else's Workflow, of that type by chance.
-    if (resource !== '') resources.set(resource, [...(resources.get(resource) ?? []), ...slots]);
+    if (isResource(resource)) resources.set(resource, [...(resources.get(resource) ?? []), ...slots]);
   };
   for (const { resource, slot } of await listHolders(client)) add(resource, [slot]);
   const query = `WorkflowType = "${QUEUE_WORKFLOW}" AND ExecutionStatus = "Running"`;
-  for await (const { workflowId } of client.workflow.list({ query })) add(resourceOfQueue(workflowId), []);
+  for await (const { workflowId } of lenientReader(client).list({ query })) add(resourceOfQueue(workflowId), []);
   return resources;
 }
 
 /** All pools of the namespace of which somebody holds or waits for a permit. Which those are is seconds late. */
 export async function poolsInUse(client: Client, flags: Omit<PoolFlags, 'capacity' | 'slots'>): Promise<SeenPool[]> {
   const resources = [...(await resourcesInUse(client)).keys()].sort();
-  return await inLanes(resources, async (resource) => await new PoolView(client, resource, flags).look(0));
+  const errors: unknown[] = [];
+  const pools = await inLanes(resources, async (resource): Promise<SeenPool> => {
+    try {
+      return await new PoolView(client, resource, flags).look(0);
+    } catch (error) {
+      errors.push(error);
+      return { resource, slots: [], waiters: [], queue: 'silent', recent: [], problem: messageOf(error) };
+    }
+  });
+  // One pool that can't be looked at must not hide the others. When none can, it is not the pools.
+  if (errors.length > 0 && errors.length === pools.length) throw errors[0];
+  return pools;
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}
+
+/** Not so in somebody else's Workflow, of that type by chance: no pool can have such a name. */
+function isResource(name: string): boolean {
+  try {
+    checkResource(name);
+    return true;
+  } catch {
+    return false;
+  }
 }

@@ -1,13 +1,17 @@
-import { type WorkflowExecutionDescription, WorkflowNotFoundError } from '@temporalio/client';
+import { type WorkflowClient, type WorkflowExecutionDescription, WorkflowNotFoundError } from '@temporalio/client';
+import { MAX_SLOTS } from '../shared/options';
 import { permitId, queueId } from '../shared/permit-id';
-import { PERMIT_VIEW, type PermitView, QUEUE_VIEW, type QueueView } from '../shared/protocol';
+import { type Holder, PERMIT_VIEW, QUEUE_VIEW, type QueueView, type Ticket } from '../shared/protocol';
 import { slotNames } from '../shared/slots';
 import { TurnOrder } from '../shared/turn-order';
+import { recordOf, timeOf } from './foreign-values';
 import type { Inspection, PermitInspection, SlotInspection, WaiterInspection } from './inspection';
 import { inLanes } from './lanes';
+import { lenientReader } from './lenient-reader';
 import { shown } from './override';
-import { permitOf, stateOf } from './permit-memo';
+import { permitAddress, permitOf, stateOf } from './permit-memo';
 import { Questions } from './questions';
+import { readQueueView } from './queue-view';
 import type { Server } from './server';
 
 /** How long all questions to workers may take together. */
@@ -18,10 +22,14 @@ const DEFAULT_PRIORITY_KEY = 3;
 
 /** Looks at one resource, and never writes to what it looks at: `describe` and queries leave no trace in a history. */
 export class Inspector {
+  private readonly reader: WorkflowClient;
+
   constructor(
     private readonly server: Server,
     private readonly resource: string,
-  ) {}
+  ) {
+    this.reader = lenientReader(server.client);
+  }
 
   /**
    * @param slots what the resource is deployed with; those that the queue knows besides are looked at too
@@ -32,9 +40,12 @@ export class Inspector {
     const lookAt = (slot: string) => this.slot(slot, questions);
     const [own, { queue, view }] = await Promise.all([inLanes(slots, lookAt), this.queue(questions)]);
     const added = view?.override && !view.override.paused ? slotNames(view.override.capacity ?? 0) : [];
-    const known = (view?.slots ?? []).map(([slot]) => slot).filter((slot) => !slots.includes(slot));
-    const others = (await inLanes(known, lookAt)).filter(({ slot, state }) => state !== 'free' || added.includes(slot));
-    const waiters = view ? waitersOf(view) : [];
+    const known = (view?.slots ?? []).map(([slot]) => slot).filter((slot) => !slots.includes(slot) && this.canBe(slot));
+    const others = (await inLanes(known.slice(0, MAX_SLOTS), lookAt)).filter(
+      ({ slot, state }) => state !== 'free' || added.includes(slot),
+    );
+    const holders = new Map([...own, ...others].map(({ slot, permit }) => [slot, permit?.holder]));
+    const waiters = view ? waitersOf(view, holders) : [];
     const override = view?.override && shown(view.override);
     const capacity = override?.capacity ?? slots.length;
     return { resource, capacity, slots: [...own, ...others], waiters, queue, ...(override && { override }) };
@@ -67,24 +78,27 @@ export class Inspector {
     const permit = await this.permit(slot);
     if (!permit) return { slot, state: 'free' };
     const { workflowId, runId } = permit;
-    const handle = this.server.client.workflow.getHandle(workflowId, runId);
-    const view = await questions.ask<PermitView>(handle, PERMIT_VIEW);
-    if (view) permit.leaseDeadline = new Date(view.deadlineMs);
+    const view = await questions.ask(this.reader.getHandle(workflowId, runId), PERMIT_VIEW);
+    const deadlineMs = timeOf(recordOf(view).deadlineMs);
+    if (deadlineMs !== undefined) permit.leaseDeadline = new Date(deadlineMs);
     return { slot, state: stateOf(this.resource, permit), permit };
   }
 
   private async queue(questions: Questions): Promise<{ queue: Inspection['queue']; view?: QueueView }> {
     const queue = await this.describe(queueId(this.resource));
     if (!queue) return { queue: 'none' };
-    const handle = this.server.client.workflow.getHandle(queue.workflowId);
-    const view = await questions.ask<QueueView>(handle, QUEUE_VIEW);
+    const view = readQueueView(await questions.ask(this.reader.getHandle(queue.workflowId), QUEUE_VIEW));
     return view ? { queue: 'running', view } : { queue: 'silent' };
+  }
+
+  private canBe(slot: string): boolean {
+    return permitAddress(permitId({ resource: this.resource, slot })) !== undefined;
   }
 
   /** `undefined` when it does not run. */
   private async describe(workflowId: string): Promise<WorkflowExecutionDescription | undefined> {
     try {
-      const description = await this.server.call(() => this.server.client.workflow.getHandle(workflowId).describe());
+      const description = await this.server.call(() => this.reader.getHandle(workflowId).describe());
       return description.status.name === 'RUNNING' ? description : undefined;
     } catch (error) {
       if (error instanceof WorkflowNotFoundError) return undefined;
@@ -94,10 +108,17 @@ export class Inspector {
 }
 
 /** Who has a turn comes first, then the others as they would be served if nobody else came. */
-function waitersOf({ tickets, slots, shares }: QueueView): WaiterInspection[] {
+function waitersOf(
+  { tickets, slots, shares }: QueueView,
+  holders: Map<string, Holder | undefined>,
+): WaiterInspection[] {
   const turns = new Map<string, string>();
   for (const [slot, state] of slots) if (state.at === 'offered') turns.set(state.ticketId, slot);
-  const called = tickets.filter(({ id }) => turns.has(id));
+  // The queue hears only seconds later that a turn was taken. The permit tells at once.
+  const called = tickets.filter((ticket) => {
+    const turn = turns.get(ticket.id);
+    return turn !== undefined && !isHeldBy(ticket, holders.get(turn));
+  });
   const parked = new TurnOrder(shares).sort(tickets.filter(({ id }) => !turns.has(id)));
   return [...called, ...parked].map(({ id, waiter, identity, priorityKey, fairnessKey, sinceMs }, index) => {
     const turn = turns.get(id);
@@ -113,4 +134,11 @@ function waitersOf({ tickets, slots, shares }: QueueView): WaiterInspection[] {
       ...(turn !== undefined && { turn }),
     };
   });
+}
+
+/** Somebody outside Workflows waits through a Workflow, and holds by its identity. */
+function isHeldBy({ waiter, identity }: Ticket, holder: Holder | undefined): boolean {
+  if (!holder) return false;
+  if (holder.workflowId === undefined) return identity !== undefined && holder.identity === identity;
+  return holder.workflowId === waiter.workflowId && holder.runId === waiter.runId;
 }

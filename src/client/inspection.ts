@@ -8,7 +8,7 @@ export interface Inspection {
   slots: SlotInspection[];
   /** In the order in which they are served as things stand. */
   waiters: WaiterInspection[];
-  /** `silent`: a queue runs, but no worker answers for it, so who waits is not known. */
+  /** `silent`: a queue runs, but nobody answers for it in a way that can be read, so nobody knows the waiters. */
   queue: 'none' | 'running' | 'silent';
   /** What an operator has set; absent when the pool runs as it was deployed. */
   override?: Override;
@@ -34,6 +34,7 @@ export interface PermitInspection {
   workflowId: string;
   /** The fencing token. */
   runId: string;
+  /** Empty when the permit does not say, or not in a way that can be read here. */
   holder: Holder;
   purpose?: string;
   since: Date;
@@ -64,8 +65,11 @@ export interface PastHold {
   purpose?: string;
   from: Date;
   to: Date;
-  /** `terminated`, `timed-out` and `failed` for a permit that could not end by itself. */
-  outcome: PermitOutcome | 'terminated' | 'timed-out' | 'failed';
+  /**
+   * `terminated`, `timed-out` and `failed` for a permit that could not end by itself; `unknown` when its result can't be
+   * read here.
+   */
+  outcome: PermitOutcome | 'terminated' | 'timed-out' | 'failed' | 'unknown';
 }
 
 /** What an operator has set at run time, kept by the wait queue. */

@@ -1,13 +1,21 @@
-import { type Client, type WorkflowExecutionInfo, WorkflowNotFoundError } from '@temporalio/client';
-import { parsePermitId, permitId } from '../shared/permit-id';
+import {
+  type Client,
+  type WorkflowClient,
+  type WorkflowExecutionInfo,
+  WorkflowNotFoundError,
+} from '@temporalio/client';
+import { permitId } from '../shared/permit-id';
 import { PERMIT_WORKFLOW, type PermitOutcome } from '../shared/protocol';
 import type { PastHold, ResourceSlot } from './inspection';
 import { inLanes } from './lanes';
-import { memoOf, permitOf, stateOf } from './permit-memo';
+import { lenientReader } from './lenient-reader';
+import { memoOf, permitAddress, permitOf, stateOf } from './permit-memo';
 import type { Server } from './server';
 
 // What comes from the visibility store is seconds late, and a server allows few of these calls (by default 10 a second for
 // a whole namespace, on Temporal Cloud 30): never poll it.
+
+const OUTCOMES: readonly PermitOutcome[] = ['released', 'lease-expired', 'revoked'];
 
 /** The most that are looked through for one resource's holds: "a" also finds what belongs to "a:b". */
 const MAX_LISTED = 100;
@@ -21,8 +29,8 @@ const MAX_LISTED = 100;
 export async function listHolders(client: Client, { limit = 1_000 }: { limit?: number } = {}): Promise<ResourceSlot[]> {
   const query = `WorkflowType = "${PERMIT_WORKFLOW}" AND ExecutionStatus = "Running"`;
   const held: ResourceSlot[] = [];
-  for await (const run of client.workflow.list({ query, pageSize: Math.min(limit, 1_000) })) {
-    const address = parsePermitId(run.workflowId);
+  for await (const run of lenientReader(client).list({ query, pageSize: Math.min(limit, 1_000) })) {
+    const address = permitAddress(run.workflowId);
     if (!address) continue; // somebody else's Workflow of that type
     const permit = permitOf(run);
     held.push({ ...address, state: stateOf(address.resource, permit), permit });
@@ -36,10 +44,14 @@ export class PastHolds {
   /** What never changes and costs a call each: how the runs that were listed last ended. */
   private outcomes = new Map<string, PastHold['outcome']>();
 
+  private readonly reader: WorkflowClient;
+
   constructor(
     private readonly server: Server,
     private readonly resource: string,
-  ) {}
+  ) {
+    this.reader = lenientReader(server.client);
+  }
 
   async last(count: number): Promise<PastHold[]> {
     if (count <= 0) return [];
@@ -51,7 +63,7 @@ export class PastHolds {
       if (!outcome) return [];
       this.outcomes.set(run.runId, outcome);
       const { runId, holder, purpose, since: from } = permitOf(run);
-      const slot = parsePermitId(run.workflowId)?.slot ?? '';
+      const slot = permitAddress(run.workflowId)?.slot ?? '';
       return {
         slot,
         runId,
@@ -70,8 +82,8 @@ export class PastHolds {
     const runs: WorkflowExecutionInfo[] = [];
     let listed = 0;
     await this.server.call(async () => {
-      for await (const run of this.server.client.workflow.list({ query, pageSize: MAX_LISTED })) {
-        const isOurs = parsePermitId(run.workflowId)?.resource === resource;
+      for await (const run of this.reader.list({ query, pageSize: MAX_LISTED })) {
+        const isOurs = permitAddress(run.workflowId)?.resource === resource;
         if (isOurs && stateOf(resource, permitOf(run)) === 'held') runs.push(run);
         if (++listed >= MAX_LISTED || runs.length >= count) break;
       }
@@ -84,11 +96,10 @@ export class PastHolds {
     if (run.status.name === 'TERMINATED') return 'terminated';
     if (run.status.name === 'TIMED_OUT') return 'timed-out';
     if (run.status.name !== 'COMPLETED') return 'failed';
-    if (memoOf(run).revokedBecause !== undefined) return 'revoked';
-    const { client } = this.server;
+    if (memoOf(run).wasRevoked) return 'revoked';
     try {
-      const handle = client.workflow.getHandle<() => Promise<PermitOutcome>>(run.workflowId, run.runId);
-      return await this.server.call(() => handle.result());
+      const result: unknown = await this.server.call(() => this.reader.getHandle(run.workflowId, run.runId).result());
+      return OUTCOMES.find((outcome) => outcome === result) ?? 'unknown';
     } catch (error) {
       if (error instanceof WorkflowNotFoundError) return undefined;
       throw error;

@@ -97,15 +97,3 @@ test("a full lease is the longest that was left, so that its bar doesn't jump", 
   assert.equal(span(30_000, 9_000), 29_000);
   assert.equal(span(40_000, 10_000), 30_000);
 });
-
-test('who holds the slot it was told to try is not shown as waiting, though the queue has not heard of it', () => {
-  const served = { ...waiter('a', -5_000), turn: '0' };
-  const beaten = { ...waiter('b', -4_000), turn: '0' };
-  const inspection = found(permit('r1', 'a', -100), { waiters: [served, beaten] });
-  const { head, waiters } = new Chronicle().look(inspection, START_MS);
-  assert.equal(head.waiting, 1);
-  assert.deepEqual(
-    waiters.map(({ waiter }) => waiter.name),
-    ['b'],
-  );
-});

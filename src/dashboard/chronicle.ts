@@ -47,8 +47,7 @@ export class Chronicle {
     this.seePermits(inspection, nowMs);
     this.seePast(inspection, nowMs);
     this.forget(nowMs);
-    const { resource, capacity, queue, override, slots } = inspection;
-    const waiters = stillWaiting(inspection);
+    const { resource, capacity, queue, override, slots, waiters } = inspection;
     return {
       resource,
       head: {
@@ -156,15 +155,6 @@ export class Chronicle {
   private slotView(slot: string, state: SlotView['state'], permit: PermitInspection | undefined): SlotView {
     return { slot, state, permit: permit && permitView(permit, this.leaseSpans.get(permit.runId)) };
   }
-}
-
-/** Whoever holds the slot it was told to try is served, which the queue may not have heard yet. */
-function stillWaiting({ slots, waiters }: SeenPool): WaiterInspection[] {
-  const holders = new Map(slots.map(({ slot, permit }) => [slot, permit?.holder]));
-  return waiters.filter(({ turn, workflowId, runId }) => {
-    const holder = turn === undefined ? undefined : holders.get(turn);
-    return !(holder && holder.workflowId === workflowId && holder.runId === runId);
-  });
 }
 
 function permitView(permit: PermitInspection, leaseSpanMs: number | undefined): PermitView {

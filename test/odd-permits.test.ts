@@ -1,0 +1,197 @@
+import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
+import { afterEach, test } from 'node:test';
+import { listHolders, SemaphoreClient } from '../src/client';
+import { permitId, queueId } from '../src/shared/permit-id';
+import { PERMIT_VIEW, PERMIT_WORKFLOW, QUEUE_VIEW, QUEUE_WORKFLOW } from '../src/shared/protocol';
+import { CliProcess } from './support/cli-process';
+import { startOptions } from './support/holders';
+import { eventually, useTemporal } from './support/temporal';
+import * as workflows from './support/workflows';
+
+// Whoever may start Workflows may start what looks like a permit, and write anything into its memo.
+
+let started: string[] = [];
+// Before the harness looks whether a permit was left.
+afterEach(async () => {
+  for (const workflowId of started) await temporal.client.workflow.getHandle(workflowId).terminate();
+  started = [];
+});
+
+const temporal = useTemporal();
+
+const json = (value: unknown) => payload('json/plain', JSON.stringify(value));
+
+function payload(encoding: string, data: string) {
+  return { metadata: { encoding: Buffer.from(encoding) }, data: Buffer.from(data) };
+}
+
+/** Starts a Workflow that no worker takes up, with a memo as it is on the wire. */
+async function start(workflowId: string, type: string, memo: Record<string, ReturnType<typeof payload>> = {}) {
+  await temporal.client.workflowService.startWorkflowExecution({
+    namespace: 'default',
+    workflowId,
+    workflowType: { name: type },
+    taskQueue: { name: 'of-nobody' },
+    requestId: randomUUID(),
+    memo: { fields: memo },
+  });
+  started.push(workflowId);
+}
+
+async function startImpostor(workflowId: string, query: string, answer: unknown): Promise<void> {
+  const { taskQueue } = startOptions(temporal);
+  await temporal.client.workflow.start(workflows.impostor, { workflowId, taskQueue, args: [query, answer] });
+  started.push(workflowId);
+}
+
+function pool(resource: string, capacity: number): SemaphoreClient {
+  return new SemaphoreClient(temporal.client, resource, { capacity, taskQueue: temporal.taskQueue });
+}
+
+async function cli(...args: string[]) {
+  const to = ['--address', temporal.env.address];
+  const command = new CliProcess([...args, ...to, ...(args[0] === 'why' ? [] : ['--task-queue', temporal.taskQueue])]);
+  const code = await command.exit;
+  return { code, stdout: command.stdout, stderr: command.stderr };
+}
+
+const MEMOS = {
+  'a holder of null': { holder: json(null) },
+  'a holder that is a number, and a purpose that is an object': { holder: json(5), purpose: json({ a: 1 }) },
+  'names of the wrong type': { holder: json({ workflowId: 5, identity: ['a'] }), purpose: json(['b']) },
+  'broken JSON': { holder: payload('json/plain', '{"identity":') },
+  'what another codec has encrypted': {
+    holder: payload('binary/encrypted', 'x'),
+    purpose: payload('binary/encrypted', 'x'),
+  },
+  'an encoding that nobody knows': { holder: payload('json/of-the-future', '{}') },
+  nothing: {},
+};
+
+test('odd permits hide no others: not in a pool, not in the namespace, not from the command line', async () => {
+  const resource = temporal.resource();
+  const memos = Object.values(MEMOS);
+  for (const [index, memo] of memos.entries())
+    await start(permitId({ resource, slot: `${index}` }), PERMIT_WORKFLOW, memo);
+  const odd = pool(resource, memos.length + 1);
+  const permit = (await odd.tryAcquire({ purpose: 'honest work' })) ?? assert.fail();
+  const unnameable = [
+    'permit:a\nb:0',
+    'permit:a\u001b[31mb:0',
+    `permit:${'r'.repeat(300)}:0`,
+    `permit:${resource}:a\u202eb`,
+  ];
+  for (const workflowId of unnameable) await start(workflowId, PERMIT_WORKFLOW, { holder: json({ identity: 'x' }) });
+  for (const workflowId of ['permit-queue:x\ny', `permit-queue:${'q'.repeat(300)}`])
+    await start(workflowId, QUEUE_WORKFLOW);
+
+  const { slots } = await odd.inspect();
+  for (const { permit: seen } of slots.slice(0, -1)) assert.deepEqual([seen?.holder, seen?.purpose], [{}, undefined]);
+  assert.equal(slots.at(-1)?.permit?.purpose, 'honest work');
+  await eventually(async () => {
+    const holders = (await listHolders(temporal.client)).filter((it) => it.resource === resource);
+    assert.equal(holders.length, memos.length + 1);
+    assert.equal(holders.find(({ slot }) => slot === permit.slot)?.permit.runId, permit.runId);
+  });
+
+  const [all, one, why, doctor, revoke] = await Promise.all([
+    cli('ls', '--json'),
+    cli('ls', resource, '--capacity', String(memos.length + 1)),
+    cli('why', String(temporal.client.options.identity)),
+    cli('doctor'),
+    cli('revoke', resource, '1', '--yes', '--run-id', permit.runId),
+  ]);
+  for (const { code, stderr } of [all, one, why]) assert.deepEqual([code, stderr], [0, '']);
+  const listed: { resource: string; problem?: string }[] = JSON.parse(all.stdout);
+  assert.deepEqual(
+    listed.map((it) => [it.resource, it.problem]),
+    [[resource, undefined]],
+  );
+  assert.match(one.stdout, new RegExp(`${memos.length + 1} of ${memos.length + 1} held[^]*unknown[^]*honest work`));
+  assert.match(why.stdout, new RegExp(`holds slot ${permit.slot} of ${resource}`));
+  assert.match(doctor.stdout, /held by unknown: no worker answers for the permit/);
+  assert.match(revoke.stderr, /does not hold slot "1"/, 'it was looked at, and it is another run');
+  await permit.release();
+});
+
+for (const [what, answer] of Object.entries({
+  'an object': {},
+  null: null,
+  'a number': 5,
+  'tickets that are none': { tickets: 5, slots: 7, shares: 'x', override: [] },
+  'tickets of null, and without a waiter': {
+    tickets: [
+      null,
+      {},
+      { id: 'x', slots: 1, sinceMs: 1 },
+      { id: 'y', waiter: { workflowId: 'w' }, slots: 1e9, sinceMs: 1 },
+    ],
+    slots: [
+      null,
+      [],
+      ['0'],
+      ['1', null],
+      [2, { at: 'free' }],
+      ['a:b', { at: 'held' }],
+      ['s'.repeat(3_000), { at: 'free' }],
+    ],
+    shares: [null, [1], [1, 2, 3], [3, 0, [null, ['key'], [5, 6]]]],
+  },
+  'an override of a thousand million slots': {
+    tickets: [],
+    slots: [],
+    shares: [],
+    override: { version: 1, slots: 1, capacity: 1e9, paused: false },
+  },
+})) {
+  test(`a queue that answers with ${what} leaves the pool's slots to be seen`, async () => {
+    const resource = temporal.resource();
+    await startImpostor(queueId(resource), QUEUE_VIEW, answer);
+    const seen = await pool(resource, 2).inspect({ recent: 0 });
+    assert.deepEqual(seen.waiters, []);
+    assert.equal(seen.capacity, 2);
+    assert.deepEqual(
+      seen.slots.map(({ slot }) => slot),
+      ['0', '1'],
+    );
+  });
+}
+
+test("what is of the wrong type in a waiter's ticket is left out, and the waiter is shown", async () => {
+  const resource = temporal.resource();
+  const ticket = { id: 'n', waiter: { workflowId: 'w' }, slots: 1, sinceMs: 1e300 };
+  const odd = { ...ticket, identity: 5, fairnessKey: { a: 1 }, priorityKey: '\u001b[31m', fairnessWeight: 'heavy' };
+  await startImpostor(queueId(resource), QUEUE_VIEW, { tickets: [odd], slots: [], shares: [] });
+  const { waiters } = await pool(resource, 1).inspect({ recent: 0 });
+  assert.deepEqual(JSON.parse(JSON.stringify(waiters)), [
+    { place: 1, ticketId: 'n', workflowId: 'w', runId: '', priorityKey: 3, since: '1970-01-01T00:00:00.000Z' },
+  ]);
+});
+
+for (const answer of [{}, null, { deadlineMs: 'x' }, { deadlineMs: 1e300 }, { deadlineMs: {} }]) {
+  test(`a permit that says ${JSON.stringify(answer)} of its lease is shown without one`, async () => {
+    const resource = temporal.resource();
+    await startImpostor(permitId({ resource, slot: '0' }), PERMIT_VIEW, answer);
+    const { slots } = await pool(resource, 1).inspect({ recent: 0 });
+    assert.deepEqual([slots[0]?.state, slots[0]?.permit?.leaseDeadline], ['held', undefined]);
+  });
+}
+
+test('a permit whose result is none of ours has ended in an unknown way', async () => {
+  const resource = temporal.resource();
+  const run = await temporal.client.workflow.start(workflows.impostor, {
+    workflowId: permitId({ resource, slot: '0' }),
+    taskQueue: temporal.taskQueue,
+    args: [PERMIT_VIEW, {}],
+  });
+  await run.signal(workflows.finish);
+  await run.result();
+  await eventually(async () => {
+    const { recent } = await pool(resource, 1).inspect();
+    assert.deepEqual(
+      recent.map(({ slot, outcome }) => [slot, outcome]),
+      [['0', 'unknown']],
+    );
+  });
+});
