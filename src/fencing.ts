@@ -8,7 +8,7 @@ export { currentFencingToken, withFencingToken } from './fencing/current-token';
 export type { Admission, CountedAdmission, FenceGuard } from './fencing/guard';
 export { fencingHeaders, fencingTokenOf, type RequestHeaders } from './fencing/http';
 export { MemoryFence } from './fencing/memory-fence';
-export { TransactionAbortedError } from './fencing/postgres-errors';
+export { MixedTransactionsError, TransactionAbortedError, TransactionOverError } from './fencing/postgres-errors';
 export { type FencedTransaction, PostgresFence, type PostgresFenceOptions } from './fencing/postgres-fence';
 export type { PostgresClient, PostgresPool, PostgresQueryable } from './fencing/postgres-transaction';
 export { type DescribingClient, TemporalFence } from './fencing/temporal-fence';

@@ -15,19 +15,24 @@ export interface PostgresFenceOptions {
   /**
    * How many milliseconds a transaction may be silent before Postgres ends it and its connection. A holder that is
    * stopped inside a transaction keeps its successor waiting for so long. `false` leaves it to the server's own
-   * `idle_in_transaction_session_timeout`. @default 30_000
+   * `idle_in_transaction_session_timeout`. At most 2^31 - 1, some 24 days. @default 30_000
    */
   idleTimeoutMs?: number | false;
 }
 
 /** What the function of a fenced transaction gets. */
 export interface FencedTransaction extends CountedAdmission {
-  /** The connection on which the transaction runs. What is written through any other is not fenced. */
+  /**
+   * The connection on which the transaction runs. What is written through any other is not fenced. It takes no more
+   * queries once `fn` has ended ({@link TransactionOverError}).
+   */
   readonly client: PostgresClient;
 }
 
 const TABLE = /^([a-z_][a-z0-9_]{0,62}\.)?[a-z_][a-z0-9_]{0,62}$/;
 const DEFAULT_IDLE_TIMEOUT_MS = 30_000;
+/** A setting of PostgreSQL is a 32-bit integer. */
+const MAX_IDLE_TIMEOUT_MS = 2 ** 31 - 1;
 
 /**
  * A guard in the database that it protects: the check and the writes are one transaction, so a holder that has lost its
@@ -53,7 +58,7 @@ const DEFAULT_IDLE_TIMEOUT_MS = 30_000;
  */
 export class PostgresFence {
   private readonly table: string;
-  private readonly begin: string;
+  private readonly idleTimeoutMs: number | false;
 
   /** @throws InvalidOptionsError */
   constructor(
@@ -65,12 +70,18 @@ export class PostgresFence {
     if (typeof table !== 'string' || !TABLE.test(table)) {
       refuse('table', '"name" or "schema.name" of a-z, 0-9 and _', table);
     }
-    if (idleTimeoutMs !== false && !(Number.isInteger(idleTimeoutMs) && idleTimeoutMs > 0)) {
-      refuse('idleTimeoutMs', 'a whole number of milliseconds above 0, or false', idleTimeoutMs);
+    if (
+      idleTimeoutMs !== false &&
+      !(Number.isInteger(idleTimeoutMs) && idleTimeoutMs > 0 && idleTimeoutMs <= MAX_IDLE_TIMEOUT_MS)
+    ) {
+      refuse(
+        'idleTimeoutMs',
+        `a whole number of milliseconds from 1 to ${MAX_IDLE_TIMEOUT_MS}, or false`,
+        idleTimeoutMs,
+      );
     }
     this.table = table.replace(/[^.]+/g, '"$&"');
-    this.begin =
-      idleTimeoutMs === false ? 'BEGIN' : `BEGIN; SET LOCAL idle_in_transaction_session_timeout = ${idleTimeoutMs}`;
+    this.idleTimeoutMs = idleTimeoutMs;
   }
 
   /**
@@ -86,10 +97,14 @@ export class PostgresFence {
   /**
    * Admits the token and runs `fn` in one transaction, which commits when `fn` returns and rolls back when it throws.
    *
+   * A connection that can't be rolled back is ended, so that nobody's later write falls into the open transaction.
+   *
    * @param db a pool, or a connection that is not in a transaction
    * @throws StaleTokenError and what else {@link FenceGuard.admit} throws; `fn` has not run then
    * @throws TransactionAbortedError when `fn` caught the failure of a statement
-   * @throws what `fn` threw, or the driver's error
+   * @throws MixedTransactionsError when the connection was in a transaction, or `fn` ended the fenced one
+   * @throws what `fn` threw, or the driver's error. When the answer to the COMMIT is lost, that error leaves open whether
+   * the writes are there
    */
   async transaction<T>(
     db: PostgresClient | PostgresPool,
@@ -97,7 +112,9 @@ export class PostgresFence {
     fn: (transaction: FencedTransaction) => Promise<T>,
   ): Promise<T> {
     const token = orderedTokenOf(this.resource, source);
-    return await inTransaction(db, this.begin, async (client) => fn({ ...(await this.admit(client, token)), client }));
+    return await inTransaction(db, this.idleTimeoutMs, async (client) =>
+      fn({ ...(await this.admit(client, token)), client }),
+    );
   }
 
   /**

@@ -1,17 +1,21 @@
-import { TransactionAbortedError } from './postgres-errors';
+import { MixedTransactionsError, TransactionAbortedError, TransactionOverError } from './postgres-errors';
+
+interface Result<Row> {
+  readonly rows: Row[];
+  readonly command: string;
+}
 
 /** Whatever takes SQL: a `Client`, `PoolClient` or `Pool` of the `pg` driver. */
 export interface PostgresQueryable {
-  query<Row extends { [column: string]: unknown }>(
-    text: string,
-    values?: unknown[],
-  ): Promise<{ readonly rows: Row[]; readonly command: string }>;
+  query<Row extends { [column: string]: unknown }>(text: string, values?: unknown[]): Promise<Result<Row>>;
 }
 
 /** One connection: what this package needs of a `Client` or `PoolClient` of the `pg` driver. */
 export interface PostgresClient extends PostgresQueryable {
   on(event: 'error', listener: (error: Error) => void): unknown;
   removeListener(event: 'error', listener: (error: Error) => void): unknown;
+  /** Ends a connection that could not be rolled back. */
+  end?(): Promise<void>;
 }
 
 /** What this package needs of a `Pool` of the `pg` driver. */
@@ -21,10 +25,17 @@ export interface PostgresPool {
   connect(): Promise<PostgresClient & { release(error?: Error): void }>;
 }
 
-/** Runs `work` between `begin` and COMMIT, or ROLLBACK if it throws, on the connection or on one of the pool's. */
+/** The time of the message that began the transaction, by the server's clock: no two on one connection share it. */
+const STARTED = 'pg_catalog.now()::pg_catalog.text AS started';
+const IN_FAILED_TRANSACTION = '25P02';
+
+/**
+ * Runs `work` in a transaction on the connection, or on one of the pool's. A connection that can't be brought out of its
+ * transaction is ended: back in a pool, it would swallow the writes of whoever gets it next.
+ */
 export async function inTransaction<T>(
   db: PostgresClient | PostgresPool,
-  begin: string,
+  idleTimeoutMs: number | false,
   work: (client: PostgresClient) => Promise<T>,
 ): Promise<T> {
   const pooled = isPool(db) ? await db.connect() : undefined;
@@ -37,32 +48,98 @@ export async function inTransaction<T>(
   // listened. Whatever is asked of the connection next fails, and we say why.
   client.on('error', onBroken);
   try {
-    return await beginAndEnd(client, begin, work);
+    return await withinTransaction(client, idleTimeoutMs, work, onBroken);
   } catch (error) {
-    if (broken && error instanceof Error) error.cause ??= broken;
+    if (error instanceof Error && broken !== error) error.cause ??= broken;
     throw error;
   } finally {
     client.removeListener('error', onBroken);
-    pooled?.release(broken);
+    if (pooled) pooled.release(broken);
+    // What the caller has open on a connection of its own is the caller's.
+    else if (broken && !(broken instanceof MixedTransactionsError)) void client.end?.().catch(() => undefined);
   }
 }
 
-async function beginAndEnd<T>(
+async function withinTransaction<T>(
   client: PostgresClient,
-  begin: string,
+  idleTimeoutMs: number | false,
   work: (client: PostgresClient) => Promise<T>,
+  onBroken: (error: Error) => void,
 ): Promise<T> {
-  await client.query(begin);
+  let started: string | undefined;
   try {
-    const result = await work(client);
-    // Postgres answers the COMMIT of a failed transaction with ROLLBACK, and no error.
-    if ((await client.query('COMMIT')).command === 'ROLLBACK') throw new TransactionAbortedError();
-    return result;
+    started = await begin(client, idleTimeoutMs);
+    if (started !== undefined) {
+      const result = await workOn(client, work);
+      await commit(client, started);
+      return result;
+    }
   } catch (error) {
-    // The first failure is the one to tell. A connection that can't even roll back is ended, and no pool takes it again.
-    await client.query('ROLLBACK').catch(() => undefined);
+    // The first failure is the one to tell. BEGIN may have failed at our end only, so it is rolled back as well.
+    await client.query('ROLLBACK').catch(onBroken);
     throw error;
   }
+  const mixed = new MixedTransactionsError('before');
+  onBroken(mixed);
+  throw mixed;
+}
+
+/**
+ * Gives the transaction's start. Or `undefined`, having changed nothing, when the connection was in a transaction already:
+ * BEGIN leaves that as it is, and it did not start with this message.
+ */
+async function begin(client: PostgresClient, idleTimeoutMs: number | false): Promise<string | undefined> {
+  const timeout =
+    idleTimeoutMs === false
+      ? ''
+      : `, pg_catalog.set_config('idle_in_transaction_session_timeout', '${idleTimeoutMs}', true)`;
+  const sql = `BEGIN; SELECT ${STARTED}${timeout} WHERE pg_catalog.now() = pg_catalog.statement_timestamp()`;
+  try {
+    return (await select(client, sql))?.started;
+  } catch (error) {
+    if (codeOf(error) === IN_FAILED_TRANSACTION) return undefined;
+    throw error;
+  }
+}
+
+/** Lends the connection to `work`, and takes it back at its end: a query that comes later would not be fenced. */
+async function workOn<T>(client: PostgresClient, work: (client: PostgresClient) => Promise<T>): Promise<T> {
+  let over = false;
+  const lent = new Proxy(client, {
+    get(target, property) {
+      const value: unknown = Reflect.get(target, property, target);
+      if (property !== 'query' || typeof value !== 'function') return value;
+      return (...args: unknown[]) => {
+        if (over) throw new TransactionOverError();
+        return value.apply(target, args);
+      };
+    },
+  });
+  try {
+    return await work(lent);
+  } finally {
+    over = true;
+  }
+}
+
+async function commit(client: PostgresClient, started: string): Promise<void> {
+  let row: { started: string } | undefined;
+  try {
+    row = await select(client, `SELECT ${STARTED}; COMMIT`);
+  } catch (error) {
+    throw codeOf(error) === IN_FAILED_TRANSACTION ? new TransactionAbortedError({ cause: error }) : error;
+  }
+  if (row?.started !== started) throw new MixedTransactionsError('after');
+}
+
+/** The row of the SELECT in a message of two statements, for which the driver gives a list of results. */
+async function select(client: PostgresClient, sql: string): Promise<{ started: string } | undefined> {
+  const results = [await client.query<{ started: string }>(sql)].flat();
+  return results.find(({ command }) => command === 'SELECT')?.rows[0];
+}
+
+function codeOf(error: unknown): unknown {
+  return error instanceof Error && 'code' in error ? error.code : undefined;
 }
 
 function isPool(db: PostgresClient | PostgresPool): db is PostgresPool {
