@@ -14,6 +14,7 @@ export type { PostgresClient, PostgresPool, PostgresQueryable } from './fencing/
 export { type DescribingClient, TemporalFence } from './fencing/temporal-fence';
 export {
   FencingError,
+  FutureTokenError,
   MalformedTokenError,
   MissingTokenError,
   StaleTokenError,

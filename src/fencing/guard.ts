@@ -1,4 +1,4 @@
-import { UnorderedRunIdError, WrongResourceError } from '../shared/fencing-errors';
+import { FutureTokenError, UnorderedRunIdError, WrongResourceError } from '../shared/fencing-errors';
 import { FencingToken, type FencingTokenSource } from '../shared/fencing-token';
 
 /** What a guard says of a token that it let pass. */
@@ -29,6 +29,7 @@ export interface FenceGuard<A extends Admission = Admission> {
    * @throws MalformedTokenError when it is no token
    * @throws WrongResourceError when it belongs to another resource
    * @throws UnorderedRunIdError when its run ID is not time-ordered, if the guard goes by order
+   * @throws FutureTokenError when its run ID is dated more than a day ahead, if the guard goes by order
    */
   admit(token: FencingTokenSource): Promise<A>;
 }
@@ -40,9 +41,18 @@ export function tokenOf(resource: string, source: FencingTokenSource): FencingTo
   return token;
 }
 
-/** As {@link tokenOf}, for a guard that goes by the order of run IDs. */
-export function orderedTokenOf(resource: string, source: FencingTokenSource): FencingToken {
+/**
+ * How far a token may be dated ahead of the guard's clock. Clocks that are kept disagree by seconds, and one that was set
+ * to local time as if it were UTC by 14 hours: a day lets all of those work. A forged token can then close a slot for a
+ * day, not for ever.
+ */
+const MAX_AHEAD_MS = 24 * 3_600_000;
+
+/** As {@link tokenOf}, for a guard that goes by the order of run IDs. `nowMs` is the guard's clock in epoch milliseconds. */
+export function orderedTokenOf(resource: string, source: FencingTokenSource, nowMs = Date.now()): FencingToken {
   const token = tokenOf(resource, source);
-  if (!token.ordered) throw new UnorderedRunIdError(token);
+  const { drawnAtMs } = token;
+  if (drawnAtMs === undefined) throw new UnorderedRunIdError(token);
+  if (drawnAtMs > nowMs + MAX_AHEAD_MS) throw new FutureTokenError(token, drawnAtMs, nowMs);
   return token;
 }

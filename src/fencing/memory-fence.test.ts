@@ -1,16 +1,21 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
+import { runIds } from '../../test/support/tokens';
 import {
+  FutureTokenError,
   MalformedTokenError,
   StaleTokenError,
   UnorderedRunIdError,
   WrongResourceError,
 } from '../shared/fencing-errors';
 import { FencingToken } from '../shared/fencing-token';
+import { orderedTokenOf } from './guard';
 import { MemoryFence } from './memory-fence';
 
-const runs = fc.uniqueArray(fc.uuid({ version: 7 }), { minLength: 1, maxLength: 6 });
+/** Of the past: a time above is refused. */
+const pastRun = fc.uuid({ version: 7 }).map((id) => `00${id.slice(2)}`);
+const runs = fc.uniqueArray(pastRun, { minLength: 1, maxLength: 6 });
 const arrivals = runs.chain((ids) =>
   fc.array(fc.record({ runId: fc.constantFrom(...ids), slot: fc.constantFrom('a', 'b') }), { maxLength: 40 }),
 );
@@ -67,6 +72,29 @@ test('a transaction that throws lets the next one in', async () => {
     /as asked/,
   );
   assert.equal((await fence.admit(token)).epoch, 1);
+});
+
+test('a token from the future is refused, and closes its slot to nobody', async () => {
+  const fence = new MemoryFence('r');
+  await assert.rejects(fence.admit('r/1/ffffffff-ffff-7fff-bfff-ffffffffffff'), FutureTokenError);
+  assert.equal((await fence.admit(`r/1/${runIds(1)[0]}`)).epoch, 1);
+});
+
+test("the bound on future tokens is one day of the guard's clock, to the millisecond", () => {
+  fc.assert(
+    fc.property(fc.integer({ min: 0, max: 2 ** 48 - 1 }), fc.integer({ min: -1_000, max: 1_000 }), (nowMs, offMs) => {
+      const drawnAtMs = Math.min(Math.max(0, nowMs + 86_400_000 + offMs), 2 ** 48 - 1);
+      const [runId] = runIds(1, drawnAtMs);
+      const admit = () => orderedTokenOf('r', `r/0/${runId}`, nowMs);
+      if (drawnAtMs <= nowMs + 86_400_000) assert.equal(admit().drawnAtMs, drawnAtMs);
+      else {
+        assert.throws(
+          admit,
+          (error) => error instanceof FutureTokenError && error.drawnAtMs === drawnAtMs && error.nowMs === nowMs,
+        );
+      }
+    }),
+  );
 });
 
 for (const [what, token, error] of [

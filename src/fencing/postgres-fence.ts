@@ -9,7 +9,8 @@ import { inTransaction, type PostgresClient, type PostgresPool, type PostgresQue
 export interface PostgresFenceOptions {
   /**
    * The table that remembers the newest holders, as `name` or `schema.name`, in lower case. Namespaces that share a
-   * database need one each, for their resources may have the same names. @default 'permit_fence'
+   * database need one each, for their resources may have the same names. Name a schema in which nobody else may create
+   * tables. @default 'permit_fence'
    */
   table?: string;
   /**
@@ -41,6 +42,7 @@ const MAX_IDLE_TIMEOUT_MS = 2 ** 31 - 1;
  *
  * - No write of an older holder commits after a newer one of its slot has been admitted.
  * - `epoch` grows by one for each new holder, and never shrinks; an admission that was rolled back does not count.
+ *   (A database that loses commits in a fail-over loses admissions too, and `epoch` shrinks.)
  *
  * Not guaranteed: that a holder is refused before its successor's first transaction has begun (to take the slot over at
  * once, admit the token when you get the permit); anything about writes that go past the fence; and that the right one of
@@ -86,9 +88,10 @@ export class PostgresFence {
 
   /**
    * Creates the table, or brings it to this package's version. Idempotent, and safe when several processes do it at once.
-   * It needs the right to create a table only when there is something to do.
+   * It needs the right to create a table only when there is something to do. It refuses a table that another role made
+   * than this one, its schema's or database's owner, or a superuser: that role could run code as yours.
    *
-   * @throws the driver's error; also when the table was made by a newer version of this package
+   * @throws the driver's error; also when the table was made by a newer version of this package, or by a stranger
    */
   async migrate(db: PostgresQueryable): Promise<void> {
     await db.query(migrationOf(this.table));

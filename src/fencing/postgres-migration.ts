@@ -16,20 +16,61 @@ const STEPS: readonly ((table: string) => string)[] = [
 const LOCK = 7_305_802_946_211;
 
 /**
+ * Whoever owns the table, or a function that its triggers run, gets code run as whoever writes to it. These may: the role
+ * itself and those whose member it is, superusers, and the owners of the schema and the database. (A superuser counts as
+ * a member of every role, so its membership says nothing.)
+ */
+const REFUSE_STRANGERS = `
+      SELECT CASE WHEN trigger_name IS NULL THEN pg_catalog.format('belongs to role %I', rolname)
+                  ELSE pg_catalog.format('has a trigger %I, which runs a function of role %I', trigger_name, rolname) END
+        INTO strange
+        FROM (
+          SELECT NULL::pg_catalog.name AS trigger_name, relowner AS role FROM pg_catalog.pg_class WHERE oid = found
+          UNION ALL
+          SELECT tgname, proowner FROM pg_catalog.pg_trigger JOIN pg_catalog.pg_proc ON pg_proc.oid = tgfoid
+            WHERE tgrelid = found AND NOT tgisinternal
+        ) AS owners
+        JOIN pg_catalog.pg_roles ON pg_roles.oid = owners.role
+        WHERE NOT (
+          rolsuper
+          OR rolname = current_user
+          OR owners.role IN (
+            SELECT datdba FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database()
+            UNION ALL
+            SELECT nspowner FROM pg_catalog.pg_namespace JOIN pg_catalog.pg_class ON pg_namespace.oid = relnamespace
+              WHERE pg_class.oid = found)
+          OR (NOT (SELECT rolsuper FROM pg_catalog.pg_roles WHERE rolname = current_user)
+              AND pg_catalog.pg_has_role(owners.role, 'MEMBER'))
+        )
+        LIMIT 1;`;
+
+/**
  * SQL that brings `table` to the newest version, and changes nothing when it is there already. The version stands in the
  * table's comment, so that one table is all there is. It is one DO block, and so one statement on one connection: it can
- * be sent through a pool, or inside a transaction of the user's own.
+ * be sent through a pool, or inside a transaction of the user's own. Functions are named with their schema, since a role
+ * that may create in a schema of the search path could put a closer match there.
  *
  * @param table a quoted name
  */
 export function migrationOf(table: string): string {
   const steps = STEPS.map((step, index) => `IF version < ${index + 1} THEN ${step(table)} END IF;`);
   return `DO $migration$
-    DECLARE version int;
+    DECLARE
+      found pg_catalog.regclass;
+      version int;
+      strange text;
     BEGIN
-      PERFORM pg_advisory_xact_lock(${LOCK});
+      PERFORM pg_catalog.pg_advisory_xact_lock(${LOCK});
+      found := pg_catalog.to_regclass('${table}');
+      ${REFUSE_STRANGERS}
+      IF strange IS NOT NULL THEN
+        RAISE EXCEPTION 'Table % %: whoever made it could run code as role %. Use a table in a schema in which nobody else may create ("schema.name"), or give it to the owner of its schema.',
+          '${table}', strange, current_user USING ERRCODE = 'insufficient_privilege';
+      END IF;
       version := coalesce(
-        substring(obj_description(to_regclass('${table}'), 'pg_class') from '^temporal-semaphore fence, version (\\d+)$')::int,
+        pg_catalog.substring(
+          pg_catalog.obj_description(found::pg_catalog.oid, 'pg_class'::pg_catalog.name),
+          '^temporal-semaphore fence, version (\\d+)$')::int,
         0);
       IF version > ${STEPS.length} THEN
         RAISE EXCEPTION 'Table % has version %, made by a newer temporal-semaphore; this one knows ${STEPS.length}. Upgrade the package.',

@@ -53,6 +53,31 @@ export class UnorderedRunIdError extends FencingError {
   }
 }
 
+/**
+ * The run ID is dated in the future, by more than clocks disagree. It was not drawn by a server for a permit, or a clock
+ * is wrong by days. Admitted, it would make every later holder of the slot stale.
+ */
+export class FutureTokenError extends FencingError {
+  override readonly name = 'FutureTokenError';
+
+  constructor(
+    readonly token: FencingToken,
+    /** When the run ID claims to have been drawn, in epoch milliseconds. */
+    readonly drawnAtMs: number,
+    /** The guard's clock, in epoch milliseconds. */
+    readonly nowMs: number,
+  ) {
+    super(
+      `Run ID ${token.runId} says that it was drawn at ${iso(drawnAtMs)}, and this guard's clock says ${iso(nowMs)}. ` +
+        'A permit has no such run ID: look where the token came from, or set the clock.',
+    );
+  }
+}
+
+function iso(epochMs: number): string {
+  return new Date(epochMs).toISOString();
+}
+
 /** The token's holder has lost its permit: a later permit of the slot is known, or this one has ended. Stop writing. */
 export class StaleTokenError extends FencingError {
   override readonly name = 'StaleTokenError';

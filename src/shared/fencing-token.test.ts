@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
+import { runIds } from '../../test/support/tokens';
 import { MalformedTokenError, UnorderedRunIdError } from './fencing-errors';
 import { FencingToken } from './fencing-token';
 import { parsePermitId } from './permit-id';
@@ -10,7 +11,10 @@ const OLD = '01890a5d-ac96-774b-bcce-b302099a8057';
 const NEW = '01890a5d-ac97-7000-8000-000000000000';
 
 const name = (maxLength: number) =>
-  fc.string({ unit: 'grapheme', minLength: 1, maxLength }).filter((text) => !/[\p{C}\p{Zl}\p{Zp}]/u.test(text));
+  fc
+    .string({ unit: 'grapheme', minLength: 1, maxLength })
+    .map((text) => text.normalize('NFC').trim())
+    .filter((text) => text !== '' && !/[\p{C}\p{Zl}\p{Zp}]/u.test(text));
 const tokens = fc
   .record({ resource: name(20), slot: name(6), runId: fc.uuid({ version: [4, 7] }) })
   .filter(({ slot }) => !slot.includes(':'))
@@ -92,6 +96,13 @@ test('the order is that of run IDs, within one slot', () => {
       assert.equal(Math.sign(one.compare(other)), asNumbers > 0n ? 1 : asNumbers < 0n ? -1 : 0);
     }),
   );
+});
+
+test('a run ID says when it was drawn, to the millisecond', () => {
+  assert.equal(FencingToken.from({ resource: 'r', slot: '0', runId: NEW }).drawnAtMs, 0x01890a5dac97);
+  const [last] = runIds(1, 2 ** 48 - 1);
+  assert.equal(FencingToken.parse(`r/0/${last}`).drawnAtMs, 2 ** 48 - 1);
+  assert.equal(FencingToken.parse('r/0/9b1deb4d-3b7d-4bad-9bdd-2b0d7b3dcb6d').drawnAtMs, undefined);
 });
 
 test('tokens of different slots have no order', () => {

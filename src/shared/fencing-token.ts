@@ -85,6 +85,13 @@ export class FencingToken implements PermitAddress {
     return UUID_V7.test(this.runId);
   }
 
+  /** When the run ID was drawn, by the server's clock in epoch milliseconds; `undefined` when it is not time-ordered. */
+  get drawnAtMs(): number | undefined {
+    if (!this.ordered) return undefined;
+    // A UUID of version 7 begins with 48 bits of time.
+    return Number.parseInt(this.runId.slice(0, 8) + this.runId.slice(9, 13), 16);
+  }
+
   /**
    * Negative when this permit is older than `other`, positive when newer, 0 when they are one.
    * @throws InvalidOptionsError when they are of different slots, between which there is no order

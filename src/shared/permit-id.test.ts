@@ -41,6 +41,25 @@ test('what passes the checks fits the server: at most 255 bytes for every kind o
   );
 });
 
+test('of names that look the same, by Unicode and at their ends, one at most is a name', () => {
+  const mark = fc.constantFrom('', '', '', '', ' ', '\t', '\u00a0', '\u2003', '\u3000');
+  const part = fc.oneof(fc.string({ unit: 'grapheme', maxLength: 8 }), fc.constantFrom('é', 'ﬁ', 'Å', '한', 'ḍ̇'));
+  const forms = fc.constantFrom('NFC', 'NFD', 'NFKC', 'NFKD');
+  let accepted = 0;
+  fc.assert(
+    fc.property(mark, part, mark, forms, (before, middle, after, form) => {
+      const name = before + middle.normalize(form) + after;
+      for (const check of [checkResource, (slot: unknown) => checkSlot('pool', slot)]) {
+        if (refusal(() => check(name))) continue;
+        accepted++;
+        assert.equal(name, name.normalize('NFC').trim());
+      }
+    }),
+    { numRuns: 1_000 },
+  );
+  assert.ok(accepted > 50, `${accepted} accepted`);
+});
+
 test('IDs of other kinds are not permits', () => {
   for (const id of [
     '',
@@ -62,6 +81,11 @@ test('names that the protocol cannot carry are refused, with what was expected a
     [() => checkResource(undefined), /resource: expected a non-empty string, got undefined/],
     [() => checkResource('a\nb'), /resource: expected printable characters only, got "a\\nb"/],
     [() => checkResource('\ud800'), /printable/],
+    [() => checkResource('gpu '), /resource: expected a name without white space at either end, got "gpu "/],
+    [() => checkResource('\u3000gpu'), /white space/],
+    [() => checkSlot('pool', ' 0'), /slot name: expected a name without white space at either end, got " 0"/],
+    [() => checkResource('cafe\u0301'), /expected a name in Unicode's form NFC, "café", got "cafe\\\\u0301"/],
+    [() => checkSlot('pool', 'cafe\u0301'), /slot name: .*NFC/],
     [() => checkResource('é'.repeat(103)), /resource: expected at most 204 bytes/],
     [() => checkSlot('pool', 'a:b'), /slot name: expected a name without ":", got "a:b"/],
     [() => checkSlot('pool', ''), /slot name: expected a non-empty string/],

@@ -68,10 +68,20 @@ export function checkSlot(resource: string, slot: unknown): asserts slot is stri
   }
 }
 
+/** Two names that look the same must not be two pools: each of them would have all the permits. */
 function checkName(what: string, name: unknown): string {
   if (typeof name !== 'string' || name === '') refuse(what, 'a non-empty string', name);
   if (UNPRINTABLE.test(name)) refuse(what, 'printable characters only', name);
+  if (name.trim() !== name) refuse(what, 'a name without white space at either end', name);
+  if (name.normalize('NFC') !== name) {
+    refuse(what, `a name in Unicode's form NFC, ${JSON.stringify(name.normalize('NFC'))}`, escaped(name));
+  }
   return name;
+}
+
+/** As `\uXXXX` where it is not ASCII: the two forms look the same. */
+function escaped(name: string): string {
+  return name.replaceAll(/[^\x20-\x7e]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`);
 }
 
 /** Bytes of UTF-8. */
