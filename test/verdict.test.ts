@@ -37,6 +37,11 @@ test('two holds of one slot are a problem, also within the capacity', () => {
   assert.deepEqual(problems, ['Slot 0 was held by a and b at once.']);
 });
 
+test('a body that ran outside its hold is a problem, whatever the times say', () => {
+  const { problems } = judge(TWO, [hold('a', '0', 0, 10), { ...hold('b', '1', 0, 10), strayed: true }], 2);
+  assert.deepEqual(problems, ['b worked without its permit of slot 1.']);
+});
+
 test('a consumer that failed is a problem, and does not count as finished', () => {
   const failed: Finisher = { ...finisher('b'), outcome: { ok: false, why: 'GPU on fire' } };
   const { finished, problems, rows } = judge([failed, finisher('a')], [hold('a', '0', 0, 10)], 1);

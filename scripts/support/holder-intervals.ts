@@ -1,6 +1,7 @@
 import type { Client, WorkflowHandle } from '@temporalio/client';
 import { parsePermitId, permitId } from '@/shared/permit-id';
 import { RELEASE } from '@/shared/protocol';
+import { BODY_MARKS } from './body-marks';
 
 type Event = NonNullable<Awaited<ReturnType<WorkflowHandle['fetchHistory']>>['events']>[number];
 
@@ -8,6 +9,9 @@ type Event = NonNullable<Awaited<ReturnType<WorkflowHandle['fetchHistory']>>['ev
  * One hold, as its holder knew it: from the event that told the holder of its claim to its release command or the end of
  * the permit, whichever came first. The permit's own *start* event proves nothing: the server stamps it before it takes the
  * ID's lock, so it may lie before the end of the permit's predecessor.
+ *
+ * Where the holder's history tells when its body (the function under the permit) ran, the hold is at least as long as that:
+ * what counts is when work was done. It isn't so for a permit that was lost, whose holder was told and may take a while to stop.
  */
 export interface HoldInterval {
   slot: string;
@@ -17,6 +21,8 @@ export interface HoldInterval {
   fromMs: number;
   /** Infinity while held. */
   toMs: number;
+  /** Its body began before the holder knew of its claim, or ended after its release command: it worked without a permit. */
+  strayed?: true;
 }
 
 /** What a holder outside Workflows says of its hold, which no history tells: times of its own clock, in epoch milliseconds. */
@@ -68,18 +74,66 @@ export async function readHoldIntervals(
       if (!report) return [];
       return { slot, runId, holder: '', fromMs: report.fromMs, toMs: Math.min(report.toMs ?? closed, closed) };
     }
-    const held = (parents.get(parent.runId ?? '') ?? []).filter((event) => concerns(event, runId));
+    const history = parents.get(parent.runId ?? '') ?? [];
+    const held = history.filter((event) => concerns(event, runId));
     const known = held.find((event) => event.childWorkflowExecutionStartedEventAttributes);
     if (!known) return []; // its parent ended before it learned of the claim: nobody ever held it
     const released = held.find((event) => event.signalExternalWorkflowExecutionInitiatedEventAttributes);
-    return {
+    const hold = {
       slot,
       runId,
       holder: parent.workflowId ?? '',
       fromMs: timeMs(known),
       toMs: released ? Math.min(timeMs(released), closed) : closed,
     };
+    const wasReleased = released && timeMs(released) <= closed;
+    return wasReleased ? withBody(hold, known, released, bodyOf(history, runId)) : hold;
   });
+}
+
+/** Holds whose body ran without the permit, by the order of their holder's own events: must be empty. */
+export function strays(intervals: readonly HoldInterval[]): HoldInterval[] {
+  return intervals.filter(({ strayed }) => strayed);
+}
+
+/** When the body ran: between the test's marks, or while activities ran that had the fencing token. */
+function bodyOf(history: readonly Event[], permitRunId: string): { began?: Event; ended?: Event } {
+  const marked = (key: string) =>
+    history.find((event) => event.workflowPropertiesModifiedEventAttributes?.upsertedMemo?.fields?.[key]);
+  const began = marked(BODY_MARKS.began(permitRunId));
+  if (began) return { began, ended: marked(BODY_MARKS.ended(permitRunId)) };
+
+  const activities = history.filter((event) =>
+    event.activityTaskScheduledEventAttributes?.input?.payloads?.some(({ data }) =>
+      Buffer.from(data ?? []).includes(permitRunId),
+    ),
+  );
+  const ids = new Set(activities.map(({ eventId }) => String(eventId)));
+  const ended = history.filter((event) => ids.has(String(activityEnded(event))));
+  return { began: activities[0], ended: ended.at(-1) };
+}
+
+/** The scheduling event of the activity that ended. */
+function activityEnded(event: Event) {
+  return (
+    event.activityTaskCompletedEventAttributes ??
+    event.activityTaskFailedEventAttributes ??
+    event.activityTaskTimedOutEventAttributes ??
+    event.activityTaskCanceledEventAttributes
+  )?.scheduledEventId;
+}
+
+/** Events of one history have an order, so a body that strays is found whatever the clocks say. */
+function withBody(hold: HoldInterval, known: Event, released: Event, { began, ended }: ReturnType<typeof bodyOf>) {
+  if (!began) return hold;
+  const isAfter = (one: Event, other: Event) => Number(one.eventId) > Number(other.eventId);
+  const strayed = isAfter(known, began) || isAfter(began, released) || (ended && isAfter(ended, released));
+  return {
+    ...hold,
+    fromMs: Math.min(hold.fromMs, timeMs(began)),
+    toMs: Math.max(hold.toMs, timeMs(ended ?? began)),
+    ...(strayed && { strayed: true as const }),
+  };
 }
 
 /** The most holds that were under way at one time. A hold that ends as another begins does not overlap it. */

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Client } from '@temporalio/client';
 import { type ConsumerRun, type Outcome, RESOURCE } from './consumer-run';
-import { type HoldInterval, mostAtOnce, overlaps, readHoldIntervals } from './holder-intervals';
+import { type HoldInterval, mostAtOnce, overlaps, readHoldIntervals, strays } from './holder-intervals';
 
 /** One consumer of a run, when the run is over. */
 export interface Finisher {
@@ -58,6 +58,7 @@ export function judge(finishers: readonly Finisher[], holds: readonly HoldInterv
   const mostOfAll = own.length < holds.length ? mostAtOnce(holds) : undefined;
   const problems = [
     ...overlaps(holds).map(([one, other]) => `Slot ${one.slot} was held by ${one.holder} and ${other.holder} at once.`),
+    ...strays(holds).map(({ holder, slot }) => `${holder} worked without its permit of slot ${slot}.`),
     ...rows.flatMap(({ consumer, outcome }) => (outcome.ok ? [] : [`${consumer} failed: ${outcome.why}`])),
   ];
   if (most > capacity) problems.push(`More permits than the capacity: ${most} at once, capacity ${capacity}.`);

@@ -1,10 +1,9 @@
 import type { Client } from '@temporalio/client';
 import { withFencingToken } from '../fencing/current-token';
-import { Patience } from '../shared/patience';
+import { Acquirer } from '../shared/acquirer';
 import { resolveRef } from '../shared/permit-ref';
 import { ADOPT, type PermitRef } from '../shared/protocol';
 import { refuse } from '../shared/refuse';
-import { shuffle } from '../shared/shuffle';
 import { Claim } from './claim';
 import { monotonicMs } from './clock';
 import { PermitLostError, PermitTimeoutError } from './errors';
@@ -24,8 +23,8 @@ import { PermitRun } from './permit-run';
 import { Place } from './place';
 import { isTransient, Server } from './server';
 
-/** Slots that an acquirer tries before it lines up. */
-const FAST_ATTEMPTS = 3;
+/** Slots that an acquirer tries before it lines up, and in each round while the queue does not answer. Each is one call. */
+const TRIES = { firstTries: 3, triesPerRound: 20 };
 
 /** How long an acquire that does not wait for a slot may still wait for the server to answer. */
 const NO_WAIT_MS = 10_000;
@@ -150,16 +149,6 @@ export class SemaphoreClient {
     return this.metrics.watch(new Permit(run, reference, new Lease(leaseMs, sentMs), renewEveryMs));
   }
 
-  private async acquireWithin(request: Request): Promise<Permit> {
-    const deadlineMs = monotonicMs() + request.timeoutMs;
-    try {
-      return await this.claimOrWait(request, deadlineMs);
-    } catch (error) {
-      if (!isTransient(error)) throw error; // a transient one is given up at the deadline only
-      throw new PermitTimeoutError(this.resource, request.timeoutMs, { cause: error });
-    }
-  }
-
   /**
    * Who holds, who waits in which order, what an operator has set. It asks the server for each slot, and workers for the
    * rest: exact, slot by slot, but not one moment's picture, for a permit can change hands between two answers. Where no
@@ -206,57 +195,37 @@ export class SemaphoreClient {
     return await this.operator.resume(options);
   }
 
-  private async claimOrWait(request: Request, deadlineMs: number): Promise<Permit> {
-    const { signal, semaphore } = request;
-    const place = new Place(this.server, request, deadlineMs);
-    const persistence = { untilMs: deadlineMs, signal };
-    if (!semaphore.fair || !(await this.server.persist(() => place.isQueueThere(), persistence))) {
-      const permit = await this.claimAny(request, FAST_ATTEMPTS, deadlineMs);
-      if (permit) return permit;
-    }
+  private async acquireWithin(request: Request): Promise<Permit> {
     try {
-      return await this.waitInLine(place, request, deadlineMs);
-    } finally {
-      await place.leave();
+      const permit = await this.acquirer(request, monotonicMs() + request.timeoutMs).acquire();
+      if (permit) return permit;
+    } catch (error) {
+      if (!isTransient(error)) throw error; // a transient one is given up at the deadline only
+      throw new PermitTimeoutError(this.resource, request.timeoutMs, { cause: error });
     }
-  }
-
-  /** Parked: one long poll, and a try of our own now and then, in case the queue is dead or stuck. */
-  private async waitInLine(place: Place, request: Request, deadlineMs: number): Promise<Permit> {
-    const patience = new Patience(request.semaphore.recheckAfterMs);
-    for (;;) {
-      const leftMs = deadlineMs - monotonicMs();
-      if (leftMs <= 0) throw new PermitTimeoutError(this.resource, request.timeoutMs);
-      const turn = await place.nextTurn(Math.min(leftMs, patience.nextMs(Math.random())));
-      if (turn?.slot !== undefined) {
-        const turnMs = monotonicMs();
-        const permit = await new Claim(this.server, turn.slot, request, turn.queueId).make(deadlineMs);
-        if (permit) {
-          this.metrics.claimed(turnMs);
-          return permit;
-        }
-        place.missed(turn.slot);
-        patience.hadTurn();
-      } else if (monotonicMs() < deadlineMs) {
-        // In strict order we may not overtake, unless the waiter says that the queue is stuck, or has no room.
-        const permit = turn || !request.semaphore.fair ? await this.claimAny(request, 1, deadlineMs) : undefined;
-        if (permit) return permit;
-        patience.hadSilence();
-      }
-    }
+    throw new PermitTimeoutError(this.resource, request.timeoutMs);
   }
 
   /** Tries every slot once. */
   private async claimEvery(request: Request): Promise<Permit | undefined> {
-    return await this.claimAny(request, request.semaphore.slots.length, monotonicMs() + NO_WAIT_MS);
+    return await this.acquirer(request, monotonicMs() + NO_WAIT_MS).tryEvery();
   }
 
-  /** Shuffled, so that contenders do not all start at slot 0 and fail in step. */
-  private async claimAny(request: Request, attempts: number, untilMs: number): Promise<Permit | undefined> {
-    for (const slot of shuffle(request.semaphore.slots, Math.random).slice(0, attempts)) {
-      const permit = await new Claim(this.server, slot, request).make(untilMs);
-      if (permit) return permit;
-    }
-    return undefined;
+  private acquirer(request: Request, deadlineMs: number): Acquirer<Permit> {
+    const { slots, fair, recheckAfterMs } = request.semaphore;
+    return new Acquirer(
+      { slots, deadlineMs, recheckAfterMs, ...TRIES, triesBeforeJoin: fair ? 0 : Number.POSITIVE_INFINITY },
+      {
+        nowMs: monotonicMs,
+        random: Math.random,
+        claim: async (slot, offer) => {
+          const sinceMs = monotonicMs();
+          const permit = await new Claim(this.server, slot, request, offer?.queueId).make(deadlineMs);
+          if (permit && offer) this.metrics.claimed(sinceMs);
+          return permit;
+        },
+        place: () => new Place(this.server, request, deadlineMs),
+      },
+    );
   }
 }

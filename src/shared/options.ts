@@ -40,9 +40,10 @@ export interface SemaphoreOptions {
    */
   fair?: boolean;
   /**
-   * How long a parked waiter that hears nothing waits before it looks for itself, in case the queue is dead or stuck. Each
-   * next time is six times longer, up to twenty times this.
-   * @default 30 seconds (so up to 10 minutes)
+   * How long a parked waiter that hears nothing waits before it asks the queue for a sign of life, and starts the queue anew
+   * if it is gone; twenty times this once the queue has answered. If no answer comes within this time, the queue is stuck, and
+   * the waiter tries a few slots, the next ones each time, as often as this.
+   * @default 30 seconds (so 10 minutes while the queue answers)
    */
   recheckAfter?: Duration;
 }

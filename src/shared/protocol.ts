@@ -133,7 +133,7 @@ export interface Ticket {
   waiter: { workflowId: string; runId: string };
   /** The slots it would take: a capacity (slots `"0"` to `"N-1"`), or names. */
   slots: number | string[];
-  /** Asks for a sign of life, a turn with `waiting`, each time that the ticket is sent again. */
+  /** Asks for a sign of life, a turn with `waiting`. Set when the ticket is sent again after a silence. */
   answer?: boolean;
   /** Who waits through it, where that is somebody outside Workflows: its client's identity. For showing. */
   identity?: string;
@@ -154,6 +154,8 @@ export interface Turn {
   slot?: string;
   /** No turn yet, but an answer: the queue is alive and has your ticket. */
   waiting?: boolean;
+  /** With a slot above the ticket's own count: the capacity that an operator has set, which is why it is offered. */
+  capacity?: number;
 }
 
 /** `missed`, from a waiter that was beaten to its slot: it keeps its place. */
@@ -166,6 +168,8 @@ export interface MissedNotice {
 export interface DeclinedNotice {
   ticketId: string;
   slot?: string;
+  /** The run of the waiter that leaves. The queue ignores it when the ticket belongs to another one by now. */
+  runId?: string;
 }
 
 /** `override`, to the queue: what an operator changes. What is absent stays as it is, but for the reason. */

@@ -9,6 +9,9 @@ import type { ClosingNotice, DeclinedNotice, MissedNotice, OverrideInput, Ticket
 
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 
+/** It is no UTF-8: the SDK's core can't decode a command with it, and ends the whole worker. */
+const LONE_SURROGATE = /\p{Cs}/u;
+
 /** The server's own limit. */
 const MAX_WORKFLOW_ID_BYTES = 1_000;
 
@@ -24,7 +27,7 @@ export function isSignalTarget(value: unknown): value is SignalTarget {
 }
 
 export function isWorkflowId(value: unknown): value is string {
-  return typeof value === 'string' && value !== '' && byteLength(value) <= MAX_WORKFLOW_ID_BYTES;
+  return isText(value) && !LONE_SURROGATE.test(value) && byteLength(value) <= MAX_WORKFLOW_ID_BYTES;
 }
 
 export function isTicket(resource: string, value: unknown): value is Ticket {

@@ -1,7 +1,9 @@
 import { ApplicationFailure, workflowInfo } from '@temporalio/workflow';
-import { Patience } from '../shared/patience';
+import { Acquirer } from '../shared/acquirer';
 import { queueId } from '../shared/permit-id';
 import type { AwaitTurnInput, Turn } from '../shared/protocol';
+import { slotNames } from '../shared/slots';
+import { isTicket } from '../shared/wire-input';
 import { WaitingPlace } from './waiting-place';
 
 /**
@@ -9,42 +11,41 @@ import { WaitingPlace } from './waiting-place';
  * waits for one result instead of polling slots. It claims nothing. Its client starts the permit, and if somebody else was
  * faster, starts another waiter with the same ticket, which keeps the place.
  *
- * Cancelled, it leaves the line first. It can't see whether its client lives, so it waits for `waitMs` only: a dead
- * client's waiter is gone after that, and if its turn comes before, the slot passes on after the offer timeout.
+ * Where an acquirer would try a slot of its own, because the queue does not answer, the waiter ends with a turn without a
+ * slot: its client is to try. Cancelled, it leaves the line first. It can't see whether its client lives, so it waits for
+ * `waitMs` only: a dead client's waiter is gone after that, and if its turn comes before, the slot passes on at once or after
+ * the offer timeout.
  */
 export async function awaitTurnWorkflow(input: AwaitTurnInput): Promise<Turn | null> {
-  const { resource, ticket, waitMs, recheckAfterMs, missed } = checkInput(input);
   const { workflowId, runId, startTime } = workflowInfo();
-  const deadlineMs = startTime.getTime() + waitMs;
-  const patience = new Patience(recheckAfterMs);
-  const place = new WaitingPlace(resource, { ...ticket, waiter: { workflowId, runId } }, undefined);
-  try {
-    if (missed === undefined || !(await place.missed(missed))) await place.enqueue();
-    for (;;) {
-      const leftMs = deadlineMs - Date.now();
-      if (leftMs <= 0) return null;
-      const turn = await place.nextTurn(Math.min(leftMs, patience.nextMs(Math.random())));
-      if (turn?.slot !== undefined) return turn;
-      if (turn) {
-        patience.hadNoRoom();
-      } else if (Date.now() < deadlineMs) {
-        // Silence: if the queue is gone, this starts it anew. Our client tries a slot of its own in the meantime; in strict
-        // order it may not, until we say that the queue did not even answer.
-        const stuck = place.owesAnswer() && ticket.answer;
-        await place.enqueue();
-        if (stuck) return { queueId: queueId(resource), ticketId: ticket.id };
-        patience.hadSilence();
-      }
-    }
-  } finally {
-    await place.leave();
-  }
+  const waiter = { workflowId, runId };
+  const { resource, ticket, waitMs, recheckAfterMs, missed } = checkInput(input, waiter);
+  const tryYourself: Turn = { queueId: queueId(resource), ticketId: ticket.id };
+  const acquirer = new Acquirer<Turn>(
+    {
+      slots: slotNames(ticket.slots),
+      deadlineMs: startTime.getTime() + waitMs,
+      recheckAfterMs,
+      firstTries: 0,
+      triesBeforeJoin: 0,
+      triesPerRound: 1,
+    },
+    {
+      nowMs: Date.now,
+      random: Math.random,
+      claim: async (_slot, offer) => (offer ? { ...tryYourself, ...offer } : tryYourself),
+      place: () => new WaitingPlace(resource, { ...ticket, waiter }, undefined, missed),
+    },
+  );
+  return (await acquirer.acquire()) ?? null;
 }
 
 /** Other languages start this too. What is no ticket would fail the Workflow's task for ever. */
-function checkInput(input: AwaitTurnInput): AwaitTurnInput {
+function checkInput(input: AwaitTurnInput, waiter: { workflowId: string; runId: string }): AwaitTurnInput {
   const { resource, ticket, waitMs, recheckAfterMs } = input ?? {};
-  if (typeof resource === 'string' && typeof ticket?.id === 'string' && waitMs > 0 && recheckAfterMs > 0) return input;
+  if (typeof resource === 'string' && isTicket(resource, { ...ticket, waiter }) && waitMs > 0 && recheckAfterMs > 0) {
+    return input;
+  }
   throw ApplicationFailure.nonRetryable(
     'expected a resource, a ticket, and waitMs and recheckAfterMs above 0',
     'InvalidOptionsError',

@@ -1,5 +1,6 @@
 import { WorkflowExecutionAlreadyStartedError } from '@temporalio/common';
 import { CancellationScope, ParentClosePolicy, startChild, uuid4, workflowInfo } from '@temporalio/workflow';
+import { Acquirer, type Offer } from '../shared/acquirer';
 import {
   type AcquireOptions,
   type ResolvedAcquire,
@@ -8,12 +9,11 @@ import {
   resolveSemaphore,
   type SemaphoreOptions,
 } from '../shared/options';
-import { Patience } from '../shared/patience';
 import { permitId } from '../shared/permit-id';
 import { resolveRef } from '../shared/permit-ref';
 import type { PermitMemo, PermitRef, Ticket } from '../shared/protocol';
-import { shuffle } from '../shared/shuffle';
 import { permitSummary } from '../shared/summary';
+import { draftTicket } from '../shared/ticket';
 import { checked, PermitLostError, PermitTimeoutError } from './errors';
 import { holdWhile } from './hold';
 import { listenForRevocations } from './holder-inbox';
@@ -27,10 +27,10 @@ import { WaitingPlace } from './waiting-place';
 const DEFAULTS = { leaseMs: 10 * 60_000, inWorkflow: true };
 
 /**
- * Slots that an acquirer tries before it starts a line. Each that is taken costs it five history events, so where all are
- * taken fewer are better; where half are free, two find one three times in four.
+ * Each try of a slot that is taken costs a Workflow five history events. Where all are taken, fewer are better; where half are
+ * free, two find one three times in four. The rounds are for a queue that does not answer, which may take hours.
  */
-const FAST_ATTEMPTS = 2;
+const TRIES = { firstTries: 2, triesPerRound: 5 };
 
 /**
  * A counting semaphore for Workflow code: at most `capacity` holders of `resource` at once, over all Workflows of the
@@ -130,22 +130,14 @@ export class Semaphore {
    */
   async acquire(options?: AcquireOptions): Promise<Permit> {
     const request = checked(() => resolveAcquire(options));
-    const deadlineMs = Date.now() + request.timeoutMs;
     const timer = timeAcquire(this.resource);
-    const slots = this.shuffledSlots();
     try {
-      if (request.timeoutMs === 0) {
-        const permit = await this.claimFirst(slots, request);
-        if (permit) return timer.ended(permit);
-        throw new PermitTimeoutError(this.resource, 0);
-      }
-      const place = new WaitingPlace(this.resource, this.ticketFor(request), this.options.taskQueue);
-      try {
-        const permit = await this.claimUnlessOthersWait(place, slots, request);
-        return timer.ended(permit ?? (await this.waitInLine(place, request, deadlineMs)));
-      } finally {
-        await place.leave();
-      }
+      const permit =
+        request.timeoutMs === 0
+          ? await this.acquirer(request).tryEvery()
+          : await this.acquirer(request, Date.now() + request.timeoutMs).acquire();
+      if (!permit) throw new PermitTimeoutError(this.resource, request.timeoutMs);
+      return timer.ended(permit);
     } catch (error) {
       throw timer.failed(error);
     }
@@ -156,97 +148,37 @@ export class Semaphore {
     const request = checked(() => resolveAcquire({ ...options, timeout: 0 }));
     const timer = timeAcquire(this.resource);
     try {
-      return timer.ended(await this.claimFirst(this.shuffledSlots(), request));
+      return timer.ended(await this.acquirer(request).tryEvery());
     } catch (error) {
       throw timer.failed(error);
     }
   }
 
-  /**
-   * The first tries of a newcomer. Once a slot was taken (in strict order: before any), it asks whether there is a line, and
-   * stands in it if so; else it tries another slot, and starts the line. `undefined` when it stands in line.
-   */
-  private async claimUnlessOthersWait(
-    place: WaitingPlace,
-    slots: readonly string[],
-    request: ResolvedAcquire,
-  ): Promise<Permit | undefined> {
-    const asksBefore = this.options.fair ? 0 : 1;
-    for (const [attempt, slot] of slots.slice(0, FAST_ATTEMPTS).entries()) {
-      if (attempt === asksBefore && (await place.join())) return undefined;
-      const permit = await this.claim(slot, request);
-      if (permit) return permit;
-    }
-    await place.enqueue();
-    return undefined;
-  }
-
-  /** Parked: nothing happens here until our turn comes, but for a look of our own now and then. */
-  private async waitInLine(place: WaitingPlace, request: ResolvedAcquire, deadlineMs: number): Promise<Permit> {
-    const patience = new Patience(this.options.recheckAfterMs);
-    for (;;) {
-      const leftMs = deadlineMs - Date.now();
-      if (leftMs <= 0) throw new PermitTimeoutError(this.resource, request.timeoutMs);
-      const turn = await place.nextTurn(Math.min(leftMs, patience.nextMs(Math.random())));
-      if (turn?.slot !== undefined) {
-        const turnMs = Date.now();
-        const permit = await this.claim(turn.slot, request, turn.queueId);
-        if (permit) {
-          metrics.handoff(this.resource, 'claim', Date.now() - turnMs);
-          return permit;
-        }
-        if (!(await place.missed(turn.slot))) await place.enqueue();
-        patience.hadTurn();
-      } else if (turn) {
-        patience.hadNoRoom();
-      } else if (Date.now() < deadlineMs) {
-        const permit = await this.lookForOurselves(place, request);
-        if (permit) return permit;
-        patience.hadSilence();
-      }
-    }
-  }
-
-  /**
-   * The queue has been silent for long. If it is gone, this starts it anew; if it is stuck, a slot may be free. In strict
-   * order we may not overtake, so we try one only when the queue did not answer the last time.
-   */
-  private async lookForOurselves(place: WaitingPlace, request: ResolvedAcquire): Promise<Permit | undefined> {
-    const mayTry = place.owesAnswer() || !this.options.fair;
-    const queued = place.enqueue();
-    try {
-      if (!mayTry) return undefined;
-      return await this.claimFirst(this.shuffledSlots().slice(0, 1), request);
-    } finally {
-      await queued;
-    }
+  private acquirer(request: ResolvedAcquire, deadlineMs = Number.POSITIVE_INFINITY): Acquirer<Permit> {
+    const { slots, fair, recheckAfterMs, taskQueue } = this.options;
+    return new Acquirer(
+      { slots, deadlineMs, recheckAfterMs, ...TRIES, triesBeforeJoin: fair ? 0 : 1 },
+      {
+        nowMs: Date.now,
+        random: Math.random,
+        claim: async (slot, offer) => await this.timeClaim(slot, request, offer),
+        place: () => new WaitingPlace(this.resource, this.ticketFor(request), taskQueue),
+      },
+    );
   }
 
   private ticketFor({ priority }: ResolvedAcquire): Ticket {
-    const { workflowId, runId, priority: own } = workflowInfo();
-    return {
-      id: uuid4(),
-      waiter: { workflowId, runId },
-      slots: this.options.compactSlots,
-      answer: this.options.fair || undefined,
-      sinceMs: Date.now(),
-      priorityKey: priority?.priorityKey || own?.priorityKey || undefined,
-      fairnessKey: priority?.fairnessKey || own?.fairnessKey || undefined,
-      fairnessWeight: priority?.fairnessWeight || own?.fairnessWeight || undefined,
-    };
+    const { workflowId, runId, priority: ownPriority } = workflowInfo();
+    const { compactSlots: slots } = this.options;
+    const draft = draftTicket({ id: uuid4(), slots, sinceMs: Date.now(), priority, ownPriority });
+    return { ...draft, waiter: { workflowId, runId } };
   }
 
-  /** Shuffled, so that contenders do not all start at slot 0 and fail in step. */
-  private shuffledSlots(): string[] {
-    return shuffle(this.options.slots, Math.random);
-  }
-
-  private async claimFirst(slots: readonly string[], request: ResolvedAcquire): Promise<Permit | undefined> {
-    for (const slot of slots) {
-      const permit = await this.claim(slot, request);
-      if (permit) return permit;
-    }
-    return undefined;
+  private async timeClaim(slot: string, request: ResolvedAcquire, offer?: Offer): Promise<Permit | undefined> {
+    const sinceMs = Date.now();
+    const permit = await this.claim(slot, request, offer?.queueId);
+    if (permit && offer) metrics.handoff(this.resource, 'claim', Date.now() - sinceMs);
+    return permit;
   }
 
   /**

@@ -21,6 +21,7 @@ import {
   STALE_OVERRIDE,
   type Ticket,
 } from '../shared/protocol';
+import { wantsSlot } from '../shared/slots';
 import { isClosingNotice, isDeclinedNotice, isMissedNotice, isOverride, isTicket } from '../shared/wire-input';
 import { claimDrain } from './drain';
 import { metrics } from './metrics';
@@ -66,8 +67,7 @@ export async function waitQueueWorkflow(input?: QueueInput): Promise<void> {
   const unanswered = new Map<string, Ticket>();
 
   const take = (ticket: Ticket) => {
-    const known = state.ticket(ticket.id);
-    if (!state.enqueue(ticket) || (known && ticket.answer)) unanswered.set(ticket.id, ticket);
+    if (!state.enqueue(ticket) || ticket.answer) unanswered.set(ticket.id, ticket);
   };
   function on<T>(signal: SignalDefinition<[T]>, isSound: (payload: unknown) => payload is T, handle: (it: T) => void) {
     setHandler(signal, (payload) => {
@@ -94,7 +94,9 @@ export async function waitQueueWorkflow(input?: QueueInput): Promise<void> {
       if (!state.missed(ticket, slot)) unanswered.set(ticket.id, ticket);
     },
   );
-  on(declinedSignal, isDeclinedNotice, ({ ticketId }) => {
+  on(declinedSignal, isDeclinedNotice, ({ ticketId, runId }) => {
+    const waiter = state.ticket(ticketId)?.waiter;
+    if (runId !== undefined && waiter?.runId !== undefined && waiter.runId !== runId) return; // it has passed to the next waiter
     unanswered.delete(ticketId);
     if (state.declined(ticketId)) metrics.turnUnused(resource, 'declined');
   });
@@ -135,7 +137,8 @@ export async function waitQueueWorkflow(input?: QueueInput): Promise<void> {
       const { id, waiter } = command.ticket;
       const sentMs = Date.now();
       metrics.turnOffered(resource);
-      const delivery = await tell(waiter, turnSignal, { queueId, ticketId: id, slot });
+      const capacity = wantsSlot(command.ticket.slots, slot) ? undefined : state.overridden?.capacity;
+      const delivery = await tell(waiter, turnSignal, { queueId, ticketId: id, slot, capacity });
       if (delivery === 'delivered') {
         metrics.handoff(resource, 'turn', Date.now() - sentMs);
       } else {

@@ -21,6 +21,7 @@ import {
   permitsQuery,
   type ReportedHold,
   readHoldIntervals,
+  strays,
 } from '../../scripts/support/holder-intervals';
 import { startServer } from '../../scripts/support/temporal-server';
 import { queueId, waiterId } from '../../src/shared/permit-id';
@@ -157,6 +158,16 @@ export async function assertNoPermitLeft(client: Client, resource: string): Prom
   });
 }
 
+/** The permits of `resource` that run, by the server's own word for each ID that visibility has told. */
+export async function permitsRunning(client: Client, resource: string): Promise<string[]> {
+  const found: string[] = [];
+  for await (const { workflowId, runId } of client.workflow.list({ query: permitsQuery(resource) })) {
+    const { status } = await client.workflow.getHandle(workflowId, runId).describe();
+    if (status.name === 'RUNNING') found.push(workflowId);
+  }
+  return found;
+}
+
 /** Reads all holds of `resource` from the histories, and checks promise 1 on them. */
 export async function assertSafe(
   client: Client,
@@ -166,6 +177,7 @@ export async function assertSafe(
 ): Promise<HoldInterval[]> {
   await assertNoPermitLeft(client, resource);
   const holds = await readHoldIntervals(client, resource, { reported });
+  assert.deepEqual(strays(holds), [], `holders of ${resource} worked without a permit`);
   assert.deepEqual(overlaps(holds), [], `two holders of one slot of ${resource} at once`);
   const most = mostAtOnce(holds);
   assert.ok(most <= capacity, `${most} permits of ${resource} at once, capacity ${capacity}`);

@@ -8,7 +8,9 @@ import {
   isCancellation,
   setHandler,
   sleep,
+  upsertMemo,
 } from '@temporalio/workflow';
+import { BODY_MARKS } from '../../scripts/support/body-marks';
 import {
   type AcquireOptions,
   PermitLostError,
@@ -41,6 +43,16 @@ export interface HolderInput extends PoolInput {
   ending?: 'return' | 'fail' | 'continue-as-new';
 }
 
+/** Writes into the history of its Workflow when `body` ran under the permit, for the checks of safety. */
+async function marked<T>(runId: string, body: () => Promise<T>): Promise<T> {
+  upsertMemo({ [BODY_MARKS.began(runId)]: true });
+  try {
+    return await body();
+  } finally {
+    upsertMemo({ [BODY_MARKS.ended(runId)]: true });
+  }
+}
+
 /** Holds a permit by `withPermit`, tells by query where it stands, and ends as asked. */
 export async function holder({ resource, semaphore, acquire, holdMs, ending = 'return' }: HolderInput): Promise<Stage> {
   let now: Stage = { at: 'waiting' };
@@ -49,8 +61,10 @@ export async function holder({ resource, semaphore, acquire, holdMs, ending = 'r
   return await new Semaphore(resource, semaphore).withPermit(async (permit) => {
     now = { at: 'holding', slot: permit.slot, runId: permit.runId };
     try {
-      if (holdMs === undefined) await finished();
-      else if (holdMs > 0) await sleep(holdMs);
+      await marked(permit.runId, async () => {
+        if (holdMs === undefined) await finished();
+        else if (holdMs > 0) await sleep(holdMs);
+      });
     } catch (error) {
       now = { ...now, at: 'lost' };
       throw error;

@@ -1,0 +1,243 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import fc from 'fast-check';
+import { type Deed, FakePool, type PoolScript } from '../../test/support/fake-pool';
+import { Acquirer, type AcquirerOptions } from './acquirer';
+
+const NEVER = Number.POSITIVE_INFINITY;
+const RECHECK_MS = 1_000;
+
+type Options = Partial<Omit<AcquirerOptions, 'slots' | 'recheckAfterMs'>>;
+
+async function acquire(script: PoolScript, options: Options = {}, seed = 1) {
+  const pool = new FakePool(script, seed);
+  const acquirer = new Acquirer(
+    {
+      slots: pool.slots,
+      recheckAfterMs: RECHECK_MS,
+      deadlineMs: NEVER,
+      firstTries: 2,
+      triesBeforeJoin: 1,
+      triesPerRound: 5,
+      ...options,
+    },
+    pool,
+  );
+  const won = await pool.clock.run(acquirer.acquire().catch((error: Error) => error.message));
+  return { won, pool, deeds: pool.deeds, endedMs: pool.nowMs() };
+}
+
+const did = (deeds: Deed[]) => deeds.map((deed) => deed.did).join(' ');
+const claims = (deeds: Deed[]) => deeds.filter((deed) => deed.did === 'claim');
+const ownTries = (deeds: Deed[]) => claims(deeds).filter(({ offer }) => !offer);
+const timesOf = (deeds: Deed[], what: Deed['did']) => deeds.filter((deed) => deed.did === what).map(({ atMs }) => atMs);
+
+test('a free slot is had at once, and nobody hears of it', async () => {
+  const { won, deeds } = await acquire({ freeAtMs: [0] });
+  assert.equal(won, '0');
+  assert.equal(did(deeds), 'claim leave');
+});
+
+test('where all is taken, a newcomer tries two slots around asking for a line, then starts one', async () => {
+  const { deeds } = await acquire({ freeAtMs: [NEVER, NEVER, NEVER] }, { deadlineMs: 100 });
+  assert.equal(did(deeds), 'claim join claim enter hear leave');
+});
+
+test('where others wait, a newcomer tries one slot; in strict order none (A2)', async () => {
+  const taken = { freeAtMs: [NEVER, NEVER, NEVER], hasLine: true };
+  assert.equal(did((await acquire(taken, { deadlineMs: 100 })).deeds), 'claim join hear leave');
+  assert.equal(did((await acquire(taken, { deadlineMs: 100, triesBeforeJoin: 0 })).deeds), 'join hear leave');
+});
+
+test('an offer is claimed, and nothing said when it is had (A3)', async () => {
+  const { won, deeds } = await acquire({ freeAtMs: [50], words: [{ atMs: 60, word: 0 }] });
+  assert.equal(won, '0');
+  assert.equal(did(deeds), 'claim enter hear claim served leave');
+});
+
+test('beaten at its offer it says so and waits on; an added slot is taken as offered', async () => {
+  const words = [
+    { atMs: 60, word: 0 },
+    { atMs: 90, word: 7 },
+  ];
+  const { won, deeds } = await acquire({ freeAtMs: [NEVER], words });
+  assert.equal(won, '7');
+  assert.equal(did(deeds), 'claim enter hear claim missed hear claim served leave');
+});
+
+test('an offer whose claim fails stays open for leave to pass on (A3, A4)', async () => {
+  const { won, deeds } = await acquire({ freeAtMs: [50], words: [{ atMs: 60, word: 0 }], failingClaim: 1 });
+  assert.equal(won, 'cancelled');
+  assert.equal(did(deeds), 'claim enter hear claim leave');
+});
+
+test('while the queue answers it tries nothing, and asks after recheckAfter, then each twenty times that (A6)', async () => {
+  const { deeds } = await acquire({ freeAtMs: [NEVER, 10_000], hasLine: true }, { deadlineMs: 70_000 });
+  assert.equal(ownTries(deeds).length, 1);
+  const asks = timesOf(deeds, 'ask');
+  const gaps = asks.map((ms, index) => ms - (asks[index - 1] ?? 0));
+  assert.ok(gaps.length >= 4);
+  for (const [index, gap] of gaps.entries()) {
+    const most = (index === 0 ? 1 : 20) * RECHECK_MS;
+    assert.ok(gap <= most + 30 && gap >= 0.75 * most, `${gap} of ${most}`);
+  }
+});
+
+test('while the queue owes an answer, every slot is tried in turn, and the delay does not grow (A5)', async () => {
+  const { deeds } = await acquire({ freeAtMs: Array(12).fill(NEVER), queueDiesAtMs: 0 }, { deadlineMs: 60_000 });
+  const tries = ownTries(deeds).slice(2);
+  assert.ok(tries.length >= 5 * 58, `${tries.length} tries in 58 rounds of five`);
+  const asks = timesOf(deeds, 'ask').length;
+  assert.ok(asks >= 3 && asks <= 5, `a queue with no worker gets a ticket in twenty rounds, not in each: ${asks}`);
+});
+
+test('a queue that comes back ends the rounds', async () => {
+  const words = [{ atMs: 5_500, word: 'waiting' as const }];
+  const { deeds } = await acquire({ freeAtMs: [NEVER], queueDiesAtMs: 5_501, words }, { deadlineMs: 9_000 });
+  const pool = ownTries(deeds).filter(({ atMs }) => atMs > 5_500);
+  assert.deepEqual(pool, []);
+});
+
+test('no room: it asks again after 1 s to 30 s, and tries nothing meanwhile', async () => {
+  const words = [0, 2_000, 5_000, 10_000].map((atMs) => ({ atMs, word: 'full' as const }));
+  const { deeds } = await acquire({ freeAtMs: [NEVER, 20], hasLine: true, words }, { deadlineMs: 12_000 });
+  assert.equal(ownTries(deeds).length, 1);
+  assert.ok(timesOf(deeds, 'ask').length >= 3);
+});
+
+test('told that the queue is stuck by who asks on its behalf, it makes a round at once', async () => {
+  const words = [{ atMs: 500, word: 'stuck' as const }];
+  const script = { freeAtMs: [NEVER, NEVER, 400], cannotAsk: true, words };
+  const { won, endedMs } = await acquire(script, { triesBeforeJoin: 0, firstTries: 2 });
+  assert.equal(won, '2');
+  assert.ok(endedMs < 600);
+});
+
+test('tryEvery tries each slot once, and lines up nowhere', async () => {
+  const pool = new FakePool({ freeAtMs: [NEVER, NEVER, NEVER] });
+  const { slots } = pool;
+  const options = { slots, recheckAfterMs: 1, deadlineMs: NEVER, firstTries: 1, triesBeforeJoin: 0, triesPerRound: 1 };
+  assert.equal(await pool.clock.run(new Acquirer(options, pool).tryEvery()), undefined);
+  assert.deepEqual(
+    claims(pool.deeds)
+      .map(({ slot }) => slot)
+      .sort(),
+    slots,
+  );
+  assert.equal(pool.deeds.length, 3);
+});
+
+const anyScript = fc
+  .record({
+    freeAtMs: fc.array(fc.oneof(fc.constant(NEVER), fc.nat(120_000)), { minLength: 1, maxLength: 12 }),
+    hasLine: fc.boolean(),
+    queueDiesAtMs: fc.oneof(fc.constant(NEVER), fc.nat(60_000)),
+    words: fc.array(
+      fc.record({
+        atMs: fc.nat(100_000),
+        word: fc.oneof(fc.nat(14), fc.constantFrom('full' as const, 'waiting' as const)),
+      }),
+      { maxLength: 12 },
+    ),
+    failingClaim: fc.option(fc.nat(20), { nil: undefined }),
+  })
+  .map((script): PoolScript => script);
+
+const anyOptions = fc.record({
+  deadlineMs: fc.nat(150_000),
+  firstTries: fc.nat(3),
+  triesBeforeJoin: fc.constantFrom(0, 1, NEVER),
+  triesPerRound: fc.integer({ min: 1, max: 6 }),
+});
+
+test('whatever the pool and the queue do, the invariants hold', async () => {
+  await fc.assert(
+    fc.asyncProperty(anyScript, anyOptions, fc.nat(1_000_000), async (script, options, seed) => {
+      const { won, pool, deeds, endedMs } = await acquire(script, options, seed);
+      const tries = ownTries(deeds);
+      const isStrict = options.triesBeforeJoin === 0;
+
+      // A1
+      for (const [index, { atMs, slot, offer }] of claims(deeds).entries()) {
+        assert.ok(index === 0 || atMs >= (claims(deeds)[index - 1]?.untilMs ?? NEVER), 'one claim at a time');
+        assert.ok(offer ? offer.slot === slot : pool.slots.includes(slot));
+      }
+      const wins = claims(deeds).filter((claim) => claim.won);
+      assert.deepEqual(
+        wins.map(({ slot }) => slot),
+        claims(deeds)
+          .slice(-1)
+          .flatMap((last) => (last.won ? [won] : [])),
+      );
+
+      // A3 and A4
+      assert.equal(did(deeds).indexOf('leave'), did(deeds).length - 'leave'.length);
+      let open = 0;
+      for (const deed of deeds) {
+        if (deed.did === 'hear' && typeof deed.word === 'object') open++;
+        if (deed.did === 'missed' || deed.did === 'served') open--;
+        assert.ok(open === 0 || open === 1);
+      }
+      if (open === 1) assert.equal(won, 'cancelled');
+
+      // A2, A5 and A6: what it knows when it tries a slot of its own
+      let askedMs = NEVER;
+      let inLine = false;
+      let mayNewcomer = !isStrict;
+      let inRound = 0;
+      for (const deed of deeds) {
+        if (deed.did === 'join') {
+          inLine = script.hasLine ?? false;
+          mayNewcomer = !inLine;
+        }
+        if (deed.did === 'enter') inLine = true;
+        if (deed.did === 'ask' && askedMs === NEVER) askedMs = deed.atMs;
+        if (deed.did === 'hear') {
+          inRound = 0;
+          if (deed.word !== undefined) askedMs = NEVER;
+        }
+        if (deed.did === 'claim' && !deed.offer) {
+          if (!inLine) assert.ok(mayNewcomer);
+          else {
+            assert.ok(deed.atMs - askedMs >= 0.75 * RECHECK_MS, 'the queue owes an answer for long');
+            assert.ok(++inRound <= options.triesPerRound);
+          }
+        }
+      }
+      const window = tries.slice(0, pool.slots.length).map(({ slot }) => slot);
+      assert.equal(new Set(window).size, window.length, 'no slot twice before all others');
+      for (const [index, { slot }] of tries.entries()) {
+        if (index >= pool.slots.length) assert.equal(slot, tries[index - pool.slots.length]?.slot);
+      }
+
+      // A7
+      for (const { atMs } of tries) assert.ok(atMs < options.deadlineMs);
+      assert.ok(endedMs <= options.deadlineMs + 10 || wins.length > 0 || won === 'cancelled', `ended at ${endedMs}`);
+      if (won === undefined) assert.ok(endedMs >= options.deadlineMs);
+    }),
+    { numRuns: 300 },
+  );
+});
+
+test('a queue that is stuck from the start: a free slot is found in two silences and a round for each few slots', async () => {
+  await fc.assert(
+    fc.asyncProperty(
+      fc.integer({ min: 1, max: 40 }),
+      fc.nat(1_000),
+      fc.nat(30_000),
+      fc.integer({ min: 1, max: 6 }),
+      fc.boolean(),
+      fc.nat(1_000_000),
+      async (count, pick, freeMs, triesPerRound, hasLine, seed) => {
+        const freeAtMs = Array.from({ length: count }, (_, slot) => (slot === pick % count ? freeMs : NEVER));
+        const script = { freeAtMs, hasLine, queueDiesAtMs: 0 };
+        const { won, endedMs } = await acquire(script, { triesPerRound, triesBeforeJoin: hasLine ? 0 : 1 }, seed);
+        assert.equal(won, String(pick % count));
+        const rounds = Math.ceil(count / triesPerRound);
+        const mostMs = Math.max(freeMs, 2 * RECHECK_MS) + rounds * (RECHECK_MS + triesPerRound * 10);
+        assert.ok(endedMs <= mostMs, `${endedMs} of ${mostMs}`);
+      },
+    ),
+    { numRuns: 200 },
+  );
+});

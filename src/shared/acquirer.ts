@@ -1,0 +1,187 @@
+import { RecheckDelay } from './recheck-delay';
+import { shuffle } from './shuffle';
+
+/** A turn that names a slot which this acquirer may claim. */
+export interface Offer {
+  readonly slot: string;
+  readonly queueId: string;
+  /** As in the turn. */
+  readonly capacity?: number;
+}
+
+/**
+ * What an acquirer hears in line:
+ * - an offer: its turn;
+ * - `waiting`: the sign of life that it asked for; the queue has its ticket;
+ * - `full`: the queue is alive, and has no room for it;
+ * - `stuck`: somebody who waits on its behalf has found that the queue does not answer.
+ */
+export type Word = Offer | 'waiting' | 'full' | 'stuck';
+
+/** A place in the line of a resource. */
+export interface Place {
+  /** Lines up if somebody waits already. `false`: nobody does. */
+  join(): Promise<boolean>;
+  /** Lines up, and starts the line if there is none. */
+  enter(): Promise<void>;
+  /** Sends the ticket again, asking for a sign of life. Absent where somebody else waits, and asks, on the acquirer's behalf. */
+  ask?(): Promise<void>;
+  /** Waits for word; `undefined` when none came in time. An offer stays open until `missed`, `served` or `leave`. */
+  next(withinMs: number): Promise<Word | undefined>;
+  /** Somebody else was faster at the slot of the open offer. The place is kept. */
+  missed(): Promise<void>;
+  /** The open offer has become a permit: there is nothing to say to the queue. */
+  served(): void;
+  /** Gives the place up, and passes on an offer that is open. */
+  leave(): Promise<void>;
+}
+
+/** Where an acquirer lives: in a Workflow, in a client, or in the Workflow that waits for a client. */
+export interface Surroundings<Won> {
+  /** Milliseconds, on the clock of `deadlineMs`. */
+  nowMs(): number;
+  /** A number in [0, 1). */
+  random(): number;
+  /** Tries one slot, because of an offer or on its own. `undefined`: somebody else has it. */
+  claim(slot: string, offer?: Offer): Promise<Won | undefined>;
+  /** Makes the place; called once. */
+  place(): Place;
+}
+
+export interface AcquirerOptions {
+  readonly slots: readonly string[];
+  /** When to give up. Infinity: never. */
+  readonly deadlineMs: number;
+  readonly recheckAfterMs: number;
+  /** Slots that a newcomer tries before it starts a line. */
+  readonly firstTries: number;
+  /** After so many of these it asks whether there is a line already, and stands in it if so. Strict order: 0. */
+  readonly triesBeforeJoin: number;
+  /** Slots that it tries at most in one round while the queue does not answer. */
+  readonly triesPerRound: number;
+}
+
+/** A queue that does not answer is asked again, or started anew if it is gone, after so many rounds. */
+const ROUNDS_BEFORE_ASKING_AGAIN = 20;
+
+/**
+ * How an acquirer goes about it, wherever it lives. Pure: clock, luck, claims and the place in line come in from outside.
+ *
+ *     newcomer --slot free--> won                       .--missed--.
+ *        '--all taken, or others wait--> parked --offer--> claiming --> won
+ *                                         |  ^--answer--.
+ *                                         '--silence--> owed --silence again--> round of own tries --slot free--> won
+ *     from anywhere: deadline --> gives up; cancelled --> leaves
+ *
+ * Invariants, cited where they are kept and in the tests:
+ *
+ * - **A1** It makes one claim at a time, only for its own slots or an offered one, and none after it has won.
+ * - **A2** In strict order (`triesBeforeJoin: 0`) it tries a slot of its own only where it found no line, or when the queue has
+ *   owed it an answer for a whole `recheckAfterMs`.
+ * - **A3** Each offer ends in exactly one of: served, missed, or left open for `leave`, which passes it on.
+ * - **A4** The place is left exactly once and last, whatever happened.
+ * - **A5** While an answer is owed, there is a round each `recheckAfterMs`, of at most `triesPerRound` tries, and no slot is tried
+ *   again before all others were.
+ * - **A6** While the queue answers, it tries nothing by itself, and asks ever more rarely.
+ * - **A7** It waits no longer than until its deadline, and makes no try of its own after it.
+ */
+export class Acquirer<Won> {
+  private readonly slots: readonly string[];
+  /** Of `slots`, which comes next. */
+  private cursor = 0;
+  private readonly delay: RecheckDelay;
+  private rounds = 0;
+
+  constructor(
+    private readonly options: AcquirerOptions,
+    private readonly outside: Surroundings<Won>,
+  ) {
+    // So that contenders do not all start at slot 0 and fail in step.
+    this.slots = shuffle(options.slots, () => outside.random());
+    this.delay = new RecheckDelay(options.recheckAfterMs);
+  }
+
+  /** Tries every slot once, and does not line up. `undefined` when all are taken, or the deadline has passed. */
+  async tryEvery(): Promise<Won | undefined> {
+    return await this.tryNext(this.slots.length);
+  }
+
+  /** Waits for a slot. `undefined` when the deadline has passed. */
+  async acquire(): Promise<Won | undefined> {
+    const place = this.outside.place();
+    try {
+      return (await this.comeNewly(place)) ?? (await this.waitIn(place));
+    } finally {
+      await place.leave(); // A4
+    }
+  }
+
+  /** `undefined` when it stands in line. */
+  private async comeNewly(place: Place): Promise<Won | undefined> {
+    const { firstTries, triesBeforeJoin } = this.options;
+    for (let tried = 0; tried < Math.min(firstTries, this.slots.length); tried++) {
+      if (tried === triesBeforeJoin && (await place.join())) return undefined; // A2
+      const won = await this.tryNext(1);
+      if (won !== undefined) return won;
+    }
+    await place.enter();
+    return undefined;
+  }
+
+  /** Parked: nothing happens here until word comes, but for a check now and then. */
+  private async waitIn(place: Place): Promise<Won | undefined> {
+    for (;;) {
+      const leftMs = this.leftMs();
+      if (leftMs <= 0) return undefined; // A7
+      const patienceMs = place.ask ? this.delay.nextMs(this.outside.random()) : Number.POSITIVE_INFINITY;
+      const word = await place.next(Math.min(leftMs, patienceMs));
+      const won = await this.heed(word, place);
+      if (won !== undefined) return won;
+    }
+  }
+
+  private async heed(word: Word | undefined, place: Place): Promise<Won | undefined> {
+    if (word === undefined) return this.leftMs() > 0 ? await this.heedSilence(place) : undefined;
+    if (word === 'waiting')
+      this.delay.answered(); // A6
+    else if (word === 'full') this.delay.hadNoRoom();
+    else if (word === 'stuck') return await this.tryNext(this.options.triesPerRound);
+    else return await this.heedOffer(word, place);
+    return undefined;
+  }
+
+  private async heedOffer(offer: Offer, place: Place): Promise<Won | undefined> {
+    this.delay.hadTurn();
+    const won = await this.outside.claim(offer.slot, offer); // A3: if this throws, `leave` passes the offer on
+    if (won !== undefined) place.served();
+    else await place.missed();
+    return won;
+  }
+
+  /** The first silence asks whether the queue is there. If it is gone, that starts it anew; if it is stuck, a slot may be free. */
+  private async heedSilence(place: Place): Promise<Won | undefined> {
+    const isStuck = this.delay.isAnswerOwed; // A2
+    if (!isStuck) this.rounds = 0;
+    if (this.rounds % ROUNDS_BEFORE_ASKING_AGAIN === 0) {
+      await place.ask?.();
+      this.delay.asked();
+    }
+    this.rounds++;
+    return isStuck ? await this.tryNext(this.options.triesPerRound) : undefined; // A5
+  }
+
+  /** Tries that many slots, from where it left off. */
+  private async tryNext(most: number): Promise<Won | undefined> {
+    for (let tries = Math.min(most, this.slots.length); tries > 0 && this.leftMs() > 0; tries--) {
+      const slot = this.slots[this.cursor] as string;
+      this.cursor = (this.cursor + 1) % this.slots.length;
+      const won = await this.outside.claim(slot);
+      if (won !== undefined) return won; // A1
+    }
+    return undefined;
+  }
+
+  private leftMs(): number {
+    return this.options.deadlineMs - this.outside.nowMs();
+  }
+}

@@ -1,0 +1,31 @@
+import type { Priority } from '@temporalio/common';
+import type { Ticket } from './protocol';
+import type { Slots } from './slots';
+
+/** A ticket before it is known which Workflow waits through it. */
+export type TicketDraft = Omit<Ticket, 'waiter'>;
+
+/** What the acquirer says of itself. */
+interface TicketParts {
+  /** Unique for each acquire. */
+  id: string;
+  slots: Slots;
+  sinceMs: number;
+  priority: Priority | undefined;
+  /** The Workflow's own, which holds where `priority` says nothing. An absent or zero field means "inherit", as in Temporal. */
+  ownPriority?: Priority;
+  identity?: string;
+}
+
+/** The one place where a ticket is made. */
+export function draftTicket({ id, slots, sinceMs, priority, ownPriority, identity }: TicketParts): TicketDraft {
+  return {
+    id,
+    slots,
+    identity,
+    sinceMs,
+    priorityKey: priority?.priorityKey || ownPriority?.priorityKey || undefined,
+    fairnessKey: priority?.fairnessKey || ownPriority?.fairnessKey || undefined,
+    fairnessWeight: priority?.fairnessWeight || ownPriority?.fairnessWeight || undefined,
+  };
+}
