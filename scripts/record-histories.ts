@@ -2,11 +2,12 @@ import { randomUUID } from 'node:crypto';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
+import type { Client } from '@temporalio/client';
 import { historyToJSON } from '@temporalio/common/lib/proto-utils';
 import { DefaultLogger, Runtime, Worker } from '@temporalio/worker';
 import { SemaphoreClient } from '@/client';
 import { permitId, queueId } from '@/shared/permit-id';
-import { QUEUE_VIEW, type QueueView, RENEW, REVOKE } from '@/shared/protocol';
+import { type AwaitTurnInput, type PermitRef, QUEUE_VIEW, type QueueView, RENEW, REVOKE } from '@/shared/protocol';
 import * as activities from './support/activities';
 import { runMain } from './support/main';
 import { startServer } from './support/temporal-server';
@@ -19,7 +20,16 @@ const DIRECTORY = join(__dirname, '..', 'test', 'histories');
 
 async function main(): Promise<number> {
   Runtime.install({ logger: new DefaultLogger('ERROR') });
-  const env = await startServer();
+  await mkdir(DIRECTORY, { recursive: true });
+  await record([], recordMainPaths);
+  // A queue of 60 events is to continue as new here; elsewhere that takes thousands.
+  await record(['limit.historyCount.suggestContinueAsNew=60'], recordContinuedQueue);
+  return 0;
+}
+
+/** A server and a worker of its own for some recordings, and what they need of them. */
+async function record(dynamicConfig: string[], run: (recorder: Recorder) => Promise<void>): Promise<void> {
+  const env = await startServer({ dynamicConfig });
   const { client } = env;
   const taskQueue = `record-${randomUUID()}`;
   const worker = await Worker.create({
@@ -28,18 +38,28 @@ async function main(): Promise<number> {
     activities,
     taskQueue,
   });
-  await mkdir(DIRECTORY, { recursive: true });
+  await worker.runUntil(() => run(new Recorder(client, taskQueue)));
+  await env.teardown();
+}
 
-  async function save(name: string, workflowId: string, runId?: string): Promise<void> {
-    const history = await client.workflow.getHandle(workflowId, runId).fetchHistory();
+class Recorder {
+  constructor(
+    readonly client: Client,
+    readonly taskQueue: string,
+  ) {}
+
+  readonly save = async (name: string, workflowId: string, runId?: string): Promise<void> => {
+    const history = await this.client.workflow.getHandle(workflowId, runId).fetchHistory();
     await writeFile(join(DIRECTORY, `${name}.json`), `${historyToJSON(history)}\n`);
     console.log(`${name}: ${history.events?.length} events`);
-  }
-  const start = async (type: string, id: string, ...args: unknown[]) =>
-    await client.workflow.start(type, { workflowId: id, taskQueue, args });
-  const heldRun = async (workflowId: string) => {
+  };
+
+  readonly start = async (type: string, workflowId: string, ...args: unknown[]) =>
+    await this.client.workflow.start(type, { workflowId, taskQueue: this.taskQueue, args });
+
+  readonly heldRun = async (workflowId: string): Promise<string> => {
     for (;;) {
-      const found = await client.workflow
+      const found = await this.client.workflow
         .getHandle(workflowId)
         .describe()
         .catch(() => undefined);
@@ -48,81 +68,142 @@ async function main(): Promise<number> {
     }
   };
 
-  await worker.runUntil(async () => {
-    // A permit through renewals and into the end of its lease, and the consumer that lost it.
-    const lease = permitId({ resource: 'lease', slot: '0' });
-    const loser = await start('holder', 'loser', {
-      resource: 'lease',
-      semaphore: { capacity: 1, lease: 1_500, renewEvery: false },
-    });
-    await heldRun(lease);
-    await client.workflow.getHandle(lease).signal(RENEW);
-    await loser.result().catch(() => undefined);
-    await save('permit-renewed-then-expired', lease);
-    await save('holder-lost-its-permit', 'loser');
+  readonly untilWaiting = async (resource: string, count: number): Promise<QueueView> => {
+    const queue = this.client.workflow.getHandle(queueId(resource));
+    for (;;) {
+      const view = await queue.query<QueueView>(QUEUE_VIEW).catch(() => undefined);
+      if (view?.tickets.length === count) return view;
+      await delay(50);
+    }
+  };
+}
 
-    // A revocation with its reason.
-    const revoked = permitId({ resource: 'revoked', slot: 'gpu-a' });
-    const victim = await start('holder', 'victim', { resource: 'revoked', semaphore: { slots: ['gpu-a'] } });
-    await heldRun(revoked);
-    await client.workflow.getHandle(revoked).signal(REVOKE, { reason: 'node drain' });
-    await victim.result().catch(() => undefined);
-    await save('permit-revoked', revoked);
-    await save('holder-revoked', 'victim');
-
-    // A line: one consumer holds, one is parked and served, one times out, one is cancelled, the queue ends.
-    const first = await start('exampleConsumer', 'first', {
-      resource: 'line',
-      semaphore: { capacity: 1 },
-      holdMs: 3_000,
-    });
-    const run = await heldRun(permitId({ resource: 'line', slot: '0' }));
-    const input = { resource: 'line', semaphore: { capacity: 1, recheckAfter: 1_000 }, holdMs: 0 };
-    const parked = await start('holder', 'parked', input);
-    const late = await start('holder', 'late', { ...input, acquire: { timeout: 700 } });
-    const cancelled = await start('holder', 'cancelled', input);
-    const fair = await start('holder', 'fair', { ...input, semaphore: { capacity: 1, fair: true } });
-    const queue = client.workflow.getHandle(queueId('line'));
-    while ((await queue.query<QueueView>(QUEUE_VIEW).catch(() => undefined))?.tickets.length !== 4) await delay(50);
-    await cancelled.cancel();
-    await Promise.allSettled([first, parked, late, cancelled, fair].map((handle) => handle.result()));
-    await queue.result();
-    await save('permit-watched', permitId({ resource: 'line', slot: '0' }), run);
-    await save('consumer', 'first');
-    for (const name of ['parked', 'late', 'cancelled', 'fair']) await save(`waiter-${name}`, name);
-    await save('queue', queueId('line'));
-
-    // Of two waiters, the first tries both slots and starts the line; the second tries one and stands in it.
-    const two = { resource: 'two', semaphore: { capacity: 2 } };
-    const holders = [0, 1].map((index) => start('holder', `holder-${index}`, { ...two, holdMs: 2_000 }));
-    for (const slot of ['0', '1']) await heldRun(permitId({ resource: 'two', slot }));
-    const starter = await start('holder', 'starter', { ...two, holdMs: 0 });
-    await heldRun(queueId('two'));
-    const joiner = await start('holder', 'joiner', { ...two, holdMs: 0 });
-    await Promise.all([...(await Promise.all(holders)), starter, joiner].map((handle) => handle.result()));
-    for (const name of ['starter', 'joiner']) await save(`waiter-${name}`, name);
-
-    // What operators do: a slot is taken out of use and put back, the pool is paused and resumed, with somebody in line.
-    const pool = new SemaphoreClient(client, 'operated', { capacity: 2, taskQueue });
-    const operated = client.workflow.getHandle(queueId('operated'));
-    await pool.resize(1);
-    const drained = await heldRun(permitId({ resource: 'operated', slot: '1' }));
-    const patient = await start('holder', 'patient', { resource: 'operated', semaphore: { capacity: 2 }, holdMs: 500 });
-    await heldRun(permitId({ resource: 'operated', slot: '0' }));
-    await pool.pause();
-    const paused = await start('holder', 'paused', { resource: 'operated', semaphore: { capacity: 2 }, holdMs: 0 });
-    while ((await operated.query<QueueView>(QUEUE_VIEW)).tickets.length !== 1) await delay(50);
-    await patient.result();
-    await pool.resume();
-    await paused.result();
-    await pool.resize(3);
-    await pool.resize(2);
-    await operated.result();
-    await save('permit-drained', permitId({ resource: 'operated', slot: '1' }), drained);
-    await save('queue-operated', queueId('operated'));
+async function recordMainPaths({ client, taskQueue, save, start, heldRun, untilWaiting }: Recorder): Promise<void> {
+  // A permit through renewals and into the end of its lease, and the consumer that lost it.
+  const lease = permitId({ resource: 'lease', slot: '0' });
+  const loser = await start('holder', 'loser', {
+    resource: 'lease',
+    semaphore: { capacity: 1, lease: 1_500, renewEvery: false },
   });
-  await env.teardown();
-  return 0;
+  await heldRun(lease);
+  await client.workflow.getHandle(lease).signal(RENEW);
+  await loser.result().catch(() => undefined);
+  await save('permit-renewed-then-expired', lease);
+  await save('holder-lost-its-permit', 'loser');
+
+  // A revocation with its reason.
+  const revoked = permitId({ resource: 'revoked', slot: 'gpu-a' });
+  const victim = await start('holder', 'victim', { resource: 'revoked', semaphore: { slots: ['gpu-a'] } });
+  await heldRun(revoked);
+  await client.workflow.getHandle(revoked).signal(REVOKE, { reason: 'node drain' });
+  await victim.result().catch(() => undefined);
+  await save('permit-revoked', revoked);
+  await save('holder-revoked', 'victim');
+
+  // A line: one consumer holds, one is parked and served, one times out, one is cancelled, the queue ends.
+  const first = await start('exampleConsumer', 'first', {
+    resource: 'line',
+    semaphore: { capacity: 1 },
+    holdMs: 3_000,
+  });
+  const run = await heldRun(permitId({ resource: 'line', slot: '0' }));
+  const input = { resource: 'line', semaphore: { capacity: 1, recheckAfter: 1_000 }, holdMs: 0 };
+  const parked = await start('holder', 'parked', input);
+  const late = await start('holder', 'late', { ...input, acquire: { timeout: 700 } });
+  const cancelled = await start('holder', 'cancelled', input);
+  const fair = await start('holder', 'fair', { ...input, semaphore: { capacity: 1, fair: true } });
+  const queue = client.workflow.getHandle(queueId('line'));
+  await untilWaiting('line', 4);
+  await cancelled.cancel();
+  await Promise.allSettled([first, parked, late, cancelled, fair].map((handle) => handle.result()));
+  await queue.result();
+  await save('permit-watched', permitId({ resource: 'line', slot: '0' }), run);
+  await save('consumer', 'first');
+  for (const name of ['parked', 'late', 'cancelled', 'fair']) await save(`waiter-${name}`, name);
+  await save('queue', queueId('line'));
+
+  // Of two waiters, the first tries both slots and starts the line; the second tries one and stands in it.
+  const two = { resource: 'two', semaphore: { capacity: 2 } };
+  const holders = [0, 1].map((index) => start('holder', `holder-${index}`, { ...two, holdMs: 2_000 }));
+  for (const slot of ['0', '1']) await heldRun(permitId({ resource: 'two', slot }));
+  const starter = await start('holder', 'starter', { ...two, holdMs: 0 });
+  await heldRun(queueId('two'));
+  const joiner = await start('holder', 'joiner', { ...two, holdMs: 0 });
+  await Promise.all([...(await Promise.all(holders)), starter, joiner].map((handle) => handle.result()));
+  for (const name of ['starter', 'joiner']) await save(`waiter-${name}`, name);
+
+  // What operators do: a slot is taken out of use and put back, the pool is paused and resumed, with somebody in line.
+  const pool = new SemaphoreClient(client, 'operated', { capacity: 2, taskQueue });
+  const operated = client.workflow.getHandle(queueId('operated'));
+  await pool.resize(1);
+  const drained = await heldRun(permitId({ resource: 'operated', slot: '1' }));
+  const patient = await start('holder', 'patient', { resource: 'operated', semaphore: { capacity: 2 }, holdMs: 500 });
+  await heldRun(permitId({ resource: 'operated', slot: '0' }));
+  await pool.pause();
+  const paused = await start('holder', 'paused', { resource: 'operated', semaphore: { capacity: 2 }, holdMs: 0 });
+  await untilWaiting('operated', 1);
+  await patient.result();
+  await pool.resume();
+  await paused.result();
+  await pool.resize(3);
+  await pool.resize(2);
+  await operated.result();
+  await save('permit-drained', permitId({ resource: 'operated', slot: '1' }), drained);
+  await save('queue-operated', queueId('operated'));
+
+  // A permit that outlives its first holder, and who adopts it.
+  const leaver = await start('leaver', 'leaver', { resource: 'adopted', semaphore: { capacity: 1 } });
+  const ref = (await leaver.result()) as PermitRef;
+  const adopter = await start('adopter', 'adopter', ref, 300);
+  while ((await adopter.query<{ at: string }>('stage').catch(() => undefined))?.at !== 'holding') await delay(50);
+  await delay(1_000); // a renewal
+  await adopter.signal('finish');
+  await adopter.result();
+  await save('leaver', 'leaver');
+  await save('adopter', 'adopter');
+  await save('permit-adopted', ref.workflowId, ref.runId);
+
+  // Who waits for a client: one is asked, answered and served, one takes up its place after a miss, one is cancelled.
+  const keeper = await start('holder', 'keeper', { resource: 'clients', semaphore: { capacity: 1 } });
+  await heldRun(permitId({ resource: 'clients', slot: '0' }));
+  const wait = (id: string, missed?: string) =>
+    start('awaitTurnWorkflow', `waiter-${id}`, {
+      resource: 'clients',
+      ticket: { id, slots: 1, sinceMs: Date.now() },
+      waitMs: 60_000,
+      recheckAfterMs: 1_000,
+      missed,
+    } satisfies AwaitTurnInput);
+  const waits = [await wait('served'), await wait('missed', '0'), await wait('cancelled')];
+  await untilWaiting('clients', 3);
+  await delay(2_500); // an answer
+  await waits[2]?.cancel();
+  await untilWaiting('clients', 2);
+  await keeper.signal('finish');
+  await Promise.allSettled(waits.map((handle) => handle.result()));
+  for (const name of ['served', 'missed', 'cancelled']) await save(`await-turn-${name}`, `waiter-${name}`);
+}
+
+async function recordContinuedQueue({ client, save, start, heldRun }: Recorder): Promise<void> {
+  const pool = { resource: 'long', semaphore: { capacity: 1, fair: true } };
+  const first = await start('holder', 'long-first', pool);
+  await heldRun(permitId({ resource: 'long', slot: '0' }));
+  const waiters = [];
+  for (let count = 0; count < 12; count++) {
+    waiters.push(await start('holder', `long-${count}`, { ...pool, holdMs: 0 }));
+    await delay(100);
+  }
+  const queue = client.workflow.getHandle(queueId('long'));
+  await first.signal('finish');
+  await Promise.all(waiters.map((handle) => handle.result()));
+  await queue.result();
+  const runs = [];
+  for await (const { runId, startTime } of client.workflow.list({ query: `WorkflowId = "${queueId('long')}"` })) {
+    runs.push({ runId, atMs: startTime.getTime() });
+  }
+  runs.sort((a, b) => a.atMs - b.atMs);
+  await save('queue-first-run', queueId('long'), runs[0]?.runId);
+  await save('queue-second-run', queueId('long'), runs[1]?.runId);
 }
 
 runMain(main);

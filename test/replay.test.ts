@@ -11,7 +11,11 @@ const DIRECTORY = join(__dirname, 'histories');
 
 interface RecordedHistory {
   events: {
-    workflowExecutionStartedEventAttributes?: { workflowType: { name: string }; workflowId: string };
+    workflowExecutionStartedEventAttributes?: {
+      workflowType: { name: string };
+      workflowId: string;
+      continuedExecutionRunId?: string;
+    };
   }[];
 }
 
@@ -35,7 +39,19 @@ test('there are histories of every Workflow', () => {
   const types = new Set(
     files.map((file) => read(file).events[0]?.workflowExecutionStartedEventAttributes?.workflowType.name),
   );
-  assert.deepEqual([...types].sort(), ['exampleConsumer', 'holder', 'permitSlotWorkflow', 'waitQueueWorkflow']);
+  assert.deepEqual([...types].sort(), [
+    'adopter',
+    'awaitTurnWorkflow',
+    'exampleConsumer',
+    'holder',
+    'leaver',
+    'permitSlotWorkflow',
+    'waitQueueWorkflow',
+  ]);
+  const ofSecondRun = files.filter(
+    (file) => read(file).events[0]?.workflowExecutionStartedEventAttributes?.continuedExecutionRunId,
+  );
+  assert.deepEqual(ofSecondRun, ['queue-second-run.json']);
 });
 
 for (const file of files) {
