@@ -216,7 +216,17 @@ test('a page finds back to a dashboard that was started anew', async () => {
   await page.getByText('Live', { exact: true }).waitFor();
   await first.close();
   await page.getByText('Connection lost').waitFor();
+  await page.getByText(/What you see is as of \d+:\d+:\d+/).waitFor();
+  for (const name of ['Pause …', 'Resize …']) assert.ok(await page.getByRole('button', { name }).isDisabled(), name);
   await show(resource, { capacity: 2 }, { port: Number(new URL(first.url).port) });
   await page.getByText('Live', { exact: true }).waitFor();
   await assertCount(page, '.slot.free', 2);
+  assert.ok(await page.getByRole('button', { name: 'Pause …' }).isEnabled());
+});
+
+test('the page ships the licences of what is bundled into it', async () => {
+  const { url } = await show(temporal.resource(), { capacity: 1 });
+  const licences = await (await fetch(`${url}licences.txt`)).text();
+  assert.match(licences, /^preact \d.*MIT License.*Permission is hereby granted/ms);
+  assert.match(await (await fetch(`${url}page.js`)).text(), /^\/\* .*\/licences\.txt \*\//);
 });

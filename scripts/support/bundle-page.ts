@@ -1,14 +1,15 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { build } from 'esbuild';
+import { build, type Metafile } from 'esbuild';
 import { PAGE_FILES, type PageFiles } from '@/dashboard/page-files';
 
-const SOURCE = join(__dirname, '..', '..', 'src', 'dashboard', 'page');
+const ROOT = join(__dirname, '..', '..');
+const SOURCE = join(ROOT, 'src', 'dashboard', 'page');
 
 /** Bundles the dashboard's page, with all that it needs. It takes a tenth of a second, so what runs from source does it too. */
 export async function bundlePage(): Promise<PageFiles> {
-  const { html, icon, style } = PAGE_FILES;
-  const [{ outputFiles }, ...texts] = await Promise.all([
+  const { html, icon, style, licences } = PAGE_FILES;
+  const [{ outputFiles, metafile }, ...texts] = await Promise.all([
     build({
       entryPoints: { page: join(SOURCE, 'main.tsx'), style: join(SOURCE, style) },
       bundle: true,
@@ -17,7 +18,9 @@ export async function bundlePage(): Promise<PageFiles> {
       target: 'es2022',
       jsx: 'automatic',
       jsxImportSource: 'preact',
-      legalComments: 'none',
+      banner: { js: `/* The licences of what is bundled: /${licences} */` },
+      metafile: true,
+      absWorkingDir: ROOT,
       logLevel: 'warning',
       outdir: 'page',
       write: false,
@@ -26,5 +29,21 @@ export async function bundlePage(): Promise<PageFiles> {
     readFile(join(SOURCE, icon), 'utf8'),
   ]);
   const output = (ending: string) => outputFiles.find(({ path }) => path.endsWith(ending))?.text ?? '';
-  return { html: texts[0], icon: texts[1], script: output('page.js'), style: output('style.css') };
+  return {
+    html: texts[0],
+    icon: texts[1],
+    script: output('page.js'),
+    style: output('style.css'),
+    licences: await licencesOf(metafile),
+  };
+}
+
+/** The licence texts of all packages of which the bundle has a part. @throws Error when one has none */
+async function licencesOf({ inputs }: Metafile): Promise<string> {
+  const roots = Object.keys(inputs).flatMap((path) => /^.*node_modules\/(?:@[^/]+\/)?[^/]+/.exec(path)?.[0] ?? []);
+  const texts = [...new Set(roots)].map(async (root) => {
+    const { name, version } = JSON.parse(await readFile(join(ROOT, root, 'package.json'), 'utf8'));
+    return `${name} ${version}\n\n${await readFile(join(ROOT, root, 'LICENSE'), 'utf8')}`;
+  });
+  return (await Promise.all(texts)).join('\n\n');
 }

@@ -1,6 +1,6 @@
 import type { Client } from '@temporalio/client';
 import { SemaphoreClient } from '../client/semaphore-client';
-import type { Pool } from '../dashboard/pool';
+import type { Pool, PoolFinder } from '../dashboard/pool';
 import { InvalidOptionsError, refuse } from '../shared/refuse';
 import { checkPool, openPool, openSlot, type PoolFlags } from './pool';
 import { resourcesInUse } from './resources';
@@ -10,7 +10,7 @@ export interface NamedResource extends Pick<PoolFlags, 'capacity' | 'slots'> {
 }
 
 /** What `dashboard` shows: the resources that were named, or else all that are in use. */
-export class DashboardPools {
+export class DashboardPools implements PoolFinder {
   /** Those that were named. */
   readonly given: Pool[] = [];
   private readonly found = new Map<string, FoundPool>();
@@ -35,10 +35,18 @@ export class DashboardPools {
   /** Looks for those that are in use, where not all is known already: two calls to visibility. */
   async find(): Promise<Pool[]> {
     if (!this.all && this.found.size === 0) return [];
+    const inUse: FoundPool[] = [];
     for (const [resource, slots] of await resourcesInUse(this.client)) {
-      if (this.all || this.found.has(resource)) this.pool(resource).saw(slots);
+      if (!this.all && !this.found.has(resource)) continue;
+      const pool = this.pool(resource);
+      pool.saw(slots);
+      inUse.push(pool);
     }
-    return [...this.found.values()];
+    return inUse;
+  }
+
+  forget(resource: string): void {
+    this.found.delete(resource);
   }
 
   private pool(resource: string): FoundPool {

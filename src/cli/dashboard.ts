@@ -19,8 +19,8 @@ Without resources, it shows all that are in use. A resource is written with its 
 licences=a,b,c) or by its name alone: then only those slots show which were seen held, until its queue tells how many there
 are. Where its own name has a =, it needs one more.
 
-The page is for this machine alone. With a --host that others can reach, whoever opens it needs a token, which is in the
-address that is printed; there is no TLS, so put it behind something that has.
+The page is for this machine alone. With a --host that others can reach, visitors need a token: the one that you give, or a
+new one, which is in the address that is printed. There is no TLS, so put it behind something that has.
 
 Example:
   temporal-semaphore dashboard gpu-pool=3 licences=a,b,c
@@ -63,10 +63,12 @@ async function serve(resources: string[], flags: DashboardFlags): Promise<void> 
   const named = resources.map((text) => parseResource(text, { taskQueue }));
   await withClient(flags, async (client) => {
     const pools = new DashboardPools(client, named, { taskQueue });
-    const find = () => pools.find();
     const page = await readPageFiles();
-    const dashboard = await startDashboard({ pools: pools.given, find, access, port, session, page });
+    const dashboard = await startDashboard({ pools: pools.given, finder: pools, access, port, session, page });
     console.log(dashboard.url);
+    if (access.token !== undefined && !access.isTokenNew) {
+      console.log('Visitors need the token that you gave: the first time, add ?token=<the token> to that address.');
+    }
     await new Promise<void>((resolve) => {
       for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => resolve());
     });

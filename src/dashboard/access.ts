@@ -1,4 +1,4 @@
-import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
+import { createHash, createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
 import { isIP } from 'node:net';
 import type { Context, MiddlewareHandler } from 'hono';
 import { getCookie, setCookie } from 'hono/cookie';
@@ -11,11 +11,13 @@ export interface Access {
   host: string;
   /** What everybody must show; absent only on loopback. */
   token?: string;
+  /** The token is a new one, which only the printed address can tell. */
+  isTokenNew: boolean;
   /** What a page of ours sends with each change, and no page of others can know. */
   csrfToken: string;
 }
 
-const COOKIE = 'temporal-semaphore-token';
+const COOKIE = 'temporal-semaphore-session';
 const MIN_TOKEN_LENGTH = 16;
 
 /** Beyond loopback there is always a token: the one given, or a new one. */
@@ -23,7 +25,8 @@ export function resolveAccess(host = '127.0.0.1', token?: string): Access {
   if (token !== undefined && token.length < MIN_TOKEN_LENGTH) {
     refuse('token', `at least ${MIN_TOKEN_LENGTH} characters`, `${token.length}`);
   }
-  return { host, token: token ?? (isLoopback(host) ? undefined : randomToken()), csrfToken: randomToken() };
+  const isTokenNew = token === undefined && !isLoopback(host);
+  return { host, token: isTokenNew ? randomToken() : token, isTokenNew, csrfToken: randomToken() };
 }
 
 /** Whether a name or address, as in a URL, is this machine's own. */
@@ -55,19 +58,21 @@ export function checkSite(): MiddlewareHandler {
   };
 }
 
-/** Lets in who has the token: in the address on the first visit, which leaves it in a cookie; or as a bearer. */
+/** Lets in visitors with the token: in the address of the first visit, which leaves a session in a cookie; or as a bearer. */
 export function checkToken({ token }: Access): MiddlewareHandler {
+  const session = token === undefined ? '' : sessionOf(token);
   return async (c, next) => {
     if (token === undefined) return await next();
     const given = c.req.query('token');
     if (given !== undefined && c.req.method === 'GET') {
       if (!equal(given, token)) return denied(c);
       // Lax, for a strict one would be missing right after the visit from a link elsewhere. Changes need more than it.
-      setCookie(c, COOKIE, token, { httpOnly: true, sameSite: 'Lax', path: '/', secure: isHttps(c) });
+      setCookie(c, COOKIE, session, { httpOnly: true, sameSite: 'Lax', path: '/', secure: isHttps(c) });
       return c.redirect('/', 303); // out of the address bar, and of the history
     }
     const [, bearer] = /^Bearer (.+)$/i.exec(c.req.header('authorization') ?? '') ?? [];
-    return equal(bearer ?? getCookie(c, COOKIE) ?? '', token) ? await next() : denied(c);
+    const isKnown = bearer === undefined ? equal(getCookie(c, COOKIE) ?? '', session) : equal(bearer, token);
+    return isKnown ? await next() : denied(c);
   };
 }
 
@@ -82,7 +87,12 @@ export function checkChange({ csrfToken }: Access): MiddlewareHandler {
 }
 
 function denied(c: Context): Response {
-  return c.text('A token is needed: open the address that the dashboard printed when it started.\n', 401);
+  return c.text('This page needs a token. Open its address with ?token=<the token> at the end.\n', 401);
+}
+
+/** What a browser keeps instead of the token, which nobody can tell from it. */
+function sessionOf(token: string): string {
+  return createHmac('sha256', token).update(COOKIE).digest('base64url');
 }
 
 /** In the same time whatever differs, also the length. */

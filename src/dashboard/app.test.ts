@@ -8,7 +8,7 @@ import { CSRF_HEADER } from './wire';
 
 const ORIGIN = 'http://127.0.0.1:8244';
 const TOKEN = 'a token of enough characters';
-const PAGE = { html: '<p>page</p>', script: 'script', style: 'style', icon: '<svg/>' };
+const PAGE = { html: '<p>page</p>', script: 'script', style: 'style', icon: '<svg/>', licences: 'MIT' };
 
 function dashboard({
   host = '127.0.0.1',
@@ -37,6 +37,7 @@ function dashboard({
   const app = createApp({ hub: new Hub([pool]), access, session, page: PAGE });
   const get = (path: string, headers: Record<string, string> = {}) =>
     app.request(path, { headers: { host: '127.0.0.1:8244', ...headers } });
+  const head = (path: string) => app.request(path, { method: 'HEAD', headers: { host: '127.0.0.1:8244' } });
   const post = (body: unknown, headers: Record<string, string | undefined> = {}) => {
     const given = { host: '127.0.0.1:8244', origin: ORIGIN, [CSRF_HEADER]: access.csrfToken, ...headers };
     const kept = Object.entries(given).flatMap(([name, value]) =>
@@ -44,7 +45,7 @@ function dashboard({
     );
     return app.request('/actions', { method: 'POST', headers: Object.fromEntries(kept), body: JSON.stringify(body) });
   };
-  return { access, done, get, post };
+  return { access, done, get, head, post };
 }
 
 const PAUSE = { do: 'pause', resource: 'pool', reason: 'maintenance' };
@@ -117,6 +118,8 @@ test('beyond loopback, everybody needs the token: from the address once, then by
   assert.equal(visit.status, 303);
   assert.equal(visit.headers.get('location'), '/');
   const cookie = visit.headers.get('set-cookie') ?? '';
+  assert.ok(!cookie.includes(access.token), 'who reads the cookie does not have the token');
+  assert.equal((await get('/', { authorization: `Bearer ${/=([^;]+)/.exec(cookie)?.[1]}` })).status, 401);
   assert.match(cookie, /; HttpOnly/);
   assert.match(cookie, /; SameSite=Lax/);
   assert.equal((await get('/', { host: 'box.example:8244', cookie: cookie.split(';')[0] ?? '' })).status, 200);
@@ -129,6 +132,18 @@ test('on loopback a token is asked for only if one was given; a short one is ref
   assert.equal((await get('/', { authorization: `Bearer ${TOKEN}` })).status, 200);
   assert.equal((await get('/', { authorization: `Bearer ${TOKEN}`, host: 'behind-a-proxy.example' })).status, 200);
   assert.throws(() => resolveAccess('127.0.0.1', 'short'), /token: expected at least 16 characters/);
+});
+
+test('however often somebody asks for the head of the events, pages still get them', async () => {
+  const { get, head } = dashboard();
+  for (let count = 0; count < 60; count++) assert.equal((await head('/events')).status, 200);
+  const events = await get('/events');
+  assert.equal(events.status, 200);
+  await events.body?.cancel();
+});
+
+test('the licences of what the script has in it can be read', async () => {
+  assert.equal(await (await dashboard().get('/licences.txt')).text(), PAGE.licences);
 });
 
 test('everything forbids what the page does not need', async () => {

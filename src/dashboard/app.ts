@@ -61,10 +61,13 @@ export function createApp({ hub, access, session, page }: AppOptions): Hono {
     c.body(page.script, 200, { 'content-type': 'text/javascript; charset=utf-8' }),
   );
   app.get(`/${PAGE_FILES.style}`, (c) => c.body(page.style, 200, { 'content-type': 'text/css; charset=utf-8' }));
+  app.get(`/${PAGE_FILES.licences}`, (c) => c.text(page.licences));
   app.get(`/${PAGE_FILES.icon}`, (c) => c.body(page.icon, 200, { 'content-type': 'image/svg+xml' }));
 
   let pages = 0;
   app.get('/events', (c) => {
+    // Hono answers a HEAD by what GET answers, whose body nobody would ever read or close.
+    if (c.req.method === 'HEAD') return c.body(null, 200, { 'content-type': 'text/event-stream' });
     if (pages >= MAX_PAGES) return c.text('Too many pages are open.\n', 503);
     pages++;
     return streamSSE(c, async (stream) => {

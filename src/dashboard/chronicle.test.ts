@@ -4,6 +4,7 @@ import type { Inspection, PastHold, PermitInspection, WaiterInspection } from '.
 import { Chronicle } from './chronicle';
 
 const START_MS = Date.UTC(2026, 0, 1);
+const A = { name: 'a', workflowType: 'train', workflowId: 'a', runId: 'run-of-a' };
 const at = (ms: number) => new Date(START_MS + ms);
 
 function permit(runId: string, who: string, sinceMs: number, leaseMs?: number): PermitInspection {
@@ -21,7 +22,7 @@ function past(runId: string, who: string, fromMs: number, toMs: number, outcome:
   return {
     slot: '0',
     runId,
-    holder: { workflowId: who, runId: `run-of-${who}` },
+    holder: { workflowId: who, runId: `run-of-${who}`, workflowType: 'train' },
     from: at(fromMs),
     to: at(toMs),
     outcome,
@@ -37,7 +38,7 @@ function found(held: PermitInspection | undefined, more: Partial<Inspection> = {
 test('a hold is seen to begin and to end; what the server says of it later counts more', () => {
   const chronicle = new Chronicle();
   const look = (inspection: Inspection, ms: number) => chronicle.look(inspection, START_MS + ms).holds;
-  const hold = { runId: 'r1', slot: '0', holder: 'a', purpose: undefined, drained: undefined, fromMs: START_MS - 500 };
+  const hold = { runId: 'r1', slot: '0', holder: A, purpose: undefined, drained: undefined, fromMs: START_MS - 500 };
   assert.deepEqual(look(found(permit('r1', 'a', -500)), 0), [hold]);
   assert.deepEqual(look(found(permit('r2', 'b', 900)), 1_000)[0], { ...hold, toMs: START_MS + 1_000 });
   const recent = [past('r1', 'a', -500, 890, 'revoked')];
@@ -87,6 +88,21 @@ test('the past is forgotten after five minutes, and kept small; who still holds 
     ['long'],
   );
   assert.deepEqual(chronicle.look(found(undefined), START_MS + 2_000_000).holds, []);
+});
+
+test('while the queue is silent, the waiters are those of the last look that told; without one, nobody knows', () => {
+  const chronicle = new Chronicle();
+  const silent = found(undefined, { queue: 'silent' });
+  const before = chronicle.look(silent, START_MS);
+  assert.deepEqual([before.head.waiting, before.head.waitersAsOfMs, before.waiters], [undefined, undefined, []]);
+  chronicle.look(found(undefined, { queue: 'running', waiters: [waiter('a', -100)] }), START_MS + 1_000);
+  const { head, waiters } = chronicle.look(silent, START_MS + 2_000);
+  assert.deepEqual([head.waiting, head.waitersAsOfMs], [1, START_MS + 1_000]);
+  assert.deepEqual(
+    waiters.map(({ waiter }) => waiter.name),
+    ['a'],
+  );
+  assert.equal(chronicle.look(found(undefined), START_MS + 3_000).head.waiting, 0);
 });
 
 test("a full lease is the longest that was left, so that its bar doesn't jump", () => {

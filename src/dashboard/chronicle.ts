@@ -36,6 +36,8 @@ export class Chronicle {
   private readonly waiters = new Map<string, SeenWaiter>();
   private waits: { atMs: number; waitMs: number }[] = [];
   private lastLookMs = Number.NEGATIVE_INFINITY;
+  /** Those in line at the last look that told. */
+  private line: { waiters: WaiterInspection[]; atMs: number } | undefined;
   /** Since when there was no gap between looks. */
   private watchingSinceMs = 0;
 
@@ -47,20 +49,22 @@ export class Chronicle {
     this.seePermits(inspection, nowMs);
     this.seePast(inspection, nowMs);
     this.forget(nowMs);
-    const { resource, capacity, queue, override, slots, waiters } = inspection;
+    const { resource, capacity, queue, override, slots } = inspection;
+    if (queue !== 'silent') this.line = { waiters: inspection.waiters, atMs: nowMs };
     return {
       resource,
       head: {
         ready: true,
         capacity,
         held: slots.filter(({ state }) => state === 'held').length,
-        waiting: waiters.length,
+        waiting: this.line?.waiters.length,
+        waitersAsOfMs: queue === 'silent' ? this.line?.atMs : undefined,
         queue,
         override,
         stats: this.stats(nowMs),
       },
       slots: slots.map(({ slot, state, permit }) => this.slotView(slot, state, permit)),
-      waiters: waiters.slice(0, MAX_WAITERS_SHOWN).map(waiterView),
+      waiters: (this.line?.waiters ?? []).slice(0, MAX_WAITERS_SHOWN).map(waiterView),
       holds: [...this.holds.values()],
     };
   }
@@ -78,7 +82,7 @@ export class Chronicle {
       const { runId, holder, purpose, since, leaseDeadline } = permit;
       running.add(runId);
       const drained = state === 'drained' ? true : undefined;
-      const hold: HoldView = { runId, slot, holder: nameOf(holder), purpose, drained, fromMs: since.getTime() };
+      const hold: HoldView = { runId, slot, holder: partyView(holder), purpose, drained, fromMs: since.getTime() };
       this.seeHold(hold, holder);
       if (leaseDeadline) {
         const leftMs = leaseDeadline.getTime() - nowMs;
@@ -97,7 +101,7 @@ export class Chronicle {
       if (to.getTime() < nowMs - WINDOW_MS) continue;
       const drained = this.holds.get(runId)?.drained;
       const times = { fromMs: from.getTime(), toMs: to.getTime() };
-      this.seeHold({ runId, slot, holder: nameOf(holder), purpose, drained, ...times, outcome }, holder);
+      this.seeHold({ runId, slot, holder: partyView(holder), purpose, drained, ...times, outcome }, holder);
     }
   }
 

@@ -1,5 +1,5 @@
 import { type Pace, Poller } from './poller';
-import type { Pool } from './pool';
+import type { Pool, PoolFinder } from './pool';
 import type { PoolView } from './wire';
 
 /** Between two looks at one resource. */
@@ -12,23 +12,33 @@ const LOOK_EVERY_MS_PER_SLOT = 20;
 const PAST_EVERY_MS = 4_000;
 const PAST_APART_MS = 1_000;
 
-/** Between two searches for resources, each some calls to visibility. */
+/** Between two searches for resources, each some calls to visibility; and between two looks at one that was found and is idle. */
 const FIND_EVERY_MS = 10_000;
+
+/** A resource that was found stays this long after its last use, as its last holds do. */
+const FORGET_AFTER_MS = 5 * 60_000;
 
 /** A page that is loaded again finds its pollers running. */
 const LINGER_MS = 3_000;
 
+interface Watched {
+  pool: Pool;
+  poller: Poller;
+  /** When a search, or a look at it, last said that it is in use; absent for those that were named: they stay. */
+  usedAtMs?: number;
+}
+
 /** All resources, and who wants to know of them. Looks at nothing while nobody does. */
 export class Hub {
-  private readonly pools = new Map<string, { pool: Pool; poller: Poller }>();
+  private readonly pools = new Map<string, Watched>();
   private readonly listeners = new Set<() => void>();
   private linger: NodeJS.Timeout | undefined;
   private search: NodeJS.Timeout | undefined;
 
-  /** @param find gives more of them: asked now and then */
+  /** @param finder gives more of them, which go again when they are no longer in use */
   constructor(
     pools: readonly Pool[],
-    private readonly find: () => Promise<readonly Pool[]> = async () => [],
+    private readonly finder: PoolFinder = { find: async () => [], forget: () => undefined },
   ) {
     for (const pool of pools) this.add(pool);
   }
@@ -64,26 +74,55 @@ export class Hub {
     this.stopAll();
   }
 
-  private add(pool: Pool): Poller {
-    const changed = () => {
-      for (const listener of this.listeners) listener();
-    };
-    const poller = new Poller(pool, () => this.pace(), changed);
-    this.pools.set(pool.resource, { pool, poller });
+  private add(pool: Pool, usedAtMs?: number): Poller {
+    const poller = new Poller(
+      pool,
+      () => this.pace(pool.resource),
+      () => this.tellAll(),
+    );
+    this.pools.set(pool.resource, { pool, poller, usedAtMs });
     return poller;
   }
 
+  private tellAll(): void {
+    for (const listener of this.listeners) listener();
+  }
+
   private async searchOn(): Promise<void> {
-    const found = await this.find().catch(() => []); // it is tried again, and what is known says what is wrong
+    const found = await this.finder.find().catch(() => undefined); // it is tried again, and what is known says what is wrong
     if (this.listeners.size === 0) return;
-    for (const pool of found) if (!this.pools.has(pool.resource)) this.add(pool).start(0);
+    if (found) this.keep(found);
     this.search = setTimeout(() => void this.searchOn(), FIND_EVERY_MS).unref();
   }
 
-  private pace(): Pace {
+  private keep(found: readonly Pool[]): void {
+    const nowMs = Date.now();
+    for (const pool of found) if (!this.pools.has(pool.resource)) this.add(pool, nowMs).start(0);
+    const listed = new Set(found.map(({ resource }) => resource));
+    for (const [resource, watched] of this.pools) {
+      if (watched.usedAtMs === undefined) continue;
+      const { poller, usedAtMs } = watched;
+      const isIdle = !isInUse(poller.view);
+      if (!isIdle || listed.has(resource)) watched.usedAtMs = nowMs;
+      if (isIdle && listed.has(resource)) poller.look();
+      if (nowMs - usedAtMs >= FORGET_AFTER_MS && watched.usedAtMs === usedAtMs) this.forget(resource, watched);
+    }
+  }
+
+  private forget(resource: string, { poller }: Watched): void {
+    poller.stop();
+    this.pools.delete(resource);
+    this.finder.forget(resource);
+    this.tellAll();
+  }
+
+  private pace(resource: string): Pace {
     const slots = this.views.reduce((sum, view) => sum + view.slots.length, 0);
+    const watched = this.pools.get(resource);
+    // The next search finds it when it is used again.
+    const isIdle = watched?.usedAtMs !== undefined && watched.poller.view.head.ready && !isInUse(watched.poller.view);
     return {
-      lookEveryMs: Math.max(LOOK_EVERY_MS, LOOK_EVERY_MS_PER_SLOT * slots),
+      lookEveryMs: Math.max(isIdle ? FIND_EVERY_MS : LOOK_EVERY_MS, LOOK_EVERY_MS_PER_SLOT * slots),
       pastEveryMs: Math.max(PAST_EVERY_MS, PAST_APART_MS * this.pools.size),
     };
   }
@@ -103,4 +142,8 @@ export class Hub {
     clearTimeout(this.search);
     for (const { poller } of this.pools.values()) poller.stop();
   }
+}
+
+function isInUse({ head }: PoolView): boolean {
+  return head.held > 0 || head.queue !== 'none';
 }

@@ -7,6 +7,8 @@ export interface PageFiles {
   script: string;
   style: string;
   icon: string;
+  /** Of what others have written and the script has in it. */
+  licences: string;
 }
 
 export const PAGE_FILES = {
@@ -14,6 +16,7 @@ export const PAGE_FILES = {
   script: 'page.js',
   style: 'page.css',
   icon: 'icon.svg',
+  licences: 'licences.txt',
 } as const satisfies Record<keyof PageFiles, string>;
 
 /** Where the build puts them: from `src` and from `lib` alike. */
@@ -23,9 +26,9 @@ export const PAGE_DIRECTORY = join(__dirname, '..', '..', 'lib', 'dashboard', 'p
 export async function readPageFiles(): Promise<PageFiles> {
   const read = (name: string) => readFile(join(PAGE_DIRECTORY, name), 'utf8');
   try {
-    const { html, script, style, icon } = PAGE_FILES;
-    const [page, code, css, svg] = await Promise.all([read(html), read(script), read(style), read(icon)]);
-    return { html: page, script: code, style: css, icon: svg };
+    const names = Object.keys(PAGE_FILES) as (keyof PageFiles)[];
+    const files = await Promise.all(names.map(async (name) => [name, await read(PAGE_FILES[name])] as const));
+    return Object.fromEntries(files) as Record<keyof PageFiles, string>;
   } catch (error) {
     throw new Error('The page of the dashboard has not been built: npx -y pnpm@10 build', { cause: error });
   }

@@ -9,7 +9,7 @@ const holder = fc.record({ name });
 const slot = fc.record({ slot: name, state: fc.constantFrom('free' as const, 'held' as const) });
 const waiter = fc.record({ ticketId: name, waiter: holder, priorityKey: fc.nat(3), sinceMs: fc.nat(3) });
 const hold = fc.record(
-  { runId: name, slot: name, holder: name, fromMs: fc.nat(3), toMs: fc.nat(3) },
+  { runId: name, slot: name, holder, fromMs: fc.nat(3), toMs: fc.nat(3) },
   { requiredKeys: ['runId', 'slot', 'holder', 'fromMs'] },
 );
 

@@ -27,7 +27,7 @@ export function apply(before: PoolView, patch: PoolPatch): PoolView {
 /** Of a resource that nobody has looked at yet. */
 export function emptyView(resource: string): PoolView {
   const stats = { windowMs: 0, grantsPerMinute: 0 };
-  const head = { ready: false, held: 0, waiting: 0, queue: 'none' as const, stats };
+  const head = { ready: false, held: 0, queue: 'none' as const, stats };
   return { resource, head, slots: [], waiters: [], holds: [] };
 }
 

@@ -7,6 +7,9 @@ import type { PoolView } from './wire';
 /** How many holds that have ended are asked for at once. */
 const PAST_HOLDS = 50;
 
+/** A look that takes longer leaves what is known behind the times. */
+const SLOW_LOOK_MS = 4_000;
+
 export interface Pace {
   lookEveryMs: number;
   /** Between two questions for what is past, each a call to visibility. */
@@ -27,6 +30,7 @@ export class Poller {
   private wake: () => void = () => undefined;
   private wanted = false;
   private askPastAtMs = 0;
+  private seenAtMs = 0;
 
   /**
    * @param pace asked before each rest
@@ -43,6 +47,7 @@ export class Poller {
   /** @param afterMs before the first look, so that many resources are not asked about at once */
   start(afterMs: number): void {
     if (this.running) return;
+    this.view = this.outdated();
     this.running = new AbortController();
     void this.run(this.running.signal, afterMs);
   }
@@ -63,12 +68,18 @@ export class Poller {
     await this.rest(afterMs);
     while (!stopped.aborted) {
       this.wanted = false;
+      const slow = setTimeout(() => this.show(this.outdated()), SLOW_LOOK_MS);
       const view = await this.lookOnce();
+      clearTimeout(slow);
       if (stopped.aborted) return;
-      this.view = view;
-      this.changed();
+      this.show(view);
       if (!this.wanted) await this.rest(this.pace().lookEveryMs);
     }
+  }
+
+  private show(view: PoolView): void {
+    this.view = view;
+    this.changed();
   }
 
   private async lookOnce(): Promise<PoolView> {
@@ -76,11 +87,18 @@ export class Poller {
     const recent = nowMs >= this.askPastAtMs ? PAST_HOLDS : 0;
     if (recent > 0) this.askPastAtMs = nowMs + this.pace().pastEveryMs;
     try {
-      return this.chronicle.look(await this.pool.inspect({ recent }), nowMs);
+      const view = this.chronicle.look(await this.pool.inspect({ recent }), nowMs);
+      this.seenAtMs = nowMs;
+      return view;
     } catch (error) {
-      // The page goes on showing what it has, and says that it is old.
-      return { ...this.view, head: { ...this.view.head, problem: messageOf(error) } };
+      return this.outdated(messageOf(error));
     }
+  }
+
+  /** What is known, marked as what was: the page goes on showing it, and says how old it is. */
+  private outdated(problem = this.view.head.problem): PoolView {
+    const { head } = this.view;
+    return { ...this.view, head: { ...head, asOfMs: head.ready ? this.seenAtMs : undefined, problem } };
   }
 
   private async rest(ms: number): Promise<void> {

@@ -3,6 +3,14 @@ import type { Inspection } from '../client/inspection';
 /** What was found of a pool. Without a capacity, nobody knows how many slots there are besides. */
 export type SeenPool = Omit<Inspection, 'capacity'> & { capacity?: number };
 
+/** Looks for pools that nobody named. */
+export interface PoolFinder {
+  /** Those that are in use; of one that was found before, the same object until {@link forget}. Asked now and then while a page is open. */
+  find(): Promise<readonly Pool[]>;
+  /** The dashboard shows this one no longer. */
+  forget(resource: string): void;
+}
+
 /** What the dashboard needs of a `SemaphoreClient`. */
 export interface Pool {
   readonly resource: string;

@@ -7,13 +7,13 @@ import { type Access, resolveAccess } from './access';
 import { createApp } from './app';
 import { Hub } from './hub';
 import type { PageFiles } from './page-files';
-import type { Pool } from './pool';
+import type { Pool, PoolFinder } from './pool';
 import type { Session } from './wire';
 
 export interface DashboardOptions {
   pools: readonly Pool[];
-  /** Gives more of them: asked now and then while a page is open. */
-  find?: () => Promise<readonly Pool[]>;
+  /** Gives more of them. */
+  finder?: PoolFinder;
   /** Where to listen, and for whom. @default for this machine alone */
   access?: Access;
   /** @default 0: any that is free */
@@ -24,22 +24,22 @@ export interface DashboardOptions {
 }
 
 export interface Dashboard {
-  /** What to open in a browser, with the token if there is one. */
+  /** What to open in a browser, with the token if it is a new one. Whoever gave a token knows it. */
   readonly url: string;
   close(): Promise<void>;
 }
 
 /** Serves the live page. It looks at the resources only while a page is open. */
 export async function startDashboard(options: DashboardOptions): Promise<Dashboard> {
-  const { pools, find, access = resolveAccess(), port = 0, session, page } = options;
+  const { pools, finder, access = resolveAccess(), port = 0, session, page } = options;
   const { host } = access;
-  const hub = new Hub(pools, find);
+  const hub = new Hub(pools, finder);
   const app = createApp({ hub, access, session, page });
   const server = createAdaptorServer({ fetch: app.fetch, hostname: host }) as Server;
   await listen(server, host, port);
   const { port: actualPort } = server.address() as AddressInfo;
   const url = new URL(`http://${reachableName(host)}:${actualPort}/`);
-  if (access.token !== undefined) url.searchParams.set('token', access.token);
+  if (access.token !== undefined && access.isTokenNew) url.searchParams.set('token', access.token);
   return {
     url: url.href,
     async close() {

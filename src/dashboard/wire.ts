@@ -8,7 +8,7 @@ export interface PoolView {
   resource: string;
   head: PoolHead;
   slots: SlotView[];
-  /** The first in line; `head.waiting` counts all. */
+  /** The first in line, as of `head.waitersAsOfMs`; `head.waiting` counts all. */
   waiters: WaiterView[];
   /** Who held which slot when, oldest first. */
   holds: HoldView[];
@@ -20,12 +20,17 @@ export interface PoolHead {
   /** Absent when nobody knows how many slots there are besides those that were seen. */
   capacity?: number;
   held: number;
-  waiting: number;
+  /** Absent when nobody knows, and nobody did before. */
+  waiting?: number;
+  /** When `waiting` and the waiters were last known, if that is not now: the queue is silent. */
+  waitersAsOfMs?: number;
   queue: 'none' | 'running' | 'silent';
   override?: { version: number; capacity?: number; paused: boolean; reason?: string };
   stats: PoolStats;
-  /** Why the last look failed; what is shown is older than that. */
+  /** Why the last look failed. */
   problem?: string;
+  /** When all of this was seen, if that is not now: nobody has looked for a while, or the last look failed or takes long. */
+  asOfMs?: number;
 }
 
 /** Of the last {@link PoolStats.windowMs}, as far as the server has seen them. */
@@ -84,7 +89,7 @@ export interface WaiterView {
 export interface HoldView {
   runId: string;
   slot: string;
-  holder: string;
+  holder: PartyView;
   purpose?: string;
   /** The wait queue holds it, because an operator took the slot out of use. */
   drained?: true;

@@ -21,7 +21,7 @@ export function useDashboards(temporal: Temporal) {
     await Promise.all(all.map((dashboard) => dashboard.close()));
   });
 
-  const start = async (options: Pick<DashboardOptions, 'pools' | 'find' | 'port'>) => {
+  const start = async (options: Pick<DashboardOptions, 'pools' | 'finder' | 'port'>) => {
     const session = { namespace: 'default', address: temporal.env.address, ui: 'http://ui.example', readOnly: false };
     const dashboard = await startDashboard({ ...options, session, page });
     open.push(dashboard);
@@ -49,7 +49,7 @@ export function useDashboards(temporal: Temporal) {
     const flags = { taskQueue: temporal.taskQueue };
     const named = resources.map((text) => parseResource(text, flags));
     const pools = new DashboardPools(temporal.client, named, flags);
-    return await start({ pools: pools.given, find: () => pools.find() });
+    return await start({ pools: pools.given, finder: pools });
   };
 
   return { show, showAs };

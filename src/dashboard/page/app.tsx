@@ -1,9 +1,12 @@
 import { useEffect, useReducer, useState } from 'preact/hooks';
 import type { PoolView, Session } from '../wire';
 import { Confirm, type Question } from './confirm';
+import { isFound } from './find';
 import { Pool } from './pool';
 import { PoolList } from './pool-list';
+import { Search } from './search';
 import type { State, Store } from './store';
+import { asOf, titleOf } from './title';
 
 const TICK_MS = 500;
 const NOTICE_MS = 6_000;
@@ -16,22 +19,43 @@ export function App({ store }: { store: Store }) {
     return () => clearInterval(timer);
   }, [store]);
   const { state } = store;
-  const chosen = useChosen(state.pools);
+  const { session, pools } = state;
+  const [wanted, chosen] = useChosen(pools);
+  const [text, search] = useState('');
   const [question, ask] = useState<Question>();
   const [notice, tell] = useNotice();
-  const nowMs = Date.now() + state.skewMs;
-  const { session } = state;
+  const asked = question && pools.find(({ resource }) => resource === question.resource);
+  const title = titleOf(state, chosen);
+  useEffect(() => {
+    document.title = title;
+  }, [title]);
 
   return (
     <>
       <Header link={state.link} session={session} />
       <main>
-        {state.pools.length > 1 && <PoolList pools={state.pools} chosen={chosen?.resource} />}
-        {session && chosen && <Pool key={chosen.resource} view={chosen} session={session} nowMs={nowMs} ask={ask} />}
-        {session && !chosen && (
-          <p class="empty">No permit is held and nobody waits anywhere in this namespace. What comes shows up here.</p>
+        {pools.length > 0 && <Search text={text} search={search} />}
+        {pools.length > 1 && (
+          <PoolList
+            pools={pools.filter((view) => isFound(view, text))}
+            chosen={chosen?.resource}
+            isCurrent={(view) => asOf(state, view) === undefined}
+          />
         )}
+        {session && chosen && (
+          <Pool
+            key={chosen.resource}
+            view={chosen}
+            session={session}
+            text={text}
+            nowMs={Date.now() + state.skewMs}
+            asOfMs={asOf(state, chosen)}
+            ask={ask}
+          />
+        )}
+        {session && !chosen && <p class="empty">{emptyText(wanted)}</p>}
         {!session && state.link === 'connecting' && <p class="empty">Connecting …</p>}
+        {!session && state.link === 'lost' && <p class="empty">The dashboard does not answer.</p>}
       </main>
       <p class="notice" role="status" aria-live="polite">
         {notice}
@@ -39,7 +63,8 @@ export function App({ store }: { store: Store }) {
       {session && question && (
         <Confirm
           question={question}
-          view={state.pools.find(({ resource }) => resource === question.resource)}
+          view={asked}
+          isCurrent={asked !== undefined && asOf(state, asked) === undefined}
           csrfToken={session.csrfToken}
           close={(done) => {
             ask(undefined);
@@ -71,15 +96,30 @@ function Header({ link, session }: { link: State['link']; session?: Session }) {
   );
 }
 
+function emptyText(wanted: string | undefined): string {
+  return wanted === undefined
+    ? 'Nobody holds or waits for a permit anywhere in this namespace. When somebody does, it shows up here.'
+    : `Nobody holds or waits for a permit of ${wanted}. When somebody does, it shows up here.`;
+}
+
 /** The resource that the address names, or else the first. */
-function useChosen(pools: readonly PoolView[]): PoolView | undefined {
+function useChosen(pools: readonly PoolView[]): [wanted: string | undefined, chosen: PoolView | undefined] {
   const [hash, setHash] = useState(location.hash);
   useEffect(() => {
     const heed = () => setHash(location.hash);
     addEventListener('hashchange', heed);
     return () => removeEventListener('hashchange', heed);
   }, []);
-  return pools.find(({ resource }) => `#${encodeURIComponent(resource)}` === hash) ?? pools[0];
+  const wanted = hash.length > 1 ? decoded(hash.slice(1)) : undefined;
+  return [wanted, wanted === undefined ? pools[0] : pools.find(({ resource }) => resource === wanted)];
+}
+
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
 }
 
 /** Something to say that goes away by itself. */

@@ -13,12 +13,14 @@ interface ConfirmProps {
   question: Question;
   /** As it is now. */
   view?: PoolView;
+  /** What the page shows of it is of now. */
+  isCurrent: boolean;
   csrfToken: string;
   /** @param done what to say when it was done */
   close: (done?: string) => void;
 }
 
-export function Confirm({ question, view, csrfToken, close }: ConfirmProps) {
+export function Confirm({ question, view, isCurrent, csrfToken, close }: ConfirmProps) {
   const dialog = useRef<HTMLDialogElement>(null);
   const [reason, setReason] = useState('');
   const [capacity, setCapacity] = useState(question.do === 'resize' ? question.capacity : 0);
@@ -26,7 +28,7 @@ export function Confirm({ question, view, csrfToken, close }: ConfirmProps) {
   const [failure, setFailure] = useState('');
   useEffect(() => dialog.current?.showModal(), []);
   const words = wordsOf(question);
-  const over = isOver(question, view);
+  const over = isCurrent && isOver(question, view);
 
   const submit = async (event: Event) => {
     event.preventDefault();
@@ -70,6 +72,7 @@ export function Confirm({ question, view, csrfToken, close }: ConfirmProps) {
           </label>
         )}
         {over && <p class="problem">This permit has ended meanwhile.</p>}
+        {!isCurrent && <p class="problem">The page is not current. You can go on when it is.</p>}
         {failure && (
           <p class="problem" role="alert">
             {failure}
@@ -79,7 +82,7 @@ export function Confirm({ question, view, csrfToken, close }: ConfirmProps) {
           <button type="button" onClick={() => dialog.current?.close()}>
             Cancel
           </button>
-          <button type="submit" class={words.danger ? 'danger' : 'primary'} disabled={busy || over}>
+          <button type="submit" class={words.danger ? 'danger' : 'primary'} disabled={busy || over || !isCurrent}>
             {words.verb}
           </button>
         </p>

@@ -1,28 +1,42 @@
 import type { PoolHead, PoolView } from '../wire';
+import { Cut } from './cut';
+
+interface PoolListProps {
+  pools: readonly PoolView[];
+  chosen?: string;
+  isCurrent: (view: PoolView) => boolean;
+}
 
 /** All resources at a glance, to choose one from. */
-export function PoolList({ pools, chosen }: { pools: readonly PoolView[]; chosen?: string }) {
+export function PoolList({ pools, chosen, isCurrent }: PoolListProps) {
   return (
     <nav class="pools" aria-label="Resources">
-      {pools.map(({ resource, head }) => (
-        <a
-          key={resource}
-          href={`#${encodeURIComponent(resource)}`}
-          aria-current={resource === chosen ? 'page' : undefined}
-        >
-          <span class="name" title={resource}>
-            {resource}
-          </span>
-          <Occupancy held={head.held} capacity={head.capacity} />
-          <span class="figures">
-            {figures(head)}
-            {head.waiting > 0 && <b> · {head.waiting} waiting</b>}
-            {head.override?.paused && <b> · paused</b>}
-            {head.problem && <b class="bad"> · no answer</b>}
-          </span>
-        </a>
+      {pools.map((view) => (
+        <PoolLink key={view.resource} view={view} chosen={chosen} isCurrent={isCurrent(view)} />
       ))}
     </nav>
+  );
+}
+
+function PoolLink({ view, chosen, isCurrent }: { view: PoolView; chosen?: string; isCurrent: boolean }) {
+  const { resource, head } = view;
+  return (
+    <a
+      class={isCurrent ? undefined : 'old'}
+      href={`#${encodeURIComponent(resource)}`}
+      aria-current={resource === chosen ? 'page' : undefined}
+    >
+      <span class="name" title={resource}>
+        <Cut text={resource} />
+      </span>
+      <Occupancy held={head.held} capacity={head.capacity} />
+      <span class="figures">
+        {figures(head)}
+        {head.ready && head.waiting !== 0 && <b> · {head.waiting ?? '?'} waiting</b>}
+        {head.override?.paused && <b> · paused</b>}
+        {head.problem && <b class="bad"> · no answer</b>}
+      </span>
+    </a>
   );
 }
 

@@ -1,36 +1,49 @@
 import type { PoolView, Session } from '../wire';
 import type { Question } from './confirm';
+import { find } from './find';
+import { clock } from './format';
 import { Queue } from './queue';
 import { Recent } from './recent';
 import { Slots } from './slots';
 import { Tiles } from './tiles';
 import { Timeline } from './timeline';
 
-export interface PoolProps {
+interface PoolProps {
   view: PoolView;
   session: Session;
+  /** What to look for in names. */
+  text: string;
   nowMs: number;
+  /** When the view was so, if that is not now. */
+  asOfMs?: number;
   ask: (question: Question) => void;
 }
 
-/** Everything about one resource. */
-export function Pool(props: PoolProps) {
-  const { view, nowMs, session } = props;
+/** Everything about one resource. What is not current stands still, pale and without its buttons. */
+export function Pool({ view, session, text, nowMs, asOfMs, ask }: PoolProps) {
   const { head, resource } = view;
   if (!head.ready) {
     return <p class={head.problem ? 'problem' : 'empty'}>{head.problem ?? `Looking at ${resource} …`}</p>;
   }
+  const isCurrent = asOfMs === undefined;
+  const shownMs = asOfMs ?? nowMs;
+  const found = find(view, text);
+  const act = session.readOnly ? undefined : { ask, isCurrent };
   return (
-    <article aria-labelledby="resource">
-      <Title {...props} />
-      {head.problem && (
+    <article aria-labelledby="resource" class={isCurrent ? undefined : 'old'}>
+      <Title view={view} act={act} />
+      {!isCurrent && (
         <p class="problem" role="alert">
-          The last look failed, and what you see is older: {head.problem}
+          {head.problem ? `The last look failed: ${head.problem}. ` : ''}
+          What you see is as of {clock(asOfMs)}. You can act again when it is current.
         </p>
       )}
       {head.queue === 'silent' && (
         <p class="problem" role="alert">
-          The wait queue does not answer: does a worker run? Who waits is not known.
+          The wait queue does not answer: does a permit worker run?{' '}
+          {head.waitersAsOfMs === undefined
+            ? 'Until it does, nobody knows the waiters.'
+            : `The waiters are those of ${clock(head.waitersAsOfMs)}.`}
         </p>
       )}
       {head.capacity === undefined && (
@@ -39,18 +52,24 @@ export function Pool(props: PoolProps) {
           <code>{`'${resource}=<capacity>'`}</code> for all of them.
         </p>
       )}
-      <Tiles view={view} nowMs={nowMs} />
-      <Slots {...props} />
-      <Timeline view={view} nowMs={nowMs} />
+      <Tiles view={view} nowMs={shownMs} />
+      <Slots resource={resource} all={view.slots} slots={found.slots} session={session} nowMs={shownMs} act={act} />
+      <Timeline view={view} found={found} session={session} nowMs={shownMs} />
       <div class="columns">
-        <Queue view={view} session={session} nowMs={nowMs} />
-        <Recent view={view} />
+        <Queue view={view} waiters={found.waiters} text={text} session={session} nowMs={shownMs} />
+        <Recent holds={found.holds} text={text} session={session} />
       </div>
     </article>
   );
 }
 
-function Title({ view, session, ask }: PoolProps) {
+/** What an operator may do; absent on a page that only shows. */
+export interface Act {
+  ask: (question: Question) => void;
+  isCurrent: boolean;
+}
+
+function Title({ view, act }: { view: PoolView; act?: Act }) {
   const { resource, head } = view;
   const { override, capacity } = head;
   const paused = override?.paused ?? false;
@@ -63,12 +82,20 @@ function Title({ view, session, ask }: PoolProps) {
       {paused && <span class="badge warn">paused</span>}
       {override?.capacity !== undefined && <span class="badge">resized to {override.capacity}</span>}
       {override?.reason && <span class="reason">“{override.reason}”</span>}
-      {!session.readOnly && capacity !== undefined && (
+      {act && capacity !== undefined && (
         <p class="actions">
-          <button type="button" onClick={() => ask({ do: paused ? 'resume' : 'pause', resource, version })}>
+          <button
+            type="button"
+            disabled={!act.isCurrent}
+            onClick={() => act.ask({ do: paused ? 'resume' : 'pause', resource, version })}
+          >
             {paused ? 'Resume …' : 'Pause …'}
           </button>
-          <button type="button" onClick={() => ask({ do: 'resize', resource, capacity, version })}>
+          <button
+            type="button"
+            disabled={!act.isCurrent}
+            onClick={() => act.ask({ do: 'resize', resource, capacity, version })}
+          >
             Resize …
           </button>
         </p>

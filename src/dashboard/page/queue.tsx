@@ -1,39 +1,65 @@
-import type { PoolView, Session } from '../wire';
-import { count, ticking } from './format';
+import type { PoolView, Session, WaiterView } from '../wire';
+import { clock, count, ticking } from './format';
 import { Party } from './party';
 
 const DEFAULT_PRIORITY = 3;
 
-/** Who waits, in the order in which they are served as things stand. */
-export function Queue({ view, session, nowMs }: { view: PoolView; session: Session; nowMs: number }) {
-  const { waiters, head } = view;
-  const more = head.waiting - waiters.length;
+interface QueueProps {
+  view: PoolView;
+  /** Those to show. */
+  waiters: WaiterView[];
+  /** What was looked for in their names. */
+  text: string;
+  session: Session;
+  nowMs: number;
+}
+
+/** The waiters, in the order in which they are served as things stand. */
+export function Queue({ view, waiters, text, session, nowMs }: QueueProps) {
+  const { waiting, waitersAsOfMs } = view.head;
+  const more = (waiting ?? 0) - view.waiters.length;
   return (
-    <section class="queue" aria-labelledby="queue">
+    <section class={waitersAsOfMs === undefined ? 'queue' : 'queue old'} aria-labelledby="queue">
       <h3 id="queue">
-        Queue <small>{head.waiting > 0 ? head.waiting : ''}</small>
+        Queue{' '}
+        <small>
+          {waiting === undefined ? '?' : waiting > 0 ? waiting : ''}
+          {waitersAsOfMs !== undefined && ` as of ${clock(waitersAsOfMs)}`}
+        </small>
       </h3>
-      {waiters.length === 0 && <p class="empty">Nobody waits.</p>}
+      {waiters.length === 0 && <p class="empty">{emptyText(waiting, text)}</p>}
       {waiters.length > 0 && (
         <ol class="rows">
-          {waiters.map(({ ticketId, waiter, priorityKey, fairnessKey, sinceMs, turn }) => (
-            <li key={ticketId}>
-              <Party party={waiter} session={session} />
-              <span class="tags">
-                {turn !== undefined && <span class="badge good">try slot {turn}</span>}
-                {priorityKey !== DEFAULT_PRIORITY && <span class="badge">priority {priorityKey}</span>}
-                {fairnessKey && (
-                  <span class="badge key" title={`Fairness key ${fairnessKey}`}>
-                    {fairnessKey}
-                  </span>
-                )}
-              </span>
-              <span class="time">{ticking(nowMs - sinceMs)}</span>
+          {waiters.map((waiter) => (
+            <li key={waiter.ticketId}>
+              <span class="place">{view.waiters.indexOf(waiter) + 1}</span>
+              <Party party={waiter.waiter} session={session} />
+              <Tags {...waiter} />
+              <span class="time">{ticking((waitersAsOfMs ?? nowMs) - waiter.sinceMs)}</span>
             </li>
           ))}
         </ol>
       )}
-      {more > 0 && <p class="empty">… and {count(more, 'more waiter')}.</p>}
+      {more > 0 && text === '' && <p class="empty">… and {count(more, 'more waiter')}.</p>}
     </section>
   );
+}
+
+function Tags({ turn, priorityKey, fairnessKey }: WaiterView) {
+  return (
+    <span class="tags">
+      {turn !== undefined && <span class="badge good">try slot {turn}</span>}
+      {priorityKey !== DEFAULT_PRIORITY && <span class="badge">priority {priorityKey}</span>}
+      {fairnessKey && (
+        <span class="badge key" title={`Fairness key ${fairnessKey}`}>
+          {fairnessKey}
+        </span>
+      )}
+    </span>
+  );
+}
+
+function emptyText(waiting: number | undefined, text: string): string {
+  if (waiting === undefined) return 'The waiters are not known.';
+  return waiting > 0 && text !== '' ? 'No waiter has that in its name.' : 'Nobody waits.';
 }

@@ -1,28 +1,38 @@
-import type { HoldView, PoolView } from '../wire';
+import type { HoldView, Session } from '../wire';
 import { clock, duration, hue } from './format';
+import { Party } from './party';
 
 const SHOWN = 10;
 
+interface RecentProps {
+  holds: HoldView[];
+  /** What was looked for in their names. */
+  text: string;
+  session: Session;
+}
+
 /** The last holds that have ended: also the timeline in words. */
-export function Recent({ view }: { view: PoolView }) {
-  const ended = view.holds
+export function Recent({ holds, text, session }: RecentProps) {
+  const ended = holds
     .filter((hold): hold is HoldView & { toMs: number } => hold.toMs !== undefined && !hold.drained)
     .sort((a, b) => b.toMs - a.toMs)
     .slice(0, SHOWN);
   return (
     <section class="recent" aria-labelledby="recent">
       <h3 id="recent">Ended lately</h3>
-      {ended.length === 0 && <p class="empty">No permit has ended in the last minutes.</p>}
+      {ended.length === 0 && (
+        <p class="empty">
+          {text === '' ? 'No permit has ended in the last minutes.' : 'No permit with that has ended lately.'}
+        </p>
+      )}
       {ended.length > 0 && (
         <ul class="rows">
           {ended.map(({ runId, slot, holder, fromMs, toMs, outcome }) => (
             <li key={runId}>
-              <b class={`number ${hue(holder)}`} title={`Slot ${slot}`}>
+              <b class={`number ${hue(holder.name)}`} title={`Slot ${slot}`}>
                 {slot}
               </b>
-              <span class="party" title={holder}>
-                {holder}
-              </span>
+              <Party party={holder} session={session} />
               <span class="tags">
                 {outcome && outcome !== 'released' && <span class="badge warn">{outcome}</span>}
                 <span>{duration(toMs - fromMs)}</span>

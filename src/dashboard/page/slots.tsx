@@ -1,22 +1,34 @@
-import type { PermitView, SlotView } from '../wire';
+import type { PermitView, Session, SlotView } from '../wire';
+import { Cut } from './cut';
 import { hue, ticking } from './format';
-import { Party, WorkflowLink } from './party';
-import type { PoolProps } from './pool';
+import { linkTo, Party } from './party';
+import type { Act } from './pool';
 
 /** With more than this, cards are smaller. */
 const MANY = 24;
 
-export function Slots({ view, session, nowMs, ask }: PoolProps) {
-  const { resource, slots } = view;
+interface SlotsProps {
+  resource: string;
+  /** All that the resource has. */
+  all: SlotView[];
+  /** Those to show. */
+  slots: SlotView[];
+  session: Session;
+  nowMs: number;
+  act?: Act;
+}
+
+export function Slots({ resource, all, slots, session, nowMs, act }: SlotsProps) {
   return (
     <section aria-labelledby="slots">
       <h3 id="slots">Slots</h3>
-      <ul class={slots.length > MANY ? 'slots many' : 'slots'}>
+      {slots.length === 0 && all.length > 0 && <p class="empty">No slot or holder has that in its name.</p>}
+      <ul class={all.length > MANY ? 'slots many' : 'slots'}>
         {slots.map(({ slot, state, permit }) => (
           <li key={slot} class={`slot ${state} ${state === 'held' && permit ? hue(permit.holder.name) : ''}`}>
             <p class="head">
               <b class="number" title={`Slot ${slot}`}>
-                {slot}
+                <Cut text={slot} />
               </b>
               {state === 'held' && permit ? (
                 <Party party={permit.holder} session={session} />
@@ -24,13 +36,16 @@ export function Slots({ view, session, nowMs, ask }: PoolProps) {
                 <span class="state">{state}</span>
               )}
             </p>
-            {state === 'held' && permit && <Details slot={slot} permit={permit} nowMs={nowMs} session={session} />}
-            {state === 'held' && permit && !session.readOnly && (
+            {state === 'held' && permit && <Details permit={permit} nowMs={nowMs} session={session} />}
+            {state === 'held' && permit && act && (
               <button
                 type="button"
                 class="revoke"
+                disabled={!act.isCurrent}
                 aria-label={`Revoke slot ${slot}, held by ${permit.holder.name}`}
-                onClick={() => ask({ do: 'revoke', resource, slot, runId: permit.runId, holder: permit.holder.name })}
+                onClick={() =>
+                  act.ask({ do: 'revoke', resource, slot, runId: permit.runId, holder: permit.holder.name })
+                }
               >
                 Revoke
               </button>
@@ -44,14 +59,13 @@ export function Slots({ view, session, nowMs, ask }: PoolProps) {
 }
 
 interface DetailsProps {
-  slot: SlotView['slot'];
   permit: PermitView;
   nowMs: number;
-  session: PoolProps['session'];
+  session: Session;
 }
 
 function Details({ permit, nowMs, session }: DetailsProps) {
-  const { holder, purpose, sinceMs, workflowId, runId } = permit;
+  const { holder, purpose, sinceMs, runId } = permit;
   const what = [holder.workflowType, purpose].filter(Boolean).join(' · ');
   return (
     <>
@@ -61,9 +75,9 @@ function Details({ permit, nowMs, session }: DetailsProps) {
       <p class="line times">
         <span>for {ticking(nowMs - sinceMs)}</span>
         <Lease permit={permit} nowMs={nowMs} />
-        <WorkflowLink workflowId={workflowId} runId={runId} session={session} text={`Permit ${runId}`}>
+        <a class="party" title={`Permit ${runId}`} {...linkTo(permit, session)}>
           permit
-        </WorkflowLink>
+        </a>
       </p>
     </>
   );

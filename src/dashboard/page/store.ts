@@ -1,9 +1,9 @@
 import { apply, emptyView } from '../patch';
 import type { Hello, PoolView, Session, Update } from '../wire';
+import type { Connection } from './title';
 
 /** All that the page knows. Never changed: each event makes a new one. */
-export interface State {
-  link: 'connecting' | 'live' | 'lost';
+export interface State extends Connection {
   session?: Session;
   pools: readonly PoolView[];
   /** How far the server's clock is ahead of this browser's. */
@@ -11,13 +11,13 @@ export interface State {
 }
 
 /** The server says something every 10 s. After this long without, the connection is dead, whatever the browser thinks. */
-const SILENCE_MS = 25_000;
+const SILENCE_MS = 15_000;
 
 const RECONNECT_MS = 2_000;
 
 /** Keeps up with the server, and connects again whenever it must. */
 export class Store {
-  state: State = { link: 'connecting', pools: [], skewMs: 0 };
+  state: State = { link: 'connecting', pools: [], heardAtMs: 0, skewMs: 0 };
   private source: EventSource | undefined;
   private listener: () => void = () => undefined;
   private timer: number | undefined;
@@ -40,7 +40,7 @@ export class Store {
 
   private hear<T extends { nowMs: number }>(event: T, change: (state: State, event: T) => State): void {
     this.expectWithin(SILENCE_MS);
-    this.set({ ...change(this.state, event), link: 'live', skewMs: event.nowMs - Date.now() });
+    this.set({ ...change(this.state, event), link: 'live', heardAtMs: event.nowMs, skewMs: event.nowMs - Date.now() });
   }
 
   private expectWithin(ms: number): void {

@@ -1,11 +1,11 @@
 import type { HoldView, Percentiles, PoolView } from '../wire';
-import { duration, ticking } from './format';
+import { clock, duration, ticking } from './format';
 
 const BUCKETS = 30;
 
 /** The resource in five figures. */
 export function Tiles({ view, nowMs }: { view: PoolView; nowMs: number }) {
-  const { held, capacity, waiting, stats } = view.head;
+  const { held, capacity, waiting, waitersAsOfMs, stats } = view.head;
   const since = Math.min(...view.waiters.map(({ sinceMs }) => sinceMs));
   const free = view.slots.filter(({ state }) => state === 'free').length;
   const minutes = Math.round(stats.windowMs / 60_000);
@@ -17,14 +17,20 @@ export function Tiles({ view, nowMs }: { view: PoolView; nowMs: number }) {
           {held}
           {capacity !== undefined && <small> of {capacity}</small>}
         </dd>
-        <dd class="note">
-          {capacity === undefined ? 'of who knows how many' : free > 0 ? `${free} free` : 'none free'}
-        </dd>
+        <dd class="note">{capacity === undefined ? 'capacity not known' : free > 0 ? `${free} free` : 'none free'}</dd>
       </div>
       <div>
         <dt>Waiting</dt>
-        <dd>{waiting}</dd>
-        <dd class="note">{waiting > 0 ? `longest ${ticking(nowMs - since)}` : 'nobody'}</dd>
+        <dd>{waiting ?? '?'}</dd>
+        <dd class="note">
+          {waiting === undefined
+            ? 'not known'
+            : waitersAsOfMs !== undefined
+              ? `as of ${clock(waitersAsOfMs)}`
+              : waiting > 0
+                ? `longest ${ticking(nowMs - since)}`
+                : 'nobody'}
+        </dd>
       </div>
       <div>
         <dt>Throughput</dt>

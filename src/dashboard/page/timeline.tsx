@@ -1,40 +1,71 @@
 import { useMemo, useState } from 'preact/hooks';
-import type { HoldView, PoolView } from '../wire';
+import { permitId } from '../../shared/permit-id';
+import type { HoldView, PoolView, Session } from '../wire';
+import { Cut } from './cut';
 import { clock, duration, hue, shortNames } from './format';
+import { linkTo } from './party';
+import { moveFocus } from './timeline-keys';
 
 /**
  * Of a hold that goes on: it reaches beyond the right edge, which is now, for as long as a page may be open. It has no label,
- * which the edge would cut; its card says who it is.
+ * which the edge would cut; its details say whose it is.
  */
 const OPEN_MS = 100 * 3_600_000;
 
 /** With more than this, rows are thinner. */
 const MANY = 24;
 
+interface TimelineProps {
+  view: PoolView;
+  /** What to show. */
+  found: Pick<PoolView, 'slots' | 'holds'>;
+  session: Session;
+  nowMs: number;
+}
+
 /**
- * Who held which slot when. Bars have their places on a sheet of time, and only the sheet is moved as time goes by: so
- * nothing is drawn anew that did not change.
+ * The holders of each slot over time. Bars have their places on a sheet of time, and only the sheet is moved as time goes by:
+ * so nothing is drawn anew that did not change. For the keyboard it is one stop, within which arrows lead from bar to bar.
  */
-export function Timeline({ view, nowMs }: { view: PoolView; nowMs: number }) {
+export function Timeline({ view, found, session, nowMs }: TimelineProps) {
   const windowMs = view.head.stats.windowMs;
   const minutes = Math.round(windowMs / 60_000);
   const [originMs] = useState(nowMs - windowMs);
+  const [pointedAt, pointAt] = useState<string>();
   const shift = ((nowMs - windowMs - originMs) / windowMs) * 100;
-  const rows = useMemo(() => bySlot(view.holds), [view.holds]);
+  const { holds } = found;
+  const rows = useMemo(() => bySlot(holds), [holds]);
   const short = useMemo(
-    () => shortNames(view.holds.flatMap(({ holder, drained }) => (drained ? [] : [holder]))),
-    [view.holds],
+    () => shortNames(holds.flatMap(({ holder, drained }) => (drained ? [] : [holder.name]))),
+    [holds],
   );
+  const slots = view.slots.filter(({ slot }) => rows.has(slot) || found.slots.some((other) => other.slot === slot));
+  const widest = Math.max(...slots.map(({ slot }) => slot.length));
+  const shown = holds.find(({ runId }) => runId === pointedAt);
+  const entry = shown ?? slots.flatMap(({ slot }) => rows.get(slot) ?? [])[0];
+  const point = ({ target }: Event) => {
+    const run = target instanceof Element && target.closest<HTMLElement>('.hold')?.dataset.run;
+    if (run) pointAt(run);
+  };
   return (
-    <section class="timeline" aria-labelledby="timeline">
+    <section
+      class="timeline"
+      aria-labelledby="timeline"
+      onKeyDown={moveFocus}
+      onFocusCapture={point}
+      onPointerOver={point}
+    >
       <h3 id="timeline">
         Timeline <small>last {minutes} minutes</small>
       </h3>
-      <div class={view.slots.length > MANY ? 'chart many' : 'chart'}>
-        {view.slots.map(({ slot }) => (
+      <div
+        class={slots.length > MANY ? 'chart many' : 'chart'}
+        style={{ '--label': `min(${0.55 * widest + 1}rem, 25%)` }}
+      >
+        {slots.map(({ slot }) => (
           <div class="row" key={slot}>
             <b class="number" title={`Slot ${slot}`}>
-              {slot}
+              <Cut text={slot} />
             </b>
             <div class="track">
               <div class="sheet" style={{ transform: `translateX(${-shift}%)` }}>
@@ -42,7 +73,12 @@ export function Timeline({ view, nowMs }: { view: PoolView; nowMs: number }) {
                   <Bar
                     key={hold.runId}
                     hold={hold}
-                    label={short(hold.holder)}
+                    label={short(hold.holder.name)}
+                    href={
+                      linkTo({ workflowId: permitId({ resource: view.resource, slot }), runId: hold.runId }, session)
+                        .href
+                    }
+                    isEntry={hold === entry}
                     originMs={originMs}
                     windowMs={windowMs}
                   />
@@ -57,6 +93,9 @@ export function Timeline({ view, nowMs }: { view: PoolView; nowMs: number }) {
           ))}
           <span>now</span>
         </div>
+        <p class="details" aria-hidden="true">
+          {shown ? words(shown).join(' · ') : 'Point at a bar, or go from one to the next by arrow keys.'}
+        </p>
       </div>
     </section>
   );
@@ -65,25 +104,40 @@ export function Timeline({ view, nowMs }: { view: PoolView; nowMs: number }) {
 interface BarProps {
   hold: HoldView;
   label: string;
+  href?: string;
+  /** The one that Tab leads to. */
+  isEntry: boolean;
   originMs: number;
   windowMs: number;
 }
 
-function Bar({ hold, label, originMs, windowMs }: BarProps) {
+function Bar({ hold, label, href, isEntry, originMs, windowMs }: BarProps) {
   return useMemo(() => {
-    const { holder, purpose, fromMs, toMs, outcome, drained } = hold;
+    const { runId, holder, fromMs, toMs, outcome, drained } = hold;
     const percent = (ms: number) => `${(ms / windowMs) * 100}%`;
-    const lasted = toMs === undefined ? `since ${clock(fromMs)}` : `${clock(fromMs)}, for ${duration(toMs - fromMs)}`;
     return (
-      <span
-        class={`hold ${drained ? 'drained' : hue(holder)} ${outcome && outcome !== 'released' ? 'cut' : ''}`}
+      <a
+        class={`hold ${drained ? 'drained' : hue(holder.name)} ${outcome && outcome !== 'released' ? 'cut-short' : ''}`}
         style={{ left: percent(fromMs - originMs), width: percent((toMs ?? fromMs + OPEN_MS) - fromMs) }}
-        title={[drained ? 'drained' : holder, purpose, lasted, outcome].filter(Boolean).join('\n')}
+        href={href}
+        target="_blank"
+        rel="noreferrer"
+        tabIndex={isEntry ? 0 : -1}
+        data-run={runId}
+        aria-label={words(hold).join(', ')}
+        title={words(hold).join('\n')}
       >
         {toMs !== undefined && (drained ? 'drained' : label)}
-      </span>
+      </a>
     );
-  }, [hold, label, originMs, windowMs]);
+  }, [hold, label, href, isEntry, originMs, windowMs]);
+}
+
+function words({ slot, holder, purpose, fromMs, toMs, outcome, drained }: HoldView): string[] {
+  const lasted = toMs === undefined ? `since ${clock(fromMs)}` : `${clock(fromMs)}, for ${duration(toMs - fromMs)}`;
+  return [`slot ${slot}`, drained ? 'drained' : holder.name, purpose, lasted, outcome].filter(
+    (word) => word !== undefined,
+  );
 }
 
 function bySlot(holds: HoldView[]): Map<string, HoldView[]> {

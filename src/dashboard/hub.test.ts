@@ -1,0 +1,123 @@
+import assert from 'node:assert/strict';
+import { mock, test } from 'node:test';
+import { Hub } from './hub';
+import type { Pool, SeenPool } from './pool';
+
+/** A pool of one slot, and what is asked of it. */
+class OneSlot implements Pool {
+  looks = 0;
+  isHeld = true;
+  /** Looks wait for it. */
+  gate: Promise<unknown> = Promise.resolve();
+  revoke = async () => undefined;
+  resize = async () => undefined;
+  pause = async () => undefined;
+  resume = async () => undefined;
+
+  constructor(readonly resource: string) {}
+
+  async inspect(): Promise<SeenPool> {
+    this.looks++;
+    await this.gate;
+    const permit = { workflowId: 'permit:x:0', runId: 'r', holder: { identity: 'a' }, since: new Date(0) };
+    const slot = this.isHeld ? { slot: '0', state: 'held' as const, permit } : { slot: '0', state: 'free' as const };
+    return { resource: this.resource, capacity: 1, slots: [slot], waiters: [], queue: 'none', recent: [] };
+  }
+}
+
+/** Lets so much time pass, second by second. */
+async function pass(seconds: number): Promise<void> {
+  for (let second = 0; second < seconds; second++) {
+    mock.timers.tick(1_000);
+    for (let turn = 0; turn < 20; turn++) await Promise.resolve();
+  }
+}
+
+test('what nobody looked at for a while is shown as of then, until somebody has looked', async (t) => {
+  mock.timers.enable({ apis: ['setTimeout', 'Date'], now: 1_000_000 });
+  t.after(() => mock.timers.reset());
+  const pool = new OneSlot('pool');
+  const hub = new Hub([pool]);
+  t.after(() => hub.close());
+  const head = () => hub.views[0]?.head;
+  const leave = hub.subscribe(() => undefined);
+  await pass(3);
+  assert.deepEqual([head()?.held, head()?.asOfMs], [1, undefined]);
+  const lastLookMs = Date.now();
+  leave();
+  await pass(60);
+  let open: () => void = () => undefined;
+  pool.gate = new Promise<void>((resolve) => {
+    open = resolve;
+  });
+  pool.isHeld = false;
+  hub.subscribe(() => undefined);
+  const asOfMs = head()?.asOfMs ?? assert.fail('an old view is given for a new one');
+  assert.ok(Math.abs(asOfMs - lastLookMs) <= 4_000, `${asOfMs - lastLookMs} ms`);
+  await pass(2);
+  assert.deepEqual([head()?.held, head()?.asOfMs], [1, asOfMs]);
+  open();
+  await pass(1);
+  assert.deepEqual([head()?.held, head()?.asOfMs], [0, undefined]);
+});
+
+test('a look that takes long leaves the view behind the times; one that fails too, and says why', async (t) => {
+  mock.timers.enable({ apis: ['setTimeout', 'Date'], now: 1_000_000 });
+  t.after(() => mock.timers.reset());
+  const pool = new OneSlot('pool');
+  const hub = new Hub([pool]);
+  t.after(() => hub.close());
+  hub.subscribe(() => undefined);
+  await pass(3);
+  let fail: (error: Error) => void = () => undefined;
+  pool.gate = new Promise((_, reject) => {
+    fail = reject;
+  });
+  await pass(8);
+  assert.ok(hub.views[0]?.head.asOfMs);
+  fail(new Error('no such server'));
+  await pass(1);
+  assert.ok(hub.views[0]?.head.asOfMs);
+  assert.equal(hub.views[0]?.head.problem, 'no such server');
+  pool.gate = Promise.resolve();
+  await pass(2);
+  assert.deepEqual([hub.views[0]?.head.asOfMs, hub.views[0]?.head.problem], [undefined, undefined]);
+});
+
+test('found pools are looked at less while idle, and go when nobody has used them for five minutes; named ones stay', async (t) => {
+  mock.timers.enable({ apis: ['setTimeout', 'Date'], now: 1_000_000 });
+  t.after(() => mock.timers.reset());
+  const named = new OneSlot('named');
+  named.isHeld = false;
+  const once = Array.from({ length: 200 }, (_, index) => new OneSlot(`once-${index}`));
+  let inUse: Pool[] = once;
+  let fails = false;
+  const forgotten: string[] = [];
+  const find = async () => (fails ? Promise.reject(new Error('not now')) : inUse);
+  const hub = new Hub([named], { find, forget: (resource) => forgotten.push(resource) });
+  t.after(() => hub.close());
+  hub.subscribe(() => undefined);
+  await pass(20);
+  assert.equal(hub.views.length, 201);
+  assert.deepEqual(forgotten, []);
+
+  for (const pool of once) pool.isHeld = false;
+  inUse = once.slice(0, 1);
+  await pass(30);
+  const before = once[5]?.looks ?? 0;
+  await pass(100);
+  assert.ok((once[5]?.looks ?? 0) - before <= 11, `${(once[5]?.looks ?? 0) - before} looks in 100 s at what is idle`);
+  fails = true;
+  await pass(400);
+  assert.equal(hub.views.length, 201, 'a search that fails says nothing');
+  fails = false;
+  await pass(20);
+  assert.deepEqual(
+    hub.views.map(({ resource }) => resource),
+    ['named', 'once-0'],
+  );
+  assert.equal(forgotten.length, 199);
+  const ended = once[5]?.looks;
+  await pass(60);
+  assert.equal(once[5]?.looks, ended);
+});

@@ -1,0 +1,34 @@
+import type { HoldView, PartyView, PoolView, SlotView, WaiterView } from '../wire';
+
+/** What of a pool has this text in its names, whatever the case; all of it for no text. */
+export function find(view: PoolView, text: string): Pick<PoolView, 'slots' | 'waiters' | 'holds'> {
+  if (text === '') return view;
+  const has = (names: (string | undefined)[]) => names.some((name) => name?.toLowerCase().includes(text.toLowerCase()));
+  return {
+    slots: view.slots.filter((slot) => has(namesOfSlot(slot))),
+    waiters: view.waiters.filter((waiter) => has(namesOfWaiter(waiter))),
+    holds: view.holds.filter((hold) => has(namesOfHold(hold))),
+  };
+}
+
+/** Whether the pool itself, or anybody in it, has this text in a name. */
+export function isFound(view: PoolView, text: string): boolean {
+  if (view.resource.toLowerCase().includes(text.toLowerCase())) return true;
+  return Object.values(find(view, text)).some(({ length }) => length > 0);
+}
+
+function namesOfSlot({ slot, permit }: SlotView) {
+  return permit ? [slot, ...namesOf(permit.holder), permit.purpose, permit.runId] : [slot];
+}
+
+function namesOfWaiter({ waiter, fairnessKey }: WaiterView) {
+  return [...namesOf(waiter), fairnessKey];
+}
+
+function namesOfHold({ runId, slot, holder, purpose, outcome }: HoldView) {
+  return [slot, ...namesOf(holder), purpose, runId, outcome];
+}
+
+function namesOf({ name, workflowType }: PartyView) {
+  return [name, workflowType];
+}

@@ -1,0 +1,213 @@
+import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
+import { test } from 'node:test';
+import type { Page } from 'playwright-core';
+import { useBrowser } from './support/browser';
+import { useDashboards } from './support/dashboards';
+import { startHolder, startHolding, untilAt } from './support/holders';
+import { eventually, untilWaiting, useTemporal } from './support/temporal';
+import * as workflows from './support/workflows';
+
+// How the page looks and is gone about, in a real browser.
+
+const temporal = useTemporal();
+const browser = useBrowser();
+const { show, showAs } = useDashboards(temporal);
+
+const WITHIN = { timeout: 20_000 };
+
+/** A pool with a holder, a waiter and a hold that has ended, whose IDs differ at their ends only. */
+async function busyPool() {
+  const resource = temporal.resource();
+  const semaphore = { capacity: 2 };
+  const start = (end: string) =>
+    temporal.client.workflow.start(workflows.holder, {
+      workflowId: `order-processing-of-a-customer-with-quite-a-long-name-${randomUUID()}-${end}`,
+      taskQueue: temporal.taskQueue,
+      args: [{ resource, semaphore }],
+    });
+  const finish = async (handle: Awaited<ReturnType<typeof start>>) => {
+    await untilAt(handle, 'holding');
+    await handle.signal(workflows.finish);
+    await handle.result();
+  };
+  const { url } = await show(resource, semaphore);
+  const ended = await start('ended');
+  await finish(ended);
+  const holders = [await start('first'), await start('second')];
+  for (const holder of holders) await untilAt(holder, 'holding');
+  const waiter = await start('waiter');
+  await untilWaiting(temporal.client, resource, 1);
+  const end = async () => {
+    for (const handle of [...holders, waiter]) await finish(handle);
+  };
+  return { resource, url, ended, holders, waiter, end };
+}
+
+/** Presses a key until the focus is on an element of this kind. */
+async function pressUntil(page: Page, key: string, selector: string): Promise<void> {
+  for (let presses = 0; presses < 50; presses++) {
+    await page.keyboard.press(key);
+    if (await page.evaluate(`document.activeElement.matches(${JSON.stringify(selector)})`)) return;
+  }
+  assert.fail(`${key} does not lead to ${selector}`);
+}
+
+const LAYOUT = `(() => {
+  const right = (element) => Math.round(element.getBoundingClientRect().right);
+  const tiles = [...document.querySelectorAll('.tiles > div')];
+  const bottom = Math.max(...tiles.map((tile) => tile.getBoundingClientRect().bottom));
+  const lines = (button) => { const range = document.createRange(); range.selectNodeContents(button); return range.getClientRects().length; };
+  return {
+    wide: document.documentElement.scrollWidth,
+    hole: right(document.querySelector('.tiles')) - 1 - Math.max(...tiles.filter((tile) => tile.getBoundingClientRect().bottom === bottom).map(right)),
+    lines: Math.max(...[...document.querySelectorAll('button')].map(lines)),
+    ends: [...document.querySelectorAll('.party .cut')].map((cut) => {
+      const end = cut.lastElementChild;
+      const parent = cut.closest('.party').getBoundingClientRect();
+      return end.scrollWidth <= end.clientWidth + 1 && end.getBoundingClientRect().right <= parent.right + 1 ? end.textContent : 'cut';
+    }),
+  };
+})()`;
+
+test('at 390, 768 and 1280 pixels: tiles without a hole, buttons of one line, and of each ID its end', async () => {
+  const { url, end } = await busyPool();
+  for (const width of [390, 768, 1280]) {
+    for (const colorScheme of ['light', 'dark'] as const) {
+      const page = await browser.open(url, { viewport: { width, height: 800 }, colorScheme });
+      await page.locator('.slot.held').nth(1).waitFor(WITHIN);
+      await page.locator('.queue li').first().waitFor(WITHIN);
+      await page.locator('.recent li').first().waitFor(WITHIN);
+      const { ends, ...layout } = (await page.evaluate(LAYOUT)) as { ends: string[] };
+      assert.deepEqual(layout, { wide: width, hole: 0, lines: 1 }, `${width} ${colorScheme}`);
+      assert.deepEqual(
+        ends.map((text) => text.slice(text.lastIndexOf('-') + 1)).sort(),
+        ['ended', 'first', 'second', 'waiter'],
+        `${width}`,
+      );
+      await page.context().close();
+    }
+  }
+  await end();
+});
+
+test('by keyboard along the timeline, whose bars and past holds link to Workflows; the title counts', async () => {
+  const { resource, url, ended, end } = await busyPool();
+  const page = await browser.open(url);
+  await page.locator('.recent li').first().waitFor(WITHIN);
+  await eventually(async () => assert.equal(await page.title(), `2/2 +1 ${resource}`));
+  const link = page.locator('.recent a').first();
+  assert.equal(
+    await link.getAttribute('href'),
+    `http://ui.example/namespaces/default/workflows/${ended.workflowId}/${ended.firstExecutionRunId}/history`,
+  );
+
+  await eventually(async () => assert.equal(await page.locator('.timeline .hold').count(), 3));
+  await pressUntil(page, 'Tab', '.hold');
+  const label = () => page.evaluate('document.activeElement.getAttribute("aria-label")').then(String);
+  const seen = new Set([await label()]);
+  for (const key of ['ArrowRight', 'ArrowLeft', 'ArrowDown', 'ArrowRight', 'ArrowUp']) {
+    await page.keyboard.press(key);
+    seen.add(await label());
+  }
+  assert.equal(seen.size, 3, [...seen].join('\n'));
+  const words = (await label()).split(', ');
+  assert.deepEqual((await page.locator('.details').textContent())?.split(' · ').slice(0, 2), words.slice(0, 2));
+  assert.match(
+    String(await page.evaluate('document.activeElement.href')),
+    new RegExp(`/workflows/permit%3A${resource}%3A\\d/[0-9a-f-]{36}/history$`),
+  );
+  // It is one stop of many bars: the next Tab leaves it.
+  await page.keyboard.press('Tab');
+  assert.equal(await page.evaluate('document.activeElement.matches(".hold")'), false);
+  await end();
+});
+
+test('a search shows the slots, waiters and past holds of that name, and the pools that have any', async () => {
+  const { resource, url: _url, end } = await busyPool();
+  const other = temporal.resource('other');
+  const { handle } = await startHolding(temporal, { resource: other, semaphore: { capacity: 1 } });
+  const { url } = await showAs(`${resource}=2`, `${other}=1`);
+  const page = await browser.open(url);
+  await page.locator('.slot.held').nth(1).waitFor(WITHIN);
+  await page.locator('.queue li').first().waitFor(WITHIN);
+  await page.keyboard.press('/');
+  await page.keyboard.type('-second');
+  const counts = () =>
+    Promise.all(['.pools a', '.slot', '.queue li'].map((selector) => page.locator(selector).count()));
+  await eventually(async () => assert.deepEqual(await counts(), [1, 1, 0]));
+  await page.getByText('No waiter has that in its name.').waitFor();
+  await page.keyboard.press('Escape');
+  await eventually(async () => assert.deepEqual(await counts(), [2, 2, 1]));
+  await handle.signal(workflows.finish);
+  await handle.result();
+  await end();
+});
+
+test('while nobody answers for the queue, its waiters are shown as of the last look, or as not known', async () => {
+  const resource = temporal.resource();
+  const taskQueue = `${temporal.taskQueue}-gone`;
+  const permits = await temporal.worker({ taskQueue });
+  const semaphore = { capacity: 1, taskQueue };
+  const { handle } = await startHolding(temporal, { resource, semaphore });
+  const waiter = await startHolder(temporal, { resource, semaphore, holdMs: 0 });
+  await untilWaiting(temporal.client, resource, 1);
+  const { url } = await show(resource, { capacity: 1 });
+  const page = await browser.open(url);
+  await page.locator('.queue li').waitFor(WITHIN);
+  await permits.stop();
+  await page.getByText(/The waiters are those of \d+:\d+:\d+/).waitFor(WITHIN);
+  await page.locator('.queue.old li').waitFor(WITHIN);
+  assert.equal(await page.getByText('Nobody waits').count(), 0);
+
+  const late = await browser.open((await show(resource, { capacity: 1 })).url);
+  await late.getByText('Until it does, nobody knows the waiters.').waitFor(WITHIN);
+  await late.getByText('The waiters are not known.').waitFor(WITHIN);
+  const tile = late.locator('.tiles > div', { hasText: 'Waiting' }).locator('dd').first();
+  assert.equal(await tile.textContent(), '?');
+  assert.equal(await late.getByText('Nobody waits').count(), 0);
+  await temporal.worker({ taskQueue });
+  await handle.signal(workflows.finish);
+  await waiter.result();
+});
+
+test('after a while without a page, one does not show as live what has ended meanwhile', async () => {
+  const resource = temporal.resource();
+  const { handle } = await startHolding(temporal, { resource, semaphore: { capacity: 1 } });
+  const { url, pool } = await show(resource, { capacity: 1 });
+  const first = await browser.open(url);
+  await first.getByRole('button', { name: /^Revoke slot 0/ }).waitFor(WITHIN);
+  await first.context().close();
+  await eventually(async () => {
+    // The pollers linger for some seconds. Nobody looks when they have stopped.
+    const inspect = pool.inspect.bind(pool);
+    let looks = 0;
+    pool.inspect = async (options) => {
+      looks++;
+      return await inspect(options);
+    };
+    await new Promise((resolve) => setTimeout(resolve, 1_500));
+    pool.inspect = inspect;
+    assert.equal(looks, 0);
+  });
+  const inspect = pool.inspect.bind(pool);
+  let goOn: () => void = () => undefined;
+  const held = new Promise<void>((resolve) => {
+    goOn = resolve;
+  });
+  pool.inspect = async (options) => {
+    await held;
+    return await inspect(options);
+  };
+  await handle.signal(workflows.finish);
+  await handle.result();
+  const page = await browser.open(url);
+  await page.getByText(/What you see is as of \d+:\d+:\d+/).waitFor(WITHIN);
+  assert.ok(await page.getByRole('button', { name: /^Revoke slot 0/ }).isDisabled());
+  assert.ok(await page.getByRole('button', { name: 'Pause …' }).isDisabled());
+  assert.equal(await page.title(), `? ${resource}`);
+  goOn();
+  await page.locator('.slot.free').waitFor(WITHIN);
+  assert.ok(await page.getByRole('button', { name: 'Pause …' }).isEnabled());
+  assert.equal(await page.getByText(/What you see is as of/).count(), 0);
+});
