@@ -15,7 +15,7 @@ async function main(): Promise<void> {
 /** Bundles the compiled permit Workflows, so that a permit worker starts without webpack. */
 async function bundleWorkflows(): Promise<void> {
   const { code } = await bundleWorkflowCode({
-    workflowsPath: join(LIB, 'workflow.js'),
+    workflowsPath: join(LIB, 'workflows.js'),
     logger: new DefaultLogger('WARN'),
     // Stack traces still say file and line. Without the sources the bundle is half as big, and with plain paths it is
     // the same wherever it was built.

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { PERMIT_WORKFLOW, QUEUE_WORKFLOW } from '../src/shared/protocol';
-import { permitSlotWorkflow, waitQueueWorkflow } from '../src/workflow';
+import { PERMIT_WORKFLOW, QUEUE_WORKFLOW, WAITER_WORKFLOW } from '../src/shared/protocol';
+import * as workflows from '../src/workflows';
 
-test('the Workflows go by the names that other languages start them by', () => {
-  assert.equal(permitSlotWorkflow.name, PERMIT_WORKFLOW);
-  assert.equal(waitQueueWorkflow.name, QUEUE_WORKFLOW);
+test('the Workflows to export are all three, by the names that other languages start them by, and nothing else', () => {
+  const names = Object.entries(workflows).map(([exported, { name }]) => [exported, name]);
+  assert.deepEqual(names.sort(), [PERMIT_WORKFLOW, QUEUE_WORKFLOW, WAITER_WORKFLOW].sort().map((name) => [name, name]));
 });

@@ -6,7 +6,7 @@ import { bundleWorkflowCode, DefaultLogger } from '@temporalio/worker';
 const SRC = join(__dirname, '..', 'src');
 
 /** The entries that are meant for Workflow code. */
-const ENTRIES = ['workflow.ts', 'fencing-workflow.ts'];
+const ENTRIES = ['workflow.ts', 'workflows.ts', 'fencing-workflow.ts'];
 
 /** What a Workflow bundle is made of: the SDK's Workflow side, and the packages that this brings. */
 const PACKAGES = new Set(['@temporalio/common', '@temporalio/workflow', 'long', 'ms', 'nexus-rpc']);

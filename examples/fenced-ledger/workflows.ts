@@ -2,7 +2,7 @@ import { proxyActivities } from '@temporalio/workflow';
 import { Semaphore } from '../../src/workflow';
 import type { LedgerActivities } from './activities';
 
-export { permitSlotWorkflow } from '../../src/workflow';
+export * from '../../src/workflows';
 
 /** One slot, and a short lease: whoever is silent for two seconds has lost it. */
 const ledger = new Semaphore('ledger', { capacity: 1, lease: '2s', taskQueue: 'permits' });

@@ -20,7 +20,7 @@ export interface PermitWorkerOptions extends Omit<WorkerOptions, (typeof OURS)[n
 /**
  * Makes a worker that runs the permit Workflows, and nothing else, on a task queue of their own. Use it when permits
  * should not depend on the workers of any one application. An application that keeps its permits on its own task queue
- * has no need of it: it exports the Workflows of `temporal-semaphore/workflow` from its Workflows file.
+ * has no need of it: its Workflows file has `export * from 'temporal-semaphore/workflows'`.
  *
  * Like every Worker, it starts with `run()`, and on SIGINT, SIGTERM, SIGQUIT or SIGUSR2 (the default `shutdownSignals` of
  * the SDK's `Runtime`) it takes no more tasks, completes those under way, and `run()` resolves. No permit ends by that.
@@ -78,7 +78,7 @@ function permitWorkflows(options: PermitWorkerOptions): Pick<WorkerOptions, 'wor
   const codePath = prebuiltBundle(join(__dirname, '..'));
   return !changesBundle(options) && existsSync(codePath)
     ? { workflowBundle: { codePath } }
-    : { workflowsPath: require.resolve('../workflow') };
+    : { workflowsPath: require.resolve('../workflows') };
 }
 
 /** The SDK passes over these options, with no more than a warning, when it is given a ready-made bundle. */

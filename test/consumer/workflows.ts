@@ -1,6 +1,6 @@
 import { Semaphore } from 'temporal-semaphore/workflow';
 
-export * from 'temporal-semaphore/workflow';
+export * from 'temporal-semaphore/workflows';
 
 /** Takes the one permit there is, and tells what it got. */
 export async function train(resource: string, permitQueue?: string): Promise<string> {

@@ -9,7 +9,7 @@ import {
 import { FencingToken } from '../../src/fencing-workflow';
 import { Semaphore } from '../../src/workflow';
 
-export { permitSlotWorkflow } from '../../src/workflow';
+export * from '../../src/workflows';
 
 export interface FencedActivities {
   /** The current token, or the name of the error that says there is none. */

@@ -1,0 +1,10 @@
+/**
+ * The three Workflows that a worker needs so that permits, queues and waiters run on its task queue, and nothing else. In
+ * your Workflows file: `export * from 'temporal-semaphore/workflows'`. All three are needed: a queue whose Workflow the
+ * worker does not have fails its tasks again and again, and those who wait in it are served late.
+ *
+ * @module
+ */
+export { awaitTurnWorkflow } from './workflows/await-turn';
+export { permitSlotWorkflow } from './workflows/permit-slot';
+export { waitQueueWorkflow } from './workflows/wait-queue';
