@@ -1,6 +1,7 @@
 import { type Client, isGrpcServiceError } from '@temporalio/client';
 import { monotonicMs } from '../client/clock';
 import { SemaphoreClient } from '../client/semaphore-client';
+import { failingTasks } from './doctor-tasks';
 import { count } from './paint';
 import type { SeenPool } from './pool';
 import { waiterName } from './pool-view';
@@ -41,6 +42,7 @@ export async function findings(client: Client, options: DoctorOptions): Promise<
   const found = [
     ...(await server(client, pools)),
     await pollers(client, options.taskQueue),
+    ...(await failingTasks(client)),
     ...pools.flatMap((pool) => [...leases(pool), ...waits(pool, options.waitingLongerMs)]),
   ];
   if (pools.length > 0 && found.every(({ is }) => is !== 'bad')) {
