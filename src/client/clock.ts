@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
 
 /** Milliseconds on a clock that never jumps and goes on while the process is stopped. It stands while the machine sleeps. */
@@ -10,6 +11,8 @@ const MAX_TIMER_MS = 2 ** 31 - 1;
 
 /** Waits for that time, or until the signal aborts. */
 export async function pause(ms: number, signal: AbortSignal): Promise<void> {
+  // Many acquires may have one signal, and pause at once while the server is away. Each listener goes with its pause.
+  setMaxListeners(0, signal);
   try {
     await delay(Math.min(Math.max(0, ms), MAX_TIMER_MS), undefined, { signal });
   } catch (error) {

@@ -46,3 +46,18 @@ test("a call is cut off when its caller's signal aborts, also when it has alread
   await server.call(async () => undefined, 1_000, caller.signal);
   assert.deepEqual(reasons, ['enough', 'enough']);
 });
+
+test('one call that takes many requests does not warn of a leak: its listeners go with it', async () => {
+  const warnings: Error[] = [];
+  const onWarning = (warning: Error) => warnings.push(warning);
+  process.on('warning', onWarning);
+  const server = new Server(
+    clientThatListens((own) => {
+      for (let request = 0; request < 50; request++) own.addEventListener('abort', () => undefined);
+    }),
+  );
+  await server.call(async () => undefined);
+  await delay(10); // a warning comes a tick later
+  process.off('warning', onWarning);
+  assert.deepEqual(warnings, []);
+});

@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events';
 import { type Client, isGrpcServiceError } from '@temporalio/client';
 import { type BackoffPolicy, backoffMs } from '../shared/backoff';
 import { monotonicMs, pause } from './clock';
@@ -46,6 +47,8 @@ export class Server {
     // The SDK adds a listener for each request and removes none: to a signal of this call's own. (Not `AbortSignal.any`: Node
     // keeps such a signal for ever while it has a listener, and with it 20 kB of each call.)
     const own = new AbortController();
+    // A long poll is many requests, so the listeners are many too. They go with the call, and are no leak to warn of.
+    setMaxListeners(0, own.signal);
     const abort = () => own.abort(signal.reason);
     if (signal.aborted) abort();
     signal.addEventListener('abort', abort);
