@@ -5,5 +5,8 @@ import * as workflows from '../src/workflows';
 
 test('the Workflows to export are all three, by the names that other languages start them by, and nothing else', () => {
   const names = Object.entries(workflows).map(([exported, { name }]) => [exported, name]);
-  assert.deepEqual(names.sort(), [PERMIT_WORKFLOW, QUEUE_WORKFLOW, WAITER_WORKFLOW].sort().map((name) => [name, name]));
+  assert.deepEqual(
+    names.sort(),
+    [PERMIT_WORKFLOW, QUEUE_WORKFLOW, WAITER_WORKFLOW].sort().map((name) => [name, name]),
+  );
 });
