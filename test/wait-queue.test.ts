@@ -2,9 +2,11 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Priority } from '@temporalio/common';
+import { SemaphoreClient } from '../src/client';
 import { permitId, queueId } from '../src/shared/permit-id';
 import { CLOSING, DECLINED, ENQUEUE, MISSED } from '../src/shared/protocol';
-import { assertFails, startHolder, startHolding, startOptions } from './support/holders';
+import { assertFails, startHolder, startHolding, startOptions, untilAt } from './support/holders';
+import { taskFailures } from './support/strangers';
 import { assertSafe, eventually, queueView, untilWaiting, useTemporal } from './support/temporal';
 import type { HolderInput, SemaphoreOptions } from './support/workflows';
 import * as workflows from './support/workflows';
@@ -247,21 +249,92 @@ test('malformed messages do not keep the queue from its work', async () => {
 test('a ticket that comes just as the queue ends is not lost', async () => {
   const resource = temporal.resource();
   const taskQueue = `${temporal.taskQueue}-permits`;
-  const semaphore = { capacity: 1, taskQueue, recheckAfter: '10 minutes' as const };
+  const semaphore = { capacity: 1, fair: true, taskQueue, recheckAfter: '10 minutes' as const };
   const permits = await temporal.worker({ taskQueue });
   const first = await startHolding(temporal, { resource, semaphore });
   const second = await startHolder(temporal, { resource, semaphore, acquire: { timeout: 300 } });
-  await assertFails(second.result(), 'PermitTimeoutError', /300 ms/); // the queue is empty, and about to end
+  await assertFails(second.result(), 'PermitTimeoutError', /300 ms/);
+  await first.handle.signal(workflows.finish);
+  await first.handle.result(); // the queue is empty, watches nothing, and is about to end
   await permits.stop();
   const queue = temporal.client.workflow.getHandle(queueId(resource));
   await eventually(async () => assert.ok(await hasUnseen(queue, 'timerFired')));
   const waiter = await startHolder(temporal, { resource, semaphore, holdMs: 0 });
   await eventually(async () => assert.ok(await hasUnseen(queue, 'workflowExecutionSignaled')));
   await temporal.worker({ taskQueue });
-  await untilWaiting(temporal.client, resource, 1);
-  await first.handle.signal(workflows.finish);
   await eventually(async () => assert.equal((await waiter.describe()).status.name, 'COMPLETED'), 10_000);
   await assertSafe(temporal.client, resource, 1);
+});
+
+test('lines that come and go while a slot is held find one queue, that ends soon after the hold', async () => {
+  const resource = temporal.resource();
+  const semaphore = { capacity: 1, lease: '10 minutes' as const };
+  const first = await startHolding(temporal, { resource, semaphore });
+  const queue = temporal.client.workflow.getHandle(queueId(resource));
+  const runs = new Set<string>();
+  for (let line = 0; line < 4; line++) {
+    const late = await startHolder(temporal, { resource, semaphore, acquire: { timeout: 200 } });
+    await assertFails(late.result(), 'PermitTimeoutError', /200 ms/);
+    await delay(2_500); // longer than a queue stays that watches nothing
+    const { runId, status } = await queue.describe();
+    assert.equal(status.name, 'RUNNING');
+    runs.add(runId);
+  }
+  assert.equal(runs.size, 1);
+  await first.handle.signal(workflows.finish);
+  await first.handle.result();
+  await eventually(async () => assert.equal((await queue.describe()).status.name, 'COMPLETED'), 10_000);
+});
+
+test('a cancel request does not end the queue, nor what an operator has set', async () => {
+  const resource = temporal.resource();
+  const pool = new SemaphoreClient(temporal.client, resource, { capacity: 1, taskQueue: temporal.taskQueue });
+  await pool.pause({ reason: 'maintenance' });
+  const waiter = await startHolder(temporal, { resource, semaphore: { capacity: 1 }, holdMs: 0 });
+  await untilWaiting(temporal.client, resource, 1);
+  const queue = temporal.client.workflow.getHandle(queueId(resource));
+  const { runId } = await queue.describe();
+  await queue.cancel();
+  await untilWaiting(temporal.client, resource, 1);
+  assert.equal((await pool.inspect()).override?.reason, 'maintenance');
+  await pool.resume();
+  await waiter.result();
+  assert.deepEqual(await taskFailures(temporal.client, queueId(resource), runId), []);
+});
+
+test('permits and queues do not inherit the priority of the Workflow that starts them', async () => {
+  const resource = temporal.resource();
+  const semaphore = { capacity: 1 };
+  const priority = { priorityKey: 5, fairnessKey: 'batch', fairnessWeight: 0.1 };
+  const start = (holdMs?: number) =>
+    temporal.client.workflow.start(workflows.holder, {
+      ...startOptions(temporal),
+      priority,
+      args: [{ resource, semaphore, holdMs }],
+    });
+  const low = await start();
+  await untilAt(low, 'holding');
+  const waiter = await start(0);
+  await untilWaiting(temporal.client, resource, 1);
+  for (const id of [queueId(resource), permitId({ resource, slot: '0' })]) {
+    const { events } = await temporal.client.workflow.getHandle(id).fetchHistory();
+    const own = events?.[0]?.workflowExecutionStartedEventAttributes?.priority;
+    assert.deepEqual([own?.priorityKey, own?.fairnessKey], [1, 'permits'], id);
+  }
+  await low.signal(workflows.finish);
+  await waiter.result();
+});
+
+test('a drained slot stays out of use over any outage of the permit workers', async () => {
+  const resource = temporal.resource();
+  const pool = new SemaphoreClient(temporal.client, resource, { capacity: 1, taskQueue: temporal.taskQueue });
+  await pool.pause();
+  await eventually(async () => {
+    const [slot] = (await pool.inspect()).slots;
+    const leftMs = (slot?.permit?.leaseDeadline?.getTime() ?? 0) - Date.now();
+    assert.ok(leftMs > 6 * 24 * 3_600_000, `${leftMs} ms left`);
+  });
+  await pool.resume();
 });
 
 test('waiters of an old and a new capacity share the queue, and each gets a slot that it knows', async () => {

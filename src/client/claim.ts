@@ -3,6 +3,7 @@ import { WorkflowExecutionAlreadyStartedError, WorkflowNotFoundError } from '@te
 import { permitId } from '../shared/permit-id';
 import { PERMIT_WORKFLOW, type PermitInput, type PermitMemo, RELEASE } from '../shared/protocol';
 import { permitSummary } from '../shared/summary';
+import { WORKFLOW_PRIORITY } from '../shared/workflow-priority';
 import { monotonicMs } from './clock';
 import { Lease } from './lease';
 import type { Request } from './options';
@@ -86,6 +87,7 @@ export class Claim {
         workflowIdConflictPolicy: 'FAIL',
         args: [input],
         memo: { ...memo },
+        priority: WORKFLOW_PRIORITY,
         staticSummary: permitSummary(identity, purpose),
         taskQueue,
         workflowExecutionTimeout: maxHoldMs,

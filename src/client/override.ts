@@ -8,6 +8,7 @@ import {
 } from '@temporalio/client';
 import { queueId } from '../shared/permit-id';
 import { OVERRIDE, type OverrideInput, type OverrideState, QUEUE_WORKFLOW, STALE_OVERRIDE } from '../shared/protocol';
+import { WORKFLOW_PRIORITY } from '../shared/workflow-priority';
 import { monotonicMs } from './clock';
 import { NoAnswerError, StaleOverrideError } from './errors';
 import type { Override } from './inspection';
@@ -53,6 +54,7 @@ async function update(
     workflowId: queueId(resource),
     workflowIdConflictPolicy: 'USE_EXISTING',
     taskQueue,
+    priority: WORKFLOW_PRIORITY,
     args: [{ tickets: [] }],
   });
   return await client.workflow.executeUpdateWithStart<() => Promise<void>, OverrideState, [OverrideInput]>(OVERRIDE, {

@@ -12,6 +12,7 @@ import { queueId, waiterId } from '../shared/permit-id';
 import { type AwaitTurnInput, DECLINED, type DeclinedNotice, type Turn, WAITER_WORKFLOW } from '../shared/protocol';
 import { draftTicket, type TicketDraft } from '../shared/ticket';
 import { offersSlot, readTurn } from '../shared/turn-input';
+import { WORKFLOW_PRIORITY } from '../shared/workflow-priority';
 import { monotonicMs, pause } from './clock';
 import type { Request } from './options';
 import { isTransient, retryDelayMs, type Server } from './server';
@@ -222,6 +223,7 @@ export class Place implements PlaceInLine {
         args: [input],
         staticSummary: `waits for ${this.server.identity}`.slice(0, 90),
         taskQueue,
+        priority: WORKFLOW_PRIORITY,
         workflowExecutionTimeout: waitMs + WAITER_GRACE_MS,
       });
     } catch (error) {

@@ -27,7 +27,7 @@ export interface SemaphoreOptions {
   /**
    * The server ends a permit after this time whatever happens (its `workflowExecutionTimeout`); at least `lease`. The
    * server takes 10,000 signals and 51,200 events of one run, and renewals use them up: with a lease of 30 seconds at most 17
-   * hours (12 in a Workflow, whose own events they are too), 4 days with one of 10 minutes, 6 without any. A longer one is
+   * hours (12 in a Workflow, whose own events they are too), 4 days with one of 10 minutes, 5 without any. A longer one is
    * refused.
    * @default 24 hours, or the longest hold that these renewals allow, or lease + 1 minute where `renewEvery` is `false`
    */
@@ -95,7 +95,7 @@ const MAX_PURPOSE_LENGTH = 1_000;
 const MINUTE_MS = 60_000;
 const DAY_MS = 24 * 60 * MINUTE_MS;
 /** The longest duration taken, so that deadlines stay exact and the server takes the timer. */
-const MAX_DURATION_MS = 10 * 365 * DAY_MS;
+export const MAX_DURATION_MS = 10 * 365 * DAY_MS;
 
 /** Checks what was given and fills in the rest. @throws InvalidOptionsError */
 export function resolveSemaphore(

@@ -59,6 +59,16 @@ export function checkResource(resource: unknown): asserts resource is string {
   }
 }
 
+/** Whether it is a resource name that the protocol can carry. */
+export function isResource(resource: unknown): resource is string {
+  try {
+    checkResource(resource);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
 /** Refuses a slot name that the protocol cannot carry. `resource` is checked already. */
 export function checkSlot(resource: string, slot: unknown): asserts slot is string {
   const name = checkName('slot name', slot);

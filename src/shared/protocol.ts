@@ -195,9 +195,8 @@ export interface OverrideState {
   reason?: string;
 }
 
-/** What a slot is to the queue. */
+/** What a slot is to the queue. One of which it knows nothing has no state. */
 export type SlotState =
-  | { at: 'unknown' }
   | { at: 'free' }
   | { at: 'probing'; heldSinceMs?: number; closed?: boolean }
   /** `runId`: the queue's own claim, which it is giving up. */

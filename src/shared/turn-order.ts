@@ -3,6 +3,10 @@ import type { QueueView, Ticket } from './protocol';
 /** Temporal's default priority, the middle of its five. */
 const DEFAULT_PRIORITY_KEY = 3;
 
+/** Priorities, and fairness keys of each, whose shares are remembered: the last used, and those that are furthest ahead. */
+const MAX_LEVELS = 100;
+const MAX_KEYS = 1_000;
+
 interface Level {
   /** The virtual time to which this level has been served: where a key that was away joins in. */
   nowAt: number;
@@ -56,6 +60,7 @@ export class TurnOrder {
     for (const [key, servedTo] of level.servedTo) {
       if (servedTo <= level.nowAt) level.servedTo.delete(key); // no different from a key that was never here
     }
+    if (level.servedTo.size > MAX_KEYS) forgive(level.servedTo);
   }
 
   /** Takes a charge back: the turn was not used. */
@@ -80,13 +85,20 @@ export class TurnOrder {
 
   private level(ticket: Ticket): Level {
     const priorityKey = priorityOf(ticket);
-    let level = this.levels.get(priorityKey);
-    if (!level) {
-      level = { nowAt: 0, servedTo: new Map() };
-      this.levels.set(priorityKey, level);
-    }
+    const level = this.levels.get(priorityKey) ?? { nowAt: 0, servedTo: new Map() };
+    this.levels.delete(priorityKey);
+    this.levels.set(priorityKey, level); // last, for the one that was used last
+    const [oldest] = this.levels.keys();
+    if (this.levels.size > MAX_LEVELS && oldest !== undefined) this.levels.delete(oldest);
     return level;
   }
+}
+
+/** Forgets the key that has the least to wait for the others. */
+function forgive(servedTo: Map<string, number>): void {
+  let [least] = servedTo;
+  for (const entry of servedTo) if (least && entry[1] < least[1]) least = entry;
+  if (least) servedTo.delete(least[0]);
 }
 
 function priorityOf(ticket: Ticket): number {

@@ -1,19 +1,25 @@
 import { MAX_SLOTS, resolveSlots } from './options';
 import { byteLength } from './permit-id';
-import type { ClosingNotice, DeclinedNotice, MissedNotice, OverrideInput, Ticket } from './protocol';
+import type { ClosingNotice, DeclinedNotice, Holder, MissedNotice, OverrideInput, Ticket } from './protocol';
 
 // What comes over the wire was written by other versions and other languages, or by hand. One message that a Workflow
 // can't digest would fail its task for ever: a malformed ticket would block the queue for everyone, a malformed `watch`
 // would keep a slot. The server is as strict about what we send on: a run ID that is none fails the whole task. So each
-// Workflow of ours checks what it takes in, and leaves out what is malformed.
+// Workflow of ours checks what it takes in, leaves out what is malformed, and keeps only the fields that it knows.
 
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 
-/** It is no UTF-8: the SDK's core can't decode a command with it, and ends the whole worker. */
+/** Half a character: no UTF-8 can say it. The SDK's core can't decode a command that has one, and ends the whole worker. */
 const LONE_SURROGATE = /\p{Cs}/u;
 
 /** The server's own limit. */
 const MAX_WORKFLOW_ID_BYTES = 1_000;
+
+const MAX_TICKET_ID_LENGTH = 100;
+const MAX_TEXT_LENGTH = 1_000;
+const MAX_FAIRNESS_KEY_BYTES = 64;
+/** The last time that a Date can be. */
+const MAX_TIME_MS = 8.64e15;
 
 /** A Workflow that can be signalled. */
 export interface SignalTarget {
@@ -23,30 +29,77 @@ export interface SignalTarget {
 
 export function isSignalTarget(value: unknown): value is SignalTarget {
   const { workflowId, runId } = fieldsOf(value);
-  return isWorkflowId(workflowId) && (runId === undefined || (typeof runId === 'string' && UUID.test(runId)));
+  return isWorkflowId(workflowId) && (runId === undefined || isRunId(runId));
 }
 
 export function isWorkflowId(value: unknown): value is string {
   return isText(value) && !LONE_SURROGATE.test(value) && byteLength(value) <= MAX_WORKFLOW_ID_BYTES;
 }
 
-export function isTicket(resource: string, value: unknown): value is Ticket {
-  const { id, waiter, slots, sinceMs } = fieldsOf(value);
-  return isText(id) && isSignalTarget(waiter) && Number.isFinite(sinceMs) && areSlots(resource, slots);
+/** The ticket in `value`, without whatever else came with it; `undefined` when it is none. */
+export function readTicket(resource: string, value: unknown): Ticket | undefined {
+  if (!isTicket(resource, value)) return undefined;
+  const { id, slots, answer, identity, sinceMs, priorityKey, fairnessKey, fairnessWeight } = value;
+  const { workflowId, runId } = value.waiter;
+  return {
+    id,
+    waiter: { workflowId, runId },
+    slots,
+    answer: answer === true || undefined,
+    identity: identity ?? undefined,
+    sinceMs,
+    priorityKey: priorityKey || undefined,
+    fairnessKey: fairnessKey || undefined,
+    fairnessWeight: fairnessWeight || undefined,
+  };
 }
 
-export function isMissedNotice(resource: string, value: unknown): value is MissedNotice {
-  const { ticket, slot } = fieldsOf(value);
-  return isTicket(resource, ticket) && isText(slot);
+function isTicket(resource: string, value: unknown): value is Ticket {
+  const { id, waiter, slots, sinceMs, identity, priorityKey, fairnessKey, fairnessWeight } = fieldsOf(value);
+  return (
+    isText(id, MAX_TICKET_ID_LENGTH) &&
+    isSignalTarget(waiter) &&
+    isNumber(sinceMs, 0, MAX_TIME_MS) &&
+    areSlots(resource, slots) &&
+    isAbsentOr(identity, (it) => typeof it === 'string' && it.length <= MAX_TEXT_LENGTH) &&
+    isAbsentOr(priorityKey, (it) => isCount(it, Number.MAX_SAFE_INTEGER, 0)) &&
+    isAbsentOr(fairnessKey, (it) => typeof it === 'string' && byteLength(it) <= MAX_FAIRNESS_KEY_BYTES) &&
+    isAbsentOr(fairnessWeight, (it) => isNumber(it, 0, Number.MAX_VALUE))
+  );
 }
 
-export function isDeclinedNotice(value: unknown): value is DeclinedNotice {
-  return isText(fieldsOf(value).ticketId);
+/** The holder in `value`, as far as it is one: of its fields those that are texts. `undefined` when none is. */
+export function readHolder(value: unknown): Holder | undefined {
+  const { workflowId, runId, workflowType, identity } = fieldsOf(value);
+  const holder: Holder = {};
+  if (isWorkflowId(workflowId)) holder.workflowId = workflowId;
+  if (isRunId(runId)) holder.runId = runId;
+  if (isText(workflowType, MAX_TEXT_LENGTH)) holder.workflowType = workflowType;
+  if (isText(identity, MAX_TEXT_LENGTH)) holder.identity = identity;
+  return Object.keys(holder).length > 0 ? holder : undefined;
 }
 
-export function isClosingNotice(value: unknown): value is ClosingNotice {
+/** What a revoker or an operator says: cut to a length that a memo can take. */
+export function readReason(value: unknown): string | undefined {
+  const { reason } = fieldsOf(value);
+  return isText(reason, Number.POSITIVE_INFINITY) ? reason.slice(0, MAX_TEXT_LENGTH) : undefined;
+}
+
+export function readMissed(resource: string, value: unknown): MissedNotice | undefined {
+  const { ticket: sent, slot } = fieldsOf(value);
+  const ticket = readTicket(resource, sent);
+  return ticket && isText(slot) ? { ticket, slot } : undefined;
+}
+
+export function readDeclined(value: unknown): DeclinedNotice | undefined {
+  const { ticketId, runId } = fieldsOf(value);
+  if (!isText(ticketId, MAX_TICKET_ID_LENGTH)) return undefined;
+  return isRunId(runId) ? { ticketId, runId } : { ticketId };
+}
+
+export function readClosing(value: unknown): ClosingNotice | undefined {
   const { slot, runId } = fieldsOf(value);
-  return isText(slot) && isText(runId);
+  return isText(slot) && isRunId(runId) ? { slot, runId } : undefined;
 }
 
 export function isOverride(resource: string, value: unknown): value is OverrideInput {
@@ -56,7 +109,7 @@ export function isOverride(resource: string, value: unknown): value is OverrideI
   return (
     (capacity === undefined || (isCount(capacity, most) && areSlots(resource, capacity))) &&
     (paused === undefined || typeof paused === 'boolean') &&
-    (reason === undefined || typeof reason === 'string') &&
+    isAbsentOr(reason, (it) => typeof it === 'string' && it.length <= MAX_TEXT_LENGTH) &&
     (ifVersion === undefined || isCount(ifVersion, Number.MAX_SAFE_INTEGER, 0))
   );
 }
@@ -65,17 +118,32 @@ function isCount(value: unknown, most: number, least = 1): boolean {
   return Number.isInteger(value) && (value as number) >= least && (value as number) <= most;
 }
 
+function isNumber(value: unknown, least: number, most: number): boolean {
+  return typeof value === 'number' && value >= least && value <= most;
+}
+
 function areSlots(resource: string, slots: unknown): boolean {
+  // The longest name that a number makes fits wherever the resource does.
+  if (typeof slots === 'number') return isCount(slots, MAX_SLOTS);
   try {
-    resolveSlots(resource, typeof slots === 'number' ? { capacity: slots } : { slots: slots as string[] });
+    resolveSlots(resource, { slots: slots as string[] });
     return true;
   } catch {
     return false;
   }
 }
 
-function isText(value: unknown): value is string {
-  return typeof value === 'string' && value !== '';
+function isRunId(value: unknown): value is string {
+  return typeof value === 'string' && UUID.test(value);
+}
+
+function isText(value: unknown, maxLength = MAX_WORKFLOW_ID_BYTES): value is string {
+  return typeof value === 'string' && value !== '' && value.length <= maxLength;
+}
+
+/** Other languages write an absent field as `null`. */
+function isAbsentOr(value: unknown, is: (value: unknown) => boolean): boolean {
+  return value === undefined || value === null || is(value);
 }
 
 function fieldsOf(value: unknown): Record<string, unknown> {

@@ -1,9 +1,11 @@
 import { ApplicationFailure, workflowInfo } from '@temporalio/workflow';
 import { Acquirer } from '../shared/acquirer';
-import { queueId } from '../shared/permit-id';
+import { MAX_DURATION_MS } from '../shared/options';
+import { isResource, queueId } from '../shared/permit-id';
 import type { AwaitTurnInput, Turn } from '../shared/protocol';
 import { slotNames } from '../shared/slots';
-import { isTicket } from '../shared/wire-input';
+import { readTicket } from '../shared/wire-input';
+import './lenient-converter';
 import { WaitingPlace } from './waiting-place';
 
 /**
@@ -42,9 +44,11 @@ export async function awaitTurnWorkflow(input: AwaitTurnInput): Promise<Turn | n
 
 /** Other languages start this too. What is no ticket would fail the Workflow's task for ever. */
 function checkInput(input: AwaitTurnInput, waiter: { workflowId: string; runId: string }): AwaitTurnInput {
-  const { resource, ticket, waitMs, recheckAfterMs } = input ?? {};
-  if (typeof resource === 'string' && isTicket(resource, { ...ticket, waiter }) && waitMs > 0 && recheckAfterMs > 0) {
-    return input;
+  const { resource, waitMs, recheckAfterMs, missed } = input ?? {};
+  const ticket = isResource(resource) && readTicket(resource, { ...input.ticket, waiter });
+  const isDuration = (ms: unknown) => typeof ms === 'number' && ms > 0 && ms <= MAX_DURATION_MS;
+  if (ticket && isDuration(waitMs) && isDuration(recheckAfterMs)) {
+    return { resource, ticket, waitMs, recheckAfterMs, missed: typeof missed === 'string' ? missed : undefined };
   }
   throw ApplicationFailure.nonRetryable(
     'expected a resource, a ticket, and waitMs and recheckAfterMs above 0',

@@ -3,11 +3,15 @@ import { ParentClosePolicy, startChild, workflowInfo } from '@temporalio/workflo
 import { permitId } from '../shared/permit-id';
 import { DRAINED, type PermitMemo } from '../shared/protocol';
 import { permitSummary } from '../shared/summary';
+import { WORKFLOW_PRIORITY } from '../shared/workflow-priority';
 import { permitSlotWorkflow } from './permit-slot';
 import { DRAIN_RENEWAL_MS } from './queue-state';
 
-/** If the queue is terminated, its drained slots come free after this time. */
-const LEASE_MS = 3 * DRAIN_RENEWAL_MS;
+/**
+ * Longer than any outage of the permit workers: a pause must hold although nobody can renew it. If the queue is terminated,
+ * its drained slots come free at the next order of an operator, and after this time.
+ */
+const LEASE_MS = 14 * DRAIN_RENEWAL_MS;
 
 export interface DrainPermit {
   runId: string;
@@ -31,6 +35,7 @@ export async function claimDrain(resource: string, slot: string): Promise<DrainP
       memo: { ...memo },
       staticSummary: permitSummary(workflowId, DRAINED),
       parentClosePolicy: ParentClosePolicy.ABANDON,
+      priority: WORKFLOW_PRIORITY,
     });
     return { runId: child.firstExecutionRunId, ended: child.result().catch(() => undefined) };
   } catch (error) {

@@ -1,9 +1,9 @@
-import { parsePermitId } from '../shared/permit-id';
-import type { EndedNotice, Holder } from '../shared/protocol';
+import { parsePermitId, queueId } from '../shared/permit-id';
+import type { EndedNotice, Holder, WatchInput } from '../shared/protocol';
 import { isSignalTarget, type SignalTarget } from '../shared/wire-input';
 import { closingSignal, endedSignal, revokedSignal, tell } from './signals';
 
-/** The key of the holder's farewell. Others are the Workflow IDs of queues. */
+/** The key of the holder's farewell. The queue's is its Workflow ID. */
 const HOLDER = 'holder';
 
 /**
@@ -29,11 +29,13 @@ export class Farewells {
     this.set(HOLDER, adopter, (target) => tell(target, endedSignal, this.end()));
   }
 
-  toQueue(queueId: string | undefined): void {
-    this.set(queueId ?? '', { workflowId: queueId }, (target) => {
-      const { workflowId, runId } = this.end();
-      return tell(target, closingSignal, { slot: parsePermitId(workflowId)?.slot ?? '', runId });
-    });
+  /** Only the queue of the permit's own resource: a thousand others would keep the slot while they are told one by one. */
+  toQueue(watch: unknown): void {
+    const { workflowId, runId } = this.end();
+    const { resource = '', slot = '' } = parsePermitId(workflowId) ?? {};
+    const own = queueId(resource);
+    if ((watch as Partial<WatchInput> | undefined)?.queueId !== own) return;
+    this.set(own, { workflowId: own }, (target) => tell(target, closingSignal, { slot, runId }));
   }
 
   /** Whoever can't be told has ended, or finds out by itself: the holder by our end, a queue by its probes. */

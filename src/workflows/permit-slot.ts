@@ -8,6 +8,7 @@ import {
   upsertMemo,
   workflowInfo,
 } from '@temporalio/workflow';
+import { MAX_DURATION_MS } from '../shared/options';
 import {
   PERMIT_VIEW,
   type PermitInput,
@@ -15,6 +16,8 @@ import {
   type PermitOutcome,
   type PermitView,
 } from '../shared/protocol';
+import { readHolder, readReason } from '../shared/wire-input';
+import './lenient-converter';
 import { Farewells } from './farewells';
 import { countHold } from './metrics';
 import { adoptSignal, releaseSignal, renewSignal, revokeSignal, watchSignal } from './signals';
@@ -41,7 +44,7 @@ export async function permitSlotWorkflow(input: PermitInput): Promise<PermitOutc
   let reason: string | undefined;
   const farewells = new Farewells(() => ({ workflowId, runId, outcome: outcome ?? 'released', reason }));
   farewells.toParent(holder);
-  farewells.toQueue(watchedBy);
+  farewells.toQueue({ queueId: watchedBy });
 
   setHandler(permitViewQuery, () => ({ deadlineMs }));
   setHandler(renewSignal, () => {
@@ -53,16 +56,16 @@ export async function permitSlotWorkflow(input: PermitInput): Promise<PermitOutc
   setHandler(revokeSignal, (revocation) => {
     if (outcome) return;
     outcome = 'revoked';
-    reason = revocation?.reason;
+    reason = readReason(revocation);
   });
   setHandler(adoptSignal, (adoption) => {
-    const adopter = adoption?.holder;
+    const adopter = readHolder(adoption?.holder);
     if (!adopter) return;
     deadlineMs = Math.max(deadlineMs, Date.now() + leaseMs);
     upsertMemo({ holder: adopter } satisfies Partial<PermitMemo>);
     farewells.toAdopter(adopter);
   });
-  setHandler(watchSignal, (watch) => farewells.toQueue(watch?.queueId));
+  setHandler(watchSignal, (watch) => farewells.toQueue(watch));
 
   try {
     while (!outcome) {
@@ -86,13 +89,17 @@ export async function permitSlotWorkflow(input: PermitInput): Promise<PermitOutc
   return outcome;
 }
 
-/** Other languages start this too. A lease that is no number would hold the slot for ever. */
+/** Other languages start this too. A lease that is no number, or one of centuries, would hold the slot for ever. */
 function checkInput(input: PermitInput): PermitInput {
-  if (!(Number.isFinite(input?.leaseMs) && input.leaseMs > 0)) {
-    throw ApplicationFailure.nonRetryable(
-      `leaseMs: expected a number of milliseconds above 0, got ${JSON.stringify(input?.leaseMs)}`,
-      'InvalidOptionsError',
-    );
-  }
-  return input;
+  const leaseMs: unknown = input?.leaseMs;
+  if (typeof leaseMs === 'number' && leaseMs > 0 && leaseMs <= MAX_DURATION_MS) return input;
+  throw ApplicationFailure.nonRetryable(
+    `leaseMs: expected a number of milliseconds above 0, and at most ${MAX_DURATION_MS}, got ${shown(leaseMs)}`,
+    'InvalidOptionsError',
+  );
+}
+
+/** What anyone may send is not repeated at length. */
+function shown(value: unknown): string {
+  return typeof value === 'number' ? String(value) : typeof value;
 }

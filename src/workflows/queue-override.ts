@@ -49,7 +49,8 @@ export class QueueOverride {
     return wantsSlot(ticket.slots, slot) || (typeof ticket.slots === 'number' && this.isAdded(slot));
   }
 
-  private isAdded(slot: string): boolean {
+  /** Whether an operator has added it to those that are deployed. */
+  isAdded(slot: string): boolean {
     const { slots, capacity = 0 } = this.state ?? {};
     return typeof slots === 'number' && wantsSlot(capacity, slot) && !wantsSlot(slots, slot);
   }

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Ticket } from '../shared/protocol';
-import { DRAIN_RENEWAL_MS, OFFER_TIMEOUT_MS, QueueState } from './queue-state';
+import { MAX_PROBES_A_DAY } from '../shared/run-limits';
+import { DRAIN_RENEWAL_MS, HELD_UNSEEN_MS, OFFER_TIMEOUT_MS, QueueState } from './queue-state';
 import { MAX_TICKET_BYTES, MAX_WAITERS } from './tickets';
 
 function ticket(id: string, fields: Partial<Ticket> = {}): Ticket {
@@ -86,6 +87,65 @@ test('held slots are probed ever more rarely, at most once a minute, and only wh
   assert.deepEqual(state.next(dayMs * 2), []);
 });
 
+test('however lines come and go, a holder is asked no more often than where one stands all day', () => {
+  const dayMs = 24 * 3_600_000;
+  for (const lineMs of [1, 5_000, 60_000, 200_000, 600_000, 3_600_000]) {
+    for (const gapMs of [2_000, HELD_UNSEEN_MS + 3_000]) {
+      let state = new QueueState();
+      let probes = 0;
+      let emptySinceMs = 0;
+      for (let nowMs = 0; nowMs < dayMs; ) {
+        if (nowMs - emptySinceMs > HELD_UNSEEN_MS) state = new QueueState(); // an empty queue has ended, and forgotten
+        state.enqueue(ticket('a'));
+        for (const leavesMs = nowMs + lineMs; nowMs <= leavesMs; nowMs = Math.max(nowMs + 1, state.dueMs())) {
+          probes += state.next(nowMs).length;
+          state.probed('0', true, nowMs);
+        }
+        state.declined('a');
+        emptySinceMs = nowMs;
+        assert.ok(state.idle && state.awaitsClosing);
+        nowMs += gapMs;
+      }
+      assert.ok(probes < MAX_PROBES_A_DAY, `lines of ${lineMs} ms each ${gapMs} ms: ${probes} probes a day`);
+    }
+  }
+});
+
+test('at most so many messages at a time, and the rest when there is room', () => {
+  const state = new QueueState();
+  state.enqueue(ticket('a', { slots: 100 }));
+  const first = state.next(0, 64);
+  assert.equal(first.length, 64);
+  assert.equal(state.next(0, 64).length, 36);
+  assert.deepEqual(state.next(0, 64), []);
+  for (const { slot } of first) state.probed(slot, false, 0);
+  assert.equal(state.next(0, 64).length, 1, 'one waiter, one turn');
+});
+
+test('a ticket that is sent again longer counts with its length', () => {
+  const state = new QueueState();
+  const names = (length: number) => Array.from({ length: 1_000 }, (_, n) => `${n}`.padEnd(length, 'x'));
+  assert.equal(state.enqueue(ticket('a', { slots: names(200) })), true);
+  for (const id of ['b', 'c', 'd', 'e', 'f']) {
+    state.enqueue(ticket(id, { slots: ['1'.padEnd(200, 'x')] }));
+    state.enqueue(ticket(id, { slots: names(200) }));
+  }
+  assert.ok(JSON.stringify(state.view()).length < MAX_TICKET_BYTES * 1.1);
+});
+
+test('names that nobody wants any more are forgotten, and a queue takes only so many different ones', () => {
+  const state = new QueueState();
+  const names = (prefix: string) => Array.from({ length: 1_000 }, (_, n) => `${prefix}${n}`);
+  for (const prefix of ['a', 'b']) assert.equal(state.enqueue(ticket(prefix, { slots: names(prefix) })), true);
+  assert.equal(state.enqueue(ticket('c', { slots: names('c') })), false);
+  for (const { slot } of state.next(0)) state.probed(slot, false, 0);
+  state.declined('a');
+  state.declined('b');
+  state.next(1);
+  assert.deepEqual(state.view().slots, []);
+  assert.equal(state.enqueue(ticket('c', { slots: names('c') })), true);
+});
+
 test('a full queue takes no more', () => {
   const state = new QueueState();
   for (let n = 0; n < MAX_WAITERS; n++) assert.equal(state.enqueue(ticket(`t${n}`)), true);
@@ -130,7 +190,7 @@ function drainedSlot(): QueueState {
   return state;
 }
 
-test('a drained slot is renewed three times in its lease, and drained again when it is gone', () => {
+test('a drained slot is renewed, and drained again when it is gone', () => {
   const state = drainedSlot();
   assert.equal(state.dueMs(), DRAIN_RENEWAL_MS);
   assert.deepEqual(state.next(DRAIN_RENEWAL_MS), [{ do: 'renew', slot: '1', runId: 'r1' }]);

@@ -1,6 +1,6 @@
 import type { OverrideInput, OverrideState, QueueView, SlotState, Ticket } from '../shared/protocol';
-import { slotNames, wantsSlot } from '../shared/slots';
 import { TurnOrder } from '../shared/turn-order';
+import { Demand } from './demand';
 import { QueueOverride } from './queue-override';
 import { Tickets } from './tickets';
 
@@ -26,10 +26,20 @@ export const OFFER_TIMEOUT_MS = 5_000;
 const PROBE_AFTER_MS = { least: 1_000, most: 60_000 };
 
 /** How often the queue renews its claim on a slot that is out of use. */
-export const DRAIN_RENEWAL_MS = 20 * 60_000;
+export const DRAIN_RENEWAL_MS = 12 * 60 * 60_000;
 
 /**
- * Who waits, what each slot is doing, and so what the queue is to do next. Pure: what has happened comes in by one method
+ * How long a slot that nobody wants counts as held without being asked about. While one does, an empty queue stays: the
+ * next waiter finds it, instead of starting one that knows nothing and asks the permit each second again. A line that
+ * forms and goes a thousand times a day so costs a holder no more of its 10,000 signals than one that stands all day.
+ */
+export const HELD_UNSEEN_MS = 30 * 60_000;
+
+/** Permits of which we remember that they closed. */
+const MAX_CLOSED = 2_000;
+
+/**
+ * Who waits, what each slot is doing, and so what the queue is to do next. A slot of which nothing is known is not kept. Pure: what has happened comes in by one method
  * each, the clock as `nowMs`, and {@link next} says what to send. It never grants a permit: a turn only says "slot s looks
  * free", and the claim decides. A wrong guess here costs time, never safety.
  *
@@ -67,7 +77,6 @@ export class QueueState {
     const known = this.tickets.get(ticket.id);
     if (known && known.waiter.runId !== ticket.waiter.runId) this.withdrawFrom(known, 'unknown'); // the next waiter of one acquirer
     this.tickets.set(ticket.id, ticket);
-    this.know(slotNames(ticket.slots));
     return true;
   }
 
@@ -92,10 +101,9 @@ export class QueueState {
 
   /** A watched permit is about to end. */
   closing(slot: string, runId: string): void {
-    if (this.lastClosed.get(slot) === runId) return;
-    this.lastClosed.set(slot, runId);
     const state = this.slots.get(slot);
-    if (!state) return;
+    if (!state || this.lastClosed.get(slot) === runId) return;
+    this.hasClosed(slot, runId);
     if (state.at === 'offered') this.tickets.delete(state.ticketId); // it was served, and is done already
     // The answer to what is under way may be older than this news, so it must not overrule it.
     if (state.at === 'probing') this.slots.set(slot, { ...state, closed: true });
@@ -130,16 +138,14 @@ export class QueueState {
 
   /** An operator changes which slots are in use. @returns what is set now */
   setOverride(input: OverrideInput, nowMs: number): OverrideState {
-    const state = this.override.change(input, nowMs);
-    this.know(this.override.slots());
-    return state;
+    return this.override.change(input, nowMs);
   }
 
   /** A claim's answer: the permit's run, or `undefined` when somebody else was faster. */
   claimed(slot: string, runId: string | undefined, nowMs: number): void {
     const state = this.slots.get(slot);
     if (state?.at !== 'draining') return;
-    if (runId === undefined) this.slots.set(slot, { at: 'unknown' });
+    if (runId === undefined) this.slots.delete(slot);
     else if (state.closed.includes(runId)) this.slots.set(slot, { at: 'free' });
     else this.slots.set(slot, { at: 'drained', runId, renewAtMs: nowMs + DRAIN_RENEWAL_MS });
   }
@@ -151,30 +157,22 @@ export class QueueState {
       this.slots.set(slot, { at: 'free' });
   }
 
-  /** What to send now. Each call moves the slots concerned on, so a command is given once. */
-  next(nowMs: number): QueueCommand[] {
+  /**
+   * What to send now, at most `room` messages: more are due until it gives fewer. Each call moves the slots concerned on, so a
+   * command is given once.
+   */
+  next(nowMs: number, room = Number.POSITIVE_INFINITY): QueueCommand[] {
     const commands: QueueCommand[] = [];
-    for (const [slot, state] of this.slots) {
-      if (state.at === 'offered' && state.untilMs <= nowMs) {
-        // Used without a word, or the waiter is dead or slow: a probe will tell, and a live waiter comes again by itself.
-        this.tickets.delete(state.ticketId);
-        this.slots.set(slot, { at: 'unknown' });
-        commands.push({ ...this.probe(slot), overdue: true });
-      }
-    }
     const waiting = new Set(this.waiting());
+    const demand = new Demand(waiting);
     for (const [slot, state] of this.slots) {
-      const command =
-        state.at === 'free'
-          ? this.use(slot, waiting, nowMs)
-          : state.at === 'drained'
-            ? this.keep(slot, state, nowMs)
-            : undefined;
+      if (commands.length >= room) return commands;
+      const command = this.moveOn(slot, state, waiting, demand, nowMs);
       if (command) commands.push(command);
     }
-    for (const [slot, state] of this.slots) {
-      const due = state.at === 'unknown' || (state.at === 'held' && state.probeAtMs <= nowMs);
-      if (due && this.isOfInterest(slot, waiting)) commands.push(this.probe(slot));
+    for (const slot of this.unknownSlots(demand)) {
+      if (commands.length >= room) return commands;
+      commands.push(this.probe(slot));
     }
     return commands;
   }
@@ -182,11 +180,11 @@ export class QueueState {
   /** When {@link next} has something to say although nothing happens. Infinity when it has not. */
   dueMs(): number {
     let dueMs = Number.POSITIVE_INFINITY;
-    const waiting = [...this.waiting()];
+    const demand = new Demand(this.waiting());
     for (const [slot, state] of this.slots) {
       if (state.at === 'offered') dueMs = Math.min(dueMs, state.untilMs);
       if (state.at === 'drained') dueMs = Math.min(dueMs, state.renewAtMs);
-      if (state.at === 'held' && this.isOfInterest(slot, waiting)) dueMs = Math.min(dueMs, state.probeAtMs);
+      if (state.at === 'held' && this.isOfInterest(slot, demand)) dueMs = Math.min(dueMs, state.probeAtMs);
     }
     return dueMs;
   }
@@ -203,14 +201,16 @@ export class QueueState {
     return true;
   }
 
+  /** Whether a permit that runs will tell when it closes. */
+  get awaitsClosing(): boolean {
+    for (const { at } of this.slots.values()) if (at === 'held') return true;
+    return false;
+  }
+
   view(): QueueView {
     const { current: override } = this.override;
     const slots = [...this.slots];
     return { tickets: [...this.tickets.values()], slots, shares: this.order.shares(), ...(override && { override }) };
-  }
-
-  private know(slots: readonly string[]): void {
-    for (const slot of slots) if (!this.slots.has(slot)) this.slots.set(slot, { at: 'unknown' });
   }
 
   /** Tickets without a turn. */
@@ -220,26 +220,61 @@ export class QueueState {
     for (const ticket of this.tickets.values()) if (!offered.has(ticket.id)) yield ticket;
   }
 
+  /** What to do with a slot of which something is known. */
+  private moveOn(
+    slot: string,
+    state: SlotState,
+    waiting: Set<Ticket>,
+    demand: Demand,
+    nowMs: number,
+  ): QueueCommand | undefined {
+    switch (state.at) {
+      case 'free':
+        return this.use(slot, waiting, demand, nowMs);
+      case 'drained':
+        return this.keep(slot, state, nowMs);
+      case 'offered':
+        if (state.untilMs > nowMs) return undefined;
+        // Used without a word, or the waiter is dead or slow: a probe will tell, and a live waiter comes again by itself.
+        this.tickets.delete(state.ticketId);
+        return { ...this.probe(slot), overdue: true };
+      case 'held':
+        if (state.probeAtMs > nowMs) return undefined;
+        if (this.isOfInterest(slot, demand)) return this.probe(slot);
+        if (state.probeAtMs + HELD_UNSEEN_MS <= nowMs) this.slots.delete(slot);
+    }
+    return undefined;
+  }
+
+  /** Those that somebody waits for, or that are to be drained. */
+  private unknownSlots(demand: Demand): string[] {
+    const ofInterest = demand.slots();
+    if (this.override.current) {
+      for (const slot of [...this.override.slots(), ...this.tickets.demand.slots()]) ofInterest.add(slot);
+    }
+    return [...ofInterest].filter((slot) => !this.slots.has(slot) && this.isOfInterest(slot, demand));
+  }
+
   /** Whether somebody waits for it, or it is to be drained. */
-  private isOfInterest(slot: string, waiting: Iterable<Ticket>): boolean {
+  private isOfInterest(slot: string, demand: Demand): boolean {
     if (!this.override.isInUse(slot)) return this.isToDrain(slot);
-    return this.wanting(slot, waiting).next().done === false;
+    return demand.has(slot) || (demand.counts && this.override.isAdded(slot));
   }
 
   /** Of the slots out of use, those that somebody may try: where only the queue would offer it, it just does not. */
   private isToDrain(slot: string): boolean {
-    if (this.override.isInUse(slot)) return false;
-    if (this.override.isDeployed(slot)) return true;
-    for (const ticket of this.tickets.values()) if (wantsSlot(ticket.slots, slot)) return true;
-    return false;
+    return !this.override.isInUse(slot) && (this.override.isDeployed(slot) || this.tickets.demand.has(slot));
   }
 
   /** What to do with a free slot. */
-  private use(slot: string, waiting: Set<Ticket>, nowMs: number): QueueCommand | undefined {
-    if (this.override.isInUse(slot)) return this.offer(slot, waiting, nowMs);
-    const drains = this.isToDrain(slot);
-    this.slots.set(slot, drains ? { at: 'draining', closed: [] } : { at: 'unknown' });
-    return drains ? { do: 'drain', slot } : undefined;
+  private use(slot: string, waiting: Set<Ticket>, demand: Demand, nowMs: number): QueueCommand | undefined {
+    if (this.override.isInUse(slot)) return this.offer(slot, waiting, demand, nowMs);
+    if (!this.isToDrain(slot)) {
+      this.slots.delete(slot);
+      return undefined;
+    }
+    this.slots.set(slot, { at: 'draining', closed: [] });
+    return { do: 'drain', slot };
   }
 
   /** What to do with a slot that is drained. Its release is followed like anybody's. */
@@ -255,16 +290,26 @@ export class QueueState {
   }
 
   /** Gives a free slot to whose turn it is. Free with no taker is worth nothing later: a newcomer may take it unseen. */
-  private offer(slot: string, waiting: Set<Ticket>, nowMs: number): QueueCommand | undefined {
-    const ticket = this.order.first(this.wanting(slot, waiting));
+  private offer(slot: string, waiting: Set<Ticket>, demand: Demand, nowMs: number): QueueCommand | undefined {
+    const ticket = this.isOfInterest(slot, demand) ? this.order.first(this.wanting(slot, waiting)) : undefined;
     if (!ticket) {
-      this.slots.set(slot, { at: 'unknown' });
+      this.slots.delete(slot);
       return undefined;
     }
     waiting.delete(ticket);
+    demand.remove(ticket);
     this.order.charge(ticket);
     this.slots.set(slot, { at: 'offered', ticketId: ticket.id, untilMs: nowMs + OFFER_TIMEOUT_MS });
     return { do: 'offer', slot, ticket };
+  }
+
+  private hasClosed(slot: string, runId: string): void {
+    this.lastClosed.delete(slot);
+    this.lastClosed.set(slot, runId);
+    for (const oldest of this.lastClosed.keys()) {
+      if (this.lastClosed.size <= MAX_CLOSED) return;
+      this.lastClosed.delete(oldest);
+    }
   }
 
   private probe(slot: string): QueueCommand & { do: 'probe' } {
@@ -282,7 +327,8 @@ export class QueueState {
 
   private withdraw(slot: string, ticket: Ticket, to: 'free' | 'unknown'): void {
     this.order.refund(ticket);
-    this.slots.set(slot, { at: to });
+    if (to === 'free') this.slots.set(slot, { at: 'free' });
+    else this.slots.delete(slot);
   }
 
   private isOfferedTo(slot: string, ticketId: string): boolean {

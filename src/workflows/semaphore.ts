@@ -14,6 +14,7 @@ import { resolveRef } from '../shared/permit-ref';
 import type { PermitMemo, PermitRef, Ticket } from '../shared/protocol';
 import { permitSummary } from '../shared/summary';
 import { draftTicket } from '../shared/ticket';
+import { WORKFLOW_PRIORITY } from '../shared/workflow-priority';
 import { checked, PermitLostError, PermitTimeoutError } from './errors';
 import { holdWhile } from './hold';
 import { listenForRevocations } from './holder-inbox';
@@ -213,6 +214,7 @@ export class Semaphore {
         taskQueue,
         parentClosePolicy: outlivesRun ? ParentClosePolicy.ABANDON : ParentClosePolicy.TERMINATE,
         workflowExecutionTimeout: maxHoldMs,
+        priority: WORKFLOW_PRIORITY,
       });
       const { firstExecutionRunId } = child;
       const ref = { resource, slot, workflowId: child.workflowId, runId: firstExecutionRunId, leaseMs };

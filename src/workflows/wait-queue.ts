@@ -1,5 +1,6 @@
 import {
   ApplicationFailure,
+  CancellationScope,
   condition,
   continueAsNew,
   defineQuery,
@@ -22,10 +23,11 @@ import {
   type Ticket,
 } from '../shared/protocol';
 import { wantsSlot } from '../shared/slots';
-import { isClosingNotice, isDeclinedNotice, isMissedNotice, isOverride, isTicket } from '../shared/wire-input';
+import { isOverride, readClosing, readDeclined, readMissed, readTicket } from '../shared/wire-input';
+import './lenient-converter';
 import { claimDrain } from './drain';
 import { metrics } from './metrics';
-import { type QueueCommand, QueueState } from './queue-state';
+import { HELD_UNSEEN_MS, type QueueCommand, QueueState } from './queue-state';
 import {
   closingSignal,
   declinedSignal,
@@ -44,23 +46,40 @@ const overrideUpdate = defineUpdate<OverrideState, [OverrideInput]>(OVERRIDE);
 /** How long an empty queue stays for the next waiter, who would otherwise start one and probe every slot anew. */
 const LINGER_MS = 2_000;
 
-/** The server suggests it at 4,096. */
-const CONTINUE_AT_EVENTS = 3_000;
+/**
+ * A run's length at which the queue looks for a good moment to continue as new. The server suggests it at 4,096 only, and a
+ * worker that has lost the run from its cache replays all of it before the next turn.
+ */
+const CONTINUE_AT_EVENTS = 1_000;
 
-/** A Workflow may have 2,000 signals on their way, and with more than that its task fails for ever. Slots have up to 1,000. */
-const MAX_ANSWERING = 500;
+/** … and at which it no longer waits for one. The server ends a run of 51,200 events, or of 50 MB. */
+const OVERLONG = { events: 3 * CONTINUE_AT_EVENTS, bytes: 16_000_000 };
 
 /**
- * The wait queue of one resource, `permit-queue:<resource>`. It exists only while somebody waits or an operator has set
- * something. It decides nothing about who holds a permit: it moves signals between the permits that it watches and the
- * waiters whose turn it is, as {@link QueueState} says. If it is terminated, every waiter finds out and looks for itself.
+ * Signals on their way at once. The server takes 2,000, and with more the task fails for ever; but each is a command to
+ * make and an answer to read, and a thousand of them in one task take seconds.
+ */
+const MAX_SENDING = 64;
+
+/**
+ * The wait queue of one resource, `permit-queue:<resource>`. It exists only while somebody waits, an operator has set
+ * something, or (for a while) a permit that it watches is held. It decides nothing about who holds a permit: it moves
+ * signals between the permits that it watches and the waiters whose turn it is, as {@link QueueState} says. If it is
+ * terminated, every waiter finds out and looks for itself. A cancel request changes nothing: others wait here.
  */
 export async function waitQueueWorkflow(input?: QueueInput): Promise<void> {
-  const queueId = workflowInfo().workflowId;
+  await CancellationScope.nonCancellable(() => keepQueue(input));
+}
+
+async function keepQueue(input?: QueueInput): Promise<void> {
+  const { workflowId: queueId, continuedFromExecutionRunId } = workflowInfo();
   const resource = resourceOfQueue(queueId);
-  const state = new QueueState(input?.view);
+  // Only a run of our own hands a state on. What somebody else starts a queue with may be anything.
+  const handedOn = continuedFromExecutionRunId ? input : undefined;
+  const state = new QueueState(handedOn?.view);
   const alarm = new Alarm();
-  let stirred = true;
+  /** What has happened since we last looked. */
+  let stirs = 1;
   let sending = 0;
 
   /** Those to be told that they wait, as they asked for a sign of life, or that there is no room for them. */
@@ -69,40 +88,45 @@ export async function waitQueueWorkflow(input?: QueueInput): Promise<void> {
   const take = (ticket: Ticket) => {
     if (!state.enqueue(ticket) || ticket.answer) unanswered.set(ticket.id, ticket);
   };
-  function on<T>(signal: SignalDefinition<[T]>, isSound: (payload: unknown) => payload is T, handle: (it: T) => void) {
+  function on<T>(signal: SignalDefinition<[T]>, read: (payload: unknown) => T | undefined, handle: (it: T) => void) {
     setHandler(signal, (payload) => {
-      stirred = true;
-      if (isSound(payload)) handle(payload);
-      else log.warn('A malformed signal was left out.', { signal: signal.name, payload });
+      stirs++;
+      const message = read(payload);
+      if (message) handle(message);
+      // Not what it was: a log entry that is nested deep enough ends the worker without a word.
+      else log.warn('A malformed signal was left out.', { signal: signal.name, type: typeof payload });
     });
   }
   setHandler(queueViewQuery, () => state.view());
   setHandler(
     overrideUpdate,
     (input) => {
-      stirred = true;
+      stirs++;
       return state.setOverride(input, Date.now());
     },
     { validator: (input) => checkOverride(resource, input, state.overridden) },
   );
-  on(enqueueSignal, (payload) => isTicket(resource, payload), take);
+  on(enqueueSignal, (payload) => readTicket(resource, payload), take);
   on(
     missedSignal,
-    (payload) => isMissedNotice(resource, payload),
+    (payload) => readMissed(resource, payload),
     ({ ticket, slot }) => {
       metrics.turnUnused(resource, 'missed');
       if (!state.missed(ticket, slot)) unanswered.set(ticket.id, ticket);
     },
   );
-  on(declinedSignal, isDeclinedNotice, ({ ticketId, runId }) => {
+  on(declinedSignal, readDeclined, ({ ticketId, runId }) => {
     const waiter = state.ticket(ticketId)?.waiter;
     if (runId !== undefined && waiter?.runId !== undefined && waiter.runId !== runId) return; // it has passed to the next waiter
     unanswered.delete(ticketId);
     if (state.declined(ticketId)) metrics.turnUnused(resource, 'declined');
   });
-  on(closingSignal, isClosingNotice, ({ slot, runId }) => state.closing(slot, runId));
-  for (const ticket of input?.tickets ?? []) if (isTicket(resource, ticket)) take(ticket);
-  for (const ticketId of input?.unanswered ?? []) {
+  on(closingSignal, readClosing, ({ slot, runId }) => state.closing(slot, runId));
+  for (const sent of Array.isArray(input?.tickets) ? input.tickets : []) {
+    const ticket = readTicket(resource, sent);
+    if (ticket) take(ticket);
+  }
+  for (const ticketId of handedOn?.unanswered ?? []) {
     const ticket = state.ticket(ticketId);
     if (ticket) unanswered.set(ticketId, ticket);
   }
@@ -112,14 +136,14 @@ export async function waitQueueWorkflow(input?: QueueInput): Promise<void> {
     sending++;
     void deliver().then(() => {
       sending--;
-      stirred = true;
+      stirs++;
     });
   }
 
   /** A few at a time, for all may ask at once. */
   function answer(): void {
     for (const [ticketId, { waiter }] of unanswered) {
-      if (sending >= MAX_ANSWERING) return;
+      if (sending >= MAX_SENDING) return;
       unanswered.delete(ticketId);
       const waiting = state.ticket(ticketId) ? true : undefined;
       send(() => tell(waiter, turnSignal, { queueId, ticketId, waiting }));
@@ -159,17 +183,24 @@ export async function waitQueueWorkflow(input?: QueueInput): Promise<void> {
     state.claimed(slot, permit?.runId, Date.now());
     void permit?.ended.then(() => {
       state.gone(slot, permit.runId);
-      stirred = true;
+      stirs++;
     });
   }
 
   for (;;) {
-    stirred = false;
-    if (!isToContinueAsNew()) {
-      for (const command of state.next(Date.now())) send(() => carryOut(command));
+    const isAlone = stirs + (alarm.hasRung() ? 1 : 0) <= 1;
+    stirs = 0;
+    const { historyLength, historySize, continueAsNewSuggested } = workflowInfo();
+    const isLong = continueAsNewSuggested || historyLength >= CONTINUE_AT_EVENTS;
+    const isOverlong = historyLength >= OVERLONG.events || historySize >= OVERLONG.bytes;
+    if (!isOverlong) {
+      for (const command of state.next(Date.now(), MAX_SENDING - sending)) send(() => carryOut(command));
       answer();
       metrics.waiters(resource, state.waitingCount);
-    } else if (sending === 0) {
+    }
+    // The server rejects it if a signal came meanwhile, and the worker then replays the whole run. So it is tried when
+    // signals come one by one, which a task that follows on a rejected one never finds; and turns go on until it succeeds.
+    if (sending === 0 && (isOverlong || (isLong && isAlone))) {
       metrics.waiters(resource, 0); // here: another worker may have the next run
       await continueAsNew<typeof waitQueueWorkflow>({
         tickets: [],
@@ -179,18 +210,13 @@ export async function waitQueueWorkflow(input?: QueueInput): Promise<void> {
     }
     if (state.idle && sending === 0) {
       // A ticket that comes as we leave is not lost: the server rejects the completion, and we wake with it here.
-      if (!(await condition(() => stirred, LINGER_MS)) && state.idle) return;
+      const lingerMs = state.awaitsClosing ? HELD_UNSEEN_MS : LINGER_MS;
+      if (!(await condition(() => stirs > 0, lingerMs)) && state.idle) return;
     } else {
       alarm.setFor(state.dueMs());
-      await condition(() => stirred || alarm.hasRung());
+      await condition(() => stirs > 0 || alarm.hasRung());
     }
   }
-}
-
-/** Before the server suggests it, since nothing keeps waiters from sending while the queue waits for what is on its way. */
-function isToContinueAsNew(): boolean {
-  const { continueAsNewSuggested, historyLength } = workflowInfo();
-  return continueAsNewSuggested || historyLength >= CONTINUE_AT_EVENTS;
 }
 
 /** Refuses before anything is written to the history. */

@@ -12,6 +12,7 @@ import type { Offer, Place, Word } from '../shared/acquirer';
 import { queueId } from '../shared/permit-id';
 import type { Ticket, Turn } from '../shared/protocol';
 import { offersSlot, readTurn } from '../shared/turn-input';
+import { WORKFLOW_PRIORITY } from '../shared/workflow-priority';
 import { declinedSignal, enqueueSignal, missedSignal, tell, turnSignal } from './signals';
 import { waitQueueWorkflow } from './wait-queue';
 
@@ -140,6 +141,7 @@ export class WaitingPlace implements Place {
           args: [{ tickets: [ticket] }],
           taskQueue: this.taskQueue,
           parentClosePolicy: ParentClosePolicy.ABANDON,
+          priority: WORKFLOW_PRIORITY,
         }),
       );
       this.inLine = true;

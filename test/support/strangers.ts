@@ -1,0 +1,81 @@
+import { randomUUID } from 'node:crypto';
+import type { Client } from '@temporalio/client';
+import type { Payload } from '@temporalio/common';
+
+/** A payload as bytes: what a client of another language, another codec, or nobody's could send. */
+export interface RawPayload {
+  encoding: string;
+  data: string;
+}
+
+/** JSON text, for what no JavaScript value can say. */
+export const json = (data: string): RawPayload => ({ encoding: 'json/plain', data });
+
+/** Sent without any payload. */
+export const NOTHING = Symbol('no payload');
+
+/** An object that can't be made a number or a string. */
+export const UNCONVERTIBLE = { valueOf: 1, toString: 1 };
+
+export const nested = (depth: number) => '['.repeat(depth) + ']'.repeat(depth);
+
+/** Payloads that no Workflow here can decode. */
+export const UNDECODABLE: Record<string, RawPayload> = {
+  'an encoding that nobody knows': { encoding: 'json/protobuf', data: '{}' },
+  'encrypted, and no codec here': { encoding: 'binary/encrypted', data: 'secret' },
+  'broken JSON': json('{"id": '),
+  'no encoding': { encoding: '', data: '{}' },
+};
+
+/** Signals as anyone in the namespace can. */
+export async function send(client: Client, workflowId: string, signalName: string, value: unknown): Promise<void> {
+  await client.workflowService.signalWorkflowExecution({
+    namespace: client.options.namespace,
+    workflowExecution: { workflowId },
+    signalName,
+    requestId: randomUUID(),
+    input: value === NOTHING ? undefined : { payloads: [payload(value)] },
+  });
+}
+
+/** Starts a Workflow as anyone in the namespace can. @returns its run ID */
+export async function start(
+  client: Client,
+  workflowId: string,
+  type: string,
+  taskQueue: string,
+  value: unknown,
+  memo: Record<string, unknown> = {},
+): Promise<string> {
+  const response = await client.workflowService.startWorkflowExecution({
+    namespace: client.options.namespace,
+    workflowId,
+    workflowType: { name: type },
+    taskQueue: { name: taskQueue },
+    requestId: randomUUID(),
+    input: value === NOTHING ? undefined : { payloads: [payload(value)] },
+    memo: { fields: Object.fromEntries(Object.entries(memo).map(([key, it]) => [key, payload(it)])) },
+  });
+  return response.runId;
+}
+
+/** What the server does to a task by itself, and heals: something came meanwhile, or more than it keeps for one task. */
+const BY_THE_SERVER = [1 /* UNHANDLED_COMMAND */, 17 /* FORCE_CLOSE_COMMAND */];
+
+/** Why Workflow Tasks of the run failed in the worker. */
+export async function taskFailures(client: Client, workflowId: string, runId?: string): Promise<string[]> {
+  const { events } = await client.workflow.getHandle(workflowId, runId).fetchHistory();
+  return (events ?? []).flatMap(({ workflowTaskFailedEventAttributes: failed }) =>
+    failed && !BY_THE_SERVER.includes(failed.cause ?? 0) ? [`${failed.cause} ${failed.failure?.message}`] : [],
+  );
+}
+
+function payload(value: unknown): Payload {
+  const raw = isRaw(value) ? value : { encoding: 'json/plain', data: JSON.stringify(value) };
+  const metadata: Record<string, Uint8Array> = raw.encoding ? { encoding: Buffer.from(raw.encoding) } : {};
+  return { metadata, data: Buffer.from(raw.data) };
+}
+
+function isRaw(value: unknown): value is RawPayload {
+  return typeof value === 'object' && value !== null && 'encoding' in value && 'data' in value;
+}
