@@ -4,6 +4,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { Client, Connection, type ConnectionOptions } from '@temporalio/client';
 import { type Permit, PermitLostError, SemaphoreClient, type SemaphoreClientOptions } from '../src/client';
 import { permitId } from '../src/shared/permit-id';
+import { RELEASE } from '../src/shared/protocol';
 import { OFFER_TIMEOUT_MS } from '../src/workflows/queue-state';
 import { ClientProcess } from './support/client-process';
 import { TcpProxy } from './support/tcp-proxy';
@@ -229,4 +230,41 @@ test('a slow start whose run has ended meanwhile is not reported, but made again
   assert.equal(runs.length, 2);
   assert.equal(permit.runId, runs[1]);
   await permit.release();
+});
+
+test('a release that the server refuses does not cost the result, nor the error, of the function', async () => {
+  const { connection } = temporal.client;
+  const refused = grpcError(7, 'PERMISSION_DENIED');
+  const client = new Client({
+    connection,
+    interceptors: {
+      workflow: [
+        {
+          signal: async (input, next) => {
+            if (input.signalName === RELEASE) throw refused;
+            await next(input);
+          },
+        },
+      ],
+    },
+  });
+  const warnings: Error[] = [];
+  const listen = (warning: Error) => warnings.push(warning);
+  process.on('warning', listen);
+  clean.push(async () => {
+    process.off('warning', listen);
+  });
+  const resource = temporal.resource();
+  const pool = new SemaphoreClient(client, resource, semaphoreOptions({ lease: '2s' }));
+  assert.equal(await pool.withPermit(async () => 'the result'), 'the result');
+  const failing = async () => {
+    throw new Error('its own error');
+  };
+  await assert.rejects(pool.withPermit(failing), /its own error/); // it had the slot when the lease had ended
+  await delay(0);
+  assert.deepEqual(
+    warnings.map(({ name }) => name),
+    ['PermitReleaseWarning', 'PermitReleaseWarning'],
+  );
+  assert.match(warnings[0]?.message ?? '', new RegExp(`${resource}.*could not be released`));
 });

@@ -19,12 +19,10 @@ import { isTransient, retryDelayMs, type Server } from './server';
 
 /**
  * How long one waiter Workflow waits before another takes its place. It bounds what a client that died while waiting
- * leaves behind; its cost is a dozen events for every such time.
+ * leaves behind; its cost is a dozen events for every such time. And how long before that the next one starts, so that the
+ * ticket is in the queue all the time.
  */
-const WAITER_MS = 5 * 60_000;
-
-/** How long before that the next waiter starts, so that the ticket is in the queue all the time. */
-const OVERLAP_MS = 10_000;
+const SHIFT = { waitMs: 5 * 60_000, overlapMs: 10_000 };
 
 /** How much longer than it waits a waiter may run: to leave the line. */
 const WAITER_GRACE_MS = 60_000;
@@ -67,6 +65,7 @@ export class Place implements PlaceInLine {
     private readonly request: Request,
     /** When the acquire times out, on the monotonic clock. */
     private readonly deadlineMs: number,
+    private readonly shift = SHIFT,
   ) {
     const { priority, semaphore } = request;
     const { identity } = server;
@@ -199,7 +198,8 @@ export class Place implements PlaceInLine {
     const { resource } = this.request.semaphore;
     const handle: Handle = this.server.client.workflow.getHandle(waiterId(resource, randomUUID()));
     const leftMs = this.deadlineMs - monotonicMs();
-    this.handOverAtMs = leftMs > WAITER_MS ? monotonicMs() + WAITER_MS - OVERLAP_MS : Number.POSITIVE_INFINITY;
+    const { waitMs, overlapMs } = this.shift;
+    this.handOverAtMs = leftMs > waitMs ? monotonicMs() + waitMs - overlapMs : Number.POSITIVE_INFINITY;
     const waiter: Waiter = { handle, result: this.runWaiter(handle, this.missedSlot) };
     this.missedSlot = undefined;
     this.waiters.add(waiter);
@@ -215,7 +215,7 @@ export class Place implements PlaceInLine {
 
   private async start(workflowId: string, missed: string | undefined): Promise<void> {
     const { resource, recheckAfterMs, taskQueue } = this.request.semaphore;
-    const waitMs = Math.max(1, Math.ceil(Math.min(WAITER_MS, this.deadlineMs - monotonicMs())));
+    const waitMs = Math.max(1, Math.ceil(Math.min(this.shift.waitMs, this.deadlineMs - monotonicMs())));
     const input: AwaitTurnInput = { resource, ticket: this.ticket, waitMs, recheckAfterMs, missed };
     try {
       await this.server.client.workflow.start(WAITER_WORKFLOW, {

@@ -76,6 +76,9 @@ export class SemaphoreClient {
    * the permit is lost, `permit.signal` aborts; it is for `fn` to heed it, and this waits for `fn` in any case. Inside `fn`,
    * `currentFencingToken()` of `temporal-semaphore/fencing` is this permit's.
    *
+   * When the server refuses the release, this still gives what `fn` gave: the work is done, and the lease ends the permit. Node
+   * then emits a warning of the type `PermitReleaseWarning`.
+   *
    * @throws PermitLostError when the permit was lost before `fn` was done, whatever `fn` then returned or threw
    * @throws PermitTimeoutError as {@link acquire} does; `fn` has not run then
    */
@@ -89,7 +92,7 @@ export class SemaphoreClient {
       permit.signal.throwIfAborted();
       throw error;
     } finally {
-      await permit.release();
+      await permit.release().catch((error: unknown) => warnOfRelease(permit, error));
     }
   }
 
@@ -228,4 +231,12 @@ export class SemaphoreClient {
       },
     );
   }
+}
+
+/** A library has no log of its own. The slot stays taken until the end of the lease, which an operator may want to know. */
+function warnOfRelease({ workflowId, runId, deadline }: Permit, error: unknown): void {
+  process.emitWarning(`The permit ${workflowId}, run ${runId}, could not be released. It ends by its lease.`, {
+    type: 'PermitReleaseWarning',
+    detail: `At ${deadline.toISOString()} at the latest. ${error instanceof Error ? error.message : String(error)}`,
+  });
 }

@@ -9,6 +9,8 @@ import {
   setHandler,
   sleep,
   upsertMemo,
+  uuid4,
+  workflowInfo,
 } from '@temporalio/workflow';
 import { BODY_MARKS } from '../../scripts/support/body-marks';
 import {
@@ -18,6 +20,7 @@ import {
   Semaphore,
   type SemaphoreOptions,
 } from '../../src/workflow';
+import { WaitingPlace } from '../../src/workflows/waiting-place';
 
 export * from '../../src/workflow';
 export { exampleConsumer } from '../../src/workflows/example';
@@ -148,6 +151,17 @@ export async function doubleHolder(first: PoolInput, second: PoolInput): Promise
 /** Does nothing but make a semaphore, for bad options. */
 export async function maker({ resource, semaphore, acquire }: PoolInput): Promise<void> {
   await new Semaphore(resource, semaphore).withPermit(async () => undefined, acquire);
+}
+
+/** Has its turn, and leaves the line without a claim: what a caller does that is cancelled between the two. */
+export async function offerLeaver(resource: string): Promise<string> {
+  const { workflowId, runId } = workflowInfo();
+  const ticket = { id: uuid4(), waiter: { workflowId, runId }, slots: 1, sinceMs: Date.now() };
+  const place = new WaitingPlace(resource, ticket, undefined);
+  await place.enter();
+  const word = await place.next(60_000);
+  await place.leave();
+  return typeof word === 'object' ? word.slot : String(word);
 }
 
 /** Acquires a permit in its first run, and hands it on until it has had as many runs as asked. Tells each run's fencing token. */

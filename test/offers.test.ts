@@ -1,0 +1,105 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
+import { Client } from '@temporalio/client';
+import { SemaphoreClient } from '../src/client';
+import { monotonicMs } from '../src/client/clock';
+import { resolveRequest } from '../src/client/options';
+import { Place } from '../src/client/place';
+import { Server } from '../src/client/server';
+import { permitId } from '../src/shared/permit-id';
+import { OFFER_TIMEOUT_MS } from '../src/workflows/queue-state';
+import { startHolder, startHolding, startOptions } from './support/holders';
+import { assertSafe, eventually, queueView, untilWaiting, useTemporal } from './support/temporal';
+import * as workflows from './support/workflows';
+
+const temporal = useTemporal();
+
+/** An offer that nobody passes on stays open for so long. What is passed on takes milliseconds; a busy machine seconds. */
+const PROMPT_MS = OFFER_TIMEOUT_MS - 1_500;
+
+test('a Workflow that leaves between its turn and its claim passes the slot on at once', async () => {
+  const resource = temporal.resource();
+  const semaphore = { capacity: 1 };
+  const first = await startHolding(temporal, { resource, semaphore });
+  const leaver = await temporal.client.workflow.start(workflows.offerLeaver, {
+    ...startOptions(temporal, 'leaver'),
+    args: [resource],
+  });
+  await untilWaiting(temporal.client, resource, 1);
+  const next = await startHolder(temporal, { resource, semaphore, holdMs: 0 });
+  await untilWaiting(temporal.client, resource, 2);
+  await first.handle.signal(workflows.finish);
+  assert.equal(await leaver.result(), '0');
+  const leftMs = Date.now();
+  await next.result();
+  const tookMs = Date.now() - leftMs;
+  assert.ok(tookMs < PROMPT_MS, `the next one had the slot after ${tookMs} ms`);
+  await assertSafe(temporal.client, resource, 1);
+});
+
+test('a client that is aborted between its turn and its claim passes the slot on at once', async () => {
+  const resource = temporal.resource();
+  const options = { capacity: 1, taskQueue: temporal.taskQueue };
+  const first = await new SemaphoreClient(temporal.client, resource, options).acquire();
+  const stop = new AbortController();
+  let claims = 0;
+  const { connection } = temporal.client;
+  const client = new Client({
+    connection,
+    interceptors: {
+      workflow: [
+        {
+          async start(input, next) {
+            const isClaim = input.options.workflowId === permitId({ resource, slot: '0' });
+            if (!isClaim || ++claims === 1) return await next(input);
+            stop.abort(new Error('enough'));
+            throw Object.assign(new Error('14 UNAVAILABLE'), { code: 14, details: 'UNAVAILABLE', metadata: {} });
+          },
+        },
+      ],
+    },
+  });
+  const aborted = new SemaphoreClient(client, resource, options).acquire({ signal: stop.signal });
+  const rejected = assert.rejects(aborted, /enough/);
+  await untilWaiting(temporal.client, resource, 1);
+  const next = await startHolder(temporal, { resource, semaphore: { capacity: 1 }, holdMs: 0 });
+  await untilWaiting(temporal.client, resource, 2);
+  await first.release();
+  await rejected;
+  const leftMs = Date.now();
+  await next.result();
+  const tookMs = Date.now() - leftMs;
+  assert.equal(claims, 2);
+  assert.ok(tookMs < PROMPT_MS, `the next one had the slot after ${tookMs} ms`);
+  await assertSafe(temporal.client, resource, 1, []);
+});
+
+test("a client's ticket stays in the queue when one waiter takes over from another, and leaves it at the end", async () => {
+  const resource = temporal.resource();
+  const options = { capacity: 1, taskQueue: temporal.taskQueue, fair: true };
+  const permit = await new SemaphoreClient(temporal.client, resource, options).acquire();
+  const server = new Server(temporal.client);
+  const shift = { waitMs: 4_000, overlapMs: 2_000 };
+  const place = new Place(server, resolveRequest(resource, options), monotonicMs() + 60_000, shift);
+  assert.equal(await place.join(), false);
+  const heard = place.next(60_000);
+  await untilWaiting(temporal.client, resource, 1);
+
+  const runs = new Set<string>();
+  const sinceMs = Date.now();
+  while (runs.size < 4) {
+    const view = await queueView(temporal.client, resource);
+    assert.equal(view?.tickets.length, 1, `no ticket ${Date.now() - sinceMs} ms after the first`);
+    runs.add(view?.tickets[0]?.waiter.runId ?? '');
+    await delay(20);
+  }
+  await delay(shift.overlapMs + 1_500); // the last but one ends, and takes nothing along
+  assert.equal((await queueView(temporal.client, resource))?.tickets.length, 1);
+
+  await permit.release();
+  assert.deepEqual(await heard, { slot: '0', queueId: `permit-queue:${resource}`, capacity: undefined });
+  await place.leave();
+  await eventually(async () => assert.equal(await queueView(temporal.client, resource), undefined));
+  await assertSafe(temporal.client, resource, 1, []);
+});
