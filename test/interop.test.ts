@@ -1,12 +1,13 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { describe, test } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
 import { ApplicationFailure, type WorkflowFailedError } from '@temporalio/client';
 import { CancelledFailure } from '@temporalio/common';
 import { permitId, queueId } from '../src/shared/permit-id';
 import { type PermitMemo, QUEUE_VIEW, type QueueView, REVOKE, TURN } from '../src/shared/protocol';
 import { type ForeignHolderInput, useOtherLanguages } from './support/other-languages';
-import { assertSafe, eventually, useTemporal } from './support/temporal';
+import { assertSafe, eventually, permitsRunning, useTemporal } from './support/temporal';
 import { finish, type HolderInput, holder } from './support/workflows';
 
 const temporal = useTemporal();
@@ -131,6 +132,24 @@ describe('in several languages', () => {
       await assert.rejects(kept.result(), (error: WorkflowFailedError) => error.cause instanceof CancelledFailure);
       assert.equal(await permit.result(), 'released');
       assert.equal((await assertSafe(temporal.client, resource, 1)).length, 2);
+    });
+
+    test(`a waiter in ${language} claims no slot that is not its own, whatever a turn says`, async () => {
+      const resource = temporal.resource();
+      const first = await startTypeScript({ resource, semaphore: { capacity: 1 } });
+      await untilHolding(resource, first.workflowId);
+      const waiter = await startForeign(language, foreignInput(resource, 1, 0));
+      await untilWaiting(resource, 1);
+      const queue = temporal.client.workflow.getHandle(queueId(resource));
+      const ticketId = (await queue.query<QueueView>(QUEUE_VIEW)).tickets[0]?.id;
+      for (const [slot, capacity] of [['7'], ['-1'], ['00'], ['a:b'], ['7', 7]]) {
+        await waiter.signal(TURN, { queueId: queueId(resource), ticketId, slot, capacity });
+      }
+      await delay(1_500);
+      assert.deepEqual(await permitsRunning(temporal.client, resource), [permitId({ resource, slot: '0' })]);
+      await first.signal(finish);
+      await waiter.result();
+      await assertSafe(temporal.client, resource, 1);
     });
 
     test(`a holder in ${language} whose permit is revoked stops at once, and fails`, async () => {

@@ -18,6 +18,7 @@ const (
 	fastAttempts    = 3
 	enqueueAttempts = 5
 	maxHold         = 24 * time.Hour
+	maxCapacity     = 1000
 	// How long a parked waiter hears nothing before it looks for itself; then ever longer.
 	firstSilence     = 30 * time.Second
 	longestSilence   = 10 * time.Minute
@@ -37,6 +38,13 @@ type Pool struct {
 func (p Pool) permitID(slot string) string { return "permit:" + p.Resource + ":" + slot }
 func (p Pool) queueID() string             { return "permit-queue:" + p.Resource }
 func (p Pool) lease() time.Duration        { return time.Duration(p.LeaseMs) * time.Millisecond }
+
+// mayClaim checks a turn: its slot must be ours, or one that an operator has added, and it must come from our queue.
+func (p Pool) mayClaim(t turn) bool {
+	number, err := strconv.Atoi(t.Slot)
+	ours := number >= 0 && number < max(p.Capacity, min(t.Capacity, maxCapacity))
+	return err == nil && strconv.Itoa(number) == t.Slot && ours && t.QueueID == p.queueID()
+}
 
 // Permit is a held slot. RunID is the fencing token; signals are pinned to it, so none hits the slot's next holder.
 type Permit struct {
@@ -68,6 +76,7 @@ type turn struct {
 	QueueID  string `json:"queueId"`
 	TicketID string `json:"ticketId"`
 	Slot     string `json:"slot"`
+	Capacity int    `json:"capacity"` // what an operator has set, where Slot is beyond ours
 }
 
 type missed struct {
@@ -169,6 +178,7 @@ func waitInLine(ctx workflow.Context, pool Pool, random *rand.Rand) (Permit, err
 			tell(ctx, next.QueueID, "", "declined", declined{next.TicketID, next.Slot})
 		case next.Slot == "": // The queue is full.
 			silence = queueFullSilence
+		case !pool.mayClaim(next): // Anybody may have sent it: go on waiting.
 		default:
 			permit, err := claim(ctx, pool, next.Slot, next.QueueID)
 			if !errors.Is(err, errHeld) {

@@ -19,6 +19,7 @@ T = TypeVar("T")
 FAST_ATTEMPTS = 3
 ENQUEUE_ATTEMPTS = 5
 MAX_HOLD = timedelta(days=1)
+MAX_CAPACITY = 1000
 
 # How long a parked waiter hears nothing before it looks for itself; then ever longer.
 FIRST_SILENCE = timedelta(seconds=30)
@@ -45,6 +46,13 @@ class Pool:
     @property
     def queue_id(self) -> str:
         return f"permit-queue:{self.resource}"
+
+    def may_claim(self, turn: dict[str, Any]) -> bool:
+        """Its slot must be ours, or one that an operator has added; it must be our queue."""
+        added = turn.get("capacity")
+        most = min(added, MAX_CAPACITY) if isinstance(added, int) else 0
+        slots = [str(slot) for slot in range(max(self.capacity, most))]
+        return turn.get("slot") in slots and turn.get("queueId") == self.queue_id
 
 
 @dataclass(frozen=True)
@@ -142,6 +150,8 @@ class Semaphore:
             if not turn or turn.get("slot") is None:  # the queue is full
                 silence = QUEUE_FULL_SILENCE
                 continue
+            if not self.pool.may_claim(turn):  # anybody may have sent it
+                continue
             if permit := await self._claim(turn["slot"], watched_by=turn["queueId"]):
                 self.ticket_id = None  # served: the queue hears of the permit's end
                 return permit
@@ -174,7 +184,7 @@ class Semaphore:
             await self._decline(turn or {"ticketId": ticket_id})
 
     async def _on_turn(self, turn: dict[str, Any]) -> None:
-        if turn["ticketId"] == self.ticket_id:
+        if turn.get("ticketId") == self.ticket_id:
             self.turn = turn
         else:
             await self._decline(turn)

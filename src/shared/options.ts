@@ -41,9 +41,9 @@ export interface SemaphoreOptions {
   fair?: boolean;
   /**
    * How long a parked waiter that hears nothing waits before it asks the queue for a sign of life, and starts the queue anew
-   * if it is gone; twenty times this once the queue has answered. If no answer comes within this time, the queue is stuck, and
+   * if it is gone; 20 to 25 times this once the queue has answered. If no answer comes within this time, the queue is stuck, and
    * the waiter tries a few slots, the next ones each time, as often as this.
-   * @default 30 seconds (so 10 minutes while the queue answers)
+   * @default 30 seconds (so 10 to 12.5 minutes while the queue answers)
    */
   recheckAfter?: Duration;
 }

@@ -4,27 +4,28 @@ import { type BackoffPolicy, backoffMs } from './backoff';
 const QUEUE_FULL: BackoffPolicy = { baseMs: 1_000, maxMs: 30_000, factor: 2, jitter: 0.5 };
 
 /**
- * How long a parked acquirer waits for word from the queue before it checks again: `recheckAfter`, and twenty times that once
- * the queue has answered, so that a wait of ten minutes takes one check, and one of a day 150. While an answer is owed it is
+ * How long a parked acquirer waits for word from the queue before it checks again: `recheckAfter`, and 20 to 25 times that once
+ * the queue has answered, so that a wait of ten minutes takes one check, and one of a day 130. While an answer is owed it is
  * short again: the queue may be stuck, and then the acquirer has to look after itself.
  *
- *     quiet --asked--> owed --answered--> quiet, twenty times longer
- *     any --turn--> quiet, as at the start          any --no room--> full: 1 s to 30 s
+ *     fresh --asked--> owed --answered--> assured: 20 to 25 times longer --asked--> owed
+ *     any --turn--> fresh          any --no room--> full: 1 s to 30 s
  */
 export class RecheckDelay {
-  private readonly quiet: BackoffPolicy;
-  private state: 'quiet' | 'owed' | 'full' = 'quiet';
-  private answers = 0;
+  private readonly short: BackoffPolicy;
+  private readonly long: BackoffPolicy;
+  private state: 'fresh' | 'owed' | 'assured' | 'full' = 'fresh';
   private refusals = 0;
 
   constructor(recheckAfterMs: number) {
-    this.quiet = { baseMs: recheckAfterMs, maxMs: recheckAfterMs * 20, factor: 20, jitter: 0.25 };
+    this.short = { baseMs: recheckAfterMs, maxMs: recheckAfterMs, factor: 1, jitter: 0.25 };
+    this.long = { baseMs: recheckAfterMs * 25, maxMs: recheckAfterMs * 25, factor: 1, jitter: 0.2 };
   }
 
   /** @param random a number in [0, 1) */
   nextMs(random: number): number {
     if (this.state === 'full') return backoffMs(this.refusals - 1, random, QUEUE_FULL);
-    return backoffMs(this.state === 'owed' ? 0 : this.answers, random, this.quiet);
+    return backoffMs(0, random, this.state === 'assured' ? this.long : this.short);
   }
 
   /** Whether the queue has been asked for a sign of life, and has given none since. */
@@ -40,15 +41,13 @@ export class RecheckDelay {
   /** The queue has given it. Unasked, it means nothing. */
   answered(): void {
     if (this.state !== 'owed') return;
-    this.state = 'quiet';
-    this.answers++;
+    this.state = 'assured';
     this.refusals = 0;
   }
 
   /** The queue is alive: it gave a turn. */
   hadTurn(): void {
-    this.state = 'quiet';
-    this.answers = 0;
+    this.state = 'fresh';
     this.refusals = 0;
   }
 

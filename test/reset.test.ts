@@ -1,0 +1,54 @@
+import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
+import { test } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
+import { SemaphoreClient } from '../src/client';
+import { startHolding, untilAt } from './support/holders';
+import { assertSafe, untilWaiting, useTemporal } from './support/temporal';
+import * as workflows from './support/workflows';
+
+const temporal = useTemporal();
+
+/** Resets a Workflow to before (`first`) or after (`last`) all that it has done. @returns the new run */
+async function reset(workflowId: string, to: 'first' | 'last') {
+  const { workflowService } = temporal.client;
+  const { events } = await temporal.client.workflow.getHandle(workflowId).fetchHistory();
+  const tasks = (events ?? []).filter((event) => event.workflowTaskCompletedEventAttributes);
+  const { runId } = await workflowService.resetWorkflowExecution({
+    namespace: 'default',
+    workflowExecution: { workflowId },
+    workflowTaskFinishEventId: tasks.at(to === 'first' ? 0 : -1)?.eventId,
+    requestId: randomUUID(),
+    reason: 'test',
+  });
+  return temporal.client.workflow.getHandle<typeof workflows.holder>(workflowId, runId);
+}
+
+test('a holder that is reset to before its acquire waits for its own old permit, until an operator revokes that', async () => {
+  const resource = temporal.resource();
+  const semaphore = { capacity: 1 };
+  const { handle, runId } = await startHolding(temporal, { resource, semaphore });
+  const { runId: oldRun } = await handle.describe();
+  const again = await reset(handle.workflowId, 'first');
+  await untilWaiting(temporal.client, resource, 1);
+
+  const pool = new SemaphoreClient(temporal.client, resource, { ...semaphore, taskQueue: temporal.taskQueue });
+  const { slots, waiters } = await pool.inspect();
+  assert.equal(slots[0]?.permit?.holder.runId, oldRun, 'by which an operator sees that its holder is gone');
+  assert.equal(slots[0]?.permit?.holder.workflowId, waiters[0]?.workflowId);
+  await pool.revoke('0', { runId, reason: 'its holder was reset' });
+  await untilAt(again, 'holding');
+  await again.signal(workflows.finish);
+  assert.equal((await again.result()).at, 'done');
+  await assertSafe(temporal.client, resource, 1);
+});
+
+test('a holder that is reset to after its acquire goes on under its permit', async () => {
+  const resource = temporal.resource();
+  const { handle, runId } = await startHolding(temporal, { resource, semaphore: { capacity: 1, lease: 3_000 } });
+  const again = await reset(handle.workflowId, 'last');
+  await delay(4_000);
+  assert.equal((await untilAt(again, 'holding')).runId, runId, 'renewed past its lease');
+  await again.signal(workflows.finish);
+  assert.equal((await again.result()).at, 'done');
+});
