@@ -1,40 +1,60 @@
 import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { readdirSync } from 'node:fs';
+import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import { resolveServer } from '@/dev-server/binary';
+import { diesWithUs } from '@/dev-server/dies-with-us';
+import { aborted, runMain } from './support/main';
+import { preflight } from './support/preflight';
+import { prepareTests } from './support/test-preparation';
+
+/** Much load, or a measurement, which nothing may disturb: they have a command of their own, and run one after the other. */
+const SOAK = '.soak.test.ts';
+
+/** Most tests wait most of the time, for leases and the like: so more of them run at once than there are cores. */
+const AT_ONCE = availableParallelism() + 1;
 
 /**
- * `pnpm test [text…]`: finds the Temporal server once, then runs every test file, or those whose path has one of the texts.
+ * `pnpm test [text…]` runs every test file, or those whose path has one of the texts. `pnpm test:soak [text…]` does the same
+ * with the soaks.
  */
-async function main(): Promise<number> {
-  const wanted = process.argv.slice(2);
-  const files = ['src', 'test']
+async function main(interrupt: AbortSignal): Promise<number> {
+  const [soaks, texts] = process.argv[2] === '--soak' ? [true, process.argv.slice(3)] : [false, process.argv.slice(2)];
+  const files = testFiles().filter(
+    (file) => file.endsWith(SOAK) === soaks && (texts.length === 0 || texts.some((text) => file.includes(text))),
+  );
+  if (files.length === 0) {
+    console.error(`No test file has ${texts.map((text) => `"${text}"`).join(' or ')} in its path.`);
+    return 1;
+  }
+  const source = await resolveServer((line) => console.error(line));
+  process.env.TEMPORAL_SEMAPHORE_SERVER = 'path' in source ? source.path : source.address;
+  if (!(await preflight())) return 1;
+  const { env, dispose } = await prepareTests(files, source);
+  try {
+    return await Promise.race([runFiles(files, env, soaks ? 1 : AT_ONCE), aborted(interrupt)]);
+  } finally {
+    await dispose();
+  }
+}
+
+function testFiles(): string[] {
+  return ['src', 'test']
     .flatMap((directory) =>
       readdirSync(directory, { recursive: true, encoding: 'utf8' }).map((name) => join(directory, name)),
     )
-    .filter((file) => file.endsWith('.test.ts') && (wanted.length === 0 || wanted.some((text) => file.includes(text))))
+    .filter((file) => file.endsWith('.test.ts'))
     .sort();
-  if (files.length === 0) {
-    console.error(`No test file has ${wanted.map((text) => `"${text}"`).join(' or ')} in its path.`);
-    return 1;
-  }
-  const server = await resolveServer((line) => console.error(line));
-  const tests = spawn(process.execPath, ['--import', 'tsx', '--test', '--test-reporter=spec', ...files], {
-    env: { ...process.env, TEMPORAL_SEMAPHORE_SERVER: 'path' in server ? server.path : server.address },
-    stdio: 'inherit',
-  });
-  return await new Promise((resolve, reject) => {
-    tests.once('error', reject);
-    tests.once('close', (code) => resolve(code ?? 1));
-  });
 }
 
-main().then(
-  (code) => {
-    process.exitCode = code;
-  },
-  (error: unknown) => {
-    console.error(error instanceof Error ? error.message : error);
-    process.exitCode = 1;
-  },
-);
+/** @returns the exit code of Node's test runner */
+async function runFiles(files: string[], env: Record<string, string>, atOnce: number): Promise<number> {
+  const flags = ['--import', 'tsx', '--test', '--test-reporter=spec', `--test-concurrency=${atOnce}`];
+  const runner = spawn(process.execPath, [...flags, ...files], { env: { ...process.env, ...env }, stdio: 'inherit' });
+  diesWithUs(runner, 'SIGTERM');
+  const [code] = await once(runner, 'close');
+  return code ?? 1;
+}
+
+runMain(main);

@@ -9,7 +9,7 @@ import { type PermitRef, REVOKE } from '../src/shared/protocol';
 import { assertNoPermitLeft, eventually, useTemporal } from './support/temporal';
 import * as workflows from './support/workflows';
 
-const temporal = useTemporal();
+const temporal = useTemporal({ shared: true });
 
 function common(prefix: string) {
   return { workflowId: `${prefix}-${randomUUID()}`, taskQueue: temporal.taskQueue };

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { afterEach, test } from 'node:test';
+import { lacking } from '../scripts/support/requirements';
 import { SemaphoreClient } from '../src/client';
 import { CliProcess } from './support/cli-process';
 import { assertFails, startHolder, startHolding } from './support/holders';
@@ -200,7 +201,7 @@ test('watch: lines of changes, JSON lines, and on a terminal one table over and 
   assert.ok(terminal.stdout.includes('\x1b[1A'), 'drawn over');
 });
 
-test('doctor: finds a healthy pool well, and what is wrong with another', async () => {
+test('doctor: finds a healthy pool well, and what is wrong with another', { skip: lacking('ownServer') }, async () => {
   const resource = temporal.resource();
   const { handle } = await startHolding(temporal, { resource, semaphore: CAPACITY_1 });
   const waiter = await startHolder(temporal, { resource, semaphore: CAPACITY_1, holdMs: 0 });

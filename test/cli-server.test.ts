@@ -1,12 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Connection } from '@temporalio/client';
-import { resolveServer } from '../src/dev-server/binary';
+import { lacking } from '../scripts/support/requirements';
 import { checkPortIsFree, freePort } from '../src/dev-server/process';
 import { CliProcess } from './support/cli-process';
 
-test('temporal-semaphore server runs a server until it is told to end', async (t) => {
-  if ('address' in (await resolveServer(() => {}))) return t.skip('needs an executable to start');
+test('temporal-semaphore server runs a server until it is told to end', { skip: lacking('ownServer') }, async (t) => {
   const port = await freePort();
   const server = new CliProcess(['server', '--port', String(port)]);
   t.after(() => server.signal('SIGKILL'));

@@ -10,7 +10,7 @@ import { CliProcess } from './support/cli-process';
 import { TcpProxy } from './support/tcp-proxy';
 import { eventually, useTemporal } from './support/temporal';
 
-const temporal = useTemporal();
+const temporal = useTemporal({ shared: true });
 
 /** Heeds no TERM, and says every 50 ms that it lives. */
 const STUBBORN = 'trap "" TERM; while :; do echo alive $(date +%s%3N); sleep 0.05; done';

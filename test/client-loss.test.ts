@@ -10,7 +10,7 @@ import { ClientProcess } from './support/client-process';
 import { TcpProxy } from './support/tcp-proxy';
 import { useTemporal } from './support/temporal';
 
-const temporal = useTemporal();
+const temporal = useTemporal({ shared: true });
 
 /** How late a lease may end: the server's timers are up to 1 s late, and this machine is busy. */
 const LATE_MS = 3_000;

@@ -18,7 +18,7 @@ import { REVOKE } from '../src/shared/protocol';
 import { assertSafe, eventually, useTemporal } from './support/temporal';
 import * as workflows from './support/workflows';
 
-const temporal = useTemporal();
+const temporal = useTemporal({ shared: true });
 
 function semaphore(resource: string, options: Partial<SemaphoreClientOptions> = {}) {
   const { taskQueue } = temporal;

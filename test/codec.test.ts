@@ -12,7 +12,7 @@ import { assertFails, untilAt } from './support/holders';
 import { eventually, useTemporal } from './support/temporal';
 import * as workflows from './support/workflows';
 
-const temporal = useTemporal();
+const temporal = useTemporal({ shared: true });
 
 const failureConverterPath = require.resolve('./support/failure-converter');
 const dataConverter: DataConverter = { payloadCodecs: [new AesGcmCodec(randomBytes(32))], failureConverterPath };

@@ -8,6 +8,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { type Client, Connection, Client as TemporalClient } from '@temporalio/client';
 import { TASK_QUEUE } from '../scripts/support/example-worker';
 import { permitsQuery } from '../scripts/support/holder-intervals';
+import { lacking } from '../scripts/support/requirements';
 import { SemaphoreClient } from '../src/client';
 import { resolveServer } from '../src/dev-server/binary';
 import { freePort, spawnServer } from '../src/dev-server/process';
@@ -15,7 +16,7 @@ import { exampleConsumer } from '../src/workflows/example';
 import { startScript } from './support/script';
 import { assertSafe, eventually, useTemporal } from './support/temporal';
 
-const temporal = useTemporal();
+const temporal = useTemporal({ shared: true });
 
 async function startConsumers(client: Client, resource: string, count: number, holdMs: number) {
   return await Promise.all(
@@ -53,9 +54,11 @@ test('kill -9 of the worker while permits are held: a second worker finishes the
   assert.equal((await second.ended).code, 0);
 });
 
-test('kill -9 of the server while permits are held: once it is back, all get their turn, and the capacity holds', async () => {
+test('kill -9 of the server while permits are held: once it is back, all get their turn, and the capacity holds', {
+  skip: lacking('ownServer'),
+}, async () => {
   const source = await resolveServer((line) => console.error(line));
-  assert.ok('path' in source, 'this test has to start and kill the server itself: name a path, not an address');
+  assert.ok('path' in source, 'this test starts and kills the server: name a path, not an address');
   const directory = await mkdtemp(join(tmpdir(), 'temporal-semaphore-'));
   const options = { port: await freePort(), dbFilename: join(directory, 'server.db') };
   let server = await spawnServer(source.path, options);
@@ -82,9 +85,9 @@ test('kill -9 of the server while permits are held: once it is back, all get the
   }
 });
 
-test('kill -9 of the server leaves what an operator has set as it was', async () => {
+test('kill -9 of the server leaves what an operator has set as it was', { skip: lacking('ownServer') }, async () => {
   const source = await resolveServer((line) => console.error(line));
-  assert.ok('path' in source, 'this test has to start and kill the server itself: name a path, not an address');
+  assert.ok('path' in source, 'this test starts and kills the server: name a path, not an address');
   const directory = await mkdtemp(join(tmpdir(), 'temporal-semaphore-'));
   const options = { port: await freePort(), dbFilename: join(directory, 'server.db') };
   let server = await spawnServer(source.path, options);

@@ -9,7 +9,7 @@ import { useDashboards } from './support/dashboards';
 import { startHolding } from './support/holders';
 import { useTemporal } from './support/temporal';
 
-const temporal = useTemporal();
+const temporal = useTemporal({ shared: true });
 const browser = useBrowser();
 const { show } = useDashboards(temporal);
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { resolveServer } from '../src/dev-server/binary';
+import { lacking } from '../scripts/support/requirements';
 import { checkPortIsFree, freePort } from '../src/dev-server/process';
 import { type Ended, runScript, startScript } from './support/script';
 
@@ -64,8 +64,7 @@ for (const name of ['start', 'worker']) {
   });
 }
 
-test('server, worker and start work together, and end cleanly', async (t) => {
-  if ('address' in (await resolveServer(() => {}))) return t.skip('needs an executable to start');
+test('server, worker and start work together, and end cleanly', { skip: lacking('ownServer') }, async (t) => {
   const port = await freePort();
   const env = { TEMPORAL_ADDRESS: `127.0.0.1:${port}` };
 

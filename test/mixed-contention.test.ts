@@ -8,7 +8,7 @@ import { ClientProcess } from './support/client-process';
 import { assertSafe, useTemporal } from './support/temporal';
 import * as workflows from './support/workflows';
 
-const temporal = useTemporal();
+const temporal = useTemporal({ shared: true });
 
 const HOLD_MS = 200;
 

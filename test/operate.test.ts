@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { type HoldInterval, mostAtOnce, overlaps, readHoldIntervals } from '../scripts/support/holder-intervals';
+import { lacking } from '../scripts/support/requirements';
 import {
   type Inspection,
   NoAnswerError,
@@ -106,7 +107,9 @@ function between(holds: readonly HoldInterval[], fromMs: number, toMs: number): 
   return holds.filter((hold) => hold.fromMs < toMs && hold.toMs > fromMs);
 }
 
-test('resized 3 to 5 to 2, paused and resumed under 40 contenders: never more than allowed, and nobody is lost', async (t) => {
+test('resized 3 to 5 to 2, paused and resumed under 40 contenders: never more than allowed, and nobody is lost', {
+  skip: lacking('ownServer'),
+}, async (t) => {
   const resource = temporal.resource();
   const pool = semaphore(resource);
   let stopped = false;

@@ -8,7 +8,7 @@ import { permitSlotWorkflow } from '../src/workflow';
 import { assertFails } from './support/holders';
 import { useTemporal } from './support/temporal';
 
-const temporal = useTemporal();
+const temporal = useTemporal({ shared: true });
 
 function startPermit(leaseMs: number, options: { resource?: string; taskQueue?: string } = {}) {
   return temporal.client.workflow.start(permitSlotWorkflow, {

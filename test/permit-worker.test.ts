@@ -6,7 +6,7 @@ import { createPermitWorker, type PermitWorkerOptions, PermitWorkerPlugin } from
 import { assertSafe, useTemporal } from './support/temporal';
 import { holder } from './support/workflows';
 
-const temporal = useTemporal();
+const temporal = useTemporal({ shared: true });
 
 test('permits run on the task queue of a permit worker, whose application has another', async () => {
   const resource = temporal.resource();

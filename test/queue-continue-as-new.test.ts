@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { lacking } from '../scripts/support/requirements';
 import { SemaphoreClient } from '../src/client';
 import { queueId } from '../src/shared/permit-id';
 import { startHolder, startHolding } from './support/holders';
@@ -11,7 +12,9 @@ const temporal = useTemporal({
   dynamicConfig: ['limit.historyCount.suggestContinueAsNew=60'],
 });
 
-test('a queue that continues as new under load loses no ticket and no order', async () => {
+test('a queue that continues as new under load loses no ticket and no order', {
+  skip: lacking('ownServer'),
+}, async () => {
   const resource = temporal.resource();
   const input = { resource, semaphore: { capacity: 1, fair: true } };
   const first = await startHolding(temporal, input);
@@ -41,7 +44,9 @@ test('a queue that continues as new under load loses no ticket and no order', as
   assert.ok(runs >= 4, `the queue continued as new only ${runs} times`);
 });
 
-test('what an operator has set outlives the run in which it was set, and so do the drained slots', async () => {
+test('what an operator has set outlives the run in which it was set, and so do the drained slots', {
+  skip: lacking('ownServer'),
+}, async () => {
   const resource = temporal.resource();
   const { taskQueue } = temporal;
   const pool = new SemaphoreClient(temporal.client, resource, { capacity: 3, taskQueue });

@@ -2,8 +2,9 @@ import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { before, test } from 'node:test';
-import { bundleWorkflowCode, DefaultLogger, Runtime, Worker, type WorkflowBundle } from '@temporalio/worker';
+import { DefaultLogger, Runtime, Worker, type WorkflowBundle } from '@temporalio/worker';
 import { DeterminismViolationError } from '@temporalio/workflow';
+import { bundleWorkflows } from '../scripts/support/workflow-bundles';
 
 // Histories of Workflows as they ran when they were recorded (`pnpm record-histories`). A change that can't replay them
 // would break the Workflows that are running when it is deployed: it needs `patched`.
@@ -23,10 +24,7 @@ let workflowBundle: WorkflowBundle;
 
 before(async () => {
   Runtime.install({ logger: new DefaultLogger('ERROR') });
-  workflowBundle = await bundleWorkflowCode({
-    workflowsPath: require.resolve('./support/workflows'),
-    logger: new DefaultLogger('ERROR'),
-  });
+  workflowBundle = await bundleWorkflows(require.resolve('./support/workflows'));
 });
 
 function read(file: string): RecordedHistory {

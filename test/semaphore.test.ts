@@ -10,7 +10,7 @@ import { assertNoPermitLeft, assertSafe, eventually, useTemporal } from './suppo
 import type { PoolInput } from './support/workflows';
 import * as workflows from './support/workflows';
 
-const temporal = useTemporal();
+const temporal = useTemporal({ shared: true });
 
 for (const capacity of [1, 3]) {
   test(`20 contenders on capacity ${capacity} all get their turn, never more than ${capacity} at once`, async () => {

@@ -11,7 +11,7 @@ import { assertSafe, eventually, queueView, untilWaiting, useTemporal } from './
 import type { HolderInput, SemaphoreOptions } from './support/workflows';
 import * as workflows from './support/workflows';
 
-const temporal = useTemporal();
+const temporal = useTemporal({ shared: true });
 
 type Handle = Awaited<ReturnType<typeof startHolder>>;
 

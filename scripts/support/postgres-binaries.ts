@@ -22,6 +22,10 @@ export async function machinesPostgres(): Promise<string | undefined> {
   return undefined;
 }
 
+export async function postgresIsThere(): Promise<boolean> {
+  return (await machinesPostgres()) !== undefined || npmsPostgres() !== undefined;
+}
+
 /** The folder of the PostgreSQL that npm has installed; `undefined` where there is none for this kind of machine. */
 export function npmsPostgres(): string | undefined {
   try {

@@ -20,7 +20,7 @@ export interface Postgres {
 
 /** Said where neither the machine nor npm has one. */
 export const NO_POSTGRES =
-  'PostgreSQL is missing: initdb and postgres are neither in /usr/lib/postgresql nor on the PATH, and npm has none for this kind of machine. On Debian or Ubuntu: apt-get install -y postgresql';
+  'Missing: PostgreSQL. initdb and postgres are neither in /usr/lib/postgresql nor on the PATH, and npm has none for this kind of machine. On Debian or Ubuntu: apt-get install -y postgresql';
 
 /** Throw-away data: nothing has to survive a crash. Commit times tell in which order transactions became visible. */
 const SETTINGS = ['fsync=off', 'synchronous_commit=off', 'track_commit_timestamp=on', 'max_connections=100'];

@@ -1,7 +1,7 @@
-import { spawn } from 'node:child_process';
 import { access, constants, mkdir, readdir, stat } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { delimiter, join } from 'node:path';
+import { GO_PACKAGE, goInstall } from './go-install';
 
 /** Where a Temporal server is to be had: an executable to start, or one that runs already. */
 export type ServerSource = { path: string } | { address: string };
@@ -10,7 +10,6 @@ export type Progress = (line: string) => void;
 
 const ENV = 'TEMPORAL_SEMAPHORE_SERVER';
 const EXECUTABLE = process.platform === 'win32' ? 'temporal.exe' : 'temporal';
-const GO_PACKAGE = 'github.com/temporalio/cli/cmd/temporal@v1.5.1';
 /** What this project keeps between its runs, on every kind of machine. */
 export const CACHE = join(process.env.XDG_CACHE_HOME || join(homedir(), '.cache'), 'temporal-semaphore');
 const BUILT = join(CACHE, 'bin', EXECUTABLE);
@@ -32,11 +31,11 @@ export async function resolveServer(progress: Progress): Promise<ServerSource> {
   const failures: string[] = [];
   for (const [what, attempt] of [
     ["the SDK's download of the Temporal CLI", download],
-    [`go install ${GO_PACKAGE} (about 3 minutes, once)`, goInstall],
+    [`go install ${GO_PACKAGE} (about 3 minutes and 2.5 GB of disk, once)`, build],
   ] as const) {
     progress(`No Temporal server here yet. Trying ${what} …`);
     try {
-      return { path: await attempt() };
+      return { path: await attempt(progress) };
     } catch (error) {
       failures.push(`${what}: ${error instanceof Error ? error.message : String(error)}`);
       progress(`  failed: ${failures.at(-1)}`);
@@ -115,19 +114,8 @@ async function testing() {
   }
 }
 
-async function goInstall(): Promise<string> {
+async function build(progress: Progress): Promise<string> {
   await mkdir(join(CACHE, 'bin'), { recursive: true });
-  await new Promise<void>((resolve, reject) => {
-    const go = spawn('go', ['install', GO_PACKAGE], {
-      env: { ...process.env, GOBIN: join(CACHE, 'bin') },
-      stdio: ['ignore', 'ignore', 'pipe'],
-    });
-    let errors = '';
-    go.stderr.setEncoding('utf8').on('data', (chunk: string) => {
-      errors = (errors + chunk).slice(-2_000);
-    });
-    go.once('error', reject);
-    go.once('close', (code) => (code === 0 ? resolve() : reject(new Error(`exit code ${code}: ${errors.trim()}`))));
-  });
+  await goInstall(join(CACHE, 'bin'), progress);
   return BUILT;
 }

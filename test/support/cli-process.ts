@@ -1,9 +1,12 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
+import { BUILT_COMMAND_LINE } from '../../scripts/support/prepared';
 import { endWithTests } from './children';
 
-const MAIN = join(__dirname, '..', '..', 'src', 'cli', 'main.ts');
+/** As `pnpm test` has built it, which starts sooner, or from source. */
+const BUILT = process.env[BUILT_COMMAND_LINE];
+const MAIN = BUILT ?? join(__dirname, '..', '..', 'src', 'cli', 'main.ts');
 
 /** The command line, in a process of its own. */
 export class CliProcess {
@@ -13,10 +16,13 @@ export class CliProcess {
   readonly exit: Promise<number | null>;
   private readonly process: ChildProcess;
   private heard = () => {};
+  private ended = false;
 
   /** @param onTerminal on a terminal of its own, by util-linux' `script`, as whose output all comes; {@link types} types */
   constructor(args: readonly string[], onTerminal = false) {
-    const command = [process.execPath, '--import', 'tsx', MAIN, ...args];
+    // A module that the command line loads may be in TypeScript, too.
+    const loader = [MAIN, ...args].some((path) => path.endsWith('.ts')) ? ['--import', 'tsx'] : [];
+    const command = [process.execPath, ...loader, MAIN, ...args];
     const inShell = `stty rows 40 cols 160; exec ${command.map(quoted).join(' ')}`;
     const [file = '', ...rest] = onTerminal ? ['script', '-qefc', inShell, '/dev/null'] : command;
     this.process = spawn(file, rest, { stdio: [onTerminal ? 'pipe' : 'ignore', 'pipe', 'pipe'] });
@@ -29,14 +35,19 @@ export class CliProcess {
       this.stderr += text;
       this.heard();
     });
-    this.exit = once(this.process, 'close').then(([code]) => code);
+    this.exit = once(this.process, 'close').then(([code]) => {
+      this.ended = true;
+      this.heard();
+      return code;
+    });
   }
 
-  /** Waits until its output has this, and gives what matched. */
+  /** Waits until its output has this, and gives what matched; fails when it ended without. */
   async says(pattern: RegExp): Promise<string> {
     for (;;) {
       const [, found] = (this.stdout + this.stderr).match(pattern) ?? [];
       if (found !== undefined) return found;
+      if (this.ended) throw new Error(`it ended without saying ${pattern}:\n${this.stdout}${this.stderr}`);
       await new Promise<void>((resolve) => {
         this.heard = resolve;
       });

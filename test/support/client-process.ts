@@ -13,6 +13,7 @@ export class ClientProcess {
   /** Its exit code, when all that it told is here; `null` when a signal ended it. */
   readonly exit: Promise<number | null>;
   private heard = () => {};
+  private ended = false;
 
   constructor(input: ClientInput) {
     const { TEMPORAL_SEMAPHORE_SERVER: _, ...env } = process.env;
@@ -21,7 +22,11 @@ export class ClientProcess {
       stdio: ['ignore', 'pipe', 'inherit'],
     });
     endWithTests(this.process);
-    this.exit = once(this.process, 'close').then(([code]) => code);
+    this.exit = once(this.process, 'close').then(([code]) => {
+      this.ended = true;
+      this.heard();
+      return code;
+    });
     if (!this.process.stdout) throw new Error('no stdout');
     createInterface(this.process.stdout).on('line', (line) => {
       this.steps.push(JSON.parse(line));
@@ -29,11 +34,12 @@ export class ClientProcess {
     });
   }
 
-  /** Waits until it has come to that step. */
+  /** Waits until it has come to that step; fails when it ended before. */
   async until(step: Step['step']): Promise<Step> {
     for (;;) {
       const found = this.steps.find((it) => it.step === step);
       if (found) return found;
+      if (this.ended) throw new Error(`the client ended before it came to "${step}"`);
       await new Promise<void>((resolve) => {
         this.heard = resolve;
       });

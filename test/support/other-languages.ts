@@ -1,22 +1,24 @@
 import { execFile, spawn } from 'node:child_process';
 import { createHash, randomUUID } from 'node:crypto';
 import { access, mkdir, readFile, writeFile } from 'node:fs/promises';
-import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { before } from 'node:test';
 import { promisify } from 'node:util';
 import type { ReportedHold } from '../../scripts/support/holder-intervals';
+import { lacking, needed } from '../../scripts/support/requirements';
+import { CACHE } from '../../src/dev-server/binary';
 import { endWithTests } from './children';
 import type { Temporal } from './temporal';
 
 const EXAMPLES = join(__dirname, '..', '..', 'examples');
 const PYTHON = join(EXAMPLES, 'python');
 const GO = join(EXAMPLES, 'go');
-const CACHE = join(process.env.XDG_CACHE_HOME || join(homedir(), '.cache'), 'temporal-semaphore', 'interop');
+const BUILDS = join(CACHE, 'interop');
 
-const PYTHON_HELP =
-  'This test needs Python 3.11 or later with venv, as `python3`: https://www.python.org/downloads, or on Debian and Ubuntu `apt install python3-venv`.';
-const GO_HELP = 'This test needs Go 1.24 or later, as `go`: https://go.dev/dl.';
+export type Language = 'Python' | 'Go';
+
+/** Those whose tools are here; in CI all. */
+export const LANGUAGES = (['Python', 'Go'] as const).filter((language) => !lacking(language));
 
 /** What the `PermitHolder` Workflows of both examples are started with. */
 export interface ForeignHolderInput {
@@ -27,12 +29,12 @@ export interface ForeignHolderInput {
 /** The examples in other languages, running against the test's server. */
 export interface OtherLanguages {
   /** The task queues on which `PermitHolder` runs. */
-  readonly taskQueues: { readonly Python: string; readonly Go: string };
-  /** Runs the Python client to its end, and gives the hold that it told. */
+  readonly taskQueues: Readonly<Record<Language, string>>;
+  /** Runs the Python client to its end, and gives the hold that it told. Only where Python is among {@link LANGUAGES}. */
   pythonClient(input: ForeignHolderInput): Promise<ReportedHold>;
 }
 
-/** Call it at the top of a `describe` in a file that calls `useTemporal`. Fails where Python or Go is missing, and says how to get it. */
+/** Call it at the top of a `describe` in a file that calls `useTemporal`. Prepares the languages of {@link LANGUAGES}. */
 export function useOtherLanguages(temporal: Temporal): OtherLanguages {
   const taskQueues = { Python: `python-${randomUUID()}`, Go: `go-${randomUUID()}` };
   let python: string;
@@ -42,11 +44,18 @@ export function useOtherLanguages(temporal: Temporal): OtherLanguages {
     endWithTests(spawn(command, args, { env: environment(), stdio: ['ignore', 'ignore', 'inherit'] }));
   };
 
+  const start: Record<Language, () => Promise<void>> = {
+    async Python() {
+      python = await preparePython();
+      startWorker(python, [join(PYTHON, 'worker.py'), taskQueues.Python]);
+    },
+    async Go() {
+      startWorker(await buildGo(), [taskQueues.Go]);
+    },
+  };
+
   before(async () => {
-    const [interpreter, goWorker] = await Promise.all([preparePython(), buildGo()]);
-    python = interpreter;
-    startWorker(python, [join(PYTHON, 'worker.py'), taskQueues.Python]);
-    startWorker(goWorker, [taskQueues.Go]);
+    await Promise.all(LANGUAGES.map((language) => start[language]()));
   });
 
   return {
@@ -65,20 +74,17 @@ export function useOtherLanguages(temporal: Temporal): OtherLanguages {
 /** Makes the virtual environment once for each set of requirements. @returns its interpreter */
 async function preparePython(): Promise<string> {
   const requirements = join(PYTHON, 'requirements.txt');
-  const version = await run('python3', [
-    '-c',
-    'import sys; assert sys.version_info >= (3, 11); print(sys.version)',
-  ]).catch(helped(PYTHON_HELP));
+  const version = await run('python3', ['-c', 'import sys; print(sys.version)']).catch(helped(needed('Python')));
   const key = createHash('sha256')
     .update(version)
     .update(await readFile(requirements));
-  const directory = join(CACHE, `python-${key.digest('hex').slice(0, 12)}`);
+  const directory = join(BUILDS, `python-${key.digest('hex').slice(0, 12)}`);
   const interpreter = join(directory, 'bin', 'python');
   const complete = join(directory, 'complete');
   if (!(await exists(complete))) {
     progress('Making a Python environment for the example (about 10 seconds, once) …');
-    await mkdir(CACHE, { recursive: true });
-    await run('python3', ['-m', 'venv', '--clear', directory]).catch(helped(PYTHON_HELP));
+    await mkdir(BUILDS, { recursive: true });
+    await run('python3', ['-m', 'venv', '--clear', directory]).catch(helped(needed('Python')));
     const pip = ['-m', 'pip', 'install', '--quiet', '--disable-pip-version-check', '--requirement', requirements];
     await run(interpreter, pip).catch(helped('Its packages come from PyPI, or from what pip is configured to use.'));
     await writeFile(complete, '');
@@ -88,10 +94,10 @@ async function preparePython(): Promise<string> {
 
 /** @returns the executable of the Go worker */
 async function buildGo(): Promise<string> {
-  const executable = join(CACHE, 'go-permit-holder');
+  const executable = join(BUILDS, 'go-permit-holder');
   progress('Building the Go example (about a minute the first time) …');
-  await mkdir(CACHE, { recursive: true });
-  await run('go', ['build', '-buildvcs=false', '-o', executable, '.'], GO).catch(helped(GO_HELP));
+  await mkdir(BUILDS, { recursive: true });
+  await run('go', ['build', '-buildvcs=false', '-o', executable, '.'], GO).catch(helped(needed('Go')));
   return executable;
 }
 

@@ -5,7 +5,6 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { Client } from '@temporalio/client';
 import type { TestWorkflowEnvironment } from '@temporalio/testing';
 import {
-  bundleWorkflowCode,
   DefaultLogger,
   Runtime,
   type TelemetryOptions,
@@ -23,11 +22,13 @@ import {
   readHoldIntervals,
   strays,
 } from '../../scripts/support/holder-intervals';
-import { startServer } from '../../scripts/support/temporal-server';
+import { SHARED_SERVER } from '../../scripts/support/prepared';
+import { startServer, startServerFrom } from '../../scripts/support/temporal-server';
+import { bundleWorkflows } from '../../scripts/support/workflow-bundles';
 import { queueId, waiterId } from '../../src/shared/permit-id';
 import { QUEUE_VIEW, type QueueView } from '../../src/shared/protocol';
 
-/** A real server and a worker for one test file. Its resources are checked for leaked permits after every test. */
+/** A real server, which files may share, and a worker for one test file. Its resources are checked for leaked permits after every test. */
 export interface Temporal {
   readonly env: TestWorkflowEnvironment;
   readonly client: Client;
@@ -46,6 +47,12 @@ export interface RunningWorker {
 const WORKFLOWS = require.resolve('./workflows');
 
 interface UseOptions {
+  /**
+   * The server may be one that other files use at the same time. Not for tests that look at all that is there, leave what
+   * would disturb others, measure the server or load it heavily.
+   * @default false
+   */
+  shared?: boolean;
   /** For the embedded server, as `key=JSON`. */
   dynamicConfig?: string[];
   /** For the SDK's runtime. */
@@ -53,7 +60,7 @@ interface UseOptions {
 }
 
 /** Call it at the top of a test file. */
-export function useTemporal({ dynamicConfig = [], telemetry }: UseOptions = {}): Temporal {
+export function useTemporal({ dynamicConfig = [], shared = false, telemetry }: UseOptions = {}): Temporal {
   let env: TestWorkflowEnvironment;
   let bundle: WorkflowBundle;
   let own: RunningWorker;
@@ -87,8 +94,9 @@ export function useTemporal({ dynamicConfig = [], telemetry }: UseOptions = {}):
 
   before(async () => {
     Runtime.install({ logger: new DefaultLogger('ERROR'), telemetryOptions: await telemetry?.() });
-    env = await startServer({ dynamicConfig });
-    bundle = await bundleWorkflowCode({ workflowsPath: WORKFLOWS, logger: new DefaultLogger('ERROR') });
+    const address = shared ? process.env[SHARED_SERVER] : undefined;
+    env = address ? await startServerFrom({ address }) : await startServer({ dynamicConfig });
+    bundle = await bundleWorkflows(WORKFLOWS);
     own = await startWorker();
   });
 

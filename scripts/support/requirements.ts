@@ -1,0 +1,51 @@
+import { spawnSync } from 'node:child_process';
+import { isAddress } from '@/dev-server/binary';
+
+const PYTHON_CHECK = 'import sys, venv, ensurepip; assert sys.version_info >= (3, 11)';
+
+/** What some tests need that `pnpm install` does not bring. Without it they are left out. */
+const NEEDS = {
+  Python: {
+    tests: 'tests of holders in Python',
+    missing: () => !runs('python3', '-c', PYTHON_CHECK),
+    what: 'Python 3.11 or later with venv, as python3: https://www.python.org/downloads, or on Debian and Ubuntu: apt-get install -y python3-venv',
+  },
+  Go: {
+    tests: 'tests of holders in Go',
+    missing: () => !runs('go', 'version'),
+    what: 'Go 1.24 or later, as go: https://go.dev/dl',
+  },
+  ownServer: {
+    tests: 'tests that start, configure, load or kill a Temporal server',
+    missing: () => isAddress(process.env.TEMPORAL_SEMAPHORE_SERVER ?? ''),
+    what: 'a server of their own: TEMPORAL_SEMAPHORE_SERVER names one that runs already, instead of the temporal executable',
+  },
+} as const satisfies Record<string, { tests: string; missing: () => boolean; what: string }>;
+
+export type Need = keyof typeof NEEDS;
+
+/**
+ * Why a test that needs these is left out, for its `skip` option; `false` where nothing is missing. In CI nothing is left
+ * out: there such a test fails.
+ */
+export function lacking(...needs: Need[]): string | false {
+  if (process.env.CI) return false;
+  const missing = needs.filter((need) => NEEDS[need].missing());
+  return missing.length > 0 && missing.map(needed).join('; and ');
+}
+
+/** For the message of a test that fails without it. */
+export function needed(need: Need): string {
+  return `This needs ${NEEDS[need].what}`;
+}
+
+/** Which tests are left out on this machine, and why: a line for each need. */
+export function leftOut(): string[] {
+  return Object.values(NEEDS)
+    .filter((need) => need.missing())
+    .map(({ tests, what }) => `the ${tests}, which need ${what}`);
+}
+
+function runs(command: string, ...args: string[]): boolean {
+  return spawnSync(command, args, { stdio: 'ignore' }).status === 0;
+}

@@ -1,0 +1,28 @@
+import { createHash } from 'node:crypto';
+import { existsSync } from 'node:fs';
+import { readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { bundleWorkflowCode, DefaultLogger, type WorkflowBundle } from '@temporalio/worker';
+import { PREPARED_BUNDLES } from './prepared';
+
+/**
+ * Bundles a file of Workflows, which takes seconds of work, unless `pnpm test` has done that already.
+ * @param workflowsPath as `require.resolve` gives it
+ */
+export async function bundleWorkflows(workflowsPath: string): Promise<WorkflowBundle> {
+  const prepared = process.env[PREPARED_BUNDLES];
+  const made = prepared && bundleFile(prepared, workflowsPath);
+  if (made && existsSync(made)) return { code: await readFile(made, 'utf8') };
+  return await bundleWorkflowCode({ workflowsPath, logger: new DefaultLogger('ERROR') });
+}
+
+/** Bundles a file of Workflows into another file. */
+export async function writeBundle(workflowsPath: string, file: string): Promise<void> {
+  const { code } = await bundleWorkflowCode({ workflowsPath, logger: new DefaultLogger('ERROR') });
+  await writeFile(file, code);
+}
+
+/** Where the bundle of these Workflows lies in a directory of bundles. */
+export function bundleFile(directory: string, workflowsPath: string): string {
+  return join(directory, `${createHash('sha256').update(workflowsPath).digest('hex').slice(0, 16)}.workflows.js`);
+}

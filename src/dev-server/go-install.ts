@@ -1,0 +1,42 @@
+import { spawn } from 'node:child_process';
+import { createInterface } from 'node:readline';
+
+/** The Temporal CLI, which has the development server in it. */
+export const GO_PACKAGE = 'github.com/temporalio/cli/cmd/temporal@v1.5.1';
+
+/** Of that version, as `go list -deps` counts them. */
+const PACKAGES = 1_298;
+
+/** How many packages are built between two lines of progress. */
+const STEP = 100;
+
+/**
+ * Builds the Temporal CLI into a directory. Go names each package that it builds, and leaves out those that its own cache
+ * has: so the count may jump to its end.
+ */
+export async function goInstall(directory: string, progress: (line: string) => void): Promise<void> {
+  const go = spawn('go', ['install', '-v', GO_PACKAGE], {
+    env: { ...process.env, GOBIN: directory },
+    stdio: ['ignore', 'ignore', 'pipe'],
+  });
+  let downloaded = 0;
+  let built = 0;
+  let last = '';
+  createInterface(go.stderr).on('line', (line) => {
+    last = `${last}\n${line}`.slice(-2_000);
+    if (line.startsWith('go: downloading')) {
+      if (downloaded++ === 0) progress('  Go downloads the sources …');
+    } else if (/^[\w.~/-]+$/.test(line)) {
+      built++;
+      if (built % STEP === 0) progress(`  ${count(built)} of ${count(PACKAGES)} packages are built …`);
+    }
+  });
+  await new Promise<void>((resolve, reject) => {
+    go.once('error', reject);
+    go.once('close', (code) => (code === 0 ? resolve() : reject(new Error(`exit code ${code}: ${last.trim()}`))));
+  });
+}
+
+function count(number: number): string {
+  return number.toLocaleString('en');
+}
