@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { createServer, request } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { test } from 'node:test';
-import { CSRF_HEADER } from '../src/dashboard/wire';
+import { CSRF_HEADER } from '../src/dashboard/page-protocol';
 import { useBrowser } from './support/browser';
 import { useDashboards } from './support/dashboards';
 import { startHolding } from './support/holders';

@@ -107,7 +107,7 @@ export class Inspector {
   }
 }
 
-/** Who has a turn comes first, then the others as they would be served if nobody else came. */
+/** Waiters with a turn come first, then the others as they would be served if nobody else came. */
 function waitersOf(
   { tickets, slots, shares }: QueueView,
   holders: Map<string, Holder | undefined>,

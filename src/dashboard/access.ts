@@ -3,9 +3,9 @@ import { isIP } from 'node:net';
 import type { Context, MiddlewareHandler } from 'hono';
 import { getCookie, setCookie } from 'hono/cookie';
 import { refuse } from '../shared/refuse';
-import { CSRF_HEADER } from './wire';
+import { CSRF_HEADER } from './page-protocol';
 
-/** Who may use the dashboard. */
+/** How visitors of the dashboard are told from strangers. */
 export interface Access {
   /** What to listen on. */
   host: string;

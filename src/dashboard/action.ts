@@ -1,7 +1,7 @@
 import { refuse } from '../shared/refuse';
 import type { Hub } from './hub';
+import type { Action } from './page-protocol';
 import type { Pool } from './pool';
-import type { Action } from './wire';
 
 const MAX_REASON_LENGTH = 500;
 

@@ -3,8 +3,8 @@ import { test } from 'node:test';
 import { resolveAccess } from './access';
 import { createApp } from './app';
 import { Hub } from './hub';
+import { CSRF_HEADER } from './page-protocol';
 import type { Pool } from './pool';
-import { CSRF_HEADER } from './wire';
 
 const ORIGIN = 'http://127.0.0.1:8244';
 const TOKEN = 'a token of enough characters';

@@ -10,7 +10,7 @@ import { sendEvents } from './events';
 import type { Hub } from './hub';
 import { messageOf } from './message';
 import { PAGE_FILES, type PageFiles } from './page-files';
-import type { Session } from './wire';
+import type { Session } from './page-protocol';
 
 export interface AppOptions {
   hub: Hub;

@@ -1,7 +1,7 @@
 import type { SSEStreamingApi } from 'hono/streaming';
 import type { Hub } from './hub';
-import { diff, emptyView } from './patch';
-import type { Hello, PoolView, Session, Update } from './wire';
+import type { Hello, PoolView, Session, Update } from './page-protocol';
+import { diff, emptyView } from './view-diff';
 
 /** Something is sent at least this often, so that both sides find out when the other is gone. */
 export const BEAT_MS = 10_000;

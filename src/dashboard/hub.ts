@@ -1,6 +1,6 @@
+import type { PoolView } from './page-protocol';
 import { type Pace, Poller } from './poller';
 import type { Pool, PoolFinder } from './pool';
-import type { PoolView } from './wire';
 
 /** Between two looks at one resource. */
 const LOOK_EVERY_MS = 1_000;

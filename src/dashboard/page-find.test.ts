@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { find, isFound } from './page/find';
 import { asOf, titleOf } from './page/title';
-import { emptyView } from './patch';
-import type { PoolView } from './wire';
+import type { PoolView } from './page-protocol';
+import { emptyView } from './view-diff';
 
 const VIEW: PoolView = {
   ...emptyView('gpu-pool'),

@@ -1,8 +1,8 @@
-import { Chronicle } from './chronicle';
 import { messageOf } from './message';
-import { emptyView } from './patch';
+import type { PoolView } from './page-protocol';
 import type { Pool } from './pool';
-import type { PoolView } from './wire';
+import { PoolHistory } from './pool-history';
+import { emptyView } from './view-diff';
 
 /** How many holds that have ended are asked for at once. */
 const PAST_HOLDS = 50;
@@ -25,7 +25,7 @@ export interface Pace {
 export class Poller {
   /** What is known so far. */
   view: PoolView;
-  private readonly chronicle = new Chronicle();
+  private readonly history = new PoolHistory();
   private running: AbortController | undefined;
   private wake: () => void = () => undefined;
   private wanted = false;
@@ -87,7 +87,7 @@ export class Poller {
     const recent = nowMs >= this.askPastAtMs ? PAST_HOLDS : 0;
     if (recent > 0) this.askPastAtMs = nowMs + this.pace().pastEveryMs;
     try {
-      const view = this.chronicle.look(await this.pool.inspect({ recent }), nowMs);
+      const view = this.history.look(await this.pool.inspect({ recent }), nowMs);
       this.seenAtMs = nowMs;
       return view;
     } catch (error) {

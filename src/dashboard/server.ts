@@ -7,8 +7,8 @@ import { type Access, resolveAccess } from './access';
 import { createApp } from './app';
 import { Hub } from './hub';
 import type { PageFiles } from './page-files';
+import type { Session } from './page-protocol';
 import type { Pool, PoolFinder } from './pool';
-import type { Session } from './wire';
 
 export interface DashboardOptions {
   pools: readonly Pool[];
@@ -24,7 +24,7 @@ export interface DashboardOptions {
 }
 
 export interface Dashboard {
-  /** What to open in a browser, with the token if it is a new one. Whoever gave a token knows it. */
+  /** What to open in a browser, with the token if it is a new one. An operator who gave one knows it. */
   readonly url: string;
   close(): Promise<void>;
 }

@@ -1,4 +1,4 @@
-import type { Percentiles } from './wire';
+import type { Percentiles } from './page-protocol';
 
 /** By the nearest rank: always a value that did occur. `undefined` of nothing. */
 export function percentiles(values: readonly number[]): Percentiles | undefined {

@@ -1,5 +1,5 @@
 import { useEffect, useReducer, useState } from 'preact/hooks';
-import type { PoolView, Session } from '../wire';
+import type { PoolView, Session } from '../page-protocol';
 import { Confirm, type Question } from './confirm';
 import { isFound } from './find';
 import { Pool } from './pool';

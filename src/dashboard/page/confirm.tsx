@@ -1,5 +1,5 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
-import type { PoolView } from '../wire';
+import type { PoolView } from '../page-protocol';
 import { send } from './send';
 
 /** What is to be confirmed, as it was when the question was asked. */
@@ -113,7 +113,7 @@ function wordsOf(question: Question) {
     case 'pause':
       return {
         title: `Pause ${resource}?`,
-        text: 'Who holds a permit keeps it. Nobody gets a new one until you resume.',
+        text: 'Holders keep their permits. Nobody gets a new one until you resume.',
         verb: 'Pause',
         done: `${resource} is paused.`,
         danger: true,
@@ -121,7 +121,7 @@ function wordsOf(question: Question) {
     case 'resume':
       return {
         title: `Resume ${resource}?`,
-        text: 'Those who wait get their permits again, in their order.',
+        text: 'Waiters get permits again, in their order.',
         verb: 'Resume',
         done: `${resource} goes on.`,
         danger: false,

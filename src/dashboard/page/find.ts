@@ -1,4 +1,4 @@
-import type { HoldView, PartyView, PoolView, SlotView, WaiterView } from '../wire';
+import type { HoldView, PartyView, PoolView, SlotView, WaiterView } from '../page-protocol';
 
 /** What of a pool has this text in its names, whatever the case; all of it for no text. */
 export function find(view: PoolView, text: string): Pick<PoolView, 'slots' | 'waiters' | 'holds'> {

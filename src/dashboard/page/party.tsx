@@ -1,4 +1,4 @@
-import type { PartyView, Session } from '../wire';
+import type { PartyView, Session } from '../page-protocol';
 import { Cut } from './cut';
 
 /** A holder or waiter by name, with a link to its Workflow where there is one. */

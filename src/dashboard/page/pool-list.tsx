@@ -1,4 +1,4 @@
-import type { PoolHead, PoolView } from '../wire';
+import type { PoolHead, PoolView } from '../page-protocol';
 import { Cut } from './cut';
 
 interface PoolListProps {

@@ -1,4 +1,4 @@
-import type { PoolView, Session } from '../wire';
+import type { PoolView, Session } from '../page-protocol';
 import type { Question } from './confirm';
 import { find } from './find';
 import { clock } from './format';

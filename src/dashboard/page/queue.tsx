@@ -1,4 +1,4 @@
-import type { PoolView, Session, WaiterView } from '../wire';
+import type { PoolView, Session, WaiterView } from '../page-protocol';
 import { clock, count, ticking } from './format';
 import { Party } from './party';
 

@@ -1,4 +1,4 @@
-import type { HoldView, Session } from '../wire';
+import type { HoldView, Session } from '../page-protocol';
 import { clock, duration, hue } from './format';
 import { Party } from './party';
 

@@ -1,4 +1,4 @@
-import { type Action, CSRF_HEADER } from '../wire';
+import { type Action, CSRF_HEADER } from '../page-protocol';
 
 /** Asks the server to do something. @returns why it was not done, or nothing */
 export async function send(action: Action, csrfToken: string): Promise<string | undefined> {

@@ -1,4 +1,4 @@
-import type { PermitView, Session, SlotView } from '../wire';
+import type { PermitView, Session, SlotView } from '../page-protocol';
 import { Cut } from './cut';
 import { hue, ticking } from './format';
 import { linkTo, Party } from './party';

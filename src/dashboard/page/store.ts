@@ -1,5 +1,5 @@
-import { apply, emptyView } from '../patch';
-import type { Hello, PoolView, Session, Update } from '../wire';
+import type { Hello, PoolView, Session, Update } from '../page-protocol';
+import { apply, emptyView } from '../view-diff';
 import type { Connection } from './title';
 
 /** All that the page knows. Never changed: each event makes a new one. */

@@ -1,4 +1,4 @@
-import type { HoldView, Percentiles, PoolView } from '../wire';
+import type { HoldView, Percentiles, PoolView } from '../page-protocol';
 import { clock, duration, ticking } from './format';
 
 const BUCKETS = 30;

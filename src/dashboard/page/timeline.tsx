@@ -1,6 +1,6 @@
 import { useMemo, useState } from 'preact/hooks';
 import { permitId } from '../../shared/permit-id';
-import type { HoldView, PoolView, Session } from '../wire';
+import type { HoldView, PoolView, Session } from '../page-protocol';
 import { Cut } from './cut';
 import { clock, duration, hue, shortNames } from './format';
 import { linkTo } from './party';

@@ -1,4 +1,4 @@
-import type { PoolView } from '../wire';
+import type { PoolView } from '../page-protocol';
 
 /** What the page knows of its connection. */
 export interface Connection {

@@ -10,7 +10,7 @@ export interface PoolView {
   slots: SlotView[];
   /** The first in line, as of `head.waitersAsOfMs`; `head.waiting` counts all. */
   waiters: WaiterView[];
-  /** Who held which slot when, oldest first. */
+  /** The holders of each slot over time, oldest first. */
   holds: HoldView[];
 }
 
@@ -51,7 +51,7 @@ export interface Percentiles {
   maxMs: number;
 }
 
-/** Somebody who holds or waits: a Workflow, or a client known by its identity. */
+/** A holder or waiter: a Workflow, or a client known by its identity. */
 export interface PartyView {
   name: string;
   workflowType?: string;

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Inspection, PastHold, PermitInspection, WaiterInspection } from '../client/inspection';
-import { Chronicle } from './chronicle';
+import { PoolHistory } from './pool-history';
 
 const START_MS = Date.UTC(2026, 0, 1);
 const A = { name: 'a', workflowType: 'train', workflowId: 'a', runId: 'run-of-a' };
@@ -36,8 +36,8 @@ function found(held: PermitInspection | undefined, more: Partial<Inspection> = {
 }
 
 test('a hold is seen to begin and to end; what the server says of it later counts more', () => {
-  const chronicle = new Chronicle();
-  const look = (inspection: Inspection, ms: number) => chronicle.look(inspection, START_MS + ms).holds;
+  const history = new PoolHistory();
+  const look = (inspection: Inspection, ms: number) => history.look(inspection, START_MS + ms).holds;
   const hold = { runId: 'r1', slot: '0', holder: A, purpose: undefined, drained: undefined, fromMs: START_MS - 500 };
   assert.deepEqual(look(found(permit('r1', 'a', -500)), 0), [hold]);
   assert.deepEqual(look(found(permit('r2', 'b', 900)), 1_000)[0], { ...hold, toMs: START_MS + 1_000 });
@@ -50,8 +50,8 @@ test('a hold is seen to begin and to end; what the server says of it later count
 });
 
 test('waits: from joining the line to the permit, nothing for who never stood in it, unknown for who was there before', () => {
-  const chronicle = new Chronicle();
-  const look = (inspection: Inspection, ms: number) => chronicle.look(inspection, START_MS + ms).head.stats.waits;
+  const history = new PoolHistory();
+  const look = (inspection: Inspection, ms: number) => history.look(inspection, START_MS + ms).head.stats.waits;
   assert.equal(look(found(permit('r1', 'early', -9_000), { waiters: [waiter('a', -4_000)] }), 0), undefined);
   assert.deepEqual(look(found(permit('r2', 'a', 500)), 1_000), { count: 1, p50Ms: 4_500, p95Ms: 4_500, maxMs: 4_500 });
   assert.deepEqual(look(found(permit('r3', 'b', 1_500)), 2_000), { count: 2, p50Ms: 0, p95Ms: 4_500, maxMs: 4_500 });
@@ -60,11 +60,11 @@ test('waits: from joining the line to the permit, nothing for who never stood in
 });
 
 test('a hold that began and ended between two looks comes from visibility, and counts', () => {
-  const chronicle = new Chronicle();
-  chronicle.look(found(undefined, { waiters: [waiter('a', -100)] }), START_MS);
-  chronicle.look(found(undefined), START_MS + 1_000);
+  const history = new PoolHistory();
+  history.look(found(undefined, { waiters: [waiter('a', -100)] }), START_MS);
+  history.look(found(undefined), START_MS + 1_000);
   const recent = [past('r1', 'a', 300, 700, 'released')];
-  const { holds, head } = chronicle.look(found(undefined, { recent }), START_MS + 2_000);
+  const { holds, head } = history.look(found(undefined, { recent }), START_MS + 2_000);
   assert.equal(holds.length, 1);
   assert.equal(head.stats.grantsPerMinute, 1);
   assert.equal(head.stats.waits?.maxMs, 400);
@@ -72,43 +72,43 @@ test('a hold that began and ended between two looks comes from visibility, and c
 });
 
 test('the past is forgotten after five minutes, and kept small; who still holds is not forgotten', () => {
-  const chronicle = new Chronicle();
+  const history = new PoolHistory();
   const long = permit('long', 'a', 0);
   for (let second = 0; second < 400; second++) {
     const recent = Array.from({ length: 10 }, (_, index) =>
       past(`r${second}-${index}`, 'b', second * 1_000, second * 1_000 + 1, 'released'),
     );
-    const { holds } = chronicle.look(found(long, { recent }), START_MS + second * 1_000);
+    const { holds } = history.look(found(long, { recent }), START_MS + second * 1_000);
     assert.ok(holds.length <= 601, `${holds.length} holds`);
     assert.ok(holds.some(({ runId }) => runId === 'long'));
   }
-  const { holds } = chronicle.look(found(undefined), START_MS + 1_000_000);
+  const { holds } = history.look(found(undefined), START_MS + 1_000_000);
   assert.deepEqual(
     holds.map(({ runId }) => runId),
     ['long'],
   );
-  assert.deepEqual(chronicle.look(found(undefined), START_MS + 2_000_000).holds, []);
+  assert.deepEqual(history.look(found(undefined), START_MS + 2_000_000).holds, []);
 });
 
 test('while the queue is silent, the waiters are those of the last look that told; without one, nobody knows', () => {
-  const chronicle = new Chronicle();
+  const history = new PoolHistory();
   const silent = found(undefined, { queue: 'silent' });
-  const before = chronicle.look(silent, START_MS);
+  const before = history.look(silent, START_MS);
   assert.deepEqual([before.head.waiting, before.head.waitersAsOfMs, before.waiters], [undefined, undefined, []]);
-  chronicle.look(found(undefined, { queue: 'running', waiters: [waiter('a', -100)] }), START_MS + 1_000);
-  const { head, waiters } = chronicle.look(silent, START_MS + 2_000);
+  history.look(found(undefined, { queue: 'running', waiters: [waiter('a', -100)] }), START_MS + 1_000);
+  const { head, waiters } = history.look(silent, START_MS + 2_000);
   assert.deepEqual([head.waiting, head.waitersAsOfMs], [1, START_MS + 1_000]);
   assert.deepEqual(
     waiters.map(({ waiter }) => waiter.name),
     ['a'],
   );
-  assert.equal(chronicle.look(found(undefined), START_MS + 3_000).head.waiting, 0);
+  assert.equal(history.look(found(undefined), START_MS + 3_000).head.waiting, 0);
 });
 
 test("a full lease is the longest that was left, so that its bar doesn't jump", () => {
-  const chronicle = new Chronicle();
+  const history = new PoolHistory();
   const span = (leaseMs: number, ms: number) =>
-    chronicle.look(found(permit('r1', 'a', 0, leaseMs)), START_MS + ms).slots[0]?.permit?.leaseSpanMs;
+    history.look(found(permit('r1', 'a', 0, leaseMs)), START_MS + ms).slots[0]?.permit?.leaseSpanMs;
   assert.equal(span(30_000, 1_000), 29_000);
   assert.equal(span(30_000, 9_000), 29_000);
   assert.equal(span(40_000, 10_000), 30_000);

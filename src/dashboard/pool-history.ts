@@ -1,8 +1,8 @@
 import type { PermitInspection, WaiterInspection } from '../client/inspection';
 import type { Holder } from '../shared/protocol';
+import type { HoldView, PartyView, PermitView, PoolStats, PoolView, SlotView, WaiterView } from './page-protocol';
 import type { SeenPool } from './pool';
 import { percentiles } from './stats';
-import type { HoldView, PartyView, PermitView, PoolStats, PoolView, SlotView, WaiterView } from './wire';
 
 /** How far back the page looks. */
 const WINDOW_MS = 5 * 60_000;
@@ -30,7 +30,7 @@ interface SeenWaiter {
  * Makes of single looks at one resource what takes more than one to know: who held which slot when, and how long those who
  * came waited. It has no clock of its own, and keeps a bounded part of the past.
  */
-export class Chronicle {
+export class PoolHistory {
   private readonly holds = new Map<string, HoldView>();
   private readonly leaseSpans = new Map<string, number>();
   private readonly waiters = new Map<string, SeenWaiter>();
@@ -108,7 +108,7 @@ export class Chronicle {
   private seeHold(hold: HoldView, holder: Holder): void {
     const known = this.holds.has(hold.runId);
     this.holds.set(hold.runId, hold);
-    // Whoever came while nobody looked waited for who knows how long.
+    // How long a holder waited that came while nobody looked is not known.
     if (known || hold.drained || hold.fromMs < this.watchingSinceMs) return;
     const waited = this.takeWaiter(holder, hold.fromMs);
     this.waits.push({
@@ -117,7 +117,7 @@ export class Chronicle {
     });
   }
 
-  /** Who was seen waiting and now holds. Of several waiters of one client, the one that came first. */
+  /** The waiter that now holds. Of several waiters of one client, the one that came first. */
   private takeWaiter({ workflowId, runId, identity }: Holder, fromMs: number): SeenWaiter | undefined {
     let found: [string, SeenWaiter] | undefined;
     for (const [ticketId, waiter] of this.waiters) {

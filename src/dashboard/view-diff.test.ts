@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { apply, diff, emptyView } from './patch';
-import type { PoolView } from './wire';
+import type { PoolView } from './page-protocol';
+import { apply, diff, emptyView } from './view-diff';
 
 const name = fc.constantFrom('a', 'b', 'c', 'd', '__proto__');
 const holder = fc.record({ name });

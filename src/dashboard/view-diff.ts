@@ -1,4 +1,4 @@
-import type { ListPatch, PoolPatch, PoolView } from './wire';
+import type { ListPatch, PoolPatch, PoolView } from './page-protocol';
 
 /** What turns `before` into `after`; `undefined` when they look the same. */
 export function diff(before: PoolView, after: PoolView): PoolPatch | undefined {
