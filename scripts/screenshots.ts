@@ -15,7 +15,8 @@ import { bundleExample, installRuntime, TASK_QUEUE, withExampleWorker } from './
 import { runMain } from './support/main';
 
 const IMAGES = join(__dirname, '..', 'docs', 'images');
-const VIEWPORT = { width: 1200, height: 900 };
+/** A long queue goes beyond it. */
+const VIEWPORT = { width: 1200, height: 1080 };
 
 /** Long enough for the timeline to fill. */
 const RUN_MS = 290_000;
@@ -67,7 +68,7 @@ async function picture(client: Client, browser: Browser, interrupt: AbortSignal)
     );
     await Promise.all(POOLS.map((pool) => arrive(client, pool, untilMs, interrupt)));
     await mkdir(IMAGES, { recursive: true });
-    for (const { page, path } of pages) await page.screenshot({ path, fullPage: true });
+    for (const { page, path } of pages) await page.screenshot({ path });
   } finally {
     await dashboard.close();
     await endAll(client);

@@ -106,7 +106,7 @@ test('by keyboard along the timeline, whose bars and past holds link to Workflow
   await pressUntil(page, 'Tab', '.hold');
   const label = () => page.evaluate('document.activeElement.getAttribute("aria-label")').then(String);
   const seen = new Set([await label()]);
-  for (const key of ['ArrowRight', 'ArrowLeft', 'ArrowDown', 'ArrowRight', 'ArrowUp']) {
+  for (const key of ['ArrowDown', 'ArrowLeft', 'ArrowRight', 'ArrowUp', 'ArrowLeft', 'ArrowRight']) {
     await page.keyboard.press(key);
     seen.add(await label());
   }
