@@ -18,7 +18,7 @@ const NEEDS = {
   ownServer: {
     tests: 'tests that start, configure, load or kill a Temporal server',
     missing: () => isAddress(process.env.TEMPORAL_SEMAPHORE_SERVER ?? ''),
-    what: 'a server of their own: TEMPORAL_SEMAPHORE_SERVER names one that runs already, instead of the temporal executable',
+    what: 'to start a Temporal server, and TEMPORAL_SEMAPHORE_SERVER names one that runs already: let it name the temporal executable',
   },
 } as const satisfies Record<string, { tests: string; missing: () => boolean; what: string }>;
 
