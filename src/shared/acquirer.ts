@@ -77,7 +77,7 @@ const ROUNDS_BEFORE_ASKING_AGAIN = 20;
  *
  * - **A1** It makes one claim at a time, only for its own slots or an offered one, and none after it has won.
  * - **A2** In strict order (`triesBeforeJoin: 0`) it tries a slot of its own only where it found no line, or when the queue has
- *   owed it an answer for a whole `recheckAfterMs`.
+ *   owed it an answer for a `recheckAfterMs` (less up to a quarter, by chance).
  * - **A3** Each offer ends in exactly one of: served, missed, or left open for `leave`, which passes it on.
  * - **A4** The place is left exactly once and last, whatever happened.
  * - **A5** While an answer is owed, there is a round each `recheckAfterMs`, of at most `triesPerRound` tries, and no slot is tried
