@@ -2,8 +2,10 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { test } from 'node:test';
 import { Worker, type WorkerOptions } from '@temporalio/worker';
+import { SemaphoreClient } from '../src/client';
 import { createPermitWorker, type PermitWorkerOptions, PermitWorkerPlugin } from '../src/worker';
-import { assertSafe, useTemporal } from './support/temporal';
+import { CliProcess } from './support/cli-process';
+import { assertSafe, eventually, useTemporal } from './support/temporal';
 import { holder } from './support/workflows';
 
 const temporal = useTemporal({ shared: true });
@@ -24,6 +26,29 @@ test('permits run on the task queue of a permit worker, whose application has an
   assert.equal(hold?.runId, runId);
   const permit = await temporal.client.workflow.getHandle(`permit:${resource}:0`, runId).describe();
   assert.equal(permit.taskQueue, taskQueue);
+});
+
+test('after kill -9 of a permit worker, the next one releases within seconds what it knew', async () => {
+  const resource = temporal.resource();
+  const taskQueue = `permits-${randomUUID()}`;
+  const { address } = temporal.env;
+  const killed = new CliProcess(['worker', '--task-queue', taskQueue, '--address', address]);
+  const pool = new SemaphoreClient(temporal.client, resource, { capacity: 10, taskQueue, lease: '10 minutes' });
+  const permits = await Promise.all(Array.from({ length: 10 }, () => pool.acquire()));
+  await eventually(async () => {
+    for (const { leaseDeadline } of (await pool.inspect()).slots.map(({ permit }) => permit ?? assert.fail())) {
+      assert.ok(leaseDeadline, 'the worker has not started this permit yet');
+    }
+  });
+  killed.signal('SIGKILL');
+  await killed.exit;
+  const worker = await createPermitWorker({ connection: temporal.env.nativeConnection, taskQueue });
+  await worker.runUntil(async () => {
+    const startedMs = Date.now();
+    await Promise.all(permits.map((permit) => permit.release()));
+    const tookMs = Date.now() - startedMs;
+    assert.ok(tookMs < 8_000, `${tookMs} ms; by the SDK's default it is more than 10 s`);
+  });
 });
 
 test('the plugin runs a permit worker beside the worker that it is given to, and ends with it', async () => {

@@ -8,9 +8,15 @@ import { prebuiltBundle } from './prebuilt-bundle';
 const OURS = ['activities', 'nexusServices', 'workflowBundle', 'workflowsPath'] as const;
 
 /**
+ * How long the server keeps a task for the worker that knows the permit, before any other may have it. The SDK's default,
+ * 10 seconds, is for long histories. Those of permits are short, and after a crash a release would wait all that time.
+ */
+const STICKY_FOR = '1s';
+
+/**
  * The SDK's `WorkerOptions`, without those that say what to run. Two that are easily missed: `connection` (default: an
  * unencrypted one to `localhost:7233`, which the worker closes when it ends) and `namespace` (default `"default"`; a
- * connection does not know its namespace).
+ * connection does not know its namespace). One has another default: `stickyQueueScheduleToStartTimeout`, 1 second.
  */
 export interface PermitWorkerOptions extends Omit<WorkerOptions, (typeof OURS)[number]> {
   /** Where permits run: what semaphores have as their own `taskQueue` option. */
@@ -48,7 +54,11 @@ export interface PermitWorkerOptions extends Omit<WorkerOptions, (typeof OURS)[n
  */
 export async function createPermitWorker(options: PermitWorkerOptions): Promise<Worker> {
   check(options);
-  return await Worker.create({ ...options, ...permitWorkflows(options) });
+  return await Worker.create({
+    stickyQueueScheduleToStartTimeout: STICKY_FOR,
+    ...options,
+    ...permitWorkflows(options),
+  });
 }
 
 function check(options: PermitWorkerOptions): void {
