@@ -5,13 +5,12 @@ import { DRAINED, type PermitMemo } from '../shared/protocol';
 import { permitSummary } from '../shared/summary';
 import { WORKFLOW_PRIORITY } from '../shared/workflow-priority';
 import { permitSlotWorkflow } from './permit-slot';
-import { DRAIN_RENEWAL_MS } from './queue-state';
 
 /**
  * Longer than any outage of the permit workers: a pause must hold although nobody can renew it. If the queue is terminated,
  * its drained slots come free at the next order of an operator, and after this time.
  */
-const LEASE_MS = 14 * DRAIN_RENEWAL_MS;
+const LEASE_MS = 7 * 24 * 60 * 60_000;
 
 export interface DrainPermit {
   runId: string;

@@ -25,8 +25,8 @@ export const OFFER_TIMEOUT_MS = 5_000;
  */
 const PROBE_AFTER_MS = { least: 1_000, most: 60_000 };
 
-/** How often the queue renews its claim on a slot that is out of use. */
-export const DRAIN_RENEWAL_MS = 12 * 60 * 60_000;
+/** How often the queue renews its claim on a slot that is out of use, and so finds out that somebody has terminated it. */
+export const DRAIN_RENEWAL_MS = 20 * 60_000;
 
 /**
  * How long a slot that nobody wants counts as held without being asked about. While one does, an empty queue stays: the
