@@ -31,7 +31,7 @@ export async function resolveServer(progress: Progress): Promise<ServerSource> {
   const failures: string[] = [];
   for (const [what, attempt] of [
     ["the SDK's download of the Temporal CLI", download],
-    [`go install ${GO_PACKAGE} (about 3 minutes and 2.5 GB of disk, once)`, build],
+    [`go install ${GO_PACKAGE} (about 3 minutes and 3.5 GB of disk, once)`, build],
   ] as const) {
     progress(`No Temporal server here yet. Trying ${what} …`);
     try {
