@@ -1,4 +1,5 @@
 import type { Client, WorkflowExecutionInfo } from '@temporalio/client';
+import { lenientReader } from '../client/lenient-reader';
 import { PERMIT_WORKFLOW, QUEUE_WORKFLOW, WAITER_WORKFLOW } from '../shared/protocol';
 import type { Finding } from './doctor-checks';
 import { count } from './paint';
@@ -26,7 +27,7 @@ export async function failingTasks(client: Client): Promise<Finding[]> {
 async function failing(client: Client, type: string): Promise<Finding[]> {
   const runs: WorkflowExecutionInfo[] = [];
   const query = `WorkflowType = '${type}' AND ExecutionStatus = 'Running'`;
-  for await (const run of client.workflow.list({ query, pageSize: LOOKED_AT })) {
+  for await (const run of lenientReader(client).list({ query, pageSize: LOOKED_AT })) {
     if (runs.push(run) === LOOKED_AT) break;
   }
   const reasons = await Promise.all(runs.map(async (run) => await failureOf(client, run)));
