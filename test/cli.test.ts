@@ -61,11 +61,11 @@ async function lastWords(cli: CliProcess, resource: string): Promise<{ aliveMs: 
 
 test('the command knows its permit, and its exit code is ours', async () => {
   const resource = temporal.resource();
-  const show = 'echo "$PERMIT_RESOURCE $PERMIT_SLOT $PERMIT_WORKFLOW_ID $PERMIT_RUN_ID"; exit 7';
+  const show = 'echo "$PERMIT_RESOURCE $PERMIT_SLOT $PERMIT_WORKFLOW_ID $PERMIT_RUN_ID $PERMIT_FENCING_TOKEN"; exit 7';
   const cli = run({ resource, flags: ['--purpose', 'proof'] }, 'sh', '-c', show);
   assert.equal(await cli.exit, 7);
   const { runId, status, memo } = await permitOf(resource).describe();
-  assert.equal(cli.stdout, `${resource} 0 permit:${resource}:0 ${runId}\n`);
+  assert.equal(cli.stdout, `${resource} 0 permit:${resource}:0 ${runId} ${resource}/0/${runId}\n`);
   assert.equal(status.name, 'COMPLETED');
   assert.equal(memo?.purpose, 'proof');
   assert.equal(cli.stderr, '');
@@ -86,6 +86,8 @@ test('full: --try exits 75 at once, --timeout when late, and neither runs the co
   assert.deepEqual(await Promise.all([tried.exit, late.exit]), [75, 75]);
   assert.equal(tried.stdout + late.stdout, '');
   assert.match(late.stderr, /within 1000 ms: all slots are held/);
+  assert.match(tried.stderr, /is free: all slots are held\. Try later/);
+  assert.doesNotMatch(tried.stderr, /within/);
   await permit.release();
 });
 
@@ -156,7 +158,7 @@ test('wrong usage exits 64, no server 69, and no secret is told', async () => {
   const usage = run({ resource: 'pool', flags: ['--lease', 'soon', '--api-key', secret] }, 'true');
   const server = run({ resource: 'pool', address: '127.0.0.1:1', flags: ['--api-key', secret] }, 'true');
   assert.deepEqual(await Promise.all([usage.exit, server.exit]), [64, 69]);
-  assert.match(usage.stderr, /lease: expected a duration/);
+  assert.match(usage.stderr, /--lease .* Expected a duration/);
   assert.ok(!(usage.stderr + usage.stdout + server.stderr + server.stdout).includes(secret));
 });
 

@@ -1,6 +1,6 @@
 import type { StringValue } from '@temporalio/common';
 import { msToNumber } from '@temporalio/common/lib/time';
-import { InvalidArgumentError, Option } from 'commander';
+import { type Command, InvalidArgumentError, Option } from 'commander';
 
 export function wholeNumber(text: string): number {
   if (!/^\d{1,15}$/.test(text)) throw new InvalidArgumentError('Expected a whole number.');
@@ -8,15 +8,47 @@ export function wholeNumber(text: string): number {
 }
 
 /** An option that gives milliseconds. */
-export function durationOption(flags: string, description: string, byDefault: StringValue, leastMs = 0): Option {
-  return new Option(flags, description).default(msToNumber(byDefault), byDefault).argParser((text) => {
+export function durationOption(flags: string, description: string, byDefault?: StringValue, leastMs = 0): Option {
+  const option = new Option(flags, description).argParser((text) => {
     let ms = Number.NaN;
     try {
-      ms = msToNumber(text as StringValue);
+      // A number without a unit would be milliseconds, which nobody means who writes it.
+      if (!/^\s*-?[\d.]+\s*$/.test(text)) ms = msToNumber(text as StringValue);
     } catch {
       // Refused below.
     }
-    if (!(ms >= leastMs)) throw new InvalidArgumentError(`Expected a duration of ${leastMs} ms or more, such as 2s.`);
+    if (!(ms >= leastMs)) {
+      throw new InvalidArgumentError(`Expected a duration of ${leastMs} ms or more with its unit, such as 5s or 2m.`);
+    }
     return ms;
   });
+  return byDefault === undefined ? option : option.default(msToNumber(byDefault), byDefault);
+}
+
+/** How many permits there are, or their names. */
+export function withSlotFlags(command: Command, capacity: string, slots: string): Command {
+  return command
+    .addOption(new Option('--capacity <n>', capacity).argParser(wholeNumber).conflicts('slots'))
+    .option('--slots <names>', slots, (names: string) => names.split(','));
+}
+
+/** How a command that shows something shows it. */
+export type Output = 'text' | 'json' | 'jsonl';
+
+/** As Temporal's own command has it. */
+export function withOutputFlags(command: Command): Command {
+  return command
+    .addOption(
+      new Option('-o, --output <format>', 'for people, as one JSON text, or as a line of JSON for each thing')
+        .choices(['text', 'json', 'jsonl'])
+        .default('text'),
+    )
+    .addOption(new Option('--json', 'the same as -o json').implies({ output: 'json' }));
+}
+
+/** What stands after `--` belongs to the command that `run` runs: nothing of it is read here. */
+export function splitCommand(argv: string[]): { own: string[]; command?: string[] } {
+  const [, , name] = argv;
+  const at = argv.indexOf('--');
+  return name === 'run' && at >= 0 ? { own: argv.slice(0, at), command: argv.slice(at + 1) } : { own: argv };
 }

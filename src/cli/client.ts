@@ -1,15 +1,29 @@
 import { Client, Connection } from '@temporalio/client';
 import { type ConnectionFlags, connectConfig } from './connection';
 import { loadDataConverter } from './data-converter';
+import { knock, unwelcome } from './knock';
 
-/** A client for as long as `use` takes. @throws when the server can't be reached */
-export async function withClient<T>(flags: ConnectionFlags, use: (client: Client) => Promise<T>): Promise<T> {
-  const { connectionOptions, namespace } = connectConfig(flags);
+/**
+ * A client for as long as `use` takes.
+ * @param check refuses what is wrong besides, before the server is called
+ * @throws UnreachableError
+ */
+export async function withClient<T>(
+  flags: ConnectionFlags,
+  use: (client: Client) => Promise<T>,
+  check: (client: Client) => void = () => undefined,
+): Promise<T> {
+  const { connectionOptions, namespace, address } = connectConfig(flags);
   const dataConverter = await loadDataConverter(flags.dataConverter);
   const connection = Connection.lazy(connectionOptions);
+  const client = new Client({ connection, namespace, dataConverter });
+  check(client);
+  await knock(address);
   try {
-    await connection.ensureConnected();
-    return await use(new Client({ connection, namespace, dataConverter }));
+    await connection.ensureConnected().catch((error: Error) => {
+      throw unwelcome(address, error);
+    });
+    return await use(client);
   } finally {
     await connection.close();
   }

@@ -1,5 +1,7 @@
+import { existsSync } from 'node:fs';
 import { type ClientConfigTLS, loadClientConfigProfile, toClientOptions } from '@temporalio/envconfig';
 import type { Command } from 'commander';
+import { InvalidOptionsError } from '../shared/refuse';
 
 /** The flags that every command has which talks to a server. What is not given comes from Temporal's own environment configuration. */
 export interface ConnectionFlags {
@@ -9,32 +11,53 @@ export interface ConnectionFlags {
   configFile?: string;
   apiKey?: string;
   tls?: boolean;
-  tlsCa?: string;
-  tlsCert?: string;
-  tlsKey?: string;
+  tlsCaPath?: string;
+  tlsCertPath?: string;
+  tlsKeyPath?: string;
   tlsServerName?: string;
   dataConverter?: string;
 }
 
+/** Named as Temporal's own command names them. */
 export function withConnectionFlags(command: Command): Command {
   return command
     .optionsGroup('Connection (default: TEMPORAL_* variables, then the profile in temporal.toml):')
     .option('--address <host:port>', 'the server (default: localhost:7233)')
-    .option('--namespace <name>', 'the namespace (default: default)')
+    .option('-n, --namespace <name>', 'the namespace (default: default)')
     .option('--profile <name>', 'the profile of the configuration file (default: TEMPORAL_PROFILE, or "default")')
     .option('--config-file <path>', "the configuration file (default: TEMPORAL_CONFIG_FILE, or Temporal's own place)")
     .option('--api-key <key>', 'the API key; others see it in the list of processes, so prefer TEMPORAL_API_KEY')
     .option('--tls', 'connect by TLS')
     .option('--no-tls', 'connect without TLS, whatever the configuration says')
-    .option('--tls-ca <path>', "the server's CA certificate")
-    .option('--tls-cert <path>', 'the client certificate')
-    .option('--tls-key <path>', "the client certificate's private key")
+    .option('--tls-ca-path <path>', "the server's CA certificate")
+    .option('--tls-cert-path <path>', 'the client certificate')
+    .option('--tls-key-path <path>', "the client certificate's private key")
     .option('--tls-server-name <name>', 'the name that the server certificate must have')
     .option('--data-converter <path>', 'a module that exports "dataConverter", where payloads are encrypted');
 }
 
-/** Where and how to connect: for `Connection.connect`, and the namespace for the client. */
-export function connectConfig(flags: ConnectionFlags): ReturnType<typeof toClientOptions> & { namespace: string } {
+export type ConnectConfig = ReturnType<typeof toClientOptions> & { namespace: string; address: string };
+
+/**
+ * Where and how to connect: for `Connection.connect`, and the namespace for the client.
+ * @throws InvalidOptionsError when a file or a profile that was named is not there, or can't be read
+ */
+export function connectConfig(flags: ConnectionFlags): ConnectConfig {
+  const { configFile } = flags;
+  // The library takes a file that is not there for an empty one.
+  if (configFile !== undefined && !existsSync(configFile)) {
+    throw new InvalidOptionsError(`--config-file: there is no file "${configFile}".`);
+  }
+  try {
+    return merged(flags);
+  } catch (error) {
+    // Nothing has been sent: what was given is wrong, or what it names.
+    const { message } = error as Error;
+    throw new InvalidOptionsError(`The flags, TEMPORAL_* variables or temporal.toml can't be used: ${message}`);
+  }
+}
+
+function merged(flags: ConnectionFlags): ConnectConfig {
   const { profile: name, configFile, address, namespace, apiKey } = flags;
   const profile = loadClientConfigProfile({
     profile: name,
@@ -47,16 +70,20 @@ export function connectConfig(flags: ConnectionFlags): ReturnType<typeof toClien
     apiKey: apiKey ?? profile.apiKey,
     tls: tlsOf(flags, profile.tls),
   });
-  return { ...config, namespace: config.namespace ?? 'default' };
+  return {
+    ...config,
+    namespace: config.namespace ?? 'default',
+    address: config.connectionOptions.address ?? 'localhost:7233',
+  };
 }
 
 function tlsOf(flags: ConnectionFlags, configured: ClientConfigTLS | undefined): ClientConfigTLS | undefined {
-  const { tls, tlsCa, tlsCert, tlsKey, tlsServerName } = flags;
+  const { tls, tlsCaPath, tlsCertPath, tlsKeyPath, tlsServerName } = flags;
   const given: ClientConfigTLS = {
     ...(tls === undefined ? undefined : { disabled: !tls }),
-    ...(tlsCa === undefined ? undefined : { serverCACert: { path: tlsCa } }),
-    ...(tlsCert === undefined ? undefined : { clientCert: { path: tlsCert } }),
-    ...(tlsKey === undefined ? undefined : { clientKey: { path: tlsKey } }),
+    ...(tlsCaPath === undefined ? undefined : { serverCACert: { path: tlsCaPath } }),
+    ...(tlsCertPath === undefined ? undefined : { clientCert: { path: tlsCertPath } }),
+    ...(tlsKeyPath === undefined ? undefined : { clientKey: { path: tlsKeyPath } }),
     ...(tlsServerName === undefined ? undefined : { serverName: tlsServerName }),
   };
   return Object.keys(given).length > 0 ? { ...configured, ...given } : configured;

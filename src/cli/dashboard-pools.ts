@@ -2,10 +2,10 @@ import type { Client } from '@temporalio/client';
 import { SemaphoreClient } from '../client/semaphore-client';
 import type { Pool, PoolFinder } from '../dashboard/pool';
 import { InvalidOptionsError, refuse } from '../shared/refuse';
-import { checkPool, openPool, openSlot, type PoolFlags } from './pool';
+import { checkPool, openPool, openSlot, type SlotFlags } from './pool';
 import { resourcesInUse } from './resources';
 
-export interface NamedResource extends Pick<PoolFlags, 'capacity' | 'slots'> {
+export interface NamedResource extends Pick<SlotFlags, 'capacity' | 'slots'> {
   resource: string;
 }
 
@@ -20,7 +20,7 @@ export class DashboardPools implements PoolFinder {
   constructor(
     private readonly client: Client,
     resources: readonly NamedResource[],
-    private readonly flags: PoolFlags,
+    private readonly flags: SlotFlags,
   ) {
     this.all = resources.length === 0;
     for (const { resource, capacity, slots } of resources) {
@@ -65,7 +65,7 @@ class FoundPool implements Pool {
   constructor(
     private readonly client: Client,
     readonly resource: string,
-    private readonly flags: PoolFlags,
+    private readonly flags: SlotFlags,
   ) {}
 
   saw(slots: readonly string[]): void {
@@ -123,7 +123,7 @@ class FoundPool implements Pool {
  * Reads `name`, `name=3` or `name=a,b,c`. A name may have a `=`, so the last one counts.
  * @throws InvalidOptionsError
  */
-export function parseResource(text: string, { taskQueue }: PoolFlags): NamedResource {
+export function parseResource(text: string, { taskQueue }: SlotFlags): NamedResource {
   const at = text.lastIndexOf('=');
   const resource = at < 0 ? text : text.slice(0, at);
   const value = text.slice(at + 1);

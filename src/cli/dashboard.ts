@@ -4,6 +4,8 @@ import { refuse } from '../shared/refuse';
 import { withClient } from './client';
 import { type ConnectionFlags, connectConfig, withConnectionFlags } from './connection';
 import { DashboardPools, parseResource } from './dashboard-pools';
+import { print } from './render';
+import { text } from './text';
 
 interface DashboardFlags extends ConnectionFlags {
   host: string;
@@ -57,17 +59,16 @@ async function serve(resources: string[], flags: DashboardFlags): Promise<void> 
   const { readPageFiles } = await import('../dashboard/page-files.js');
   const { webUiOf } = await import('../dashboard/web-ui.js');
   const access = resolveAccess(host, flags.token ?? process.env.TEMPORAL_SEMAPHORE_TOKEN);
-  const { connectionOptions, namespace } = connectConfig(flags);
-  const address = connectionOptions.address ?? 'localhost:7233';
+  const { address, namespace } = connectConfig(flags);
   const session = { namespace, address, ui: webUiOf(address, ui), readOnly };
   const named = resources.map((text) => parseResource(text, { taskQueue }));
   await withClient(flags, async (client) => {
     const pools = new DashboardPools(client, named, { taskQueue });
     const page = await readPageFiles();
     const dashboard = await startDashboard({ pools: pools.given, finder: pools, access, port, session, page });
-    console.log(dashboard.url);
+    print(text`${dashboard.url}`);
     if (access.token !== undefined && !access.isTokenNew) {
-      console.log('Visitors need the token that you gave: the first time, add ?token=<the token> to that address.');
+      print(text`Visitors need the token that you gave: the first time, add ?token=<the token> to that address.`);
     }
     await new Promise<void>((resolve) => {
       for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => resolve());

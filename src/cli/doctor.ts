@@ -1,20 +1,25 @@
 import type { Command } from 'commander';
-import { durationOption } from './arguments';
+import { durationOption, type Output, withOutputFlags } from './arguments';
 import { withClient } from './client';
 import { type ConnectionFlags, withConnectionFlags } from './connection';
 import { type Finding, findings } from './doctor-checks';
 import { EXIT } from './exit-codes';
-import { paint } from './paint';
-import { plain, print, printJson } from './render';
+import { print, printJson } from './render';
+import { dim, green, red, Text, text, yellow } from './text';
 
 interface DoctorFlags extends ConnectionFlags {
   taskQueue: string;
   waitingLonger: number;
   probe?: true;
-  json?: true;
+  output: Output;
 }
 
-const MARKS = { ok: paint.green('ok  '), warning: paint.yellow('warn'), bad: paint.red('bad ') };
+const MARKS = { ok: green('ok  '), warning: yellow('warn'), bad: red('bad ') };
+
+const HELP = `
+Example:
+  temporal-semaphore doctor --probe
+`;
 
 export function addDoctor(program: Command, done: (exitCode: number) => void): void {
   const doctor = program
@@ -26,17 +31,18 @@ export function addDoctor(program: Command, done: (exitCode: number) => void): v
     .option('--task-queue <name>', "the permit worker's task queue", 'permits')
     .addOption(durationOption('--waiting-longer <duration>', 'warn of who waits longer than that', '10m'))
     .option('--probe', 'also take and give back permits of a pool of its own, and say how long that takes')
-    .option('--json', 'one JSON text on standard output')
-    .action(async ({ taskQueue, waitingLonger, probe, json, ...connection }: DoctorFlags) => {
+    .addHelpText('after', HELP)
+    .action(async ({ taskQueue, waitingLonger, probe, output, ...connection }: DoctorFlags) => {
       const options = { taskQueue, waitingLongerMs: waitingLonger, probe };
       const found = await withClient(connection, (client) => findings(client, options));
-      if (json) printJson(found);
+      if (output !== 'text') printJson(found, output);
       else for (const finding of found) print(line(finding));
       done(found.some(({ is }) => is === 'bad') ? EXIT.no : 0);
     });
-  withConnectionFlags(doctor);
+  withConnectionFlags(withOutputFlags(doctor));
 }
 
-function line({ is, what, advice }: Finding): string {
-  return `${MARKS[is]}  ${plain(what)}${advice === undefined ? '' : `\n      ${paint.dim(plain(advice))}`}`;
+function line({ is, what, advice }: Finding): Text {
+  const first = text`${MARKS[is]}  ${what}`;
+  return advice === undefined ? first : Text.lines([first, text`      ${dim(advice)}`]);
 }

@@ -1,41 +1,49 @@
-import { type ChildProcess, spawn } from 'node:child_process';
+import { type ChildProcess, fork } from 'node:child_process';
+import { say } from './render';
+
+/** What the guard is to do; each order takes the place of the one before. Times are {@link clockMs}. */
+export interface GuardOrder {
+  /** The process group that it ends, */
+  group: number;
+  /** by TERM from then on, unless it hears anew; absent while this process does that itself, */
+  termAtMs?: number;
+  /** and by KILL from then on. */
+  killAtMs: number;
+  /** How long the group has between the two when this process is dead. */
+  graceMs: number;
+}
+
+/** A clock that all processes of a machine share, in milliseconds. Nobody can set it, and a stopped process doesn't stop it. */
+export function clockMs(): number {
+  return Number(process.hrtime.bigint() / 1_000_000n);
+}
 
 /**
- * Reads the ID of a process group, then waits. A second line means that all went well; the end of the pipe without it, that
- * whoever holds the permit is dead: then the group is ended before the lease is.
- */
-const SCRIPT = `
-read group || exit 0
-read done && exit 0
-kill -s TERM -- "-$group"
-sleep "$1"
-kill -s KILL -- "-$group"
-`;
-
-/**
- * Ends a process group when this process dies without having done so itself, also by kill -9. It is a shell that waits for
- * the end of a pipe. Without it, the command would outlive the permit.
+ * Ends a process group when this process can't: when it was killed, at once, also by kill -9; when it is stopped or hangs,
+ * before the lease is over. Without it, the command would run on beside the next holder. It is a process of its own, which
+ * no signal from the terminal reaches.
  */
 export class Guard {
-  private readonly shell: ChildProcess;
+  private readonly process: ChildProcess;
 
-  /** @param graceMs how long the group has between TERM and KILL; in whole seconds, as sleep takes them everywhere */
-  constructor(graceMs: number) {
-    const seconds = String(Math.max(1, Math.floor(graceMs / 1_000)));
-    const stdio = ['pipe', 'ignore', 'ignore'] as const;
-    this.shell = spawn('/bin/sh', ['-c', SCRIPT, 'permit-guard', seconds], { detached: true, stdio: [...stdio] });
-    this.shell.unref();
-    // A guard that is gone takes no more orders: the command runs on, unguarded.
-    this.shell.on('error', (error) => console.error(`temporal-semaphore: no guard: ${error.message}`));
-    this.shell.stdin?.on('error', () => undefined);
+  constructor() {
+    this.process = fork(require.resolve('./guard-process'), [], {
+      detached: true,
+      stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
+      env: {},
+    });
+    this.process.unref();
+    this.process.channel?.unref();
+    this.process.on('error', (error) => say(`no guard: ${error.message}`));
   }
 
-  watch(group: number): void {
-    this.shell.stdin?.write(`${group}\n`);
+  tell(order: GuardOrder): void {
+    // A guard that is gone takes no more orders: the command runs on, unguarded.
+    if (this.process.connected) this.process.send(order, () => undefined);
   }
 
   /** The group has ended. */
   dismiss(): void {
-    this.shell.stdin?.end('done\n');
+    this.process.kill('SIGKILL');
   }
 }

@@ -1,15 +1,25 @@
 import type { Command } from 'commander';
 import { wholeNumber } from './arguments';
 import { withClient } from './client';
-import { table } from './paint';
+import { EXIT } from './exit-codes';
 import { checkPool, type PoolFlags, PoolView, type SeenPool, withPoolFlags } from './pool';
 import { drawPool, overrideNote } from './pool-view';
-import { plain, print, printJson, sinceNow } from './render';
+import { print, printJson, say, sinceNow } from './render';
 import { poolsInUse } from './resources';
+import { type Align, table, text } from './text';
 
 interface LsFlags extends PoolFlags {
   recent: number;
 }
+
+const HELP = `
+Exit code ${EXIT.no}: nobody holds or waits for a permit of that resource, and nothing is set for it.
+
+Examples:
+  temporal-semaphore ls
+  temporal-semaphore ls gpu-pool --recent 5
+  temporal-semaphore ls gpu-pool -o json
+`;
 
 export function addLs(program: Command, done: (exitCode: number) => void): void {
   const ls = program
@@ -17,38 +27,52 @@ export function addLs(program: Command, done: (exitCode: number) => void): void 
     .summary('show who holds and who waits')
     .description('Shows who holds and who waits for permits of <resource>, or all resources in use.')
     .option('--recent <n>', 'with the last n holds that have ended, at most 100', wholeNumber, 0)
+    .addHelpText('after', HELP)
     .action(async (resource: string | undefined, flags: LsFlags) => {
-      await (resource === undefined ? all(flags) : one(resource, flags));
-      done(0);
+      done(await (resource === undefined ? all(flags) : one(resource, flags)));
     });
   withPoolFlags(ls);
 }
 
-async function one(resource: string, flags: LsFlags): Promise<void> {
+/** @returns the exit code */
+async function one(resource: string, flags: LsFlags): Promise<number> {
   checkPool(resource, flags);
   const pool = await withClient(flags, (client) => new PoolView(client, resource, flags).look(flags.recent));
-  if (flags.json) printJson(pool);
-  else print(drawPool(pool));
+  const { output } = flags;
+  if (output !== 'text') printJson(pool, output);
+  if (isUnknown(pool)) {
+    say(text`nobody holds or waits for a permit of "${resource}". If it is a pool, --capacity shows its free slots.`);
+    return EXIT.no;
+  }
+  if (output === 'text') print(drawPool(pool));
+  return 0;
 }
 
-async function all(flags: LsFlags): Promise<void> {
-  const { capacity: _capacity, slots: _slots, ...rest } = flags;
-  const pools = await withClient(flags, (client) => poolsInUse(client, rest));
-  if (flags.json) printJson(pools);
-  else if (pools.length === 0) print('Nobody holds or waits for a permit.');
-  else print(table(['resource', 'held', 'of', 'waiting', 'longest', 'set'], pools.map(row), ALIGN));
+/** Nothing runs that has this name, and nobody has said how many slots it has. */
+function isUnknown({ capacity, slots, queue, recent }: SeenPool): boolean {
+  return capacity === undefined && slots.length === 0 && queue === 'none' && recent.length === 0;
 }
 
-const ALIGN: ('left' | 'right')[] = ['left', 'right', 'right', 'right', 'right', 'left'];
+/** @returns the exit code */
+async function all({ output, taskQueue, ...connection }: LsFlags): Promise<number> {
+  const pools = await withClient(connection, (client) => poolsInUse(client, { taskQueue }));
+  if (output !== 'text') printJson(pools, output);
+  else if (pools.length === 0) print(text`Nobody holds or waits for a permit.`);
+  else print(table(HEAD, pools.map(row), ALIGN));
+  return 0;
+}
 
-function row({ resource, capacity, slots, waiters, queue, override, problem }: SeenPool): string[] {
-  if (problem !== undefined) return [plain(resource), '?', '?', '?', '', plain(problem)];
+const HEAD = ['resource', 'held', 'of', 'waiting', 'longest', 'set'];
+const ALIGN: Align[] = ['left', 'right', 'right', 'right', 'right', 'left'];
+
+function row({ resource, capacity, slots, waiters, queue, override, problem }: SeenPool): unknown[] {
+  if (problem !== undefined) return [resource, '?', '?', '?', '', problem];
   const first = waiters.map(({ since }) => since).sort((a, b) => a.getTime() - b.getTime())[0];
   return [
-    plain(resource),
-    String(slots.filter(({ state }) => state === 'held').length),
-    capacity === undefined ? '?' : String(capacity),
-    queue === 'silent' ? '?' : String(waiters.length),
+    resource,
+    slots.filter(({ state }) => state === 'held').length,
+    capacity ?? '?',
+    queue === 'silent' ? '?' : waiters.length,
     first ? sinceNow(first) : '',
     override ? overrideNote(override) : '',
   ];

@@ -4,12 +4,15 @@ import { join } from 'node:path';
 import { Command, CommanderError } from 'commander';
 import { NotHeldError, StaleOverrideError } from '../client/errors';
 import { InvalidOptionsError } from '../shared/refuse';
+import { splitCommand } from './arguments';
+import { addCompletion } from './completion';
+import { Interrupted } from './confirm';
 import { addDashboard } from './dashboard';
 import { addDoctor } from './doctor';
-import { EXIT } from './exit-codes';
+import { EXIT, signalCode } from './exit-codes';
 import { addLs } from './ls';
 import { addPause } from './pause';
-import { plainLines } from './render';
+import { say } from './render';
 import { addResize } from './resize';
 import { addResume } from './resume';
 import { addRevoke } from './revoke';
@@ -19,7 +22,9 @@ import { addWatch } from './watch';
 import { addWhy } from './why';
 import { addWorker } from './worker';
 
-const COMMANDS = [
+type AddCommand = (program: Command, done: (exitCode: number) => void, command?: string[]) => void | Promise<void>;
+
+const COMMANDS: AddCommand[] = [
   addRun,
   addWorker,
   addServer,
@@ -32,6 +37,7 @@ const COMMANDS = [
   addPause,
   addResume,
   addDoctor,
+  addCompletion,
 ];
 
 async function main(argv: string[]): Promise<number> {
@@ -43,9 +49,10 @@ async function main(argv: string[]): Promise<number> {
     .description('A distributed counting semaphore whose only infrastructure is a Temporal server.')
     .version(version())
     .exitOverride();
-  for (const add of COMMANDS) add(program, done);
+  const { own, command } = splitCommand(argv);
+  for (const add of COMMANDS) await add(program, done, command);
   try {
-    await program.parseAsync(argv);
+    await program.parseAsync(own);
   } catch (error) {
     return explain(error);
   }
@@ -60,13 +67,23 @@ function version(): string {
 /** Says what went wrong, by messages only: what errors hold besides may be secret. @returns the exit code */
 function explain(error: unknown): number {
   if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : EXIT.usage; // it has said so itself
+  if (error instanceof Interrupted) return signalCode(error.signal);
   const messages: string[] = [];
   for (let cause = error; cause instanceof Error; cause = cause.cause) messages.push(cause.message);
-  console.error(`temporal-semaphore: ${plainLines(messages.join(': ') || String(error))}`);
+  say(messages.join(': ') || String(error));
   if (error instanceof InvalidOptionsError) return EXIT.usage;
   if (error instanceof NotHeldError) return EXIT.absent;
   return error instanceof StaleOverrideError ? EXIT.busy : EXIT.unavailable;
 }
+
+// In our own form; of what Node warns of besides, as Node does.
+process.removeAllListeners('warning');
+process.on('warning', ({ name, message }) => say(name === 'Warning' ? message : `${name}: ${message}`));
+
+// Whoever read our output has gone, as `head` does: end as other programs do, which the signal ends.
+process.stdout.on('error', () => process.exit(signalCode('SIGPIPE')));
+// What can't be said any more is no reason to give up a permit.
+process.stderr.on('error', () => undefined);
 
 // The SDK may still hold a connection or wait for an answer that nobody needs.
 void main(process.argv).then((code) => process.exit(code));

@@ -8,7 +8,8 @@ import { confirmed } from './confirm';
 import { EXIT } from './exit-codes';
 import { checkPool, openPool, type PoolFlags, withPoolFlags } from './pool';
 import { overrideNote } from './pool-view';
-import { plain, print, printJson } from './render';
+import { print, printJson } from './render';
+import { type Text, text } from './text';
 
 export interface OverrideFlags extends PoolFlags, Pick<OverrideOptions, 'ifVersion' | 'reason'> {
   yes?: true;
@@ -16,7 +17,9 @@ export interface OverrideFlags extends PoolFlags, Pick<OverrideOptions, 'ifVersi
 
 /** The flags of every command that changes what is set for a pool. */
 export function withOverrideFlags(command: Command): Command {
-  command.option('--if-version <n>', 'only if what is set is of this version; 0: if nothing is', wholeNumber);
+  command
+    .option('--if-version <n>', 'only if what is set is of this version; 0: if nothing is', wholeNumber)
+    .option('-y, --yes', 'do not ask');
   return withPoolFlags(command);
 }
 
@@ -24,7 +27,7 @@ export function withOverrideFlags(command: Command): Command {
 export async function override(
   resource: string,
   flags: OverrideFlags,
-  question: string | undefined,
+  question: Text | undefined,
   act: (pool: SemaphoreClient) => Promise<Override | undefined>,
 ): Promise<number> {
   checkPool(resource, flags);
@@ -33,8 +36,10 @@ export async function override(
     if (question !== undefined && !(await confirmed(question, flags))) return EXIT.no;
     const now = await act(pool);
     const set = now && (now.paused || now.capacity !== undefined) ? now : undefined;
-    if (flags.json) printJson(set ?? null);
-    else print(`${plain(resource)}: ${set ? `${overrideNote(set)} (version ${set.version})` : 'as it was deployed'}.`);
+    const { output } = flags;
+    if (output !== 'text') printJson(set ?? null, output);
+    else if (set) print(text`${resource}: ${overrideNote(set)} (version ${set.version}).`);
+    else print(text`${resource}: as it was deployed.`);
     return 0;
   });
 }

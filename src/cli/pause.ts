@@ -1,6 +1,11 @@
 import type { Command } from 'commander';
 import { type OverrideFlags, override, withOverrideFlags } from './override';
-import { plain } from './render';
+import { text } from './text';
+
+const HELP = `
+Example:
+  temporal-semaphore pause gpu-pool --capacity 3 --reason 'node drain'
+`;
 
 export function addPause(program: Command, done: (exitCode: number) => void): void {
   const pause = program
@@ -8,10 +13,10 @@ export function addPause(program: Command, done: (exitCode: number) => void): vo
     .summary('give no more permits')
     .description('Takes all slots out of use as they come free, until resume. Who waits goes on waiting.')
     .option('--reason <text>', 'shown to who looks')
-    .option('-y, --yes', 'do not ask')
+    .addHelpText('after', HELP)
     .action(async (resource: string, flags: OverrideFlags) => {
       const { ifVersion, reason } = flags;
-      const question = `Pause "${plain(resource)}"?`;
+      const question = text`Pause "${resource}"?`;
       done(await override(resource, flags, question, (pool) => pool.pause({ ifVersion, reason })));
     });
   withOverrideFlags(pause);

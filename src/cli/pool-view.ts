@@ -1,88 +1,88 @@
 import type { SlotInspection, WaiterInspection } from '../client/inspection';
-import { paint, table } from './paint';
 import type { SeenPool } from './pool';
-import { holderName, plain, sinceNow, span } from './render';
+import { holderName, sinceNow, span } from './render';
+import { type Align, dim, green, red, Text, table, text, yellow } from './text';
 
-/** A pool as people read it; at most `rows` slots and as many waiters. */
-export function drawPool(pool: SeenPool, rows = Number.POSITIVE_INFINITY): string {
-  const { slots, waiters } = pool;
-  const lines = [headline(pool)];
+interface Drawing {
+  /** At most so many slots, and as many waiters. @default all */
+  rows?: number;
+  /** With the run IDs. @default true */
+  wide?: boolean;
+}
+
+const SLOT_HEAD = ['slot', 'state', 'holder', 'for', 'lease left', 'purpose', 'run ID'];
+const SLOT_ALIGN: Align[] = ['right', 'left', 'left', 'right', 'right', 'left', 'left'];
+const WAITER_HEAD = ['place', 'waiter', 'for', 'priority', 'key', 'turn'];
+const WAITER_ALIGN: Align[] = ['right', 'left', 'right', 'right', 'left', 'left'];
+const PAST_HEAD = ['slot', 'held until lately by', 'for', 'ended', 'how'];
+const PAST_ALIGN: Align[] = ['right', 'left', 'right', 'right', 'left'];
+
+/** A pool as people read it. */
+export function drawPool(pool: SeenPool, { rows = Number.POSITIVE_INFINITY, wide = true }: Drawing = {}): Text {
+  const { slots, waiters, recent } = pool;
+  const columns = wide ? SLOT_HEAD.length : SLOT_HEAD.length - 1;
+  const lines: unknown[] = [headline(pool)];
   if (slots.length > 0) {
-    const head = ['slot', 'state', 'holder', 'for', 'lease left', 'purpose', 'fencing token'];
-    lines.push(
-      '',
-      table(head, slots.slice(0, rows).map(slotRow), ['right', 'left', 'left', 'right', 'right', 'left', 'left']),
-    );
-    if (slots.length > rows) lines.push(paint.dim(`… and ${slots.length - rows} more slots`));
+    const shown = slots.slice(0, rows).map((slot) => slotRow(slot).slice(0, columns));
+    lines.push('', table(SLOT_HEAD.slice(0, columns), shown, SLOT_ALIGN.slice(0, columns)));
+    if (slots.length > rows) lines.push(dim(`… and ${slots.length - rows} more slots`));
   }
   if (waiters.length > 0) {
-    const head = ['place', 'waiter', 'for', 'priority', 'key', 'turn'];
-    lines.push(
-      '',
-      table(head, waiters.slice(0, rows).map(waiterRow), ['right', 'left', 'right', 'right', 'left', 'left']),
-    );
-    if (waiters.length > rows) lines.push(paint.dim(`… and ${waiters.length - rows} more waiters`));
+    lines.push('', table(WAITER_HEAD, waiters.slice(0, rows).map(waiterRow), WAITER_ALIGN));
+    if (waiters.length > rows) lines.push(dim(`… and ${waiters.length - rows} more waiters`));
   }
-  return lines.concat(pastLines(pool)).join('\n');
+  if (recent.length > 0) lines.push('', table(PAST_HEAD, recent.map(pastRow), PAST_ALIGN));
+  return Text.lines(lines);
 }
 
 /** `gpu-pool: 2 of 3 held, 4 waiting` */
-export function headline(pool: SeenPool): string {
-  const { resource, capacity, slots, waiters, queue, override } = pool;
+export function headline(pool: SeenPool): Text {
+  const { resource, waiters, queue, override } = pool;
+  const drained = pool.slots.filter(({ state }) => state === 'drained').length;
+  const taken = drained > 0 ? text`${heldOf(pool)}, ${drained} drained` : heldOf(pool);
+  const waiting = queue === 'silent' ? red('no worker answers for the queue') : `${waiters.length} waiting`;
+  const note = override ? text` ${yellow(text`[${overrideNote(override)}]`)}` : '';
+  return text`${resource}: ${taken}, ${waiting}${note}`;
+}
+
+/** `2 of 3 held` */
+export function heldOf({ capacity, slots }: Pick<SeenPool, 'capacity' | 'slots'>): Text {
   const held = slots.filter(({ state }) => state === 'held').length;
-  const drained = slots.filter(({ state }) => state === 'drained').length;
-  const parts = [
-    `${held}${capacity === undefined ? '' : ` of ${capacity}`} held`,
-    ...(drained > 0 ? [`${drained} drained`] : []),
-    queue === 'silent' ? paint.red('no worker answers for the queue') : `${waiters.length} waiting`,
-  ];
-  const note = override ? overrideNote(override) : '';
-  return `${plain(resource)}: ${parts.join(', ')}${note && paint.yellow(` [${note}]`)}`;
+  return capacity === undefined ? text`${held} held` : text`${held} of ${capacity} held`;
 }
 
 /** `paused: node drain` */
-export function overrideNote({ paused, capacity, reason }: NonNullable<SeenPool['override']>): string {
-  const what = paused ? 'paused' : `resized to ${capacity}`;
-  return reason === undefined ? what : `${what}: ${plain(reason)}`;
+export function overrideNote({ paused, capacity, reason }: NonNullable<SeenPool['override']>): Text {
+  const what = paused ? 'paused' : text`resized to ${capacity}`;
+  return reason === undefined ? text`${what}` : text`${what}: ${reason}`;
 }
 
-function slotRow({ slot, state, permit }: SlotInspection): string[] {
-  if (!permit) return [plain(slot), paint.dim(state)];
-  const { holder, since, leaseDeadline, purpose = '', runId } = permit;
+function slotRow({ slot, state, permit }: SlotInspection): unknown[] {
+  if (!permit) return [slot, dim(state)];
+  const { holder, since, leaseDeadline, purpose, runId } = permit;
   const left = leaseDeadline ? leaseDeadline.getTime() - Date.now() : undefined;
   return [
-    plain(slot),
-    state === 'held' ? paint.green(state) : paint.yellow(state),
+    slot,
+    state === 'held' ? green(state) : yellow(state),
     state === 'held' ? holderName(holder) : '',
     sinceNow(since),
-    left === undefined ? '?' : left < 0 ? paint.red('over') : span(left),
-    state === 'held' ? plain(purpose) : '',
+    left === undefined ? '?' : left < 0 ? red('over') : span(left),
+    state === 'held' ? purpose : '',
     runId,
   ];
 }
 
-function waiterRow(waiter: WaiterInspection): string[] {
-  const { place, since, priorityKey, fairnessKey = '', turn } = waiter;
-  const called = turn === undefined ? '' : `slot ${plain(turn)}`;
-  return [String(place), waiterName(waiter), sinceNow(since), String(priorityKey), plain(fairnessKey), called];
+function waiterRow(waiter: WaiterInspection): unknown[] {
+  const { place, since, priorityKey, fairnessKey, turn } = waiter;
+  const called = turn === undefined ? '' : text`slot ${turn}`;
+  return [place, waiterName(waiter), sinceNow(since), priorityKey, fairnessKey, called];
 }
 
-/** Somebody outside Workflows waits through a Workflow whose ID says nothing. */
+function pastRow({ slot, holder, from, to, outcome }: SeenPool['recent'][number]): unknown[] {
+  return [slot, holderName(holder), span(to.getTime() - from.getTime()), sinceNow(to), outcome];
+}
+
+/** Somebody outside Workflows waits through a Workflow whose ID says nothing. As it came: `Text` escapes it. */
 export function waiterName({ identity, workflowId }: WaiterInspection): string {
-  return plain(identity ?? workflowId);
-}
-
-function pastLines({ recent }: SeenPool): string[] {
-  if (recent.length === 0) return [];
-  const rows = recent.map(({ slot, holder, from, to, outcome }) => [
-    plain(slot),
-    holderName(holder),
-    span(to.getTime() - from.getTime()),
-    sinceNow(to),
-    outcome,
-  ]);
-  return [
-    '',
-    table(['slot', 'held until lately by', 'for', 'ended', 'how'], rows, ['right', 'left', 'right', 'right', 'left']),
-  ];
+  return identity ?? workflowId;
 }

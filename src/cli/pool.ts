@@ -12,14 +12,21 @@ import { queueId } from '../shared/permit-id';
 import { QUEUE_VIEW } from '../shared/protocol';
 import { InvalidOptionsError } from '../shared/refuse';
 import { type Slots, slotNames } from '../shared/slots';
-import { wholeNumber } from './arguments';
+import { type Output, withOutputFlags, withSlotFlags } from './arguments';
 import { type ConnectionFlags, withConnectionFlags } from './connection';
 
-export interface PoolFlags extends ConnectionFlags {
+interface TaskQueueFlags {
+  taskQueue: string;
+}
+
+/** Which pool it is, as far as the flags say. */
+export interface SlotFlags extends TaskQueueFlags {
   capacity?: number;
   slots?: string[];
-  taskQueue: string;
-  json?: true;
+}
+
+export interface PoolFlags extends SlotFlags, ConnectionFlags {
+  output: Output;
 }
 
 /** How long a queue may take to say with how many slots its pool was deployed. */
@@ -27,23 +34,29 @@ const ANSWER_WITHIN_MS = 2_000;
 
 /** The flags of every command that looks at one pool, or acts on it. */
 export function withPoolFlags(command: Command): Command {
-  command
-    .option('--capacity <n>', 'how many permits the pool is deployed with (default: what its queue knows)', wholeNumber)
-    .option('--slots <names>', 'its named slots instead, separated by commas', (names: string) => names.split(','))
-    .option('--task-queue <name>', "the permit worker's task queue", 'permits')
-    .option('--json', 'one JSON text on standard output');
-  return withConnectionFlags(command);
+  withSlotFlags(
+    command,
+    'how many permits the pool is deployed with (default: what its queue knows)',
+    'its named slots instead, separated by commas',
+  );
+  command.option('--task-queue <name>', "the permit worker's task queue", 'permits');
+  return withConnectionFlags(withOutputFlags(command));
 }
 
 /** A pool with as many slots as the flags say, or else as its queue knows. @throws InvalidOptionsError when neither does */
-export async function openPool(client: Client, resource: string, flags: PoolFlags): Promise<SemaphoreClient> {
+export async function openPool(client: Client, resource: string, flags: SlotFlags): Promise<SemaphoreClient> {
   const slots = givenSlots(flags) ?? (await slotsOfQueue(client, resource));
   if (slots !== undefined) return poolOf(client, resource, flags.taskQueue, slots);
   throw new InvalidOptionsError(`Nothing runs that says how many slots "${resource}" has: give --capacity or --slots.`);
 }
 
 /** One slot of a pool, however many it has. */
-export function openSlot(client: Client, resource: string, slot: string, { taskQueue }: PoolFlags): SemaphoreClient {
+export function openSlot(
+  client: Client,
+  resource: string,
+  slot: string,
+  { taskQueue }: TaskQueueFlags,
+): SemaphoreClient {
   return poolOf(client, resource, taskQueue, [slot]);
 }
 
@@ -57,7 +70,7 @@ export class PoolView {
   constructor(
     private readonly client: Client,
     private readonly resource: string,
-    private readonly flags: PoolFlags,
+    private readonly flags: SlotFlags,
   ) {}
 
   async look(recent: number): Promise<SeenPool> {
@@ -86,12 +99,12 @@ function poolOf(client: Client, resource: string, taskQueue: string, slots: Slot
 }
 
 /** Refuses what is wrong, before the server is called. @throws InvalidOptionsError */
-export function checkPool(resource: string, { capacity, slots, taskQueue }: PoolFlags): void {
+export function checkPool(resource: string, { capacity, slots, taskQueue }: SlotFlags): void {
   const unknown = capacity === undefined && slots === undefined;
   resolveClientSemaphore(resource, { taskQueue, slots, capacity: unknown ? 1 : capacity });
 }
 
-function givenSlots({ capacity, slots }: PoolFlags): Slots | undefined {
+function givenSlots({ capacity, slots }: SlotFlags): Slots | undefined {
   return capacity ?? slots;
 }
 

@@ -2,6 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
 import { EXIT, signalCode } from './exit-codes';
+import { say } from './render';
 
 /** How often to look whether the group has ended: the system does not tell, but for its first process. */
 const LOOK_MS = 20;
@@ -63,7 +64,7 @@ export class ProcessGroup {
       return signal ? signalCode(signal) : (code ?? 1);
     } catch (error) {
       const { code, message } = error as NodeJS.ErrnoException;
-      console.error(`temporal-semaphore: ${command}: ${code === 'ENOENT' ? 'command not found' : message}`);
+      say(`${command}: ${code === 'ENOENT' ? 'command not found' : message}`);
       return code === 'ENOENT' ? EXIT.notFound : EXIT.notExecutable;
     }
   }

@@ -1,17 +1,7 @@
 import type { Holder } from '../shared/protocol';
+import { plainLines, Text } from './text';
 
-/**
- * What came from elsewhere (a Workflow ID, a purpose, an identity), fit for a terminal: nothing in it can move the cursor,
- * colour, or turn the direction of writing.
- */
-export function plain(text: string): string {
-  return text.replaceAll(/[\p{C}\p{Zl}\p{Zp}]/gu, escapeCharacter);
-}
-
-/** As {@link plain}, but for the ends of lines. */
-export function plainLines(text: string): string {
-  return text.split('\n').map(plain).join('\n');
-}
+// The only file of the command line that writes to a terminal.
 
 /** One JSON text. Control characters are escaped in it, those too that JSON lets pass. */
 export function json(value: unknown, indent = 2): string {
@@ -19,12 +9,21 @@ export function json(value: unknown, indent = 2): string {
   return JSON.stringify(value, undefined, indent).replaceAll(/[^\n\P{C}]|[\p{Zl}\p{Zp}]/gu, escapeUnits);
 }
 
-export function printJson(value: unknown, indent?: number): void {
-  process.stdout.write(`${json(value, indent)}\n`);
+/** On standard output. */
+export function print(line: Text | '' = ''): void {
+  process.stdout.write(`${line}\n`);
 }
 
-export function print(line = ''): void {
-  process.stdout.write(`${line}\n`);
+/** Where programs read: indented, or each value on a line of its own. */
+export function printJson(value: unknown, output: 'json' | 'jsonl'): void {
+  const texts = output === 'json' ? [json(value)] : [value].flat().map((one) => json(one, 0));
+  for (const one of texts) process.stdout.write(`${one}\n`);
+}
+
+/** On standard error, beside whatever the command says there itself. */
+export function say(message: Text | string): void {
+  const shown = message instanceof Text ? message : plainLines(message);
+  process.stderr.write(`temporal-semaphore: ${shown}\n`);
 }
 
 /** `"4.2 s"`, `"3m 12s"`, `"2h 5m"`, `"3d 4h"`. */
@@ -45,13 +44,9 @@ export function sinceNow(date: Date): string {
   return span(Date.now() - date.getTime());
 }
 
-/** Who holds: a Workflow, or somebody outside. */
+/** Who holds: a Workflow, or somebody outside. As it came: {@link Text} escapes it. */
 export function holderName({ workflowId, identity }: Holder): string {
-  return plain(workflowId ?? identity ?? 'unknown');
-}
-
-function escapeCharacter(character: string): string {
-  return `\\u{${character.codePointAt(0)?.toString(16)}}`;
+  return workflowId ?? identity ?? 'unknown';
 }
 
 function escapeUnits(character: string): string {

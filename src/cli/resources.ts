@@ -4,7 +4,7 @@ import { lenientReader } from '../client/lenient-reader';
 import { listHolders } from '../client/visibility';
 import { checkResource, resourceOfQueue } from '../shared/permit-id';
 import { QUEUE_WORKFLOW } from '../shared/protocol';
-import { type PoolFlags, PoolView, type SeenPool } from './pool';
+import { PoolView, type SeenPool, type SlotFlags } from './pool';
 
 /** All resources of the namespace of which somebody holds or waits for a permit, and the slots held; seconds late. */
 export async function resourcesInUse(client: Client): Promise<Map<string, string[]>> {
@@ -19,7 +19,7 @@ export async function resourcesInUse(client: Client): Promise<Map<string, string
 }
 
 /** All pools of the namespace of which somebody holds or waits for a permit. Which those are is seconds late. */
-export async function poolsInUse(client: Client, flags: Omit<PoolFlags, 'capacity' | 'slots'>): Promise<SeenPool[]> {
+export async function poolsInUse(client: Client, flags: Pick<SlotFlags, 'taskQueue'>): Promise<SeenPool[]> {
   const resources = [...(await resourcesInUse(client)).keys()].sort();
   const errors: unknown[] = [];
   const pools = await inLanes(resources, async (resource): Promise<SeenPool> => {

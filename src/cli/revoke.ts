@@ -4,7 +4,8 @@ import { withClient } from './client';
 import { confirmed } from './confirm';
 import { EXIT } from './exit-codes';
 import { checkPool, openSlot, type PoolFlags, withPoolFlags } from './pool';
-import { holderName, plain, print, printJson, sinceNow } from './render';
+import { holderName, print, printJson, sinceNow } from './render';
+import { text } from './text';
 
 interface RevokeFlags extends PoolFlags {
   reason?: string;
@@ -12,14 +13,20 @@ interface RevokeFlags extends PoolFlags {
   yes?: true;
 }
 
+const HELP = `
+Example:
+  temporal-semaphore revoke gpu-pool 0 --reason 'node drain'
+`;
+
 export function addRevoke(program: Command, done: (exitCode: number) => void): void {
   const revoke = program
     .command('revoke <resource> <slot>')
     .summary('take a permit away')
     .description('Takes the permit of a slot away. Its holder is told at once, and why; the slot goes to the next.')
     .option('--reason <text>', 'told to the holder')
-    .option('--run-id <id>', 'only if this run, the fencing token, holds the slot')
+    .option('--run-id <id>', 'only if this run holds the slot')
     .option('-y, --yes', 'do not ask')
+    .addHelpText('after', HELP)
     .action(async (resource: string, slot: string, flags: RevokeFlags) => {
       done(await take(resource, slot, flags));
     });
@@ -36,13 +43,14 @@ async function take(resource: string, slot: string, flags: RevokeFlags): Promise
     if (!held || (flags.runId !== undefined && held.runId !== flags.runId)) {
       throw new NotHeldError({ resource, slot }, flags.runId);
     }
-    const who = `${holderName(held.holder)} (for ${sinceNow(held.since)}${held.purpose ? `, ${plain(held.purpose)}` : ''})`;
-    const what = `slot "${plain(slot)}" of "${plain(resource)}" from ${who}`;
-    if (!(await confirmed(`Take ${what}?`, flags))) return EXIT.no;
+    const purpose = held.purpose ? text`, ${held.purpose}` : '';
+    const who = text`${holderName(held.holder)} (for ${sinceNow(held.since)}${purpose})`;
+    const what = text`slot "${slot}" of "${resource}" from ${who}`;
+    if (!(await confirmed(text`Take ${what}?`, flags))) return EXIT.no;
     // Of that very run: somebody else may hold the slot by the time that a question is answered.
     const permit = await pool.revoke(slot, { runId: held.runId, reason: flags.reason });
-    if (flags.json) printJson(permit);
-    else print(`Took ${what}.`);
+    if (flags.output === 'text') print(text`Took ${what}.`);
+    else printJson(permit, flags.output);
     return 0;
   });
 }

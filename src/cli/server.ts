@@ -3,6 +3,12 @@ import { type ServeOptions, serve, UI_OFFSET } from '../dev-server/serve';
 
 const MAX_PORT = 65_535 - UI_OFFSET;
 
+const HELP = `
+Examples:
+  temporal-semaphore server
+  temporal-semaphore server --port 7300 --db temporal.sqlite
+`;
+
 export function addServer(program: Command, done: (exitCode: number) => void): void {
   program
     .command('server')
@@ -12,6 +18,7 @@ export function addServer(program: Command, done: (exitCode: number) => void): v
     )
     .option('--port <n>', `the server's port; the Web UI's is ${UI_OFFSET} higher`, parsePort, 7233)
     .option('--db <file>', 'keep the state in this file, so that it outlives the server')
+    .addHelpText('after', HELP)
     .action(async (options: ServeOptions) => {
       const interrupt = new AbortController();
       for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.once(name, () => interrupt.abort());

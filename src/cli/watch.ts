@@ -6,25 +6,38 @@ import { withClient } from './client';
 import { signalCode } from './exit-codes';
 import { checkPool, type PoolFlags, PoolView, type SeenPool, withPoolFlags } from './pool';
 import { drawPool, headline } from './pool-view';
-import { holderName, plain, print, printJson } from './render';
+import { holderName, print, printJson } from './render';
+import { type Text, text } from './text';
 
 interface WatchFlags extends PoolFlags {
   every: number;
+  wide?: boolean;
 }
 
-type Show = (pool: SeenPool) => void;
+interface Screen {
+  show(pool: SeenPool): void;
+  close(): void;
+}
 
 /** Looking costs a call a slot, so not all the time. */
 const LEAST_MS = 100;
+
+const HELP = `
+Examples:
+  temporal-semaphore watch gpu-pool --every 2s
+  temporal-semaphore watch gpu-pool -o jsonl | jq -c '[.at, (.waiters | length)]'
+`;
 
 export function addWatch(program: Command, done: (exitCode: number) => void): void {
   const watch = program
     .command('watch <resource>')
     .summary('show who holds and who waits, over and over')
     .description(
-      'Shows who holds and who waits, until Ctrl-C: redrawn on a terminal, elsewhere a line for each change, and with --json one line of JSON a look.',
+      'Shows who holds and who waits, until Ctrl-C: redrawn on a terminal, elsewhere a line with its time for each change, and with -o jsonl one line of JSON a look.',
     )
     .addOption(durationOption('--every <duration>', 'how often to look', '1s', LEAST_MS))
+    .option('--wide', 'with the run IDs')
+    .addHelpText('after', HELP)
     .action(async (resource: string, flags: WatchFlags) => {
       done(await watchPool(resource, flags));
     });
@@ -39,50 +52,66 @@ async function watchPool(resource: string, flags: WatchFlags): Promise<number> {
   const { signal } = interrupted;
   await withClient(flags, async (client) => {
     const view = new PoolView(client, resource, flags);
-    const { show, close } = flags.json ? jsonLines() : process.stdout.isTTY ? await redrawn() : changeLines();
+    const screen = await screenFor(flags);
     try {
       while (!signal.aborted) {
-        show(await view.look(0));
+        screen.show(await view.look(0));
         await pause(flags.every, signal);
       }
     } finally {
-      close();
+      screen.close();
     }
   });
   return signalCode(signal.reason);
 }
 
-function jsonLines(): { show: Show; close(): void } {
-  return { show: (pool) => printJson(pool, 0), close() {} };
+async function screenFor({ output, wide = false }: WatchFlags): Promise<Screen> {
+  if (output !== 'text') return jsonLines();
+  return process.stdout.isTTY ? await redrawn(wide) : changeLines();
 }
 
-async function redrawn(): Promise<{ show: Show; close(): void }> {
+function jsonLines(): Screen {
+  return { show: (pool) => printJson({ at: new Date(), ...pool }, 'jsonl'), close() {} };
+}
+
+/** No line is wider than the terminal, and no table higher: else the headline would scroll away. */
+async function redrawn(wide: boolean): Promise<Screen> {
   const { createLogUpdate } = await import('log-update');
+  const { default: cut } = await import('cli-truncate');
   const redraw = createLogUpdate(process.stdout);
+  const { stdout } = process;
   // Headings, and the line of what is left out, twice.
-  const room = () => Math.max(2, Math.floor((process.stdout.rows - 8) / 2));
-  return { show: (pool) => redraw(drawPool(pool, room())), close: () => redraw.done() };
+  const rows = () => Math.max(2, Math.floor((stdout.rows - 8) / 2));
+  return {
+    show(pool) {
+      const lines = String(drawPool(pool, { rows: rows(), wide })).split('\n');
+      redraw(lines.map((line) => cut(line, stdout.columns)).join('\n'));
+    },
+    close: () => redraw.done(),
+  };
 }
 
 /** Compares each look with the one before. What comes and goes between two is not seen here. */
-function changeLines(): { show: Show; close(): void } {
+function changeLines(): Screen {
   const before = new Map<string, string>();
-  let said = '';
+  const say = (what: string, now: Text) => {
+    if (before.get(what) !== String(now)) print(text`${new Date().toISOString()} ${now}`);
+    before.set(what, String(now));
+  };
   return {
     show(pool) {
       for (const slot of pool.slots) {
-        const now = situation(slot);
-        if (before.has(slot.slot) && before.get(slot.slot) !== now) print(`slot ${plain(slot.slot)}: ${now}`);
-        before.set(slot.slot, now);
+        const now = text`slot ${slot.slot}: ${situation(slot)}`;
+        if (before.has(`slot ${slot.slot}`)) say(`slot ${slot.slot}`, now);
+        else before.set(`slot ${slot.slot}`, String(now));
       }
-      const line = headline(pool);
-      if (line !== said) print(line);
-      said = line;
+      say('pool', headline(pool));
     },
     close() {},
   };
 }
 
-function situation({ state, permit }: SlotInspection): string {
-  return state === 'held' && permit ? `held by ${holderName(permit.holder)}, ${permit.runId}` : state;
+function situation({ state, permit }: SlotInspection): Text {
+  if (state !== 'held' || !permit) return text`${state}`;
+  return text`held by ${holderName(permit.holder)}, run ${permit.runId}`;
 }

@@ -1,17 +1,19 @@
 import type { Client } from '@temporalio/client';
 import type { Command } from 'commander';
 import type { SlotInspection, WaiterInspection } from '../client/inspection';
+import { type Output, withOutputFlags } from './arguments';
 import { withClient } from './client';
 import { type ConnectionFlags, withConnectionFlags } from './connection';
-import { paint, table } from './paint';
-import { type PoolFlags, PoolView, type SeenPool } from './pool';
+import { EXIT } from './exit-codes';
+import { PoolView, type SeenPool } from './pool';
 import { waiterName } from './pool-view';
-import { holderName, plain, print, printJson, sinceNow } from './render';
+import { holderName, print, printJson, say, sinceNow } from './render';
 import { poolsInUse } from './resources';
+import { dim, table, text, yellow } from './text';
 
 interface WhyFlags extends ConnectionFlags {
   resource?: string;
-  json?: true;
+  output: Output;
 }
 
 /** What a Workflow has to do with one pool. */
@@ -29,6 +31,14 @@ interface Part {
 /** Of those ahead and of the slots, a person wants to see a few. */
 const SHOWN = 10;
 
+const HELP = `
+Exit code ${EXIT.no}: it neither waits for a permit nor holds one.
+
+Examples:
+  temporal-semaphore why train-7
+  temporal-semaphore why 1542@vm --resource gpu-pool
+`;
+
 export function addWhy(program: Command, done: (exitCode: number) => void): void {
   const why = program
     .command('why <workflowId>')
@@ -37,19 +47,21 @@ export function addWhy(program: Command, done: (exitCode: number) => void): void
       "Says what a Workflow (or a client, by its identity) waits for, its place in line, who is ahead, who holds, and what it holds itself. It looks through all pools in use; one that came into use in the last seconds may be missing, unless it's named.",
     )
     .option('--resource <name>', 'look at this pool only')
-    .option('--json', 'one JSON text on standard output')
+    .addHelpText('after', HELP)
     .action(async (workflowId: string, flags: WhyFlags) => {
       const parts = await withClient(flags, (client) => partsOf(client, workflowId, flags));
-      if (flags.json) printJson({ workflowId, pools: parts });
+      const { output } = flags;
+      if (output !== 'text') printJson({ workflowId, pools: parts }, output);
       else show(workflowId, parts);
-      done(0);
+      if (parts.length === 0) say(text`${workflowId} neither waits for a permit nor holds one.`);
+      done(parts.length === 0 ? EXIT.no : 0);
     });
-  withConnectionFlags(why);
+  withConnectionFlags(withOutputFlags(why));
 }
 
-async function partsOf(client: Client, who: string, { resource, ...rest }: WhyFlags): Promise<Part[]> {
+async function partsOf(client: Client, who: string, { resource }: WhyFlags): Promise<Part[]> {
   // Pools are only looked at here: on which task queue they run does not matter.
-  const flags: PoolFlags = { ...rest, taskQueue: 'unused' };
+  const flags = { taskQueue: 'unused' };
   const pools =
     resource === undefined ? await poolsInUse(client, flags) : [await new PoolView(client, resource, flags).look(0)];
   return pools.map((pool) => partIn(pool, who)).filter((part) => part.waits !== undefined || part.holds.length > 0);
@@ -68,17 +80,14 @@ function partIn({ resource, waiters, slots }: SeenPool, who: string): Part {
 }
 
 function show(who: string, parts: Part[]): void {
-  if (parts.length === 0) print(`${plain(who)} neither waits for a permit nor holds one.`);
   for (const { resource, waits, ahead, slots, holds } of parts) {
     for (const { slot, permit } of holds) {
-      print(
-        `${plain(who)} holds slot ${plain(slot)} of ${plain(resource)}, for ${permit ? sinceNow(permit.since) : '?'}.`,
-      );
+      print(text`${who} holds slot ${slot} of ${resource}, for ${permit ? sinceNow(permit.since) : '?'}.`);
     }
     if (!waits) continue;
-    const turn = waits.turn === undefined ? '' : ` It has its turn: slot ${plain(waits.turn)}.`;
+    const turn = waits.turn === undefined ? '' : text` It has its turn: slot ${waits.turn}.`;
     const place = ahead.length === 0 ? 'next in line' : `number ${waits.place} in line`;
-    print(`${plain(who)} waits for a permit of ${plain(resource)}, ${place}, for ${sinceNow(waits.since)}.${turn}`);
+    print(text`${who} waits for a permit of ${resource}, ${place}, for ${sinceNow(waits.since)}.${turn}`);
     print();
     print(table(['ahead', 'priority', 'key', 'for'], some(ahead.map(aheadRow)), ['left', 'right', 'left', 'right']));
     print();
@@ -86,17 +95,17 @@ function show(who: string, parts: Part[]): void {
   }
 }
 
-function some(rows: string[][]): string[][] {
-  if (rows.length === 0) return [[paint.dim('nobody')]];
-  return rows.length <= SHOWN ? rows : [...rows.slice(0, SHOWN), [paint.dim(`… and ${rows.length - SHOWN} more`)]];
+function some(rows: unknown[][]): unknown[][] {
+  if (rows.length === 0) return [[dim('nobody')]];
+  return rows.length <= SHOWN ? rows : [...rows.slice(0, SHOWN), [dim(`… and ${rows.length - SHOWN} more`)]];
 }
 
-function aheadRow(waiter: WaiterInspection): string[] {
-  const { priorityKey, fairnessKey = '', since } = waiter;
-  return [waiterName(waiter), String(priorityKey), plain(fairnessKey), sinceNow(since)];
+function aheadRow(waiter: WaiterInspection): unknown[] {
+  const { priorityKey, fairnessKey, since } = waiter;
+  return [waiterName(waiter), priorityKey, fairnessKey, sinceNow(since)];
 }
 
-function slotRow({ slot, state, permit }: SlotInspection): string[] {
-  const by = state === 'drained' ? paint.yellow('nobody: drained') : holderName(permit?.holder ?? {});
-  return [plain(slot), by, permit ? sinceNow(permit.since) : '', plain(permit?.purpose ?? '')];
+function slotRow({ slot, state, permit }: SlotInspection): unknown[] {
+  const by = state === 'drained' ? yellow('nobody: drained') : holderName(permit?.holder ?? {});
+  return [slot, by, permit ? sinceNow(permit.since) : '', permit?.purpose];
 }

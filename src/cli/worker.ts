@@ -4,11 +4,19 @@ import { HISTOGRAM_BUCKETS } from '../shared/metrics';
 import { refuse } from '../shared/refuse';
 import { type ConnectionFlags, connectConfig, withConnectionFlags } from './connection';
 import { loadDataConverter } from './data-converter';
+import { knock, unwelcome } from './knock';
+import { say } from './render';
 
 interface WorkerFlags extends ConnectionFlags {
   taskQueue: string;
   metrics?: string;
 }
+
+const HELP = `
+Examples:
+  temporal-semaphore worker
+  temporal-semaphore worker -n production --task-queue permits --metrics 0.0.0.0:9464
+`;
 
 export function addWorker(program: Command, done: (exitCode: number) => void): void {
   const worker = program
@@ -18,6 +26,7 @@ export function addWorker(program: Command, done: (exitCode: number) => void): v
       'Runs the permit Workflows on a task queue of their own, until SIGTERM or SIGINT. No permit ends by that.',
     )
     .option('--task-queue <name>', 'where permits run', 'permits')
+    .addHelpText('after', HELP)
     .option('--metrics <ip:port>', 'where Prometheus finds the metrics, as 0.0.0.0:9464 (default: nowhere)')
     .action(async (flags: WorkerFlags) => {
       await work(flags);
@@ -27,10 +36,11 @@ export function addWorker(program: Command, done: (exitCode: number) => void): v
 }
 
 async function work(flags: WorkerFlags): Promise<void> {
-  const { connectionOptions, namespace } = connectConfig(flags);
+  const { connectionOptions, namespace, address } = connectConfig(flags);
   const { taskQueue, metrics } = flags;
   if (metrics !== undefined && !isSocketAddress(metrics)) refuse('--metrics', 'an IP address and a port', metrics);
   const dataConverter = await loadDataConverter(flags.dataConverter);
+  await knock(address);
   // Only here: it loads native code, and is not installed where nobody runs a worker.
   const { NativeConnection, Runtime } = await import('@temporalio/worker');
   const { createPermitWorker } = await import('../worker/permit-worker.js');
@@ -38,10 +48,12 @@ async function work(flags: WorkerFlags): Promise<void> {
     const prometheus = { bindAddress: metrics, histogramBucketOverrides: HISTOGRAM_BUCKETS };
     Runtime.install({ telemetryOptions: { metrics: { prometheus } } });
   }
-  const connection = await NativeConnection.connect(connectionOptions);
+  const connection = await NativeConnection.connect(connectionOptions).catch((error: Error) => {
+    throw unwelcome(address, error);
+  });
   try {
     const worker = await createPermitWorker({ connection, namespace, taskQueue, dataConverter });
-    console.error(`temporal-semaphore: permits run on task queue "${taskQueue}" of namespace "${namespace}".`);
+    say(`permits run on task queue "${taskQueue}" of namespace "${namespace}".`);
     await worker.run();
   } finally {
     await connection.close();

@@ -9,6 +9,7 @@ import { Lease } from './lease';
 import type { Request } from './options';
 import { Permit } from './permit';
 import { PermitRun } from './permit-run';
+import { Pollers } from './pollers';
 import { isTransient, type Server } from './server';
 
 /** The answer to a start that took longer than this may name a run which has ended meanwhile. */
@@ -105,12 +106,14 @@ export class Claim {
 
   /** `undefined` when the run has ended meanwhile, or its lease is as good as over. */
   private async permitOf(runId: string): Promise<Permit | undefined> {
-    const { resource, leaseMs, renewEveryMs } = this.request.semaphore;
+    const { resource, leaseMs, renewEveryMs, taskQueue } = this.request.semaphore;
     const ref = { resource, slot: this.slot, workflowId: this.workflowId, runId, leaseMs };
     const run = new PermitRun(this.server, ref);
     const lease = new Lease(leaseMs, this.sentMs);
     const slow = monotonicMs() - this.sentMs > SLOW_MS || lease.safeMs <= 0;
-    if (!slow || ((await run.isRunning()) && lease.safeMs > 0)) return new Permit(run, ref, lease, renewEveryMs);
+    if (!slow || ((await run.isRunning()) && lease.safeMs > 0)) {
+      return new Permit(run, ref, lease, renewEveryMs, new Pollers(this.server, taskQueue));
+    }
     await run.send(RELEASE);
     return undefined;
   }

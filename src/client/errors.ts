@@ -2,22 +2,38 @@ import { lossMessage, type PermitLoss, timeoutMessage } from '../shared/loss';
 import type { PermitAddress } from '../shared/permit-id';
 import type { Override } from './inspection';
 
+/** How an error of the client came about, beside its `cause`. */
+interface Circumstances extends ErrorOptions {
+  /** The task queue, where nobody polls it. */
+  unpolled?: string;
+}
+
+/** What to do where nobody polls the task queue that permits run on. */
+export function unpolledMessage(taskQueue: string): string {
+  return `nobody polls task queue "${taskQueue}", so no slot comes free. Start a permit worker there (temporal-semaphore worker --task-queue ${taskQueue}).`;
+}
+
 /** No permit came free within the acquire's `timeout`. `cause` is set when the server could not be asked at the end. */
 export class PermitTimeoutError extends Error {
   override readonly name = 'PermitTimeoutError';
+  /** The task queue of the permits, when nobody polls it: then those who held the slots may have given them back. */
+  readonly unpolled?: string;
 
   constructor(
     readonly resource: string,
     readonly timeoutMs: number,
-    options?: ErrorOptions,
+    { unpolled, ...options }: Circumstances = {},
   ) {
-    super(
-      options?.cause
-        ? `No permit of "${resource}" was had within ${timeoutMs} ms: the server could not be reached (see cause).`
-        : timeoutMessage(resource, timeoutMs),
-      options,
-    );
+    super(whyTimedOut(resource, timeoutMs, { unpolled, ...options }), options);
+    if (unpolled !== undefined) this.unpolled = unpolled;
   }
+}
+
+function whyTimedOut(resource: string, timeoutMs: number, { cause, unpolled }: Circumstances): string {
+  if (cause)
+    return `No permit of "${resource}" was had within ${timeoutMs} ms: the server could not be reached (see cause).`;
+  if (unpolled !== undefined) return `No permit of "${resource}" was had: ${unpolledMessage(unpolled)}`;
+  return timeoutMessage(resource, timeoutMs);
 }
 
 /**
@@ -31,7 +47,7 @@ export class PermitLostError extends Error {
 
   constructor(
     { resource, slot }: PermitAddress,
-    /** The fencing token of the permit that was lost. */
+    /** The run of the permit that was lost. */
     readonly runId: string,
     /** How it was lost. */
     readonly how: PermitLoss,
@@ -92,15 +108,21 @@ export class StaleOverrideError extends Error {
  */
 export class NoAnswerError extends Error {
   override readonly name = 'NoAnswerError';
+  /** The task queue of the permits, when nobody polls it. */
+  readonly unpolled?: string;
 
   constructor(
     readonly resource: string,
     readonly timeoutMs: number,
-    options?: ErrorOptions,
+    { unpolled, ...options }: Circumstances = {},
   ) {
+    const silence = `No worker has answered for "${resource}" within ${timeoutMs} ms`;
     super(
-      `No worker has answered for "${resource}" within ${timeoutMs} ms. Is one with the permit Workflows up?`,
+      unpolled === undefined
+        ? `${silence}. Is one with the permit Workflows up?`
+        : `${silence}: ${unpolledMessage(unpolled)}`,
       options,
     );
+    if (unpolled !== undefined) this.unpolled = unpolled;
   }
 }

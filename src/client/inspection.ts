@@ -32,7 +32,7 @@ export interface ResourceSlot extends SlotInspection {
 
 export interface PermitInspection {
   workflowId: string;
-  /** The fencing token. */
+  /** What orders the permits of one slot: the last part of the fencing token. */
   runId: string;
   /** Empty when the permit does not say, or not in a way that can be read here. */
   holder: Holder;

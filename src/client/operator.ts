@@ -4,13 +4,14 @@ import { checkSlot } from '../shared/permit-id';
 import { type OverrideInput, REVOKE } from '../shared/protocol';
 import { refuse } from '../shared/refuse';
 import { monotonicMs } from './clock';
-import { NoAnswerError, NotHeldError } from './errors';
+import { NotHeldError } from './errors';
 import { Inspector } from './inspect';
 import type { Inspection, Override, PermitInspection } from './inspection';
 import { inLanes } from './lanes';
 import type { Request } from './options';
 import { overrideQueue } from './override';
 import { PermitRun } from './permit-run';
+import { noAnswer, Pollers } from './pollers';
 import { isTransient, type Server } from './server';
 import { PastHolds } from './visibility';
 
@@ -25,7 +26,7 @@ interface OperatorOptions {
 }
 
 export interface RevokeOptions extends OperatorOptions {
-  /** Only if this run, the fencing token, holds the slot: for an operator who acts on what was inspected a while ago. */
+  /** Only if this run holds the slot: for an operator who acts on what was inspected a while ago. */
   runId?: string;
   /** Told to the holder, at most 1,000 characters. */
   reason?: string;
@@ -73,7 +74,7 @@ export class Operator {
     const permit = await this.inspector.permit(slot);
     if (!permit || (runId !== undefined && permit.runId !== runId)) throw new NotHeldError({ resource, slot }, runId);
     const limit = new AbortController();
-    const timer = setTimeout(() => limit.abort(new NoAnswerError(resource, timeoutMs)), timeoutMs);
+    const timer = setTimeout(() => limit.abort(), timeoutMs);
     try {
       const run = new PermitRun(this.server, permit);
       const persistence = { untilMs: monotonicMs() + timeoutMs, signal: limit.signal };
@@ -81,6 +82,9 @@ export class Operator {
       if (!delivered) throw new NotHeldError({ resource, slot }, runId);
       await run.end(limit.signal);
       return permit;
+    } catch (error) {
+      if (!limit.signal.aborted || error instanceof NotHeldError) throw error;
+      throw await noAnswer(new Pollers(this.server, this.semaphore.taskQueue), resource, timeoutMs);
     } finally {
       clearTimeout(timer);
     }

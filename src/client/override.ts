@@ -10,9 +10,10 @@ import { queueId } from '../shared/permit-id';
 import { OVERRIDE, type OverrideInput, type OverrideState, QUEUE_WORKFLOW, STALE_OVERRIDE } from '../shared/protocol';
 import { WORKFLOW_PRIORITY } from '../shared/workflow-priority';
 import { monotonicMs } from './clock';
-import { NoAnswerError, StaleOverrideError } from './errors';
+import { StaleOverrideError } from './errors';
 import type { Override } from './inspection';
 import type { Request } from './options';
+import { noAnswer, Pollers } from './pollers';
 import { isTransient, type Server } from './server';
 
 /** A queue that ends at this very moment can't take the update; more than one in a row is unheard of. */
@@ -39,7 +40,8 @@ export async function overrideQueue(
       return shown(await server.persist(() => update(server, semaphore, input, updateId), persistence));
     } catch (error) {
       if (error instanceof WorkflowNotFoundError && attempt < QUEUE_ENDED_ATTEMPTS) continue;
-      throw translated(error, semaphore.resource, input, timeoutMs);
+      if (!isLate(error)) throw translated(error, semaphore.resource, input);
+      throw await noAnswer(new Pollers(server, semaphore.taskQueue), semaphore.resource, timeoutMs, { cause: error });
     }
   }
 }
@@ -69,12 +71,13 @@ export function shown({ version, capacity, paused, reason }: OverrideState): Ove
   return { version, ...(capacity !== undefined && { capacity }), paused, ...(reason !== undefined && { reason }) };
 }
 
-function translated(error: unknown, resource: string, { ifVersion = 0 }: OverrideInput, timeoutMs: number): unknown {
-  if (error instanceof WorkflowUpdateFailedError && error.cause instanceof ApplicationFailure) {
-    if (error.cause.type !== STALE_OVERRIDE) return error;
-    const current = error.cause.details?.[0] as OverrideState | null | undefined;
-    return new StaleOverrideError(resource, ifVersion, current ? shown(current) : undefined);
-  }
-  const isLate = error instanceof WorkflowUpdateRPCTimeoutOrCancelledError || isTransient(error);
-  return isLate ? new NoAnswerError(resource, timeoutMs, { cause: error }) : error;
+function translated(error: unknown, resource: string, { ifVersion = 0 }: OverrideInput): unknown {
+  if (!(error instanceof WorkflowUpdateFailedError && error.cause instanceof ApplicationFailure)) return error;
+  if (error.cause.type !== STALE_OVERRIDE) return error;
+  const current = error.cause.details?.[0] as OverrideState | null | undefined;
+  return new StaleOverrideError(resource, ifVersion, current ? shown(current) : undefined);
+}
+
+function isLate(error: unknown): boolean {
+  return error instanceof WorkflowUpdateRPCTimeoutOrCancelledError || isTransient(error);
 }

@@ -1,8 +1,9 @@
 import { type PermitRef, RELEASE, RENEW } from '../shared/protocol';
 import { monotonicMs, pause } from './clock';
-import { PermitLostError } from './errors';
+import { NoAnswerError, PermitLostError } from './errors';
 import type { Lease } from './lease';
 import type { PermitEnd, PermitRun } from './permit-run';
+import { type Pollers, SILENCE_MS } from './pollers';
 import { isTransient, retryDelayMs } from './server';
 
 /**
@@ -22,8 +23,8 @@ export class Permit implements AsyncDisposable {
   /** The permit's Workflow, `permit:<resource>:<slot>`. */
   readonly workflowId: string;
   /**
-   * The fencing token: of two permits of one slot, the later has the greater run ID (server 1.27 or later). That is observed
-   * of servers, not promised; `docs/fencing.md` says what could invert it.
+   * What orders the fencing tokens of one slot: the later permit has the greater run ID (server 1.27 or later). That is
+   * observed of servers, not promised; `docs/fencing.md` says what could invert it. The token is `FencingToken.from(permit)`.
    */
   readonly runId: string;
 
@@ -44,6 +45,7 @@ export class Permit implements AsyncDisposable {
     private readonly reference: PermitRef,
     private readonly lease: Lease,
     renewEveryMs: number | false,
+    private readonly pollers: Pollers,
   ) {
     this.resource = reference.resource;
     this.slot = reference.slot;
@@ -85,9 +87,10 @@ export class Permit implements AsyncDisposable {
   }
 
   /**
-   * Gives the slot back, and resolves when it is free. When the server can't be reached, or no worker runs permits, it
-   * resolves at the lease's end at the latest, for nothing renews it any more. Idempotent. A permit that was lost or
-   * detached is left alone.
+   * Gives the slot back, and resolves when it is free. When the server can't be reached, it resolves at the lease's end at
+   * the latest, for nothing renews it any more. Idempotent. A permit that was lost or detached is left alone.
+   * @throws NoAnswerError with `unpolled` when the slot is not free after two seconds and nobody polls its task queue: the
+   * release has been sent, and takes effect when a worker is up
    * @throws ServiceError when the server refuses, for example for want of permission; the lease then ends the permit
    */
   release(): Promise<void> {
@@ -192,6 +195,20 @@ export class Permit implements AsyncDisposable {
     }
   }
 
+  /** The end that was asked for. @throws NoAnswerError when nobody is there to carry it out */
+  private async untilEnded(): Promise<void> {
+    const over = new AbortController();
+    const lease = pause(this.lease.leftMs, over.signal);
+    const missed = this.pollers.areMissed(over.signal).then(async (areMissed) => areMissed || (await lease));
+    try {
+      const first = await Promise.race([this.ended, lease, missed]);
+      if (first !== true) return;
+      throw new NoAnswerError(this.resource, SILENCE_MS, { unpolled: this.pollers.taskQueue });
+    } finally {
+      over.abort();
+    }
+  }
+
   private async releaseOnce(): Promise<void> {
     this.looksHeld();
     this.keeping.abort();
@@ -200,7 +217,7 @@ export class Permit implements AsyncDisposable {
     try {
       if (this.watching.signal.aborted || this.lease.leftMs <= 0) return;
       await this.run.server.persist(() => this.run.send(RELEASE), { untilMs, signal: this.watching.signal });
-      await Promise.race([this.ended, pause(this.lease.leftMs, this.watching.signal)]);
+      await this.untilEnded();
     } catch (error) {
       if (!isTransient(error)) throw error;
     } finally {

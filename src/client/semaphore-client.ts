@@ -21,6 +21,7 @@ import {
 import { Permit } from './permit';
 import { PermitRun } from './permit-run';
 import { Place } from './place';
+import { Pollers } from './pollers';
 import { isTransient, Server } from './server';
 
 /** Slots that an acquirer tries before it lines up, and in each round while the queue does not answer. Each is one call. */
@@ -55,6 +56,7 @@ export class SemaphoreClient {
   private readonly options: SemaphoreClientOptions;
   private readonly metrics: ClientMetrics;
   private readonly operator: Operator;
+  private readonly pollers: Pollers;
 
   /**
    * @param client of the namespace in which the resource is shared; its identity names the holder
@@ -65,7 +67,9 @@ export class SemaphoreClient {
     if (typeof client?.workflow?.start !== 'function')
       refuse('client', 'a Client of @temporalio/client', typeof client);
     this.server = new Server(client);
-    this.operator = new Operator(this.server, resolveClientSemaphore(resource, options));
+    const semaphore = resolveClientSemaphore(resource, options);
+    this.operator = new Operator(this.server, semaphore);
+    this.pollers = new Pollers(this.server, semaphore.taskQueue);
     this.resource = resource;
     this.options = { ...options };
     this.metrics = new ClientMetrics(resource, options.metricMeter);
@@ -100,7 +104,10 @@ export class SemaphoreClient {
    * Waits for a free slot and claims it. The permit renews itself until it is released, detached or lost; prefer
    * {@link withPermit}. While the server can't be reached or is overloaded, this goes on trying.
    *
-   * @throws PermitTimeoutError when `timeout` is given and no permit was had in it
+   * Where nobody polls the task queue, a wait of more than two seconds emits a Node warning, once for each client, with the
+   * code `TEMPORAL_SEMAPHORE_UNPOLLED`.
+   *
+   * @throws PermitTimeoutError when `timeout` is given and no permit was had in it; it says so when nobody polls the task queue
    * @throws the reason of `signal` when that aborts; a slot won meanwhile has been given back
    * @throws InvalidOptionsError, before any call
    * @throws ServiceError when the server refuses, for example for want of permission
@@ -112,7 +119,7 @@ export class SemaphoreClient {
       if (request.timeoutMs > 0) return await this.acquireWithin(request);
       const permit = await this.claimEvery(request);
       if (permit) return permit;
-      throw new PermitTimeoutError(this.resource, 0);
+      throw await this.late(request);
     });
   }
 
@@ -149,7 +156,7 @@ export class SemaphoreClient {
     };
     const delivered = await this.server.persist(adopt, { untilMs, signal: new AbortController().signal });
     if (!delivered) throw new PermitLostError(reference, reference.runId, 'unknown');
-    return this.metrics.watch(new Permit(run, reference, new Lease(leaseMs, sentMs), renewEveryMs));
+    return this.metrics.watch(new Permit(run, reference, new Lease(leaseMs, sentMs), renewEveryMs, this.pollers));
   }
 
   /**
@@ -199,14 +206,24 @@ export class SemaphoreClient {
   }
 
   private async acquireWithin(request: Request): Promise<Permit> {
+    const served = new AbortController();
+    void this.pollers.warn(served.signal);
     try {
       const permit = await this.acquirer(request, monotonicMs() + request.timeoutMs).acquire();
       if (permit) return permit;
     } catch (error) {
       if (!isTransient(error)) throw error; // a transient one is given up at the deadline only
       throw new PermitTimeoutError(this.resource, request.timeoutMs, { cause: error });
+    } finally {
+      served.abort();
     }
-    throw new PermitTimeoutError(this.resource, request.timeoutMs);
+    throw await this.late(request);
+  }
+
+  /** Why there was no permit: nobody gave one back, or nobody was there to take it. */
+  private async late({ timeoutMs }: Request): Promise<PermitTimeoutError> {
+    const unpolled = (await this.pollers.areNone()) ? this.pollers.taskQueue : undefined;
+    return new PermitTimeoutError(this.resource, timeoutMs, { unpolled });
   }
 
   /** Tries every slot once. */

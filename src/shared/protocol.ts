@@ -245,7 +245,7 @@ export interface PermitRef {
   resource: string;
   slot: string;
   workflowId: string;
-  /** The fencing token. */
+  /** What orders the permits of one slot: the last part of the fencing token. */
   runId: string;
   /** How long it may go unrenewed. */
   leaseMs: number;

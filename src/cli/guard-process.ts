@@ -1,0 +1,50 @@
+import { clockMs, type GuardOrder } from './guard';
+
+// The guard of one command, in a process of its own: see `Guard`.
+
+/** No timer of Node may be longer than some weeks, and a lease may. */
+const LOOK_AGAIN_MS = 60_000;
+
+let order: GuardOrder | undefined;
+let timer: NodeJS.Timeout | undefined;
+let hasAsked = false;
+
+process.on('message', (next: GuardOrder) => {
+  order = next;
+  hasAsked = false;
+  look();
+});
+
+// Whoever held the permit is dead.
+process.on('disconnect', () => {
+  if (!order) return process.exit();
+  const nowMs = clockMs();
+  order = { ...order, termAtMs: nowMs, killAtMs: Math.min(order.killAtMs, nowMs + order.graceMs) };
+  look();
+});
+
+function look(): void {
+  clearTimeout(timer);
+  if (!order) return;
+  const { group, termAtMs = Number.POSITIVE_INFINITY, killAtMs } = order;
+  const nowMs = clockMs();
+  if (nowMs >= termAtMs && !hasAsked) {
+    hasAsked = true;
+    if (!signal(group, 'SIGTERM')) process.exit();
+  }
+  if (nowMs >= killAtMs) {
+    signal(group, 'SIGKILL');
+    process.exit();
+  }
+  const nextMs = Math.min(killAtMs, hasAsked ? killAtMs : termAtMs);
+  timer = setTimeout(look, Math.min(LOOK_AGAIN_MS, nextMs - nowMs));
+}
+
+/** `false` when nobody is left. */
+function signal(group: number, name: NodeJS.Signals): boolean {
+  try {
+    return process.kill(-group, name);
+  } catch {
+    return false;
+  }
+}

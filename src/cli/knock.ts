@@ -1,0 +1,82 @@
+import { connect } from 'node:net';
+import { say } from './render';
+
+/** A server near by answers in a millisecond, one across the world in 300. */
+const SILENT_AFTER_MS = 800;
+
+const DEFAULT_PORT = 7_233;
+
+/** What a name or a port that is wrong looks like, and how it reads. */
+const NOBODY_THERE: Record<string, string> = {
+  ECONNREFUSED: 'nothing listens there',
+  ENOTFOUND: 'there is no such host',
+  EAI_AGAIN: 'the name can not be looked up',
+  EHOSTUNREACH: 'there is no way to that host',
+  ENETUNREACH: 'there is no way to that network',
+};
+
+/** The server is not where the command line thinks it is. */
+export class UnreachableError extends Error {
+  override readonly name = 'UnreachableError';
+
+  constructor(
+    readonly address: string,
+    why: string,
+  ) {
+    super(
+      `No Temporal server can be reached at ${address}: ${why}. Name another by --address or TEMPORAL_ADDRESS, or start one (temporal-semaphore server).`,
+    );
+  }
+}
+
+/** What went wrong behind the door: somebody listens there. */
+export function unwelcome(address: string, { message }: Error): UnreachableError {
+  // gRPC's and Rust's own words for "it did not answer as it should", of which no user makes sense.
+  if (/certificate/i.test(message)) {
+    return new UnreachableError(address, 'its certificate is not accepted (see --tls-ca-path and --tls-server-name)');
+  }
+  const isMute = /before the deadline|transport/i.test(message);
+  return new UnreachableError(
+    address,
+    isMute ? 'it does not answer as a Temporal server does (is TLS as it should be?)' : message,
+  );
+}
+
+/**
+ * Looks whether anybody listens there, since a gRPC client tells that only after ten seconds, and without the address. Where
+ * nobody has answered yet, it says so and leaves the waiting to gRPC: a network may be slow.
+ * @throws UnreachableError when the system says that nobody is there
+ */
+export async function knock(address: string): Promise<void> {
+  const target = plainAddress(address);
+  if (!target || isProxied()) return;
+  const socket = connect({ ...target, autoSelectFamily: true });
+  try {
+    await new Promise<void>((resolve, reject) => {
+      socket.setTimeout(SILENT_AFTER_MS, () => {
+        say(`${address} has not answered yet. Is that where the server is?`);
+        resolve();
+      });
+      socket.once('connect', () => resolve());
+      socket.once('error', (error: NodeJS.ErrnoException) => {
+        const why = NOBODY_THERE[error.code ?? ''];
+        if (why === undefined) resolve();
+        else reject(new UnreachableError(address, why));
+      });
+    });
+  } finally {
+    socket.destroy();
+  }
+}
+
+/** `undefined` for gRPC's other kinds of address, such as `unix:/path` and `dns:///name`. */
+function plainAddress(address: string): { host: string; port: number } | undefined {
+  const [, ip6, name, port = String(DEFAULT_PORT)] = /^(?:\[([^\]]+)\]|([^:/]+))(?::(\d+))?$/.exec(address) ?? [];
+  const host = ip6 ?? name;
+  return host === undefined || Number(port) > 65_535 ? undefined : { host, port: Number(port) };
+}
+
+/** Through a proxy, a server may be reached that has no name here. gRPC takes these variables. */
+function isProxied(): boolean {
+  return ['grpc_proxy', 'https_proxy', 'http_proxy'].some((name) => process.env[name]);
+}

@@ -1,0 +1,76 @@
+import * as paint from './paint';
+
+/**
+ * What a terminal may show. Commands print nothing else, and only {@link text} and its like make it: every string in it
+ * that is not our own was escaped, once. So what others have named (a Workflow ID, a purpose, an outcome) can't move the
+ * cursor, colour, or turn the direction of writing, whichever command shows it.
+ */
+export class Text {
+  private constructor(private readonly shown: string) {}
+
+  /** Our own, with its colours and line ends. Never of anything that came over the wire. */
+  static ours(shown: string): Text {
+    return new Text(shown);
+  }
+
+  /** Escaped, unless it is a text already. */
+  static of(value: unknown): Text {
+    return value instanceof Text ? value : new Text(plain(value));
+  }
+
+  /** One below the other. */
+  static lines(lines: readonly unknown[]): Text {
+    return new Text(lines.map((line) => Text.of(line).shown).join('\n'));
+  }
+
+  toString(): string {
+    return this.shown;
+  }
+}
+
+/** A template whose values are escaped: ``text`slot ${slot} is held by ${holder}` ``. */
+export function text(ours: TemplateStringsArray, ...values: unknown[]): Text {
+  return Text.ours(ours.map((part, index) => part + (index < values.length ? Text.of(values[index]) : '')).join(''));
+}
+
+/** Colours, where the terminal wants them. */
+export const red = painted(paint.paint.red);
+export const green = painted(paint.paint.green);
+export const yellow = painted(paint.paint.yellow);
+export const dim = painted(paint.paint.dim);
+
+function painted(colour: (shown: string) => string): (value: unknown) => Text {
+  return (value) => Text.ours(colour(Text.of(value).toString()));
+}
+
+export type Align = 'left' | 'right';
+
+/** A table without lines. Its cells are texts, or escaped: what is an object over the wire never reaches the table's maker. */
+export function table(head: string[], rows: readonly unknown[][], align: Align[]): Text {
+  const cells = rows.map((row) => row.map((cell) => Text.of(cell).toString()));
+  return Text.ours(paint.table(head, cells, align));
+}
+
+/**
+ * Any value as one line without control characters. What should be a string need not be one: anybody in the namespace can
+ * send anything.
+ */
+export function plain(value: unknown): string {
+  return written(value).replaceAll(/[\p{C}\p{Zl}\p{Zp}]/gu, escapeCharacter);
+}
+
+/** As {@link plain}, but for the ends of lines. */
+export function plainLines(value: string): string {
+  return value.split('\n').map(plain).join('\n');
+}
+
+function written(value: unknown): string {
+  if (typeof value === 'string') return value;
+  if (value === undefined || value === null) return '';
+  // JSON, and not `toString`, which the value may have as a field of its own.
+  return typeof value === 'object' ? JSON.stringify(value) : String(value);
+}
+
+function escapeCharacter(character: string): string {
+  return `\\u{${character.codePointAt(0)?.toString(16)}}`;
+}
