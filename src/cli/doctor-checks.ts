@@ -1,5 +1,6 @@
 import { type Client, isGrpcServiceError } from '@temporalio/client';
 import { monotonicMs } from '../client/clock';
+import { NoAnswerError, PermitTimeoutError } from '../client/errors';
 import { SemaphoreClient } from '../client/semaphore-client';
 import { failingTasks } from './doctor-tasks';
 import { count } from './paint';
@@ -31,8 +32,13 @@ const LEASE_SLACK_MS = 5_000;
 const PROBES = 5;
 const PROBE_WITHIN_MS = 10_000;
 
-/** With a server near by it is some tens. */
+const AT_ONCE = 10;
+
+/** With a server near by one takes some tens, and ten at once some hundreds. */
 const SLOW_PROBE_MS = 1_000;
+
+/** Then one measurement is enough. */
+const MUCH_TOO_SLOW_MS = 3_000;
 
 /** The kind of task queue that Workflow workers poll, as the server's API has it. */
 const WORKFLOW_QUEUE = 1;
@@ -54,7 +60,6 @@ export async function findings(client: Client, options: DoctorOptions): Promise<
 
 async function server({ workflowService }: Client, pools: SeenPool[]): Promise<Finding[]> {
   const { serverVersion = '' } = await workflowService.getSystemInfo({});
-  const store = await persistenceStore(workflowService);
   const runIds = pools.flatMap(({ slots }) => slots.flatMap(({ permit }) => permit?.runId ?? []));
   const [major = 0, minor = 0] = serverVersion.split('.').map(Number);
   const [sinceMajor, sinceMinor] = ORDERED_SINCE;
@@ -64,32 +69,14 @@ async function server({ workflowService }: Client, pools: SeenPool[]): Promise<F
       : major > sinceMajor || (major === sinceMajor && minor >= sinceMinor);
   const found: Finding[] = [
     ordered
-      ? { is: 'ok', what: `server ${serverVersion}, whose run IDs are ordered: they serve as fencing tokens` }
+      ? { is: 'ok', what: `server ${serverVersion}, whose run IDs are ordered: so are the fencing tokens made of them` }
       : {
           is: 'bad',
-          what: `server ${serverVersion}: its run IDs are not ordered, so they are no fencing tokens`,
+          what: `server ${serverVersion}: its run IDs are not ordered, nor are the fencing tokens made of them`,
           advice: `Upgrade the server to ${ORDERED_SINCE.join('.')} or later.`,
         },
   ];
-  if (store === 'sqlite') {
-    found.push({
-      is: 'warning',
-      what: 'a development server: with many permits changing hands at once, each step waits up to 50 ms',
-      advice:
-        'Fine for development. `temporal-semaphore server` starts one without that limit (history.transferProcessorMaxPollRPS, timerProcessorMaxPollRPS).',
-    });
-  }
   return found;
-}
-
-/** Not every server tells. */
-async function persistenceStore(workflowService: Client['workflowService']): Promise<string | undefined> {
-  try {
-    return (await workflowService.getClusterInfo({})).persistenceStore;
-  } catch (error) {
-    if (!isGrpcServiceError(error)) throw error;
-    return undefined;
-  }
 }
 
 async function pollers({ workflowService, options }: Client, taskQueue: string): Promise<Finding> {
@@ -103,7 +90,7 @@ async function pollers({ workflowService, options }: Client, taskQueue: string):
   return {
     is: 'bad',
     what: `nobody has polled task queue "${taskQueue}" for minutes: no permit there can be taken or given back`,
-    advice: 'Start a permit worker (temporal-semaphore worker), or name the right one with --task-queue.',
+    advice: 'Start a permit worker (temporal-semaphore worker), or name its task queue with --task-queue.',
   };
 }
 
@@ -143,21 +130,49 @@ function waits({ resource, waiters, queue, override, problem }: SeenPool, longer
   return found;
 }
 
-/** A whole round: a permit is started, released, and has ended. The median of a few. */
+/** What a round trip takes, and what ten at once take. Only that tells a server which is held back from one which is not. */
 async function probe(client: Client, taskQueue: string): Promise<Finding> {
   // One name for all probes, for every resource is a series of each metric; and room for a few of them at once.
-  const options = { capacity: 10, taskQueue, lease: '15s' } as const;
+  const options = { capacity: 100, taskQueue, lease: '15s' } as const;
   const pool = new SemaphoreClient(client, 'temporal-semaphore-doctor', options);
+  try {
+    const oneMs = await medianMs(() => roundTrip(pool));
+    const tenMs = await medianMs(() => Promise.all(Array.from({ length: AT_ONCE }, () => roundTrip(pool))));
+    const what = `to take a permit and give it back takes ${oneMs} ms, and ${AT_ONCE} at once ${tenMs} ms`;
+    if (Math.max(oneMs, tenMs) < SLOW_PROBE_MS) return { is: 'ok', what };
+    return { is: 'warning', what, advice: (await isDevelopmentServer(client)) ? DEVELOPMENT_ADVICE : SLOW_ADVICE };
+  } catch (error) {
+    if (!(error instanceof PermitTimeoutError || error instanceof NoAnswerError)) throw error;
+    return { is: 'bad', what: error.message };
+  }
+}
+
+const SLOW_ADVICE = 'Is the server far away, or is it or the permit worker overloaded?';
+const DEVELOPMENT_ADVICE =
+  'As it comes, a development server waits up to 50 ms at each step; `temporal-semaphore server` starts one that does not. Or is it or the permit worker overloaded?';
+
+/** A permit is started, released, and has ended. */
+async function roundTrip(pool: SemaphoreClient): Promise<void> {
+  const permit = await pool.acquire({ timeout: PROBE_WITHIN_MS, purpose: 'temporal-semaphore doctor' });
+  await permit.release();
+}
+
+async function medianMs(step: () => Promise<unknown>): Promise<number> {
   const timesMs: number[] = [];
-  while (timesMs.length < PROBES && (timesMs.at(-1) ?? 0) < SLOW_PROBE_MS) {
+  while (timesMs.length < PROBES && (timesMs.at(-1) ?? 0) < MUCH_TOO_SLOW_MS) {
     const sinceMs = monotonicMs();
-    const permit = await pool.acquire({ timeout: PROBE_WITHIN_MS, purpose: 'temporal-semaphore doctor' });
-    await permit.release();
+    await step();
     timesMs.push(monotonicMs() - sinceMs);
   }
-  const medianMs = timesMs.sort((a, b) => a - b)[Math.floor(timesMs.length / 2)] ?? 0;
-  const what = `to take a permit and give it back takes ${Math.round(medianMs)} ms`;
-  if (medianMs < SLOW_PROBE_MS) return { is: 'ok', what };
-  if (medianMs > PROBE_WITHIN_MS) return { is: 'bad', what, advice: 'No worker runs permits there, or it is stuck.' };
-  return { is: 'warning', what, advice: 'Is the server far away, or is it or the permit worker overloaded?' };
+  return Math.round(timesMs.sort((a, b) => a - b)[Math.floor(timesMs.length / 2)] ?? 0);
+}
+
+/** Not every server tells what it keeps its state in. */
+async function isDevelopmentServer({ workflowService }: Client): Promise<boolean> {
+  try {
+    return (await workflowService.getClusterInfo({})).persistenceStore === 'sqlite';
+  } catch (error) {
+    if (!isGrpcServiceError(error)) throw error;
+    return false;
+  }
 }
