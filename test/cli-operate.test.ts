@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { afterEach, test } from 'node:test';
+import { stripVTControlCharacters } from 'node:util';
 import { lacking } from '../scripts/support/requirements';
 import { SemaphoreClient } from '../src/client';
 import { CliProcess } from './support/cli-process';
@@ -155,6 +156,72 @@ test('on a terminal it asks, and no means no', async () => {
   await assertFails(handle.result(), 'PermitLostError', /revoked/);
 });
 
+test('Ctrl-C at the question exits 130, and nothing is taken', async () => {
+  const resource = temporal.resource();
+  const permit = await pool(resource).acquire();
+  const asked = cli(['revoke', resource, '0'], { onTerminal: true });
+  await asked.says(/(\[y\/N\])/);
+  asked.types('\x03');
+  assert.equal(await asked.exit, 130, asked.stdout);
+  assert.equal(permit.signal.aborted, false);
+  await permit.release();
+});
+
+test('ls of what nobody holds or waits for exits 1 and says so; with its capacity it shows free slots', async () => {
+  const resource = temporal.resource();
+  const [text, json] = [cli(['ls', resource]), cli(['ls', resource, '--json'])];
+  assert.deepEqual(await Promise.all([text.exit, json.exit]), [1, 1]);
+  assert.deepEqual([text.stdout, JSON.parse(json.stdout).slots], ['', []]);
+  assert.match(text.stderr, new RegExp(`^temporal-semaphore: nobody holds or waits for a permit of "${resource}"`));
+  assert.match(await output(['ls', resource, '--capacity', '2']), / 1 +free/);
+});
+
+test('as Temporal has it: -o json and jsonl, and -n', async () => {
+  const resource = temporal.resource();
+  const args = ['ls', resource, '--capacity', '2', '-n', 'default'];
+  const [json, lines] = await Promise.all([output([...args, '-o', 'json']), output([...args, '-o', 'jsonl'])]);
+  assert.deepEqual(JSON.parse(json), JSON.parse(lines));
+  assert.deepEqual([json.includes('\n  '), lines.trimEnd().includes('\n')], [true, false]);
+  const findings = (await output(['doctor', '-o', 'jsonl'])).trimEnd().split('\n');
+  assert.ok(findings.length >= 2 && findings.every((line) => JSON.parse(line).is));
+  const elsewhere = cli(['ls', '-n', 'there-is-none']);
+  assert.equal(await elsewhere.exit, 69);
+});
+
+test('watch: no line is wider than the terminal, and the run IDs come with --wide', async () => {
+  const resource = temporal.resource();
+  const permit = await pool(resource, 20).acquire({ purpose: `long ${'x'.repeat(200)}` });
+  const args = ['watch', resource, '--capacity', '20', '--every', '200ms'];
+  const to = ['--address', temporal.env.address, '--task-queue', temporal.taskQueue];
+  const size = { rows: 16, columns: 80 };
+  const [narrow, wide] = [
+    new CliProcess([...args, ...to], size),
+    new CliProcess([...args, '--wide', ...to], { rows: 40, columns: 400 }),
+  ];
+  for (const started of [narrow, wide]) clean.push(() => started.signal('SIGKILL'));
+  await Promise.all([wide.says(/(run ID)/), wide.says(new RegExp(`(${permit.runId})`))]);
+  await narrow.says(/1 of 20 held.*(1 of 20 held)/s);
+  for (const started of [narrow, wide]) started.types('\x03');
+  assert.deepEqual(await Promise.all([narrow.exit, wide.exit]), [130, 130]);
+  assert.ok(!narrow.stdout.includes(permit.runId));
+  // As the terminal shows it: without colours and cursor, drawing by drawing.
+  const drawings = narrow.stdout.split('\x1b[G').map((drawing) => stripVTControlCharacters(drawing).split('\r\n'));
+  for (const lines of drawings) {
+    assert.ok(lines.length <= size.rows, `${lines.length} lines`);
+    for (const line of lines) assert.ok([...line].length <= size.columns, `${[...line].length} columns: ${line}`);
+  }
+  await permit.release();
+});
+
+test('whoever stops reading ends it quietly, as other programs end', async () => {
+  const resource = temporal.resource();
+  const watch = cli(['watch', resource, '--capacity', '1', '--every', '100ms', '--json']);
+  await watch.says(/("free")/);
+  watch.stopsReading();
+  assert.equal(await watch.exit, 141);
+  assert.equal(watch.stderr, '');
+});
+
 test('resize, pause and resume, and what is set stands in ls', async () => {
   const resource = temporal.resource();
   const unknown = cli(['pause', resource, '--yes']);
@@ -176,7 +243,7 @@ test('resize, pause and resume, and what is set stands in ls', async () => {
   const version = String(resized.version);
   assert.match(await output(['pause', resource, '--if-version', version, '--yes']), /: paused \(version \d+\)\.\n$/);
   assert.equal((await jsonOf(['ls', resource])).override.paused, true);
-  assert.equal((await jsonOf(['resume', resource])).capacity, 1);
+  assert.equal((await jsonOf(['resume', resource, '--yes'])).capacity, 1);
   assert.match(await output(['resize', resource, '2', '--yes']), new RegExp(`^${resource}: as it was deployed\\.\n$`));
 });
 

@@ -153,6 +153,74 @@ test('after kill -9 of the command line the command is gone before the lease end
   assert.ok(aliveMs < closedMs, `alive ${aliveMs - closedMs} ms after its permit closed`);
 });
 
+test('stopped, its command is gone before the lease ends; woken, it says that the permit is lost', async () => {
+  const resource = temporal.resource();
+  const cli = run({ resource, flags: ['--lease', '5s'] }, 'sh', '-c', STUBBORN);
+  await cli.says(/(alive)/);
+  await delay(1_000);
+  cli.signal('SIGSTOP');
+  const { aliveMs, closedMs } = await lastWords(cli, resource);
+  assert.ok(aliveMs < closedMs, `alive ${aliveMs - closedMs} ms after its permit closed`);
+  const next = run({ resource }, 'echo', 'next');
+  assert.equal(await next.exit, 0);
+  const { length } = cli.stdout;
+  await delay(500);
+  assert.equal(cli.stdout.length, length, 'the command is gone for good');
+  cli.signal('SIGCONT');
+  assert.equal(await cli.exit, 137);
+  assert.match(cli.stderr, /was lost/);
+});
+
+test('stopped for less than its lease, it goes on', async () => {
+  const resource = temporal.resource();
+  const cli = run({ resource, flags: ['--lease', '10s'] }, 'sh', '-c', 'echo ready; sleep 6; echo done');
+  await cli.says(/(ready)/);
+  cli.signal('SIGSTOP');
+  await delay(3_000);
+  cli.signal('SIGCONT');
+  assert.equal(await cli.exit, 0);
+  assert.match(cli.stdout, /done/);
+});
+
+test('what stands where the command should is not taken for flags: put -- before it', async () => {
+  const resource = temporal.resource();
+  const permit = await pool(resource).acquire();
+  const to = ['--address', temporal.env.address, '--task-queue', temporal.taskQueue];
+  const [bare, flagged, guarded] = [
+    new CliProcess(['run', resource, '--capacity', '1', '--try', ...to, 'echo', 'ran', '--capacity', '5']),
+    new CliProcess(['run', resource, '--capacity', '1', '--try', ...to, 'echo', 'ran', '--unknown']),
+    new CliProcess(['run', resource, '--capacity', '1', '--try', ...to, '--', 'echo', 'ran', '--capacity', '5']),
+  ];
+  assert.deepEqual(await Promise.all([bare.exit, flagged.exit, guarded.exit]), [64, 64, 75]);
+  for (const { stdout, stderr } of [bare, flagged]) {
+    assert.equal(stdout, '');
+    assert.match(stderr, /put -- before the command/);
+  }
+  await permit.release();
+  const free = run({ resource, flags: ['--try'] }, 'echo', 'ran', '--capacity', '5', '--', '-x');
+  assert.equal(await free.exit, 0);
+  assert.equal(free.stdout, 'ran --capacity 5 -- -x\n');
+});
+
+test('whoever waits is told after a while what for', async () => {
+  const resource = temporal.resource();
+  const permit = await pool(resource).acquire();
+  const [first, second] = [run({ resource }, 'true'), run({ resource }, 'true')];
+  const told = await Promise.all([first, second].map((cli) => cli.says(/temporal-semaphore: (waits for .*)\n/)));
+  for (const line of told) assert.ok(line.startsWith(`waits for a permit of "${resource}": 1 of 1 held, `), line);
+  await permit.release();
+  assert.deepEqual(await Promise.all([first.exit, second.exit]), [0, 0]);
+});
+
+test('the command gets no key of the live page', async () => {
+  const to = ['--address', temporal.env.address, '--task-queue', temporal.taskQueue];
+  const command = ['--', 'sh', '-c', 'echo "[$TEMPORAL_SEMAPHORE_TOKEN]"'];
+  const args = ['run', temporal.resource(), '--capacity', '1', ...to, ...command];
+  const cli = new CliProcess(args, false, { TEMPORAL_SEMAPHORE_TOKEN: 'the-key-of-the-page' });
+  assert.equal(await cli.exit, 0);
+  assert.equal(cli.stdout, '[]\n');
+});
+
 test('wrong usage exits 64, no server 69, and no secret is told', async () => {
   const secret = 'the-secret-key';
   const usage = run({ resource: 'pool', flags: ['--lease', 'soon', '--api-key', secret] }, 'true');

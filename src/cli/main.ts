@@ -1,67 +1,25 @@
 #!/usr/bin/env node
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
-import { Command, CommanderError } from 'commander';
+import { CommanderError } from 'commander';
 import { NotHeldError, StaleOverrideError } from '../client/errors';
 import { InvalidOptionsError } from '../shared/refuse';
 import { splitCommand } from './arguments';
-import { addCompletion } from './completion';
 import { Interrupted } from './confirm';
-import { addDashboard } from './dashboard';
-import { addDoctor } from './doctor';
 import { EXIT, signalCode } from './exit-codes';
-import { addLs } from './ls';
-import { addPause } from './pause';
+import { makeProgram } from './program';
 import { say } from './render';
-import { addResize } from './resize';
-import { addResume } from './resume';
-import { addRevoke } from './revoke';
-import { addRun } from './run';
-import { addServer } from './server';
-import { addWatch } from './watch';
-import { addWhy } from './why';
-import { addWorker } from './worker';
-
-type AddCommand = (program: Command, done: (exitCode: number) => void, command?: string[]) => void | Promise<void>;
-
-const COMMANDS: AddCommand[] = [
-  addRun,
-  addWorker,
-  addServer,
-  addLs,
-  addWatch,
-  addWhy,
-  addDashboard,
-  addRevoke,
-  addResize,
-  addPause,
-  addResume,
-  addDoctor,
-  addCompletion,
-];
 
 async function main(argv: string[]): Promise<number> {
   let exitCode = 0;
   const done = (code: number) => {
     exitCode = code;
   };
-  const program = new Command('temporal-semaphore')
-    .description('A distributed counting semaphore whose only infrastructure is a Temporal server.')
-    .version(version())
-    .exitOverride();
   const { own, command } = splitCommand(argv);
-  for (const add of COMMANDS) await add(program, done, command);
   try {
-    await program.parseAsync(own);
+    await (await makeProgram(done, command)).parseAsync(own);
   } catch (error) {
     return explain(error);
   }
   return exitCode;
-}
-
-/** Of this package: from `src` and from `lib` alike. */
-function version(): string {
-  return JSON.parse(readFileSync(join(__dirname, '..', '..', 'package.json'), 'utf8')).version;
 }
 
 /** Says what went wrong, by messages only: what errors hold besides may be secret. @returns the exit code */

@@ -47,7 +47,8 @@ export type Align = 'left' | 'right';
 
 /** A table without lines. Its cells are texts, or escaped: what is an object over the wire never reaches the table's maker. */
 export function table(head: string[], rows: readonly unknown[][], align: Align[]): Text {
-  const cells = rows.map((row) => row.map((cell) => Text.of(cell).toString()));
+  // A row that ends early would get an empty line below it.
+  const cells = rows.map((row) => head.map((_, index) => Text.of(row[index]).toString()));
   return Text.ours(paint.table(head, cells, align));
 }
 

@@ -18,14 +18,25 @@ export class CliProcess {
   private heard = () => {};
   private ended = false;
 
-  /** @param onTerminal on a terminal of its own, by util-linux' `script`, as whose output all comes; {@link types} types */
-  constructor(args: readonly string[], onTerminal = false) {
+  /**
+   * @param onTerminal on a terminal of its own, by util-linux' `script`, as whose output all comes; {@link types} types
+   * @param env beside that of the tests
+   */
+  constructor(
+    args: readonly string[],
+    onTerminal: boolean | { rows: number; columns: number } = false,
+    env: NodeJS.ProcessEnv = {},
+  ) {
+    const { rows, columns } = typeof onTerminal === 'object' ? onTerminal : { rows: 40, columns: 160 };
     // A module that the command line loads may be in TypeScript, too.
     const loader = [MAIN, ...args].some((path) => path.endsWith('.ts')) ? ['--import', 'tsx'] : [];
     const command = [process.execPath, ...loader, MAIN, ...args];
-    const inShell = `stty rows 40 cols 160; exec ${command.map(quoted).join(' ')}`;
+    const inShell = `stty rows ${rows} cols ${columns}; exec ${command.map(quoted).join(' ')}`;
     const [file = '', ...rest] = onTerminal ? ['script', '-qefc', inShell, '/dev/null'] : command;
-    this.process = spawn(file, rest, { stdio: [onTerminal ? 'pipe' : 'ignore', 'pipe', 'pipe'] });
+    this.process = spawn(file, rest, {
+      stdio: [onTerminal ? 'pipe' : 'ignore', 'pipe', 'pipe'],
+      env: { ...process.env, ...env },
+    });
     endWithTests(this.process);
     this.process.stdout?.setEncoding('utf8').on('data', (text: string) => {
       this.stdout += text;
@@ -52,6 +63,11 @@ export class CliProcess {
         this.heard = resolve;
       });
     }
+  }
+
+  /** Reads its standard output no more, as `head` does when it has had enough. */
+  stopsReading(): void {
+    this.process.stdout?.destroy();
   }
 
   signal(name: NodeJS.Signals): void {

@@ -79,6 +79,11 @@ export async function holder({ resource, semaphore, acquire, holdMs, ending = 'r
   }, acquire);
 }
 
+/** Gives what it was given: what a stranger's Workflow in the place of a permit may end with. */
+export async function echo(result: unknown): Promise<unknown> {
+  return result;
+}
+
 /** Takes a permit by `acquire` and never releases it: continues as new when told to finish. */
 export async function bareHolder({ resource, semaphore, acquire }: PoolInput, again = true): Promise<Stage> {
   const finished = finishes();

@@ -1,0 +1,53 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { Command } from 'commander';
+import { addCompletion } from './completion';
+import { addDashboard } from './dashboard';
+import { addDoctor } from './doctor';
+import { addLs } from './ls';
+import { addPause } from './pause';
+import { addResize } from './resize';
+import { addResume } from './resume';
+import { addRevoke } from './revoke';
+import { addRun } from './run';
+import { addServer } from './server';
+import { addWatch } from './watch';
+import { addWhy } from './why';
+import { addWorker } from './worker';
+
+type AddCommand = (program: Command, done: (exitCode: number) => void, command?: string[]) => void | Promise<void>;
+
+const COMMANDS: AddCommand[] = [
+  addRun,
+  addWorker,
+  addServer,
+  addLs,
+  addWatch,
+  addWhy,
+  addDashboard,
+  addRevoke,
+  addResize,
+  addPause,
+  addResume,
+  addDoctor,
+  addCompletion,
+];
+
+/**
+ * All commands with their flags.
+ * @param done gets the exit code of the one that ran
+ * @param command what `run` is to run
+ */
+export async function makeProgram(done: (exitCode: number) => void, command?: string[]): Promise<Command> {
+  const program = new Command('temporal-semaphore')
+    .description('A distributed counting semaphore whose only infrastructure is a Temporal server.')
+    .version(version())
+    .exitOverride();
+  for (const add of COMMANDS) await add(program, done, command);
+  return program;
+}
+
+/** Of this package: from `src` and from `lib` alike. */
+function version(): string {
+  return JSON.parse(readFileSync(join(__dirname, '..', '..', 'package.json'), 'utf8')).version;
+}

@@ -1,0 +1,106 @@
+import assert from 'node:assert/strict';
+import { mkdtempSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { makeProgram } from '../src/cli/program';
+import { freePort } from '../src/dev-server/process';
+import { CliProcess } from './support/cli-process';
+
+// What the command line says before it has reached any server, or because there is none.
+
+/** Its exit code, what it said, and after how long. Its first message is waited for, for Node takes a second to start here. */
+async function cli(...args: string[]) {
+  const command = new CliProcess(args);
+  const code = await command.exit;
+  return { code, stdout: command.stdout, stderr: command.stderr };
+}
+
+for (const [what, args, expected] of [
+  ['no --', ['run', 'pool', '--capacity', '1', 'echo'], /put -- before the command/],
+  ['nothing behind --', ['run', 'pool', '--capacity', '1', '--'], /put -- before the command/],
+  ['neither capacity nor slots', ['run', 'pool', '--', 'true'], /: give --capacity .* or --slots/],
+  ['both', ['run', 'pool', '--capacity', '1', '--slots', 'a', '--', 'true'], /'--capacity <n>' cannot be used with/],
+  ['a timeout without a unit', ['run', 'pool', '--capacity', '1', '--timeout', '5', '--', 'true'], /such as 5s/],
+  ['a lease without a unit', ['run', 'pool', '--capacity', '1', '--lease', '30', '--', 'true'], /such as 5s/],
+  ['a pause without a unit', ['watch', 'pool', '--every', '2'], /such as 5s/],
+  ['an unknown format', ['ls', '-o', 'yaml'], /Allowed choices are text, json, jsonl/],
+  ['a CA that is not there', ['ls', '--tls-ca-path', '/nonexistent'], /\/nonexistent/],
+  ['a certificate that is not there', ['worker', '--tls-cert-path', '/nonexistent'], /\/nonexistent/],
+  ['a profile that is not there', ['ls', '--profile', 'nosuch'], /nosuch/],
+  ['a configuration that is not there', ['ls', '--config-file', '/nonexistent'], /--config-file: .*\/nonexistent/],
+] satisfies [string, string[], RegExp][]) {
+  test(`refused, exit code 64: ${what}`, async () => {
+    const { code, stdout, stderr } = await cli(...args);
+    assert.deepEqual([code, stdout], [64, ''], stderr);
+    assert.match(stderr, expected);
+    assert.ok(stderr.trimEnd().split('\n').length <= 2, stderr);
+  });
+}
+
+test('a configuration file that is there is taken', async () => {
+  const path = join(mkdtempSync(join(tmpdir(), 'cli-usage-')), 'temporal.toml');
+  const port = await freePort();
+  writeFileSync(path, `[profile.default]\naddress = "127.0.0.1:${port}"\n`);
+  const { code, stderr } = await cli('ls', '--config-file', path);
+  assert.equal(code, 69);
+  assert.match(stderr, new RegExp(`127\\.0\\.0\\.1:${port}`));
+});
+
+test('no server: the address and what to do, at once', async () => {
+  const address = `127.0.0.1:${await freePort()}`;
+  for (const args of [['ls'], ['worker'], ['run', 'pool', '--capacity', '1'], ['doctor']]) {
+    const command = args[0] === 'run' ? ['--', 'true'] : [];
+    const sinceMs = performance.now();
+    const { code, stderr } = await cli(...args, '--address', address, ...command);
+    assert.equal(code, 69);
+    const expected = `temporal-semaphore: No Temporal server can be reached at ${address}: nothing listens there.`;
+    assert.ok(stderr.startsWith(expected) && stderr.includes('--address') && !stderr.includes('Os {'), stderr);
+    // gRPC gives up after ten seconds; the rest is for Node to start on a busy machine.
+    assert.ok(performance.now() - sinceMs < 9_000);
+  }
+});
+
+test('a host that is not there is named', async () => {
+  const { code, stderr } = await cli('ls', '--address', 'no-such-host.invalid:7233');
+  assert.equal(code, 69);
+  assert.match(stderr, /no-such-host\.invalid:7233: (there is no such host|the name can not be looked up)/);
+});
+
+test('what listens and says nothing is named, by the worker too', async (t) => {
+  const sockets = createServer((socket) => socket.on('error', () => undefined).end('HTTP/1.1 400 Bad Request\r\n\r\n'));
+  await new Promise<void>((resolve) => sockets.listen(0, '127.0.0.1', resolve));
+  t.after(() => sockets.close());
+  const { port } = sockets.address() as { port: number };
+  const answers = await Promise.all(['ls', 'worker'].map((name) => cli(name, '--address', `127.0.0.1:${port}`)));
+  for (const { code, stderr } of answers) {
+    assert.equal(code, 69);
+    assert.match(stderr, new RegExp(`at 127\\.0\\.0\\.1:${port}: it does not answer as a Temporal server does`));
+    assert.doesNotMatch(stderr, /tonic|Transport/);
+  }
+});
+
+test('each command shows an example', async () => {
+  const { commands } = await makeProgram(() => undefined);
+  const names = commands.map((command) => command.name()).filter((name) => name !== 'complete');
+  assert.ok(names.includes('run') && names.includes('completion'), names.join());
+  for (const command of commands.filter((it) => names.includes(it.name()))) {
+    let help = '';
+    command.configureOutput({ writeOut: (said) => (help += said) }).outputHelp();
+    assert.match(help, new RegExp(`Examples?:.*temporal-semaphore ${command.name()}`, 's'), command.name());
+  }
+});
+
+test('shells complete commands and flags', async () => {
+  const [script, commands, flags] = await Promise.all([
+    cli('completion', 'bash'),
+    cli('complete', '--', 're'),
+    cli('complete', '--', 'run', 'pool', '--cap'),
+  ]);
+  assert.equal(script.code, 0);
+  assert.match(script.stdout, /complete .*temporal-semaphore/);
+  const named = [...commands.stdout.matchAll(/^(\w+)\t/gm)].map(([, name]) => name);
+  assert.deepEqual(named.sort(), ['resize', 'resume', 'revoke']);
+  assert.match(flags.stdout, /^--capacity\t/m);
+});
