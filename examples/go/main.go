@@ -31,7 +31,7 @@ type Held struct {
 func PermitHolder(ctx workflow.Context, input HolderInput) (held Held, err error) {
 	err = WithPermit(ctx, input.Pool, func(ctx workflow.Context, permit Permit) error {
 		held = Held{permit.Slot, permit.RunID}
-		// Yours to replace: an activity that passes RunID on as fencing token.
+		// Yours to replace: an activity that passes slot and RunID on as its fencing token.
 		return workflow.Sleep(ctx, time.Duration(input.HoldMs)*time.Millisecond)
 	})
 	return held, err

@@ -46,7 +46,7 @@ func (p Pool) mayClaim(t turn) bool {
 	return err == nil && strconv.Itoa(number) == t.Slot && ours && t.QueueID == p.queueID()
 }
 
-// Permit is a held slot. RunID is the fencing token; signals are pinned to it, so none hits the slot's next holder.
+// Permit is a held slot. RunID orders its fencing tokens; signals are pinned to it, so none hits the slot's next holder.
 type Permit struct {
 	Slot, RunID string
 	id          string

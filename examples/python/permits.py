@@ -60,7 +60,7 @@ class Permit:
     """A held slot. Every signal is pinned to its run, so none hits the next holder."""
 
     slot: str
-    run_id: str  # the fencing token
+    run_id: str  # orders the fencing tokens of one slot
     child: ChildWorkflowHandle[Any, Any]
 
     async def renew(self) -> bool:

@@ -8,7 +8,7 @@ export function closingLines(verdict: Verdict, { consumers, capacity }: RunOptio
   const good = problems.length === 0;
   return [
     '',
-    table(['consumer', 'slot', 'waited', 'held', 'fencing token'], rows.map(cells), [
+    table(['consumer', 'slot', 'waited', 'held', 'run ID'], rows.map(cells), [
       'left',
       'right',
       'right',
