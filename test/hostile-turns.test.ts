@@ -62,7 +62,11 @@ for (const [slots, forged] of [
   for (const kind of ['Workflow', 'client'] as const) {
     const what = 'slots' in slots ? 'named slots' : 'counted slots';
     test(`a ${kind} that waits for ${what} is not misled by any turn`, async () => {
-      await Promise.all(Object.entries(forged).map(async ([name, forge]) => await mislead(kind, name, forge, slots)));
+      const left = Object.entries(forged);
+      const lane = async () => {
+        for (let next = left.shift(); next; next = left.shift()) await mislead(kind, ...next, slots);
+      };
+      await Promise.all(Array.from({ length: 4 }, lane)); // all at once would be a load test
     });
   }
 }
@@ -88,7 +92,7 @@ async function mislead(kind: 'Workflow' | 'client', name: string, forge: Forge, 
   await assertNoTaskFailed(waiter, name);
   const releasedMs = Date.now();
   await held.release();
-  assert.ok((await gotMs) - releasedMs < 15_000, `${name}: was not served`);
+  assert.ok((await gotMs) - releasedMs < 30_000, `${name}: was not served`);
   await assertSafe(client, resource, 1, [{ runId: held.runId, fromMs, toMs: releasedMs }]);
 }
 

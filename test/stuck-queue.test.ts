@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { SemaphoreClient } from '../src/client';
 import { queueId } from '../src/shared/permit-id';
 import { startHolder, startHolding, startOptions, untilAt } from './support/holders';
-import { assertSafe, eventually, queueView, untilWaiting, useTemporal } from './support/temporal';
+import { assertSafe, endQueue, eventually, untilWaiting, useTemporal } from './support/temporal';
 import * as workflows from './support/workflows';
 
 const temporal = useTemporal();
@@ -17,7 +17,7 @@ async function behindStuckQueue(resource: string, capacity: number, fair: boolea
   const holders = await Promise.all(
     Array.from({ length: capacity }, () => startHolding(temporal, { resource, semaphore })),
   );
-  await eventually(async () => assert.equal(await queueView(temporal.client, resource), undefined)); // that of the holders
+  await endQueue(temporal.client, resource); // that of the holders
   const elsewhere = `${temporal.taskQueue}-elsewhere-${resource}`;
   const other = await temporal.worker({ taskQueue: elsewhere });
   const stranded = await temporal.client.workflow.start(workflows.holder, {

@@ -7,7 +7,7 @@ import { permitId, queueId } from '../src/shared/permit-id';
 import { CLOSING, DECLINED, ENQUEUE, MISSED } from '../src/shared/protocol';
 import { assertFails, startHolder, startHolding, startOptions, untilAt } from './support/holders';
 import { taskFailures } from './support/strangers';
-import { assertSafe, eventually, queueView, untilWaiting, useTemporal } from './support/temporal';
+import { assertSafe, endQueue, eventually, queueView, untilWaiting, useTemporal } from './support/temporal';
 import type { HolderInput, SemaphoreOptions } from './support/workflows';
 import * as workflows from './support/workflows';
 
@@ -421,7 +421,7 @@ test('where nobody waits, a newcomer tries two slots; where somebody does, one',
   const resource = temporal.resource();
   const semaphore = { capacity: 3 };
   const holders = await Promise.all([0, 1, 2].map(() => startHolding(temporal, { resource, semaphore })));
-  await eventually(async () => assert.equal(await queueView(temporal.client, resource), undefined)); // that of the holders
+  await endQueue(temporal.client, resource); // that of the holders
   const waiters: Handle[] = [];
   for (const tries of [2, 1]) {
     const waiter = await startHolder(temporal, { resource, semaphore, holdMs: 0 });

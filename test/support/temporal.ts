@@ -166,6 +166,14 @@ export async function assertNoPermitLeft(client: Client, resource: string): Prom
   });
 }
 
+/** Ends the queue of `resource`, which stays for a while after its last waiter was served. */
+export async function endQueue(client: Client, resource: string): Promise<void> {
+  await client.workflow
+    .getHandle(queueId(resource))
+    .terminate()
+    .catch(() => undefined); // there may be none
+}
+
 /** The permits of `resource` that run, by the server's own word for each ID that visibility has told. */
 export async function permitsRunning(client: Client, resource: string): Promise<string[]> {
   const found: string[] = [];
