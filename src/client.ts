@@ -11,6 +11,7 @@ export {
   PermitTimeoutError,
   StaleOverrideError,
 } from './client/errors';
+export type { Permit } from './client/holder/permit';
 export type {
   Inspection,
   Override,
@@ -19,13 +20,12 @@ export type {
   ResourceSlot,
   SlotInspection,
   WaiterInspection,
-} from './client/inspection';
-export type { InspectOptions, OverrideOptions, RevokeOptions } from './client/operator';
+} from './client/operator/inspection';
+export type { InspectOptions, OverrideOptions, RevokeOptions } from './client/operator/operator';
+export { listHolders } from './client/operator/visibility';
 export type { ClientAcquireOptions, SemaphoreClientOptions } from './client/options';
-export type { Permit } from './client/permit';
 export { SemaphoreClient } from './client/semaphore-client';
-export { listHolders } from './client/visibility';
+export { InvalidOptionsError } from './shared/invalid-options';
 export type { PermitLoss } from './shared/loss';
 export type { AcquireOptions, SemaphoreOptions } from './shared/options';
 export type { Holder, PermitOutcome, PermitRef } from './shared/protocol';
-export { InvalidOptionsError } from './shared/refuse';

@@ -6,5 +6,5 @@
  * @module
  */
 export { FENCING_TOKEN_HEADER, FencingToken, type FencingTokenSource } from './shared/fencing-token';
-export { currentPermit } from './workflows/current-permit';
-export { interceptors } from './workflows/fencing-interceptor';
+export { currentPermit } from './workflows/holder/current-permit';
+export { interceptors } from './workflows/holder/fencing-interceptor';

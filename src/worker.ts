@@ -4,7 +4,8 @@
  *
  * @module
  */
+
+export { InvalidOptionsError } from './shared/invalid-options';
 export { HISTOGRAM_BUCKETS } from './shared/metrics';
-export { InvalidOptionsError } from './shared/refuse';
 export { createPermitWorker, type PermitWorkerOptions } from './worker/permit-worker';
 export { PermitWorkerPlugin } from './worker/permit-worker-plugin';

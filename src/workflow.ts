@@ -7,9 +7,9 @@
 export type { PermitLoss } from './shared/loss';
 export type { AcquireOptions, SemaphoreOptions } from './shared/options';
 export type { PermitOutcome, PermitRef } from './shared/protocol';
-export { awaitTurnWorkflow } from './workflows/await-turn';
 export { PermitLostError, PermitTimeoutError } from './workflows/errors';
-export { Permit } from './workflows/permit';
-export { permitSlotWorkflow } from './workflows/permit-slot';
-export { Semaphore } from './workflows/semaphore';
-export { waitQueueWorkflow } from './workflows/wait-queue';
+export { Permit } from './workflows/holder/permit';
+export { Semaphore } from './workflows/holder/semaphore';
+export { permitSlotWorkflow } from './workflows/permit/permit-slot';
+export { awaitTurnWorkflow } from './workflows/queue/await-turn';
+export { waitQueueWorkflow } from './workflows/queue/wait-queue';

@@ -5,6 +5,7 @@
  *
  * @module
  */
-export { awaitTurnWorkflow } from './workflows/await-turn';
-export { permitSlotWorkflow } from './workflows/permit-slot';
-export { waitQueueWorkflow } from './workflows/wait-queue';
+
+export { permitSlotWorkflow } from './workflows/permit/permit-slot';
+export { awaitTurnWorkflow } from './workflows/queue/await-turn';
+export { waitQueueWorkflow } from './workflows/queue/wait-queue';

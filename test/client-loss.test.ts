@@ -5,7 +5,7 @@ import { Client, Connection, type ConnectionOptions } from '@temporalio/client';
 import { type Permit, PermitLostError, SemaphoreClient, type SemaphoreClientOptions } from '../src/client';
 import { permitId } from '../src/shared/permit-id';
 import { RELEASE } from '../src/shared/protocol';
-import { OFFER_TIMEOUT_MS } from '../src/workflows/queue-state';
+import { OFFER_TIMEOUT_MS } from '../src/workflows/queue/queue-state';
 import { ClientProcess } from './support/client-process';
 import { TcpProxy } from './support/tcp-proxy';
 import { useTemporal } from './support/temporal';

@@ -297,7 +297,10 @@ async function releasedAndServed(
 }
 
 /** Runs every row, a few at a time, and names all that went wrong. */
-async function inLanes<T>(rows: Record<string, T>, run: (row: T, name: string) => Promise<string[]>): Promise<void> {
+async function mapConcurrently<T>(
+  rows: Record<string, T>,
+  run: (row: T, name: string) => Promise<string[]>,
+): Promise<void> {
   const left = Object.entries(rows);
   const wrong: string[] = [];
   const lane = async () => {
@@ -311,15 +314,15 @@ async function inLanes<T>(rows: Record<string, T>, run: (row: T, name: string) =
 }
 
 test('whatever is sent to a queue, it serves on', async () => {
-  await inLanes(QUEUE_ATTACKS, (attack) => afterAttack(prepared(), attack));
+  await mapConcurrently(QUEUE_ATTACKS, (attack) => afterAttack(prepared(), attack));
 });
 
 test('whatever is sent to a permit, its holder renews and releases, and the next one is served', async () => {
-  await inLanes(PERMIT_ATTACKS, (attack) => afterAttack(prepared(), attack));
+  await mapConcurrently(PERMIT_ATTACKS, (attack) => afterAttack(prepared(), attack));
 });
 
 test('whatever a queue is started with, an honest waiter is served', async () => {
-  await inLanes(QUEUE_STARTS, async (input) => {
+  await mapConcurrently(QUEUE_STARTS, async (input) => {
     const { pool, resource } = prepared();
     const holder = await pool.acquire({ timeout: '30s' });
     const queue = queueId(resource);

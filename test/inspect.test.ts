@@ -155,7 +155,7 @@ test('looking leaves no trace in what it looks at', async () => {
         async (id) => (await temporal.client.workflow.getHandle(id).describe()).historyLength,
       ),
     );
-  // The queue asks the permit now and then whether it still runs: between two such questions nothing may change.
+  // The queue asks the permit now and then whether it still runs: between two such queries nothing may change.
   await eventually(async () => {
     const before = await lengths();
     for (let count = 0; count < 3; count++) await pool.inspect();

@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { afterEach, test } from 'node:test';
 import { listHolders, SemaphoreClient } from '../src/client';
 import { permitId, queueId } from '../src/shared/permit-id';
-import { PERMIT_VIEW, PERMIT_WORKFLOW, QUEUE_VIEW, QUEUE_WORKFLOW } from '../src/shared/protocol';
+import { PERMIT_STATUS, PERMIT_WORKFLOW, QUEUE_VIEW, QUEUE_WORKFLOW } from '../src/shared/protocol';
 import { CliProcess } from './support/cli-process';
 import { startOptions } from './support/holders';
 import { eventually, useTemporal } from './support/temporal';
@@ -172,7 +172,7 @@ test("what is of the wrong type in a waiter's ticket is left out, and the waiter
 for (const answer of [{}, null, { deadlineMs: 'x' }, { deadlineMs: 1e300 }, { deadlineMs: {} }]) {
   test(`a permit that says ${JSON.stringify(answer)} of its lease is shown without one`, async () => {
     const resource = temporal.resource();
-    await startImpostor(permitId({ resource, slot: '0' }), PERMIT_VIEW, answer);
+    await startImpostor(permitId({ resource, slot: '0' }), PERMIT_STATUS, answer);
     const { slots } = await pool(resource, 1).inspect({ recent: 0 });
     assert.deepEqual([slots[0]?.state, slots[0]?.permit?.leaseDeadline], ['held', undefined]);
   });
@@ -183,7 +183,7 @@ test('a permit whose result is none of ours has ended in an unknown way', async 
   const run = await temporal.client.workflow.start(workflows.impostor, {
     workflowId: permitId({ resource, slot: '0' }),
     taskQueue: temporal.taskQueue,
-    args: [PERMIT_VIEW, {}],
+    args: [PERMIT_STATUS, {}],
   });
   await run.signal(workflows.finish);
   await run.result();

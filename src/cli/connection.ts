@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs';
 import { type ClientConfigTLS, loadClientConfigProfile, toClientOptions } from '@temporalio/envconfig';
 import type { Command } from 'commander';
-import { InvalidOptionsError } from '../shared/refuse';
+import { InvalidOptionsError } from '../shared/invalid-options';
 
 /** The flags that every command has which talks to a server. What is not given comes from Temporal's own environment configuration. */
 export interface ConnectionFlags {

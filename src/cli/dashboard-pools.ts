@@ -1,7 +1,7 @@
 import type { Client } from '@temporalio/client';
 import { SemaphoreClient } from '../client/semaphore-client';
 import type { Pool, PoolFinder } from '../dashboard/pool';
-import { InvalidOptionsError, refuse } from '../shared/refuse';
+import { InvalidOptionsError, refuse } from '../shared/invalid-options';
 import { checkPool, openPool, openSlot, type SlotFlags } from './pool';
 import { resourcesInUse } from './resources';
 

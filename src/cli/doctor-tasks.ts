@@ -1,5 +1,5 @@
 import type { Client, WorkflowExecutionInfo } from '@temporalio/client';
-import { lenientReader } from '../client/lenient-reader';
+import { lenientReader } from '../client/operator/lenient-reader';
 import { PERMIT_WORKFLOW, QUEUE_WORKFLOW, WAITER_WORKFLOW } from '../shared/protocol';
 import type { Finding } from './doctor-checks';
 import { count } from './paint';

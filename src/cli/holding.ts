@@ -1,5 +1,5 @@
 import { PermitLostError } from '../client/errors';
-import type { Permit } from '../client/permit';
+import type { Permit } from '../client/holder/permit';
 import { FencingToken } from '../shared/fencing-token';
 import { signalCode } from './exit-codes';
 import { clockMs, Guard } from './guard';

@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 import { CommanderError } from 'commander';
 import { NotHeldError, StaleOverrideError } from '../client/errors';
-import { InvalidOptionsError } from '../shared/refuse';
+import { InvalidOptionsError } from '../shared/invalid-options';
 import { splitCommand } from './arguments';
 import { Interrupted } from './confirm';
 import { EXIT, signalCode } from './exit-codes';

@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
-import type { Override } from '../client/inspection';
-import type { OverrideOptions } from '../client/operator';
+import type { Override } from '../client/operator/inspection';
+import type { OverrideOptions } from '../client/operator/operator';
 import type { SemaphoreClient } from '../client/semaphore-client';
 import { wholeNumber } from './arguments';
 import { withClient } from './client';

@@ -1,4 +1,4 @@
-import type { SlotInspection, WaiterInspection } from '../client/inspection';
+import type { SlotInspection, WaiterInspection } from '../client/operator/inspection';
 import type { SeenPool } from './pool';
 import { holderName, sinceNow, span } from './render';
 import { type Align, dim, green, red, Text, table, text, yellow } from './text';

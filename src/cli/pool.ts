@@ -1,16 +1,16 @@
 import type { Client } from '@temporalio/client';
 import type { Command } from 'commander';
-import type { Inspection } from '../client/inspection';
-import { lenientReader } from '../client/lenient-reader';
+import type { Inspection } from '../client/operator/inspection';
+import { lenientReader } from '../client/operator/lenient-reader';
+import { readQueueView } from '../client/operator/queue-view';
+import { listHolders } from '../client/operator/visibility';
+import { WorkerQueries } from '../client/operator/worker-queries';
 import { resolveClientSemaphore } from '../client/options';
-import { Questions } from '../client/questions';
-import { readQueueView } from '../client/queue-view';
 import { SemaphoreClient } from '../client/semaphore-client';
 import { Server } from '../client/server';
-import { listHolders } from '../client/visibility';
+import { InvalidOptionsError } from '../shared/invalid-options';
 import { queueId } from '../shared/permit-id';
 import { QUEUE_VIEW } from '../shared/protocol';
-import { InvalidOptionsError } from '../shared/refuse';
 import { type Slots, slotNames } from '../shared/slots';
 import { type Output, withOutputFlags, withSlotFlags } from './arguments';
 import { type ConnectionFlags, withConnectionFlags } from './connection';
@@ -110,8 +110,8 @@ function givenSlots({ capacity, slots }: SlotFlags): Slots | undefined {
 
 /** What those who wait, or the operator before us, said. Where they differ, the most. */
 async function slotsOfQueue(client: Client, resource: string): Promise<Slots | undefined> {
-  const questions = new Questions(new Server(client), ANSWER_WITHIN_MS);
-  const answer = await questions.ask(lenientReader(client).getHandle(queueId(resource)), QUEUE_VIEW);
+  const queries = new WorkerQueries(new Server(client), ANSWER_WITHIN_MS);
+  const answer = await queries.ask(lenientReader(client).getHandle(queueId(resource)), QUEUE_VIEW);
   const view = readQueueView(answer);
   if (!view) return undefined;
   if (view.override) return view.override.slots;

@@ -1,7 +1,7 @@
 import type { Client } from '@temporalio/client';
-import { inLanes } from '../client/lanes';
-import { lenientReader } from '../client/lenient-reader';
-import { listHolders } from '../client/visibility';
+import { mapConcurrently } from '../client/map-concurrently';
+import { lenientReader } from '../client/operator/lenient-reader';
+import { listHolders } from '../client/operator/visibility';
 import { checkResource, resourceOfQueue } from '../shared/permit-id';
 import { QUEUE_WORKFLOW } from '../shared/protocol';
 import { PoolView, type SeenPool, type SlotFlags } from './pool';
@@ -22,7 +22,7 @@ export async function resourcesInUse(client: Client): Promise<Map<string, string
 export async function poolsInUse(client: Client, flags: Pick<SlotFlags, 'taskQueue'>): Promise<SeenPool[]> {
   const resources = [...(await resourcesInUse(client)).keys()].sort();
   const errors: unknown[] = [];
-  const pools = await inLanes(resources, async (resource): Promise<SeenPool> => {
+  const pools = await mapConcurrently(resources, async (resource): Promise<SeenPool> => {
     try {
       return await new PoolView(client, resource, flags).look(0);
     } catch (error) {

@@ -1,9 +1,9 @@
 import type { Client } from '@temporalio/client';
 import type { Command } from 'commander';
 import { NoAnswerError, PermitTimeoutError } from '../client/errors';
-import type { Permit } from '../client/permit';
+import type { Permit } from '../client/holder/permit';
 import { SemaphoreClient } from '../client/semaphore-client';
-import { InvalidOptionsError } from '../shared/refuse';
+import { InvalidOptionsError } from '../shared/invalid-options';
 import { durationOption, withSlotFlags } from './arguments';
 import { withClient } from './client';
 import { Interrupted } from './confirm';

@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import { pause } from '../client/clock';
-import type { SlotInspection } from '../client/inspection';
+import type { SlotInspection } from '../client/operator/inspection';
 import { durationOption } from './arguments';
 import { withClient } from './client';
 import { signalCode } from './exit-codes';

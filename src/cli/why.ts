@@ -1,6 +1,6 @@
 import type { Client } from '@temporalio/client';
 import type { Command } from 'commander';
-import type { SlotInspection, WaiterInspection } from '../client/inspection';
+import type { SlotInspection, WaiterInspection } from '../client/operator/inspection';
 import { type Output, withOutputFlags } from './arguments';
 import { withClient } from './client';
 import { type ConnectionFlags, withConnectionFlags } from './connection';

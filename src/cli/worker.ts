@@ -1,7 +1,7 @@
 import { isIP } from 'node:net';
 import type { Command } from 'commander';
+import { refuse } from '../shared/invalid-options';
 import { HISTOGRAM_BUCKETS } from '../shared/metrics';
-import { refuse } from '../shared/refuse';
 import { type ConnectionFlags, connectConfig, withConnectionFlags } from './connection';
 import { loadDataConverter } from './data-converter';
 import { knock, unwelcome } from './knock';

@@ -1,6 +1,6 @@
 import { lossMessage, type PermitLoss, timeoutMessage } from '../shared/loss';
 import type { PermitAddress } from '../shared/permit-id';
-import type { Override } from './inspection';
+import type { Override } from './operator/inspection';
 
 /** How an error of the client came about, beside its `cause`. */
 interface Circumstances extends ErrorOptions {

@@ -2,7 +2,7 @@ import { type MetricMeter, noopMetricMeter } from '@temporalio/common';
 import { type AcquireOutcome, AcquireTimer, SemaphoreMetrics } from '../shared/metrics';
 import { monotonicMs } from './clock';
 import { PermitLostError, PermitTimeoutError } from './errors';
-import type { Permit } from './permit';
+import type { Permit } from './holder/permit';
 
 /** What a client counts, where it was given a meter. How long permits are held is told by their own Workflows. */
 export class ClientMetrics {

@@ -1,4 +1,5 @@
 import type { Duration, MetricMeter } from '@temporalio/common';
+import { refuse } from '../shared/invalid-options';
 import {
   type AcquireOptions,
   type ResolvedAcquire,
@@ -7,7 +8,6 @@ import {
   resolveSemaphore,
   type SemaphoreOptions,
 } from '../shared/options';
-import { refuse } from '../shared/refuse';
 
 /** What a semaphore is, for a client. */
 export interface SemaphoreClientOptions extends SemaphoreOptions {

@@ -1,16 +1,19 @@
 import type { Client } from '@temporalio/client';
 import { withFencingToken } from '../fencing/current-token';
 import { Acquirer } from '../shared/acquirer';
+import { refuse } from '../shared/invalid-options';
 import { resolveRef } from '../shared/permit-ref';
 import { ADOPT, type PermitRef } from '../shared/protocol';
-import { refuse } from '../shared/refuse';
-import { Claim } from './claim';
 import { monotonicMs } from './clock';
 import { PermitLostError, PermitTimeoutError } from './errors';
-import type { Inspection, Override, PermitInspection } from './inspection';
-import { Lease } from './lease';
+import { Claim } from './holder/claim';
+import { Lease } from './holder/lease';
+import { Permit } from './holder/permit';
+import { PermitRun } from './holder/permit-run';
+import { Place } from './holder/queue-place';
 import { ClientMetrics } from './metrics';
-import { type InspectOptions, Operator, type OverrideOptions, type RevokeOptions } from './operator';
+import type { Inspection, Override, PermitInspection } from './operator/inspection';
+import { type InspectOptions, Operator, type OverrideOptions, type RevokeOptions } from './operator/operator';
 import {
   type ClientAcquireOptions,
   type Request,
@@ -18,9 +21,6 @@ import {
   resolveRequest,
   type SemaphoreClientOptions,
 } from './options';
-import { Permit } from './permit';
-import { PermitRun } from './permit-run';
-import { Place } from './place';
 import { Pollers } from './pollers';
 import { isTransient, Server } from './server';
 

@@ -1,4 +1,4 @@
-import { refuse } from '../shared/refuse';
+import { refuse } from '../shared/invalid-options';
 import type { Hub } from './hub';
 import type { Action } from './page-protocol';
 import type { Pool } from './pool';

@@ -3,7 +3,7 @@ import { bodyLimit } from 'hono/body-limit';
 import { secureHeaders } from 'hono/secure-headers';
 import { streamSSE } from 'hono/streaming';
 import { NotHeldError, StaleOverrideError } from '../client/errors';
-import { InvalidOptionsError } from '../shared/refuse';
+import { InvalidOptionsError } from '../shared/invalid-options';
 import { type Access, checkChange, checkHost, checkSite, checkToken } from './access';
 import { act, parseAction } from './action';
 import { sendEvents } from './events';

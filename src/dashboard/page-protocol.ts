@@ -63,10 +63,10 @@ export interface PartyView {
 export interface SlotView {
   slot: string;
   state: 'free' | 'held' | 'drained';
-  permit?: PermitView;
+  permit?: PermitStatus;
 }
 
-export interface PermitView {
+export interface PermitStatus {
   workflowId: string;
   runId: string;
   holder: PartyView;

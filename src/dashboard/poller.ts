@@ -12,7 +12,7 @@ const SLOW_LOOK_MS = 4_000;
 
 export interface Pace {
   lookEveryMs: number;
-  /** Between two questions for what is past, each a call to visibility. */
+  /** Between two queries for what is past, each a call to visibility. */
   pastEveryMs: number;
 }
 

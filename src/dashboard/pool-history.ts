@@ -1,6 +1,6 @@
-import type { PermitInspection, WaiterInspection } from '../client/inspection';
+import type { PermitInspection, WaiterInspection } from '../client/operator/inspection';
 import type { Holder } from '../shared/protocol';
-import type { HoldView, PartyView, PermitView, PoolStats, PoolView, SlotView, WaiterView } from './page-protocol';
+import type { HoldView, PartyView, PermitStatus, PoolStats, PoolView, SlotView, WaiterView } from './page-protocol';
 import type { SeenPool } from './pool';
 import { percentiles } from './stats';
 
@@ -161,7 +161,7 @@ export class PoolHistory {
   }
 }
 
-function permitView(permit: PermitInspection, leaseSpanMs: number | undefined): PermitView {
+function permitView(permit: PermitInspection, leaseSpanMs: number | undefined): PermitStatus {
   const { workflowId, runId, holder, purpose, since, leaseDeadline } = permit;
   return {
     workflowId,

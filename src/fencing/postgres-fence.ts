@@ -1,7 +1,7 @@
 import { StaleTokenError } from '../shared/fencing-errors';
 import { FencingToken, type FencingTokenSource } from '../shared/fencing-token';
+import { refuse } from '../shared/invalid-options';
 import { checkResource } from '../shared/permit-id';
-import { refuse } from '../shared/refuse';
 import { type CountedAdmission, type FenceGuard, orderedTokenOf } from './guard';
 import { migrationOf } from './postgres-migration';
 import { inTransaction, type PostgresClient, type PostgresPool, type PostgresQueryable } from './postgres-transaction';

@@ -1,5 +1,5 @@
 import type { FencingToken } from './fencing-token';
-import { show } from './refuse';
+import { show } from './invalid-options';
 
 /**
  * What every refusal by a fence has in common. None of them heals by trying again with the same token, so inside an

@@ -4,8 +4,8 @@ import fc from 'fast-check';
 import { runIds } from '../../test/support/tokens';
 import { MalformedTokenError, UnorderedRunIdError } from './fencing-errors';
 import { FencingToken } from './fencing-token';
+import { InvalidOptionsError } from './invalid-options';
 import { parsePermitId } from './permit-id';
-import { InvalidOptionsError } from './refuse';
 
 const OLD = '01890a5d-ac96-774b-bcce-b302099a8057';
 const NEW = '01890a5d-ac97-7000-8000-000000000000';

@@ -1,6 +1,6 @@
 import { MalformedTokenError, UnorderedRunIdError } from './fencing-errors';
+import { refuse } from './invalid-options';
 import { checkResource, checkSlot, type PermitAddress, permitId } from './permit-id';
-import { refuse } from './refuse';
 
 /** The header that carries a token, both of an activity and of an HTTP request. */
 export const FENCING_TOKEN_HEADER = 'fencing-token';

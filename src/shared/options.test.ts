@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
+import { InvalidOptionsError } from './invalid-options';
 import { type AcquireOptions, resolveAcquire, resolveSemaphore, type SemaphoreOptions } from './options';
-import { InvalidOptionsError } from './refuse';
 
 const DEFAULTS = { leaseMs: 600_000 };
 const HOUR_MS = 3_600_000;

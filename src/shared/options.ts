@@ -1,7 +1,7 @@
 import type { Duration, Priority } from '@temporalio/common';
 import { msToNumber } from '@temporalio/common/lib/time';
+import { refuse } from './invalid-options';
 import { byteLength, checkResource, checkSlot } from './permit-id';
-import { refuse } from './refuse';
 import { longestHoldMs } from './run-limits';
 import { type Slots, slotNames } from './slots';
 

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
+import { InvalidOptionsError } from './invalid-options';
 import { checkResource, checkSlot, parsePermitId, permitId, queueId, waiterId } from './permit-id';
-import { InvalidOptionsError } from './refuse';
 
 const printable = fc.string({ unit: 'grapheme', minLength: 1, maxLength: 24 });
 const slotName = printable.map((name) => name.replaceAll(':', '_'));

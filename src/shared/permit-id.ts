@@ -1,4 +1,4 @@
-import { refuse } from './refuse';
+import { refuse } from './invalid-options';
 
 /**
  * The Workflow IDs of the protocol. A Workflow ID is the claim: the server never runs two Workflows with one ID, so

@@ -1,6 +1,6 @@
+import { refuse } from './invalid-options';
 import { checkResource, checkSlot, permitId } from './permit-id';
 import type { PermitRef } from './protocol';
-import { refuse } from './refuse';
 
 /** Checks a reference that came from elsewhere. @throws InvalidOptionsError */
 export function resolveRef(ref: PermitRef): PermitRef {

@@ -16,8 +16,8 @@ export const REVOKE = 'revoke';
 export const WATCH = 'watch';
 export const ADOPT = 'adopt';
 
-/** The query that a permit answers with a {@link PermitView}. */
-export const PERMIT_VIEW = 'permit';
+/** The query that a permit answers with a {@link PermitStatus}. */
+export const PERMIT_STATUS = 'permit';
 
 /** Signals that a wait queue takes. */
 export const ENQUEUE = 'enqueue';
@@ -73,7 +73,7 @@ export interface PermitInput extends PermitMemo {
 }
 
 /** What a permit shows to who asks: what its memo does not have. */
-export interface PermitView {
+export interface PermitStatus {
   /** When it ends unless it is renewed, in epoch milliseconds. */
   deadlineMs: number;
 }

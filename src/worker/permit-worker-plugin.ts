@@ -1,5 +1,5 @@
 import type { Worker, WorkerOptions, WorkerPlugin } from '@temporalio/worker';
-import { refuse } from '@/shared/refuse';
+import { refuse } from '@/shared/invalid-options';
 import { createPermitWorker, type PermitWorkerOptions } from './permit-worker';
 
 /**

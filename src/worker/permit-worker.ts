@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { NativeConnection, Worker, type WorkerOptions } from '@temporalio/worker';
-import { refuse } from '@/shared/refuse';
+import { refuse } from '@/shared/invalid-options';
 import { prebuiltBundle } from './prebuilt-bundle';
 
 /** What a permit worker runs is this library's to say, so these of the SDK's options are not for its user. */

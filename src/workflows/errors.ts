@@ -1,7 +1,7 @@
 import { ApplicationFailure } from '@temporalio/workflow';
+import { InvalidOptionsError } from '../shared/invalid-options';
 import { lossMessage, type PermitLoss, timeoutMessage } from '../shared/loss';
 import type { PermitAddress } from '../shared/permit-id';
-import { InvalidOptionsError } from '../shared/refuse';
 
 // In Workflow code a plain Error fails the Workflow Task, which is then retried for ever. These are
 // ApplicationFailures, so an error that nobody catches fails the Workflow; `type` stays the same across releases.

@@ -1,6 +1,6 @@
 import { proxyActivities } from '@temporalio/workflow';
 import type { SemaphoreOptions } from '../shared/options';
-import { Semaphore } from './semaphore';
+import { Semaphore } from './holder/semaphore';
 
 export interface ExampleInput {
   /** @default 'gpu-pool' */

@@ -23,7 +23,7 @@ export type Delivery = 'delivered' | 'not-found' | 'refused';
  * Signals another Workflow (without a run ID, whichever run is current) and waits for the server's answer. Never cancelled: every message of the protocol either
  * arrives or is known not to have. Nothing may be told in the Workflow Task that ends a Workflow: the server drops it.
  */
-export async function tell<Args extends unknown[]>(
+export async function deliver<Args extends unknown[]>(
   { workflowId, runId }: SignalTarget,
   signal: ReturnType<typeof defineSignal<Args>>,
   ...args: Args

@@ -23,22 +23,22 @@ export interface Step {
   renewal?: string;
 }
 
-function tell(step: Omit<Step, 'atMs'>): void {
+function deliver(step: Omit<Step, 'atMs'>): void {
   console.log(JSON.stringify({ ...step, atMs: Date.now() }));
 }
 
 async function main({ address, resource, semaphore, clients = 1, holdMs }: ClientInput): Promise<void> {
   const connection = await Connection.connect({ address });
   const pool = new SemaphoreClient(new Client({ connection }), resource, semaphore);
-  tell({ step: 'waiting' });
+  deliver({ step: 'waiting' });
   await Promise.all(
     Array.from({ length: clients }, async () => {
       const permit = await pool.acquire();
       const { runId } = permit;
-      tell({ step: 'acquired', runId });
+      deliver({ step: 'acquired', runId });
       if (holdMs === undefined) return await workUntilLost(permit);
       await delay(holdMs);
-      tell({ step: 'releasing', runId });
+      deliver({ step: 'releasing', runId });
       await permit.release();
     }),
   );
@@ -48,17 +48,17 @@ async function main({ address, resource, semaphore, clients = 1, holdMs }: Clien
 async function workUntilLost(permit: Permit): Promise<void> {
   const { runId } = permit;
   while (!permit.signal.aborted) {
-    tell({ step: 'work' });
+    deliver({ step: 'work' });
     await delay(20);
   }
   const { reason } = permit.signal;
-  tell({ step: 'lost', runId, how: reason instanceof PermitLostError ? reason.how : String(reason) });
+  deliver({ step: 'lost', runId, how: reason instanceof PermitLostError ? reason.how : String(reason) });
   const renewal = await permit.renew().then(
     () => 'renewed',
     (error: Error) => error.name,
   );
   await permit.release();
-  tell({ step: 'after', renewal });
+  deliver({ step: 'after', renewal });
 }
 
 main(JSON.parse(process.argv[2] ?? '')).catch((error: unknown) => {

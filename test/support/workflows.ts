@@ -20,7 +20,7 @@ import {
   Semaphore,
   type SemaphoreOptions,
 } from '../../src/workflow';
-import { WaitingPlace } from '../../src/workflows/waiting-place';
+import { WorkflowQueuePlace } from '../../src/workflows/queue/queue-place';
 
 export * from '../../src/workflow';
 export { exampleConsumer } from '../../src/workflows/example';
@@ -162,7 +162,7 @@ export async function maker({ resource, semaphore, acquire }: PoolInput): Promis
 export async function offerLeaver(resource: string): Promise<string> {
   const { workflowId, runId } = workflowInfo();
   const ticket = { id: uuid4(), waiter: { workflowId, runId }, slots: 1, sinceMs: Date.now() };
-  const place = new WaitingPlace(resource, ticket, undefined);
+  const place = new WorkflowQueuePlace(resource, ticket, undefined);
   await place.enter();
   const word = await place.next(60_000);
   await place.leave();

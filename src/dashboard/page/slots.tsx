@@ -1,4 +1,4 @@
-import type { PermitView, Session, SlotView } from '../page-protocol';
+import type { PermitStatus, Session, SlotView } from '../page-protocol';
 import { Cut } from './cut';
 import { hue, ticking } from './format';
 import { linkTo, Party } from './party';
@@ -59,7 +59,7 @@ export function Slots({ resource, all, slots, session, nowMs, act }: SlotsProps)
 }
 
 interface DetailsProps {
-  permit: PermitView;
+  permit: PermitStatus;
   nowMs: number;
   session: Session;
 }
@@ -84,7 +84,7 @@ function Details({ permit, nowMs, session }: DetailsProps) {
 }
 
 /** How long the holder may still be silent. */
-function Lease({ permit, nowMs }: { permit: PermitView; nowMs: number }) {
+function Lease({ permit, nowMs }: { permit: PermitStatus; nowMs: number }) {
   const { leaseDeadlineMs, leaseSpanMs } = permit;
   if (leaseDeadlineMs === undefined) return <span>lease not known: does a worker run?</span>;
   const leftMs = leaseDeadlineMs - nowMs;

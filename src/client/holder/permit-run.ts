@@ -1,0 +1,85 @@
+import {
+  isGrpcDeadlineError,
+  TerminatedFailure,
+  TimeoutFailure,
+  WorkflowFailedError,
+  type WorkflowHandle,
+  WorkflowNotFoundError,
+} from '@temporalio/client';
+import type { PermitLoss } from '../../shared/loss';
+import type { AdoptInput, PermitMemo, PermitOutcome, PermitRef, RevokeInput } from '../../shared/protocol';
+import { pause } from '../clock';
+import { retryDelayMs, type Server } from '../server';
+
+/** How a permit ended. */
+export interface PermitEnd {
+  how: PermitLoss;
+  reason?: string;
+}
+
+/** One long poll is given up after this time and begun anew, so that a dead connection is not waited on for ever. */
+const POLL_MS = 70_000;
+
+/** The run of a permit at the server. Every call is pinned to it, so none touches the slot's next holder. */
+export class PermitRun {
+  private readonly handle: WorkflowHandle<() => Promise<PermitOutcome>>;
+
+  constructor(
+    readonly server: Server,
+    { workflowId, runId }: Pick<PermitRef, 'workflowId' | 'runId'>,
+  ) {
+    this.handle = server.client.workflow.getHandle(workflowId, runId);
+  }
+
+  /** Sends once, within that time. `false`: the run has ended. */
+  async send(signal: string, withinMs?: number, ...args: [(AdoptInput | RevokeInput)?]): Promise<boolean> {
+    try {
+      await this.server.call(() => this.handle.signal(signal, ...args), withinMs);
+      return true;
+    } catch (error) {
+      if (error instanceof WorkflowNotFoundError) return false;
+      throw error;
+    }
+  }
+
+  /** Whether it runs now. */
+  async isRunning(): Promise<boolean> {
+    try {
+      return (await this.handle.describe()).status.name === 'RUNNING';
+    } catch (error) {
+      if (error instanceof WorkflowNotFoundError) return false;
+      throw error;
+    }
+  }
+
+  /** Waits for its end, however long that takes, through broken connections too. @throws the signal's reason */
+  async end(signal: AbortSignal): Promise<PermitEnd> {
+    for (let failures = 0; ; ) {
+      try {
+        const how = await this.server.call(() => this.handle.result(), POLL_MS, signal);
+        return how === 'revoked' ? { how, reason: await this.revocationReason() } : { how };
+      } catch (error) {
+        signal.throwIfAborted();
+        if (error instanceof WorkflowFailedError) return { how: lossOf(error) };
+        if (error instanceof WorkflowNotFoundError) return { how: 'unknown' };
+        failures = isGrpcDeadlineError(error) ? 0 : failures + 1;
+        if (failures > 0) await pause(retryDelayMs(failures), signal);
+      }
+    }
+  }
+
+  private async revocationReason(): Promise<string | undefined> {
+    try {
+      const { memo } = await this.server.call(() => this.handle.describe());
+      return (memo as Partial<PermitMemo> | undefined)?.revokedBecause;
+    } catch {
+      return undefined; // that it was revoked counts more
+    }
+  }
+}
+
+function lossOf({ cause }: WorkflowFailedError): PermitLoss {
+  if (cause instanceof TerminatedFailure) return 'terminated';
+  if (cause instanceof TimeoutFailure) return 'timed-out';
+  return 'failed';
+}

@@ -1,0 +1,144 @@
+import { type WorkflowClient, type WorkflowExecutionDescription, WorkflowNotFoundError } from '@temporalio/client';
+import { MAX_SLOTS } from '../../shared/options';
+import { permitId, queueId } from '../../shared/permit-id';
+import { type Holder, PERMIT_STATUS, QUEUE_VIEW, type QueueView, type Ticket } from '../../shared/protocol';
+import { slotNames } from '../../shared/slots';
+import { TurnOrder } from '../../shared/turn-order';
+import { mapConcurrently } from '../map-concurrently';
+import type { Server } from '../server';
+import { recordOf, timeOf } from './foreign-values';
+import type { Inspection, PermitInspection, SlotInspection, WaiterInspection } from './inspection';
+import { lenientReader } from './lenient-reader';
+import { shown } from './override';
+import { permitAddress, permitOf, stateOf } from './permit-memo';
+import { readQueueView } from './queue-view';
+import { WorkerQueries } from './worker-queries';
+
+/** How long all queries to workers may take together. */
+const ANSWERS_WITHIN_MS = 2_000;
+
+/** Temporal's default. */
+const DEFAULT_PRIORITY_KEY = 3;
+
+/** Looks at one resource, and never writes to what it looks at: `describe` and queries leave no trace in a history. */
+export class Inspector {
+  private readonly reader: WorkflowClient;
+
+  constructor(
+    private readonly server: Server,
+    private readonly resource: string,
+  ) {
+    this.reader = lenientReader(server.client);
+  }
+
+  /**
+   * @param slots what the resource is deployed with; those that the queue knows besides are looked at too
+   */
+  async look(slots: readonly string[]): Promise<Omit<Inspection, 'recent'>> {
+    const { resource } = this;
+    const queries = new WorkerQueries(this.server, ANSWERS_WITHIN_MS);
+    const lookAt = (slot: string) => this.slot(slot, queries);
+    const [own, { queue, view }] = await Promise.all([mapConcurrently(slots, lookAt), this.queue(queries)]);
+    const added = view?.override && !view.override.paused ? slotNames(view.override.capacity ?? 0) : [];
+    const known = (view?.slots ?? []).map(([slot]) => slot).filter((slot) => !slots.includes(slot) && this.canBe(slot));
+    const others = (await mapConcurrently(known.slice(0, MAX_SLOTS), lookAt)).filter(
+      ({ slot, state }) => state !== 'free' || added.includes(slot),
+    );
+    const holders = new Map([...own, ...others].map(({ slot, permit }) => [slot, permit?.holder]));
+    const waiters = view ? waitersOf(view, holders) : [];
+    const override = view?.override && shown(view.override);
+    const capacity = override?.capacity ?? slots.length;
+    return { resource, capacity, slots: [...own, ...others], waiters, queue, ...(override && { override }) };
+  }
+
+  /** The permit that holds the slot now, all that its memo says; `undefined` when none does. */
+  async permit(slot: string): Promise<PermitInspection | undefined> {
+    const description = await this.describe(permitId({ resource: this.resource, slot }));
+    return description && permitOf(description);
+  }
+
+  /**
+   * Permits of drained slots which the present queue knows nothing of: one that was terminated has left them. They are
+   * described before the queue is asked, so that what it has drained since is not taken for one.
+   */
+  async orphans(slots: readonly string[]): Promise<PermitInspection[]> {
+    const permits = await mapConcurrently(slots, async (slot) => ({ slot, permit: await this.permit(slot) }));
+    const { queue, view } = await this.queue(new WorkerQueries(this.server, ANSWERS_WITHIN_MS));
+    if (queue === 'silent') return [];
+    const known = new Map(view?.slots);
+    return permits.flatMap(({ slot, permit }) => {
+      if (!permit || stateOf(this.resource, permit) !== 'drained') return [];
+      const state = known.get(slot);
+      const isKnown = state?.at === 'draining' || (state && 'runId' in state && state.runId === permit.runId);
+      return isKnown ? [] : [permit];
+    });
+  }
+
+  private async slot(slot: string, queries: WorkerQueries): Promise<SlotInspection> {
+    const permit = await this.permit(slot);
+    if (!permit) return { slot, state: 'free' };
+    const { workflowId, runId } = permit;
+    const view = await queries.ask(this.reader.getHandle(workflowId, runId), PERMIT_STATUS);
+    const deadlineMs = timeOf(recordOf(view).deadlineMs);
+    if (deadlineMs !== undefined) permit.leaseDeadline = new Date(deadlineMs);
+    return { slot, state: stateOf(this.resource, permit), permit };
+  }
+
+  private async queue(queries: WorkerQueries): Promise<{ queue: Inspection['queue']; view?: QueueView }> {
+    const queue = await this.describe(queueId(this.resource));
+    if (!queue) return { queue: 'none' };
+    const view = readQueueView(await queries.ask(this.reader.getHandle(queue.workflowId), QUEUE_VIEW));
+    return view ? { queue: 'running', view } : { queue: 'silent' };
+  }
+
+  private canBe(slot: string): boolean {
+    return permitAddress(permitId({ resource: this.resource, slot })) !== undefined;
+  }
+
+  /** `undefined` when it does not run. */
+  private async describe(workflowId: string): Promise<WorkflowExecutionDescription | undefined> {
+    try {
+      const description = await this.server.call(() => this.reader.getHandle(workflowId).describe());
+      return description.status.name === 'RUNNING' ? description : undefined;
+    } catch (error) {
+      if (error instanceof WorkflowNotFoundError) return undefined;
+      throw error;
+    }
+  }
+}
+
+/** Waiters with a turn come first, then the others as they would be served if nobody else came. */
+function waitersOf(
+  { tickets, slots, shares }: QueueView,
+  holders: Map<string, Holder | undefined>,
+): WaiterInspection[] {
+  const turns = new Map<string, string>();
+  for (const [slot, state] of slots) if (state.at === 'offered') turns.set(state.ticketId, slot);
+  // The queue hears only seconds later that a turn was taken. The permit tells at once.
+  const called = tickets.filter((ticket) => {
+    const turn = turns.get(ticket.id);
+    return turn !== undefined && !isHeldBy(ticket, holders.get(turn));
+  });
+  const parked = new TurnOrder(shares).sort(tickets.filter(({ id }) => !turns.has(id)));
+  return [...called, ...parked].map(({ id, waiter, identity, priorityKey, fairnessKey, sinceMs }, index) => {
+    const turn = turns.get(id);
+    return {
+      place: index + 1,
+      ticketId: id,
+      workflowId: waiter.workflowId,
+      runId: waiter.runId,
+      ...(identity && { identity }),
+      priorityKey: priorityKey || DEFAULT_PRIORITY_KEY,
+      ...(fairnessKey && { fairnessKey }),
+      since: new Date(sinceMs),
+      ...(turn !== undefined && { turn }),
+    };
+  });
+}
+
+/** Somebody outside Workflows waits through a Workflow, and holds by its identity. */
+function isHeldBy({ waiter, identity }: Ticket, holder: Holder | undefined): boolean {
+  if (!holder) return false;
+  if (holder.workflowId === undefined) return identity !== undefined && holder.identity === identity;
+  return holder.workflowId === waiter.workflowId && holder.runId === waiter.runId;
+}

@@ -1,0 +1,153 @@
+import type { Duration } from '@temporalio/common';
+import { refuse } from '../../shared/invalid-options';
+import { durationMs, MAX_SLOTS } from '../../shared/options';
+import { checkSlot } from '../../shared/permit-id';
+import { type OverrideInput, REVOKE } from '../../shared/protocol';
+import { monotonicMs } from '../clock';
+import { NotHeldError } from '../errors';
+import { PermitRun } from '../holder/permit-run';
+import { mapConcurrently } from '../map-concurrently';
+import type { Request } from '../options';
+import { noAnswer, Pollers } from '../pollers';
+import { isTransient, type Server } from '../server';
+import type { Inspection, Override, PermitInspection } from './inspection';
+import { Inspector } from './inspector';
+import { overrideQueue } from './override';
+import { PastHolds } from './visibility';
+
+export interface InspectOptions {
+  /** How many of the last holds to list. They cost a call to visibility, of which a server allows few: `0` spares it. @default 20 */
+  recent?: number;
+}
+
+interface OperatorOptions {
+  /** How long a worker may take to carry it out. @default 10 seconds */
+  timeout?: Duration;
+}
+
+export interface RevokeOptions extends OperatorOptions {
+  /** Only if this run holds the slot: for an operator who acts on what was inspected a while ago. */
+  runId?: string;
+  /** Told to the holder, at most 1,000 characters. */
+  reason?: string;
+}
+
+export interface OverrideOptions extends OperatorOptions {
+  /** Only if the override is of this version now; `0`: only if there is none. @default whatever there is */
+  ifVersion?: number;
+  /** Shown to who looks, at most 1,000 characters. */
+  reason?: string;
+}
+
+const ANSWER_WITHIN_MS = 10_000;
+const MAX_REASON_LENGTH = 1_000;
+
+/** What an operator can see of one resource, and do to it. */
+export class Operator {
+  private readonly resource: string;
+  private readonly inspector: Inspector;
+  private readonly past: PastHolds;
+
+  constructor(
+    private readonly server: Server,
+    private readonly semaphore: Request['semaphore'],
+  ) {
+    this.resource = semaphore.resource;
+    this.inspector = new Inspector(server, semaphore.resource);
+    this.past = new PastHolds(server, semaphore.resource);
+  }
+
+  async inspect({ recent = 20 }: InspectOptions = {}): Promise<Inspection> {
+    if (!Number.isInteger(recent) || recent < 0 || recent > 100) {
+      refuse('recent', 'a whole number from 0 to 100', recent);
+    }
+    const [now, past] = await Promise.all([this.inspector.look(this.semaphore.slots), this.past.last(recent)]);
+    return { ...now, recent: past };
+  }
+
+  async revoke(slot: string, options: RevokeOptions = {}): Promise<PermitInspection> {
+    const { resource } = this;
+    checkSlot(resource, slot);
+    const { runId, reason } = options;
+    checkReason(reason);
+    const timeoutMs = durationMs('timeout', options.timeout, 1) ?? ANSWER_WITHIN_MS;
+    const permit = await this.inspector.permit(slot);
+    if (!permit || (runId !== undefined && permit.runId !== runId)) throw new NotHeldError({ resource, slot }, runId);
+    const limit = new AbortController();
+    const timer = setTimeout(() => limit.abort(), timeoutMs);
+    try {
+      const run = new PermitRun(this.server, permit);
+      const persistence = { untilMs: monotonicMs() + timeoutMs, signal: limit.signal };
+      const delivered = await this.server.persist(() => run.send(REVOKE, undefined, { reason }), persistence);
+      if (!delivered) throw new NotHeldError({ resource, slot }, runId);
+      await run.end(limit.signal);
+      return permit;
+    } catch (error) {
+      if (!limit.signal.aborted || error instanceof NotHeldError) throw error;
+      throw await noAnswer(new Pollers(this.server, this.semaphore.taskQueue), resource, timeoutMs);
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  async resize(capacity: number, options: OverrideOptions = {}): Promise<Override> {
+    const { compactSlots } = this.semaphore;
+    const most = typeof compactSlots === 'number' ? MAX_SLOTS : compactSlots.length;
+    if (!Number.isInteger(capacity) || capacity < 1 || capacity > most) {
+      refuse(
+        'capacity',
+        `a whole number from 1 to ${most}${most < MAX_SLOTS ? ' (named slots can not grow)' : ''}`,
+        capacity,
+      );
+    }
+    return await this.override({ capacity }, options);
+  }
+
+  async pause(options: OverrideOptions = {}): Promise<Override> {
+    return await this.override({ paused: true }, options);
+  }
+
+  async resume(options: OverrideOptions = {}): Promise<Override | undefined> {
+    const override = await this.override({ paused: false }, options);
+    return override.capacity === undefined ? undefined : override;
+  }
+
+  private async override(
+    change: Pick<OverrideInput, 'capacity' | 'paused'>,
+    { ifVersion, reason, timeout }: OverrideOptions,
+  ): Promise<Override> {
+    checkReason(reason);
+    if (ifVersion !== undefined && !(Number.isInteger(ifVersion) && ifVersion >= 0)) {
+      refuse('ifVersion', 'a whole number from 0', ifVersion);
+    }
+    const timeoutMs = durationMs('timeout', timeout, 1) ?? ANSWER_WITHIN_MS;
+    const { compactSlots: slots } = this.semaphore;
+    const override = await overrideQueue(
+      this.server,
+      this.semaphore,
+      { slots, ...change, reason, ifVersion },
+      timeoutMs,
+    );
+    await this.freeOrphans();
+    return override;
+  }
+
+  /** What a terminated queue has drained would else stay so until its lease ends. If that fails now, the lease still does. */
+  private async freeOrphans(): Promise<void> {
+    try {
+      const orphans = await this.inspector.orphans(this.semaphore.slots);
+      const reason = 'left behind by a wait queue that was terminated';
+      await mapConcurrently(orphans, (permit) =>
+        new PermitRun(this.server, permit).send(REVOKE, undefined, { reason }),
+      );
+    } catch (error) {
+      if (!isTransient(error)) throw error;
+    }
+  }
+}
+
+function checkReason(reason: string | undefined): void {
+  if (reason !== undefined && (typeof reason !== 'string' || reason.length > MAX_REASON_LENGTH)) {
+    refuse('reason', `a string of at most ${MAX_REASON_LENGTH} characters`, reason);
+  }
+}

@@ -1,0 +1,42 @@
+import type { WorkflowExecutionInfo } from '@temporalio/client';
+import { checkResource, checkSlot, type PermitAddress, parsePermitId, queueId } from '../../shared/permit-id';
+import type { Holder, PermitMemo } from '../../shared/protocol';
+import { recordOf, textOf } from './foreign-values';
+import type { PermitInspection, SlotInspection } from './inspection';
+
+/** Reads what the server says of a permit. Other languages write memos too, so nothing is sure to be there. */
+export function permitOf(run: Pick<WorkflowExecutionInfo, 'workflowId' | 'runId' | 'startTime' | 'memo'>) {
+  const { holder, purpose } = memoOf(run);
+  const permit: PermitInspection = { workflowId: run.workflowId, runId: run.runId, holder, since: run.startTime };
+  if (purpose !== undefined) permit.purpose = purpose;
+  return permit;
+}
+
+export function memoOf({ memo }: Pick<WorkflowExecutionInfo, 'memo'>) {
+  const { holder, purpose, revokedBecause } = recordOf(memo) as Partial<Record<keyof PermitMemo, unknown>>;
+  return { holder: readHolder(holder), purpose: textOf(purpose), wasRevoked: revokedBecause !== undefined };
+}
+
+/** Where a permit lives. `undefined` for a Workflow that no permit of this library can be, whatever its type. */
+export function permitAddress(workflowId: string): PermitAddress | undefined {
+  const address = parsePermitId(workflowId);
+  if (!address) return undefined;
+  try {
+    checkResource(address.resource);
+    checkSlot(address.resource, address.slot);
+    return address;
+  } catch {
+    return undefined;
+  }
+}
+
+/** What a slot with this permit is: the queue itself holds what is drained. */
+export function stateOf(resource: string, { holder }: Pick<PermitInspection, 'holder'>): SlotInspection['state'] {
+  return holder.workflowId === queueId(resource) ? 'drained' : 'held';
+}
+
+function readHolder(value: unknown): Holder {
+  const { workflowId, runId, workflowType, identity } = recordOf(value);
+  const texts = Object.entries({ workflowId, runId, workflowType, identity }).filter(([, text]) => textOf(text));
+  return Object.fromEntries(texts);
+}

@@ -1,0 +1,111 @@
+import {
+  type Client,
+  type WorkflowClient,
+  type WorkflowExecutionInfo,
+  WorkflowNotFoundError,
+} from '@temporalio/client';
+import { permitId } from '../../shared/permit-id';
+import { PERMIT_WORKFLOW, type PermitOutcome } from '../../shared/protocol';
+import { mapConcurrently } from '../map-concurrently';
+import type { Server } from '../server';
+import type { PastHold, ResourceSlot } from './inspection';
+import { lenientReader } from './lenient-reader';
+import { memoOf, permitAddress, permitOf, stateOf } from './permit-memo';
+
+// What comes from the visibility store is seconds late, and a server allows few of these calls (by default 10 a second for
+// a whole namespace, on Temporal Cloud 30): never poll it.
+
+const OUTCOMES: readonly PermitOutcome[] = ['released', 'lease-expired', 'revoked'];
+
+/** The most that are looked through for one resource's holds: "a" also finds what belongs to "a:b". */
+const MAX_LISTED = 100;
+
+/**
+ * All permits that are held in the client's namespace, whatever their resource, newest first. They come from visibility,
+ * so they are seconds late and have no lease deadline; `SemaphoreClient.inspect` is exact for one resource.
+ *
+ * @param options `limit`: at most this many; default 1,000
+ */
+export async function listHolders(client: Client, { limit = 1_000 }: { limit?: number } = {}): Promise<ResourceSlot[]> {
+  const query = `WorkflowType = "${PERMIT_WORKFLOW}" AND ExecutionStatus = "Running"`;
+  const held: ResourceSlot[] = [];
+  for await (const run of lenientReader(client).list({ query, pageSize: Math.min(limit, 1_000) })) {
+    const address = permitAddress(run.workflowId);
+    if (!address) continue; // somebody else's Workflow of that type
+    const permit = permitOf(run);
+    held.push({ ...address, state: stateOf(address.resource, permit), permit });
+    if (held.length >= limit) break;
+  }
+  return held;
+}
+
+/** The last holds of one resource that have ended, by visibility. */
+export class PastHolds {
+  /** What never changes and costs a call each: how the runs that were listed last ended. */
+  private outcomes = new Map<string, PastHold['outcome']>();
+
+  private readonly reader: WorkflowClient;
+
+  constructor(
+    private readonly server: Server,
+    private readonly resource: string,
+  ) {
+    this.reader = lenientReader(server.client);
+  }
+
+  async last(count: number): Promise<PastHold[]> {
+    if (count <= 0) return [];
+    const runs = await this.list(count);
+    const outcomes = await mapConcurrently(
+      runs,
+      async (run) => this.outcomes.get(run.runId) ?? (await this.outcomeOf(run)),
+    );
+    this.outcomes = new Map();
+    return runs.flatMap((run, index) => {
+      const outcome = outcomes[index];
+      if (!outcome) return [];
+      this.outcomes.set(run.runId, outcome);
+      const { runId, holder, purpose, since: from } = permitOf(run);
+      const slot = permitAddress(run.workflowId)?.slot ?? '';
+      return {
+        slot,
+        runId,
+        holder,
+        ...(purpose !== undefined && { purpose }),
+        from,
+        to: run.closeTime ?? from,
+        outcome,
+      };
+    });
+  }
+
+  private async list(count: number): Promise<WorkflowExecutionInfo[]> {
+    const { resource } = this;
+    const query = `WorkflowId STARTS_WITH ${JSON.stringify(permitId({ resource, slot: '' }))} AND ExecutionStatus != "Running"`;
+    const runs: WorkflowExecutionInfo[] = [];
+    let listed = 0;
+    await this.server.call(async () => {
+      for await (const run of this.reader.list({ query, pageSize: MAX_LISTED })) {
+        const isOurs = permitAddress(run.workflowId)?.resource === resource;
+        if (isOurs && stateOf(resource, permitOf(run)) === 'held') runs.push(run);
+        if (++listed >= MAX_LISTED || runs.length >= count) break;
+      }
+    });
+    return runs;
+  }
+
+  /** `undefined`: visibility still lists it, and its history is gone. */
+  private async outcomeOf(run: WorkflowExecutionInfo): Promise<PastHold['outcome'] | undefined> {
+    if (run.status.name === 'TERMINATED') return 'terminated';
+    if (run.status.name === 'TIMED_OUT') return 'timed-out';
+    if (run.status.name !== 'COMPLETED') return 'failed';
+    if (memoOf(run).wasRevoked) return 'revoked';
+    try {
+      const result: unknown = await this.server.call(() => this.reader.getHandle(run.workflowId, run.runId).result());
+      return OUTCOMES.find((outcome) => outcome === result) ?? 'unknown';
+    } catch (error) {
+      if (error instanceof WorkflowNotFoundError) return undefined;
+      throw error;
+    }
+  }
+}

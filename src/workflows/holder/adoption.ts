@@ -1,0 +1,17 @@
+import { workflowInfo } from '@temporalio/workflow';
+import { resolveRef } from '../../shared/permit-ref';
+import type { PermitRef } from '../../shared/protocol';
+import { checked, PermitLostError } from '../errors';
+import { adoptSignal, deliver } from '../signals';
+import { Permit } from './permit';
+import { endOfAdopted } from './permit-end';
+
+/** Makes this Workflow the holder of a permit that was acquired elsewhere. Throws as `Semaphore.adopt` says. */
+export async function adopt(ref: PermitRef): Promise<Permit> {
+  const reference = checked(() => resolveRef(ref));
+  const { workflowId, runId, workflowType } = workflowInfo();
+  const permit = new Permit(reference, endOfAdopted(reference.runId), true);
+  const delivery = await deliver(reference, adoptSignal, { holder: { workflowId, runId, workflowType } });
+  if (delivery !== 'delivered') throw new PermitLostError(reference, reference.runId, 'unknown');
+  return permit;
+}

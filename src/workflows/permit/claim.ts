@@ -1,0 +1,48 @@
+import { WorkflowExecutionAlreadyStartedError } from '@temporalio/common';
+import { type ChildWorkflowHandle, ParentClosePolicy, startChild, workflowInfo } from '@temporalio/workflow';
+import { type PermitAddress, permitId } from '../../shared/permit-id';
+import type { PermitMemo } from '../../shared/protocol';
+import { permitSummary } from '../../shared/summary';
+import { WORKFLOW_PRIORITY } from '../../shared/workflow-priority';
+import { permitSlotWorkflow } from './permit-slot';
+
+export type PermitChild = ChildWorkflowHandle<typeof permitSlotWorkflow>;
+
+interface ClaimOptions {
+  leaseMs: number;
+  purpose: string | undefined;
+  /** The queue that is told when the permit closes: the one whose turn this is. */
+  watchedBy: string | undefined;
+  /** Whether the permit goes on when this run ends. */
+  outlivesRun: boolean;
+  taskQueue?: string;
+  maxHoldMs?: number;
+}
+
+/**
+ * The atomic step: this Workflow starts the permit of a slot as its child. The server runs only one Workflow of that ID.
+ *
+ * @returns `undefined` when the slot is held
+ */
+export async function claimSlot(
+  address: PermitAddress,
+  { leaseMs, purpose, watchedBy, outlivesRun, taskQueue, maxHoldMs }: ClaimOptions,
+): Promise<PermitChild | undefined> {
+  const { workflowId, runId, workflowType } = workflowInfo();
+  const memo: PermitMemo = { leaseMs, holder: { workflowId, runId, workflowType }, purpose };
+  try {
+    return await startChild(permitSlotWorkflow, {
+      workflowId: permitId(address),
+      args: [{ ...memo, watchedBy }],
+      memo: { ...memo },
+      staticSummary: permitSummary(workflowId, purpose),
+      taskQueue,
+      parentClosePolicy: outlivesRun ? ParentClosePolicy.ABANDON : ParentClosePolicy.TERMINATE,
+      workflowExecutionTimeout: maxHoldMs,
+      priority: WORKFLOW_PRIORITY,
+    });
+  } catch (error) {
+    if (error instanceof WorkflowExecutionAlreadyStartedError) return undefined;
+    throw error;
+  }
+}

@@ -1,0 +1,105 @@
+import {
+  ApplicationFailure,
+  condition,
+  defineQuery,
+  isCancellation,
+  setHandler,
+  sleep,
+  upsertMemo,
+  workflowInfo,
+} from '@temporalio/workflow';
+import { MAX_DURATION_MS } from '../../shared/options';
+import {
+  PERMIT_STATUS,
+  type PermitInput,
+  type PermitMemo,
+  type PermitOutcome,
+  type PermitStatus,
+} from '../../shared/protocol';
+import { readHolder, readReason } from '../../shared/wire-input';
+import '../lenient-converter';
+import { countHold } from '../metrics';
+import { adoptSignal, releaseSignal, renewSignal, revokeSignal, watchSignal } from '../signals';
+import { EndNotices } from './end-notices';
+
+const permitViewQuery = defineQuery<PermitStatus>(PERMIT_STATUS);
+
+/**
+ * One held permit. The server runs at most one Workflow of this ID, `permit:<resource>:<slot>`, so running *is* holding;
+ * when this returns, the slot is free. It ends when the holder releases it, when the lease runs out without a renewal,
+ * or when an operator revokes it. A cancel request is a release. A queue that watches it hears of the end first.
+ *
+ *     held --release | cancel--> "released"
+ *       |---revoke-------------> "revoked"        (the holding Workflow is told why)
+ *       |---deadline passed----> "lease-expired"
+ *       |---renew--------------> held, deadline = now + lease
+ *       '---adopt--------------> held by somebody else, deadline = now + lease
+ */
+export async function permitSlotWorkflow(input: PermitInput): Promise<PermitOutcome> {
+  const { leaseMs, holder, watchedBy } = checkInput(input);
+  const { startTime, workflowId, runId } = workflowInfo();
+  // From the start, not from the first Workflow Task: a holder counts its lease from then too.
+  let deadlineMs = startTime.getTime() + leaseMs;
+  let outcome: PermitOutcome | undefined;
+  let reason: string | undefined;
+  const endNotices = new EndNotices(() => ({ workflowId, runId, outcome: outcome ?? 'released', reason }));
+  endNotices.toParent(holder);
+  endNotices.toQueue({ queueId: watchedBy });
+
+  setHandler(permitViewQuery, () => ({ deadlineMs }));
+  setHandler(renewSignal, () => {
+    deadlineMs = Math.max(deadlineMs, Date.now() + leaseMs);
+  });
+  setHandler(releaseSignal, () => {
+    outcome ??= 'released';
+  });
+  setHandler(revokeSignal, (revocation) => {
+    if (outcome) return;
+    outcome = 'revoked';
+    reason = readReason(revocation);
+  });
+  setHandler(adoptSignal, (adoption) => {
+    const adopter = readHolder(adoption?.holder);
+    if (!adopter) return;
+    deadlineMs = Math.max(deadlineMs, Date.now() + leaseMs);
+    upsertMemo({ holder: adopter } satisfies Partial<PermitMemo>);
+    endNotices.toAdopter(adopter);
+  });
+  setHandler(watchSignal, (watch) => endNotices.toQueue(watch));
+
+  try {
+    while (!outcome) {
+      // A renewal leaves the timer alone and moves only the deadline, which is read again on every wake: this saves two
+      // events a renewal, and settles a renewal that stands in the same batch as the timer in the holder's favour. Nor is
+      // the timer cancelled at the end, as `condition(…, leftMs)` would: it ends with us.
+      const leftMs = deadlineMs - Date.now();
+      if (leftMs <= 0) outcome = 'lease-expired';
+      else await Promise.race([sleep(leftMs), condition(() => outcome !== undefined)]);
+    }
+  } catch (error) {
+    if (!isCancellation(error)) throw error;
+    outcome ??= 'released';
+  }
+  countHold(holder, outcome);
+
+  // The result, "revoked", has no room for a reason, and a holder outside Workflows can't be signalled.
+  if (reason) upsertMemo({ revokedBecause: reason } satisfies Partial<PermitMemo>);
+  // Whoever can't be told has ended, or finds out by itself: the holder by our end, a queue by its probes.
+  await endNotices.say();
+  return outcome;
+}
+
+/** Other languages start this too. A lease that is no number, or one of centuries, would hold the slot for ever. */
+function checkInput(input: PermitInput): PermitInput {
+  const leaseMs: unknown = input?.leaseMs;
+  if (typeof leaseMs === 'number' && leaseMs > 0 && leaseMs <= MAX_DURATION_MS) return input;
+  throw ApplicationFailure.nonRetryable(
+    `leaseMs: expected a number of milliseconds above 0, and at most ${MAX_DURATION_MS}, got ${shown(leaseMs)}`,
+    'InvalidOptionsError',
+  );
+}
+
+/** What anyone may send is not repeated at length. */
+function shown(value: unknown): string {
+  return typeof value === 'number' ? String(value) : typeof value;
+}

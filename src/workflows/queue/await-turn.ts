@@ -1,0 +1,57 @@
+import { ApplicationFailure, workflowInfo } from '@temporalio/workflow';
+import { Acquirer } from '../../shared/acquirer';
+import { MAX_DURATION_MS } from '../../shared/options';
+import { isResource, queueId } from '../../shared/permit-id';
+import type { AwaitTurnInput, Turn } from '../../shared/protocol';
+import { slotNames } from '../../shared/slots';
+import { readTicket } from '../../shared/wire-input';
+import '../lenient-converter';
+import { WorkflowQueuePlace } from './queue-place';
+
+/**
+ * Waits in the queue for somebody outside Workflows, `permit-waiter:<resource>:<uuid>`, and ends with the turn: the client
+ * waits for one result instead of polling slots. It claims nothing. Its client starts the permit, and if somebody else was
+ * faster, starts another waiter with the same ticket, which keeps the place.
+ *
+ * Where an acquirer would try a slot of its own, because the queue does not answer, the waiter ends with a turn without a
+ * slot: its client is to try. Cancelled, it leaves the line first. It can't see whether its client lives, so it waits for
+ * `waitMs` only: a dead client's waiter is gone after that, and if its turn comes before, the slot passes on at once or after
+ * the offer timeout.
+ */
+export async function awaitTurnWorkflow(input: AwaitTurnInput): Promise<Turn | null> {
+  const { workflowId, runId, startTime } = workflowInfo();
+  const waiter = { workflowId, runId };
+  const { resource, ticket, waitMs, recheckAfterMs, missed } = checkInput(input, waiter);
+  const tryYourself: Turn = { queueId: queueId(resource), ticketId: ticket.id };
+  const acquirer = new Acquirer<Turn>(
+    {
+      slots: slotNames(ticket.slots),
+      deadlineMs: startTime.getTime() + waitMs,
+      recheckAfterMs,
+      firstTries: 0,
+      triesBeforeJoin: 0,
+      triesPerRound: 1,
+    },
+    {
+      nowMs: Date.now,
+      random: Math.random,
+      claim: async (_slot, offer) => (offer ? { ...tryYourself, ...offer } : tryYourself),
+      place: () => new WorkflowQueuePlace(resource, { ...ticket, waiter }, undefined, missed),
+    },
+  );
+  return (await acquirer.acquire()) ?? null;
+}
+
+/** Other languages start this too. What is no ticket would fail the Workflow's task for ever. */
+function checkInput(input: AwaitTurnInput, waiter: { workflowId: string; runId: string }): AwaitTurnInput {
+  const { resource, waitMs, recheckAfterMs, missed } = input ?? {};
+  const ticket = isResource(resource) && readTicket(resource, { ...input.ticket, waiter });
+  const isDuration = (ms: unknown) => typeof ms === 'number' && ms > 0 && ms <= MAX_DURATION_MS;
+  if (ticket && isDuration(waitMs) && isDuration(recheckAfterMs)) {
+    return { resource, ticket, waitMs, recheckAfterMs, missed: typeof missed === 'string' ? missed : undefined };
+  }
+  throw ApplicationFailure.nonRetryable(
+    'expected a resource, a ticket, and waitMs and recheckAfterMs above 0',
+    'InvalidOptionsError',
+  );
+}

@@ -1,0 +1,61 @@
+import type { OverrideInput, OverrideState, Ticket } from '../../shared/protocol';
+import { slotNames, wantsSlot } from '../../shared/slots';
+
+/** What an operator has set for a pool, and so which of its slots are in use. Pure; nothing is set at first. */
+export class CapacityOverride {
+  private lastVersion: number;
+
+  constructor(private state?: OverrideState) {
+    this.lastVersion = state?.version ?? 0;
+  }
+
+  /** `undefined` when nothing is set. */
+  get current(): OverrideState | undefined {
+    return this.state;
+  }
+
+  /** Takes the change, and says what is set now: back at what is deployed, nothing. */
+  change({ slots, capacity = this.state?.capacity, paused = this.paused, reason }: OverrideInput, nowMs: number) {
+    // From the clock too, so that it also grows from one queue to the next, which knows nothing of the last.
+    const version = Math.max(this.lastVersion + 1, nowMs);
+    const isChanged = capacity !== undefined && capacity !== slotNames(slots).length;
+    const state: OverrideState = { version, slots, ...(isChanged && { capacity }), paused, ...(reason && { reason }) };
+    this.lastVersion = version;
+    this.state = isChanged || paused ? state : undefined;
+    return state;
+  }
+
+  /** Every slot that it speaks of. */
+  slots(): readonly string[] {
+    if (!this.state) return [];
+    const { slots, capacity = 0 } = this.state;
+    return slotNames(typeof slots === 'number' ? Math.max(slots, capacity) : slots);
+  }
+
+  isInUse(slot: string): boolean {
+    if (!this.state) return true;
+    if (this.paused) return false;
+    const { slots, capacity } = this.state;
+    return wantsSlot(typeof slots === 'number' ? (capacity ?? slots) : slots.slice(0, capacity), slot);
+  }
+
+  /** Whether acquirers try it without being told to. */
+  isDeployed(slot: string): boolean {
+    return this.state !== undefined && wantsSlot(this.state.slots, slot);
+  }
+
+  /** Whether this waiter can be told to try the slot: one that counts slots takes those that an operator has added, too. */
+  wants(ticket: Ticket, slot: string): boolean {
+    return wantsSlot(ticket.slots, slot) || (typeof ticket.slots === 'number' && this.isAdded(slot));
+  }
+
+  /** Whether an operator has added it to those that are deployed. */
+  isAdded(slot: string): boolean {
+    const { slots, capacity = 0 } = this.state ?? {};
+    return typeof slots === 'number' && wantsSlot(capacity, slot) && !wantsSlot(slots, slot);
+  }
+
+  private get paused(): boolean {
+    return this.state?.paused ?? false;
+  }
+}

@@ -1,0 +1,182 @@
+import { HandlerUnfinishedPolicy, WorkflowExecutionAlreadyStartedError } from '@temporalio/common';
+import {
+  CancellationScope,
+  condition,
+  log,
+  ParentClosePolicy,
+  type SignalDefinition,
+  setHandler,
+  startChild,
+} from '@temporalio/workflow';
+import type { Offer, Place, Word } from '../../shared/acquirer';
+import { queueId } from '../../shared/permit-id';
+import type { Ticket, Turn } from '../../shared/protocol';
+import { offersSlot, readTurn } from '../../shared/turn-input';
+import { WORKFLOW_PRIORITY } from '../../shared/workflow-priority';
+import { declinedSignal, deliver, enqueueSignal, missedSignal, turnSignal } from '../signals';
+import { waitQueueWorkflow } from './wait-queue';
+
+/** The places of this Workflow in all queues, by ticket. (A Workflow's sandbox loads modules anew: it shares them with none.) */
+const places = new Map<string, WorkflowQueuePlace>();
+
+/** More than one loss of the race to start a queue is rare; after this many steps the next silence tries again. */
+const ENQUEUE_STEPS = 10;
+
+/**
+ * One acquirer's place in the wait queue of a resource, where it is a Workflow: lines up, hears its turn, and leaves without a
+ * trace.
+ *
+ *     outside --enter--> waiting --offer--> called --missed--> waiting
+ *                           |                  '--served--> outside
+ *                           '----leave---------'--> outside (an offer that was not used goes to the next)
+ */
+export class WorkflowQueuePlace implements Place {
+  /** What came and was not heeded yet. */
+  private word: Word | undefined;
+  private openOffer: Offer | undefined;
+  /** Whether our ticket may stand in the queue. */
+  private inLine = false;
+  /** Whether the queue was not there when we last spoke to it. */
+  private queueAbsent = false;
+  private readonly queue: { workflowId: string };
+
+  /** @param missedSlot of the offer at which the former waiter of this ticket was beaten */
+  constructor(
+    resource: string,
+    private readonly ticket: Ticket,
+    private readonly taskQueue: string | undefined,
+    private missedSlot?: string,
+  ) {
+    this.queue = { workflowId: queueId(resource) };
+    places.set(ticket.id, this);
+    listenForTurns();
+  }
+
+  async join(): Promise<boolean> {
+    return await this.enqueue(this.ticket);
+  }
+
+  async enter(): Promise<void> {
+    if (this.missedSlot !== undefined && (await this.tellMissed(this.missedSlot))) return;
+    await this.lineUp(this.ticket);
+  }
+
+  async ask(): Promise<void> {
+    await this.lineUp({ ...this.ticket, answer: true });
+  }
+
+  /** Cancellable. */
+  async next(withinMs: number): Promise<Word | undefined> {
+    if (!this.word) await condition(() => this.word !== undefined, withinMs);
+    const { word } = this;
+    this.word = undefined;
+    if (isOffer(word)) this.openOffer = word;
+    return word;
+  }
+
+  async missed(): Promise<void> {
+    const slot = this.openOffer?.slot;
+    this.openOffer = undefined;
+    if (slot === undefined || !(await this.tellMissed(slot))) await this.lineUp(this.ticket);
+  }
+
+  served(): void {
+    this.openOffer = undefined;
+    this.inLine = false; // the queue hears of our permit's end
+  }
+
+  async leave(): Promise<void> {
+    places.delete(this.ticket.id);
+    const offer = this.openOffer ?? (isOffer(this.word) ? this.word : undefined);
+    if (!this.inLine && !offer) return;
+    const { runId } = this.ticket.waiter;
+    await deliver(this.queue, declinedSignal, { ticketId: this.ticket.id, slot: offer?.slot, runId });
+  }
+
+  /** @internal A `permit-turn` for our ticket. */
+  hear(turn: Turn): void {
+    if (turn.queueId !== this.queue.workflowId) {
+      warnThat('comes from another queue');
+    } else if (turn.slot === undefined) {
+      if (!isOffer(this.word)) this.word = turn.waiting ? 'waiting' : 'full';
+    } else if (offersSlot(turn, this.ticket.slots)) {
+      this.word = { slot: turn.slot, queueId: turn.queueId, capacity: turn.capacity };
+    } else {
+      warnThat("names a slot that is not this waiter's to claim");
+    }
+  }
+
+  /** Sends the ticket, and starts the queue if there is none. */
+  private async lineUp(ticket: Ticket): Promise<void> {
+    for (let step = 0; step < ENQUEUE_STEPS; step++) {
+      if (this.queueAbsent ? await this.startQueue(ticket) : await this.enqueue(ticket)) return;
+    }
+  }
+
+  /** A ticket counts once, however often it is sent. */
+  private async enqueue(ticket: Ticket): Promise<boolean> {
+    const joined = await this.tellQueue(enqueueSignal, ticket);
+    this.inLine ||= joined;
+    return joined;
+  }
+
+  private async tellMissed(slot: string): Promise<boolean> {
+    this.inLine = true;
+    return await this.tellQueue(missedSignal, { ticket: this.ticket, slot });
+  }
+
+  /** `false` when there is no queue. */
+  private async tellQueue<T>(signal: SignalDefinition<[T]>, message: T): Promise<boolean> {
+    this.queueAbsent = (await deliver(this.queue, signal, message)) === 'not-found';
+    return !this.queueAbsent;
+  }
+
+  /** `false` when somebody else has just started it. It outlives us: others wait in it too. */
+  private async startQueue(ticket: Ticket): Promise<boolean> {
+    this.queueAbsent = false; // it runs now, whether by us or by whoever was faster
+    try {
+      await CancellationScope.nonCancellable(() =>
+        startChild(waitQueueWorkflow, {
+          workflowId: this.queue.workflowId,
+          args: [{ tickets: [ticket] }],
+          taskQueue: this.taskQueue,
+          parentClosePolicy: ParentClosePolicy.ABANDON,
+          priority: WORKFLOW_PRIORITY,
+        }),
+      );
+      this.inLine = true;
+      return true;
+    } catch (error) {
+      if (error instanceof WorkflowExecutionAlreadyStartedError) return false;
+      throw error;
+    }
+  }
+}
+
+function isOffer(word: Word | undefined): word is Offer {
+  return typeof word === 'object';
+}
+
+/** Without its content, which anybody may have sent. */
+function warnThat(it: string): void {
+  log.warn(`A permit-turn was left out: it ${it}.`);
+}
+
+function listenForTurns(): void {
+  setHandler(
+    turnSignal,
+    async (payload: unknown) => {
+      const turn = readTurn(payload);
+      if (!turn) {
+        warnThat('is malformed');
+        return;
+      }
+      const { queueId: workflowId, ticketId, slot } = turn;
+      const place = places.get(ticketId);
+      if (place) place.hear(turn);
+      else if (slot !== undefined) await deliver({ workflowId }, declinedSignal, { ticketId, slot });
+    },
+    // A Workflow may end without having declined: the queue then finds nobody there, or waits out the offer.
+    { unfinishedPolicy: HandlerUnfinishedPolicy.ABANDON },
+  );
+}

@@ -1,0 +1,417 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import fc from 'fast-check';
+import type { QueueView, Ticket } from '../../shared/protocol';
+import { slotNames, wantsSlot } from '../../shared/slots';
+import { QueueState } from './queue-state';
+
+/** Something that a run of events may do. `pick` chooses among what there is to choose from. */
+interface Move {
+  kind: (typeof KINDS)[number];
+  pick: number;
+}
+
+const KINDS = [
+  'enqueue',
+  'enqueue',
+  'give up',
+  'die',
+  'resend',
+  'barge',
+  'release',
+  'terminate',
+  'deliver watch',
+  'deliver watch',
+  'answer probe',
+  'answer probe',
+  'take turn',
+  'take turn',
+  'deliver closing',
+  'deliver closing',
+  'wait',
+  'continue as new',
+  'override',
+  'land claim',
+  'answer claim',
+  'answer claim',
+  'tell gone',
+] as const;
+
+interface Waiter {
+  ticket: Ticket;
+  fate: 'waits' | 'served' | 'gave up' | 'dead';
+}
+
+/**
+ * A world around one queue: permits that are held or not, and messages on their way, in any order and as late as chance
+ * will have it. What the queue believes may be wrong; the world knows.
+ */
+class World {
+  private state = new QueueState();
+  private nowMs = 0;
+  private made = 0;
+  private version = 0;
+  private readonly waiters = new Map<string, Waiter>();
+  /** `drain`: the queue's own. */
+  private readonly permits = new Map<string, { runId: string; watched: boolean; drain?: boolean }>();
+  /** What an operator has set. */
+  private override: { capacity?: number; paused: boolean } = { paused: false };
+  /** The queue's claims of slots: each wins or loses at the server, and its answer comes back later. */
+  private readonly claims: { slot: string; landed?: { runId?: string } }[] = [];
+  /** News that a claim of the queue's has ended without a word. */
+  private readonly gone: { slot: string; runId: string }[] = [];
+  /** A probe's watch reaches a permit or none; its answer comes back later. */
+  private readonly probes: { slot: string; held?: boolean }[] = [];
+  /** Slots whose permit was terminated, so that the queue could not hear of it. */
+  private readonly silent = new Set<string>();
+  private readonly turns: { slot: string; ticketId: string }[] = [];
+  private readonly closings: { slot: string; runId: string }[] = [];
+
+  constructor(
+    private readonly slots: number,
+    /** How many messages the queue may send at a time. */
+    private readonly room: number,
+  ) {}
+
+  make(move: Move): void {
+    this.act(move);
+    this.send();
+    this.check();
+  }
+
+  /** Every message arrives, and no time goes by: then no slot is free that somebody in line would take. */
+  calmDown(): void {
+    this.send();
+    while (this.underWay > 0) {
+      this.deliverAll();
+      this.send();
+      this.check();
+    }
+    for (const { fate, ticket } of this.waiters.values()) {
+      if (fate !== 'waits' || !this.state.view().tickets.includes(ticket)) continue;
+      for (const slot of slotNames(this.slots + 2)) {
+        if (!this.isInUse(slot) || !this.wants(ticket, slot)) continue;
+        assert.ok(
+          this.permits.has(slot) || this.silent.has(slot),
+          `slot ${slot} idles while ${ticket.id} waits for it`,
+        );
+      }
+    }
+    for (const slot of slotNames(this.slots)) {
+      const taken = this.permits.has(slot) || this.silent.has(slot);
+      assert.ok(this.isInUse(slot) || taken, `slot ${slot} is out of use, and nobody has it`);
+      assert.ok(!this.isInUse(slot) || !this.permits.get(slot)?.drain, `slot ${slot} is in use and drained`);
+    }
+  }
+
+  private get underWay(): number {
+    return [this.closings, this.probes, this.turns, this.claims, this.gone].reduce((sum, it) => sum + it.length, 0);
+  }
+
+  /** Then nothing is set any more, everyone has gone, and the queue has nothing left to do and keeps nothing. */
+  end(): void {
+    this.setOverride({ capacity: this.slots, paused: false });
+    for (const { ticket } of this.waiters.values()) this.state.declined(ticket.id);
+    this.send();
+    while (this.underWay > 0) {
+      this.deliverAll();
+      this.send();
+    }
+    assert.ok(this.state.idle);
+    assert.ok(![...this.permits.values()].some(({ drain }) => drain), 'an idle queue keeps a slot');
+  }
+
+  /** Then everyone releases, and time goes by: all who live and wait must be served. */
+  settle(): void {
+    this.setOverride({ capacity: this.slots, paused: false });
+    this.send();
+    for (let round = 0; round < 10_000; round++) {
+      const left = [...this.waiters.values()].filter(({ fate }) => fate === 'waits');
+      if (left.length === 0) return;
+      for (const slot of this.permits.keys()) this.release(slot);
+      this.deliverAll();
+      for (const { ticket } of left) this.state.enqueue(ticket); // as the fallback timer does
+      if (this.state.dueMs() < Number.POSITIVE_INFINITY) this.nowMs = Math.max(this.nowMs, this.state.dueMs());
+      this.send();
+      this.check();
+    }
+    assert.fail(`never served: ${JSON.stringify(this.state.view())}`);
+  }
+
+  private deliverAll(): void {
+    while (this.closings.length) this.act({ kind: 'deliver closing', pick: 0 });
+    while (this.claims.length) this.act({ kind: 'answer claim', pick: 0 });
+    while (this.gone.length) this.act({ kind: 'tell gone', pick: 0 });
+    while (this.probes.length) this.act({ kind: 'answer probe', pick: 0 });
+    while (this.turns.length) this.act({ kind: 'take turn', pick: 0 });
+  }
+
+  private act({ kind, pick }: Move): void {
+    const of = <T>(items: readonly T[]): T | undefined => items[pick % Math.max(1, items.length)];
+    const take = <T>(items: T[]): T | undefined => items.splice(pick % Math.max(1, items.length), 1)[0];
+    switch (kind) {
+      case 'enqueue':
+        this.enqueue(pick);
+        break;
+      case 'give up':
+        this.giveUp(of([...this.waiters.values()]));
+        break;
+      case 'die': {
+        const waiter = of([...this.waiters.values()]);
+        if (waiter?.fate === 'waits') waiter.fate = 'dead';
+        break;
+      }
+      case 'resend': {
+        const waiter = of([...this.waiters.values()]);
+        if (waiter?.fate === 'waits') this.state.enqueue(waiter.ticket);
+        break;
+      }
+      case 'barge': {
+        const slot = of(slotNames(this.slots));
+        if (slot && !this.permits.has(slot)) this.hold(slot, false);
+        break;
+      }
+      case 'release': {
+        const slot = of([...this.permits.keys()]);
+        if (slot) this.release(slot);
+        break;
+      }
+      case 'terminate': {
+        const slot = of([...this.permits.keys()]);
+        const permit = slot && this.permits.get(slot);
+        if (!slot || !permit) break;
+        this.permits.delete(slot);
+        // The run of the queue that claimed it is told by the server; the next one is not.
+        if (permit.drain && pick % 2) this.gone.push({ slot, runId: permit.runId });
+        else this.silent.add(slot);
+        break;
+      }
+      case 'override':
+        if (pick % 3 === 0) this.setOverride({ paused: !this.override.paused });
+        else this.setOverride({ capacity: 1 + (pick % (this.slots + 2)) });
+        break;
+      case 'land claim':
+        this.landClaim(of(this.claims));
+        break;
+      case 'answer claim': {
+        const claim = take(this.claims);
+        this.landClaim(claim);
+        if (claim) this.state.claimed(claim.slot, claim.landed?.runId, this.nowMs);
+        break;
+      }
+      case 'tell gone': {
+        const started = ({ runId }: { runId: string }) => !this.claims.some(({ landed }) => landed?.runId === runId);
+        const gone = of(this.gone.filter(started));
+        if (gone) this.gone.splice(this.gone.indexOf(gone), 1);
+        if (gone) this.state.gone(gone.slot, gone.runId);
+        break;
+      }
+      case 'deliver watch':
+        this.deliverWatch(of(this.probes));
+        break;
+      case 'answer probe': {
+        const probe = take(this.probes);
+        this.deliverWatch(probe);
+        if (probe) this.state.probed(probe.slot, probe.held ?? false, this.nowMs);
+        break;
+      }
+      case 'take turn': {
+        const turn = take(this.turns);
+        if (turn) this.takeTurn(turn.slot, turn.ticketId);
+        break;
+      }
+      case 'deliver closing': {
+        const closing = take(this.closings);
+        if (closing) this.state.closing(closing.slot, closing.runId);
+        break;
+      }
+      case 'wait':
+        this.nowMs += (pick * 97) % 70_000;
+        break;
+      case 'continue as new':
+        this.state = new QueueState(JSON.parse(JSON.stringify(this.state.view())) as QueueView);
+        break;
+    }
+  }
+
+  private setOverride(change: { capacity?: number; paused?: boolean }): void {
+    this.nowMs++; // operators and new runs of the queue take a moment
+    Object.assign(this.override, change);
+    const { version } = this.state.setOverride({ slots: this.slots, ...change }, this.nowMs);
+    assert.ok(version > this.version, 'versions grow');
+    this.version = version;
+    const isSet = this.override.paused || (this.override.capacity ?? this.slots) !== this.slots;
+    assert.equal(this.state.overridden !== undefined, isSet);
+  }
+
+  private isInUse(slot: string): boolean {
+    return !this.override.paused && Number(slot) < (this.override.capacity ?? this.slots);
+  }
+
+  private wants({ slots }: Ticket, slot: string): boolean {
+    return wantsSlot(slots, slot) || (Number(slot) >= this.slots && this.isInUse(slot));
+  }
+
+  private landClaim(claim: { slot: string; landed?: { runId?: string } } | undefined): void {
+    if (!claim || claim.landed) return;
+    claim.landed = {};
+    if (this.permits.has(claim.slot)) return;
+    const runId = this.hold(claim.slot, true);
+    this.permits.set(claim.slot, { runId, watched: true, drain: true });
+    claim.landed = { runId };
+  }
+
+  private enqueue(pick: number): void {
+    const ticket: Ticket = {
+      id: `t${++this.made}`,
+      waiter: { workflowId: 'w', runId: 'r' },
+      slots: 1 + (pick % this.slots),
+      sinceMs: this.nowMs - (pick % 3),
+      priorityKey: 1 + (pick % 3),
+    };
+    this.waiters.set(ticket.id, { ticket, fate: 'waits' });
+    this.state.enqueue(ticket);
+  }
+
+  private giveUp(waiter: Waiter | undefined): void {
+    if (waiter?.fate !== 'waits') return;
+    waiter.fate = 'gave up';
+    this.state.declined(waiter.ticket.id);
+  }
+
+  private hold(slot: string, watched: boolean): string {
+    const runId = `run${++this.made}`;
+    this.permits.set(slot, { runId, watched });
+    // Unseen, it may take the place of one that the queue still believes in, and then ends as silently.
+    if (watched) this.silent.delete(slot);
+    return runId;
+  }
+
+  private release(slot: string): void {
+    const permit = this.permits.get(slot);
+    if (permit?.watched) this.closings.push({ slot, runId: permit.runId });
+    this.permits.delete(slot);
+  }
+
+  private deliverWatch(probe: { slot: string; held?: boolean } | undefined): void {
+    if (!probe || probe.held !== undefined) return;
+    const permit = this.permits.get(probe.slot);
+    if (permit) permit.watched = true;
+    probe.held = permit !== undefined;
+  }
+
+  private takeTurn(slot: string, ticketId: string): void {
+    const waiter = this.waiters.get(ticketId) ?? assert.fail('a turn for nobody');
+    if (waiter.fate === 'dead') this.state.undeliverable(slot, ticketId);
+    else if (waiter.fate !== 'waits') this.state.declined(ticketId);
+    else if (this.permits.has(slot)) this.state.missed(waiter.ticket, slot);
+    else {
+      waiter.fate = 'served';
+      this.hold(slot, true);
+    }
+  }
+
+  private send(): void {
+    while (this.sendSome() === this.room);
+  }
+
+  private sendSome(): number {
+    const before = this.state.view();
+    const commands = this.state.next(this.nowMs, this.room);
+    assert.ok(commands.length <= this.room, 'more than there is room for');
+    for (const command of commands) {
+      if (command.do === 'probe') {
+        this.probes.push({ slot: command.slot });
+        continue;
+      }
+      if (command.do === 'drain') {
+        assert.ok(!this.isInUse(command.slot), 'drained a slot that is in use');
+        this.claims.push({ slot: command.slot });
+        continue;
+      }
+      if (command.do !== 'offer') {
+        const { slot, runId } = command;
+        assert.equal(this.isInUse(slot), command.do === 'release');
+        if (this.permits.get(slot)?.runId !== runId) this.gone.push({ slot, runId });
+        else if (command.do === 'release') this.release(slot);
+        continue;
+      }
+      const { slot, ticket } = command;
+      assert.ok(this.isInUse(slot), 'offered a slot that is out of use');
+      assert.ok(this.wants(ticket, slot), 'offered a slot that its waiter does not want');
+      this.checkFirst(before, slot, ticket);
+      this.turns.push({ slot, ticketId: ticket.id });
+    }
+    return commands.length;
+  }
+
+  /** Nobody who was waiting for this slot, and got nothing now, comes before who got it. */
+  private checkFirst(before: QueueView, slot: string, offered: Ticket): void {
+    const offeredNow = new Set(this.state.view().slots.map(([, now]) => now.at === 'offered' && now.ticketId));
+    for (const other of before.tickets) {
+      if (offeredNow.has(other.id) || !this.wants(other, slot)) continue;
+      if (!this.state.view().tickets.includes(other)) continue; // its own turn was overdue just now
+      const byPriority = (other.priorityKey ?? 3) - (offered.priorityKey ?? 3);
+      const byListing = before.tickets.indexOf(other) - before.tickets.indexOf(offered);
+      const late = byPriority || other.sinceMs - offered.sinceMs || byListing;
+      assert.ok(late >= 0, `${offered.id} overtook ${other.id}`);
+    }
+  }
+
+  private check(): void {
+    const { tickets, slots } = this.state.view();
+    const offered = slots.flatMap(([, state]) => (state.at === 'offered' ? [state.ticketId] : []));
+    assert.equal(new Set(offered).size, offered.length, 'one ticket has two turns');
+    const known = new Map(slots);
+    for (const ticket of tickets) {
+      if (offered.includes(ticket.id)) continue;
+      for (const slot of slotNames(this.slots + 2)) {
+        if (!this.isInUse(slot) || !this.wants(ticket, slot)) continue;
+        const at = known.get(slot)?.at;
+        assert.ok(
+          at === 'probing' || at === 'held' || at === 'offered' || at === 'draining',
+          `slot ${slot} idles as ${at}, wanted by ${ticket.id}`,
+        );
+      }
+    }
+    for (const slot of this.state.overridden ? slotNames(this.slots) : []) {
+      const at = known.get(slot)?.at;
+      assert.ok(this.isInUse(slot) || (at && at !== 'free'), `slot ${slot} is out of use, and nobody asks for it`);
+    }
+    for (const [slot, { at }] of slots) {
+      assert.ok(at !== 'free', `slot ${slot} is kept as free, and nobody wants it`);
+      assert.ok(!(at === 'drained' && this.isInUse(slot)), `slot ${slot} is in use and drained`);
+      if (at === 'draining') {
+        assert.ok(
+          this.claims.some((claim) => claim.slot === slot),
+          `no claim of ${slot} is under way`,
+        );
+      }
+      if (at === 'probing')
+        assert.ok(
+          this.probes.some((probe) => probe.slot === slot),
+          `no probe of ${slot} is under way`,
+        );
+    }
+  }
+}
+
+test('whatever happens, no wanted slot idles, nobody overtakes, and all who live are served', () => {
+  const move = fc.record({ kind: fc.constantFrom(...KINDS), pick: fc.nat(10_000) });
+  const moves = fc.array(move, { maxLength: 120, size: 'max' });
+  fc.assert(
+    fc.property(
+      fc.integer({ min: 1, max: 4 }),
+      fc.constantFrom(1, 2, Number.POSITIVE_INFINITY),
+      moves,
+      (slots, room, moves) => {
+        const world = new World(slots, room);
+        for (const next of moves) world.make(next);
+        world.calmDown();
+        world.settle();
+        world.end();
+      },
+    ),
+    { numRuns: 2_000 },
+  );
+});

@@ -1,0 +1,232 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { Ticket } from '../../shared/protocol';
+import { MAX_PROBES_A_DAY } from '../../shared/run-limits';
+import { DRAIN_RENEWAL_MS, HELD_UNSEEN_MS, OFFER_TIMEOUT_MS, QueueState } from './queue-state';
+import { MAX_TICKET_BYTES, MAX_WAITERS } from './tickets';
+
+function ticket(id: string, fields: Partial<Ticket> = {}): Ticket {
+  return { id, waiter: { workflowId: id, runId: 'r' }, slots: 1, sinceMs: 0, ...fields };
+}
+
+/** A queue of capacity 1 in which `first` has its turn and the others wait. */
+function offeredTo(first: Ticket, ...others: Ticket[]): QueueState {
+  const state = new QueueState();
+  for (const one of [first, ...others]) state.enqueue(one);
+  assert.deepEqual(state.next(0), [{ do: 'probe', slot: '0' }]);
+  state.probed('0', false, 0);
+  assert.deepEqual(state.next(0), [{ do: 'offer', slot: '0', ticket: first }]);
+  assert.deepEqual(state.next(0), []);
+  return state;
+}
+
+test('a waiter that was beaten keeps its place', () => {
+  const [a, b] = [ticket('a'), ticket('b')];
+  const state = offeredTo(a, b);
+  state.missed(a, '0');
+  assert.deepEqual(state.next(0), [{ do: 'probe', slot: '0' }]);
+  state.probed('0', true, 0);
+  state.closing('0', 'thief');
+  assert.deepEqual(state.next(0), [{ do: 'offer', slot: '0', ticket: a }]);
+});
+
+test('a declined turn, and one for a waiter that is gone, go to the next at once', () => {
+  const [a, b, c] = [ticket('a'), ticket('b'), ticket('c')];
+  const state = offeredTo(a, b, c);
+  state.declined('a');
+  assert.deepEqual(state.next(0), [{ do: 'offer', slot: '0', ticket: b }]);
+  state.undeliverable('0', 'b');
+  assert.deepEqual(state.next(0), [{ do: 'offer', slot: '0', ticket: c }]);
+});
+
+test('an overdue turn goes to the next after a probe', () => {
+  const [a, b] = [ticket('a'), ticket('b')];
+  const state = offeredTo(a, b);
+  assert.equal(state.dueMs(), OFFER_TIMEOUT_MS);
+  assert.deepEqual(state.next(OFFER_TIMEOUT_MS - 1), []);
+  assert.deepEqual(state.next(OFFER_TIMEOUT_MS), [{ do: 'probe', slot: '0', overdue: true }]);
+  state.probed('0', false, OFFER_TIMEOUT_MS);
+  assert.deepEqual(state.next(OFFER_TIMEOUT_MS), [{ do: 'offer', slot: '0', ticket: b }]);
+});
+
+test('a closing that overtakes the answer to a probe is not forgotten', () => {
+  const state = new QueueState();
+  state.enqueue(ticket('a'));
+  state.next(0);
+  state.closing('0', 'r1');
+  state.probed('0', true, 0);
+  assert.equal(state.next(0)[0]?.do, 'offer');
+});
+
+test('a permit that says twice that it closes is heard once', () => {
+  const [a, b] = [ticket('a'), ticket('b')];
+  const state = new QueueState();
+  for (const one of [a, b]) state.enqueue(one);
+  state.next(0);
+  state.probed('0', true, 0);
+  state.closing('0', 'r1');
+  assert.deepEqual(state.next(0), [{ do: 'offer', slot: '0', ticket: a }]);
+  state.closing('0', 'r1');
+  assert.deepEqual(state.next(0), []);
+});
+
+test('held slots are probed ever more rarely, at most once a minute, and only while somebody waits', () => {
+  const state = new QueueState();
+  state.enqueue(ticket('a'));
+  state.next(0);
+  state.probed('0', true, 0);
+  const dayMs = 24 * 3_600_000;
+  let probes = 0;
+  for (let nowMs = state.dueMs(); nowMs < dayMs; nowMs = state.dueMs(), probes++) {
+    assert.deepEqual(state.next(nowMs), [{ do: 'probe', slot: '0' }]);
+    state.probed('0', true, nowMs);
+  }
+  assert.ok(probes > 1_440 && probes < 1_500, `${probes} probes a day`);
+  state.declined('a');
+  assert.equal(state.dueMs(), Number.POSITIVE_INFINITY);
+  assert.deepEqual(state.next(dayMs * 2), []);
+});
+
+test('however lines come and go, a holder is asked no more often than where one stands all day', () => {
+  const dayMs = 24 * 3_600_000;
+  for (const lineMs of [1, 5_000, 60_000, 200_000, 600_000, 3_600_000]) {
+    for (const gapMs of [2_000, HELD_UNSEEN_MS + 3_000]) {
+      let state = new QueueState();
+      let probes = 0;
+      let emptySinceMs = 0;
+      for (let nowMs = 0; nowMs < dayMs; ) {
+        if (nowMs - emptySinceMs > HELD_UNSEEN_MS) state = new QueueState(); // an empty queue has ended, and forgotten
+        state.enqueue(ticket('a'));
+        for (const leavesMs = nowMs + lineMs; nowMs <= leavesMs; nowMs = Math.max(nowMs + 1, state.dueMs())) {
+          probes += state.next(nowMs).length;
+          state.probed('0', true, nowMs);
+        }
+        state.declined('a');
+        emptySinceMs = nowMs;
+        assert.ok(state.idle && state.awaitsClosing);
+        nowMs += gapMs;
+      }
+      assert.ok(probes < MAX_PROBES_A_DAY, `lines of ${lineMs} ms each ${gapMs} ms: ${probes} probes a day`);
+    }
+  }
+});
+
+test('at most so many messages at a time, and the rest when there is room', () => {
+  const state = new QueueState();
+  state.enqueue(ticket('a', { slots: 100 }));
+  const first = state.next(0, 64);
+  assert.equal(first.length, 64);
+  assert.equal(state.next(0, 64).length, 36);
+  assert.deepEqual(state.next(0, 64), []);
+  for (const { slot } of first) state.probed(slot, false, 0);
+  assert.equal(state.next(0, 64).length, 1, 'one waiter, one turn');
+});
+
+test('a ticket that is sent again longer counts with its length', () => {
+  const state = new QueueState();
+  const names = (length: number) => Array.from({ length: 1_000 }, (_, n) => `${n}`.padEnd(length, 'x'));
+  assert.equal(state.enqueue(ticket('a', { slots: names(200) })), true);
+  for (const id of ['b', 'c', 'd', 'e', 'f']) {
+    state.enqueue(ticket(id, { slots: ['1'.padEnd(200, 'x')] }));
+    state.enqueue(ticket(id, { slots: names(200) }));
+  }
+  assert.ok(JSON.stringify(state.view()).length < MAX_TICKET_BYTES * 1.1);
+});
+
+test('names that nobody wants any more are forgotten, and a queue takes only so many different ones', () => {
+  const state = new QueueState();
+  const names = (prefix: string) => Array.from({ length: 1_000 }, (_, n) => `${prefix}${n}`);
+  for (const prefix of ['a', 'b']) assert.equal(state.enqueue(ticket(prefix, { slots: names(prefix) })), true);
+  assert.equal(state.enqueue(ticket('c', { slots: names('c') })), false);
+  for (const { slot } of state.next(0)) state.probed(slot, false, 0);
+  state.declined('a');
+  state.declined('b');
+  state.next(1);
+  assert.deepEqual(state.view().slots, []);
+  assert.equal(state.enqueue(ticket('c', { slots: names('c') })), true);
+});
+
+test('a full queue takes no more', () => {
+  const state = new QueueState();
+  for (let n = 0; n < MAX_WAITERS; n++) assert.equal(state.enqueue(ticket(`t${n}`)), true);
+  assert.equal(state.enqueue(ticket('one more')), false);
+  assert.equal(state.enqueue(ticket('t0')), true, 'who is in may say so again');
+});
+
+test('a queue takes no more bytes than it could hand to its next run, and has room again when somebody leaves', () => {
+  const slots = Array.from({ length: 200 }, (_, n) => `gpu-node-${n}`);
+  const state = new QueueState();
+  let taken = 0;
+  while (state.enqueue({ ...ticket(`t${taken}`), slots })) taken++;
+  assert.ok(taken > 100 && taken < MAX_WAITERS, `${taken} taken`);
+  assert.ok(JSON.stringify(state.view()).length < MAX_TICKET_BYTES * 1.1);
+  state.declined('t0');
+  state.declined('t1');
+  assert.equal(state.enqueue({ ...ticket('again'), slots }), true);
+});
+
+test("the turn of an acquirer's last waiter is taken back when the next one comes with its ticket", () => {
+  const state = new QueueState();
+  const first = { ...ticket('a'), slots: 1 };
+  state.enqueue(first);
+  assert.deepEqual(state.next(0), [{ do: 'probe', slot: '0' }]);
+  state.probed('0', false, 0);
+  assert.deepEqual(state.next(0), [{ do: 'offer', slot: '0', ticket: first }]);
+  state.enqueue({ ...first, waiter: { ...first.waiter, runId: 'next' } });
+  state.undeliverable('0', 'a'); // the last one's turn finds it gone
+  assert.ok(state.ticket('a'), 'the next one waits on');
+  assert.deepEqual(state.next(1), [{ do: 'probe', slot: '0' }]);
+});
+
+/** A queue of nobody in which one of two slots is drained, by run `r1`. */
+function drainedSlot(): QueueState {
+  const state = new QueueState();
+  state.setOverride({ slots: 2, capacity: 1 }, 0);
+  assert.deepEqual(state.next(0), [{ do: 'probe', slot: '1' }]);
+  state.probed('1', false, 0);
+  assert.deepEqual(state.next(0), [{ do: 'drain', slot: '1' }]);
+  state.claimed('1', 'r1', 0);
+  assert.deepEqual(state.next(0), []);
+  return state;
+}
+
+test('a drained slot is renewed, and drained again when it is gone', () => {
+  const state = drainedSlot();
+  assert.equal(state.dueMs(), DRAIN_RENEWAL_MS);
+  assert.deepEqual(state.next(DRAIN_RENEWAL_MS), [{ do: 'renew', slot: '1', runId: 'r1' }]);
+  assert.equal(state.dueMs(), 2 * DRAIN_RENEWAL_MS);
+  state.gone('1', 'r1');
+  assert.deepEqual(state.next(DRAIN_RENEWAL_MS), [{ do: 'drain', slot: '1' }]);
+  state.claimed('1', undefined, DRAIN_RENEWAL_MS); // somebody was faster
+  assert.deepEqual(state.next(DRAIN_RENEWAL_MS), [{ do: 'probe', slot: '1' }]);
+  state.probed('1', true, DRAIN_RENEWAL_MS);
+  state.closing('1', 'theirs');
+  assert.deepEqual(state.next(DRAIN_RENEWAL_MS), [{ do: 'drain', slot: '1' }]);
+});
+
+test('a slot that is in use again is released, and the queue is idle only then', () => {
+  const state = drainedSlot();
+  assert.equal(state.idle, false);
+  state.setOverride({ slots: 2, capacity: 2 }, 5);
+  assert.equal(state.overridden, undefined);
+  assert.equal(state.idle, false);
+  assert.deepEqual(state.next(5), [{ do: 'release', slot: '1', runId: 'r1' }]);
+  assert.equal(state.idle, true);
+  state.enqueue(ticket('a', { slots: 2 }));
+  assert.deepEqual(state.next(5), [{ do: 'probe', slot: '0' }]);
+  state.closing('1', 'r1');
+  assert.equal(state.next(5)[0]?.do, 'offer');
+});
+
+test('slots that nobody tries by itself are not drained, but never offered', () => {
+  const state = new QueueState();
+  state.setOverride({ slots: 2, capacity: 4 }, 0);
+  state.enqueue(ticket('a', { slots: 2 }));
+  assert.deepEqual(
+    state.next(0).map(({ slot }) => slot),
+    ['0', '1', '2', '3'],
+  );
+  state.setOverride({ slots: 2, capacity: 2 }, 1);
+  for (const slot of ['2', '3']) state.probed(slot, false, 1);
+  assert.deepEqual(state.next(1), []);
+});

@@ -1,0 +1,49 @@
+import { byteLength } from '../../shared/permit-id';
+import type { Ticket } from '../../shared/protocol';
+import { Demand } from './demand';
+
+/** At most this many tickets … */
+export const MAX_WAITERS = 2_000;
+
+/** … and this many bytes of them as JSON, half of what one run can hand to the next: those that name many slots are long. */
+export const MAX_TICKET_BYTES = 1_000_000;
+
+/** … and this many different slot names. An honest pool has at most 1,000, and twice that while a rollout renames them all. */
+const MAX_NAMES = 2_000;
+
+/** The waiting tickets by ID. It knows whether a queue that takes one more, or a longer one, could still continue as new. */
+export class Tickets extends Map<string, Ticket> {
+  private bytes = 0;
+  /** What any of them would take. */
+  readonly demand = new Demand();
+
+  hasRoomFor(ticket: Ticket): boolean {
+    const known = this.get(ticket.id);
+    if (!known && this.size >= MAX_WAITERS) return false;
+    if (this.demand.namesWith(ticket) > MAX_NAMES) return false;
+    return this.bytes - bytesOf(known) + bytesOf(ticket) <= MAX_TICKET_BYTES;
+  }
+
+  override set(ticketId: string, ticket: Ticket): this {
+    this.forget(ticketId);
+    this.bytes += bytesOf(ticket);
+    this.demand.add(ticket);
+    return super.set(ticketId, ticket);
+  }
+
+  override delete(ticketId: string): boolean {
+    this.forget(ticketId);
+    return super.delete(ticketId);
+  }
+
+  private forget(ticketId: string): void {
+    const ticket = this.get(ticketId);
+    if (!ticket) return;
+    this.bytes -= bytesOf(ticket);
+    this.demand.remove(ticket);
+  }
+}
+
+function bytesOf(ticket: Ticket | undefined): number {
+  return ticket ? byteLength(JSON.stringify(ticket)) : 0;
+}
