@@ -153,6 +153,19 @@ export async function doubleHolder(first: PoolInput, second: PoolInput): Promise
   );
 }
 
+/** Holds so many permits at once, each from when it gets it until it is told to finish, or for no time at all. */
+export async function crowd({ resource, semaphore }: PoolInput, size: number, holds: boolean): Promise<void> {
+  const finished = finishes();
+  const pool = new Semaphore(resource, semaphore);
+  await Promise.all(
+    Array.from({ length: size }, () =>
+      pool.withPermit(async () => {
+        if (holds) await finished();
+      }),
+    ),
+  );
+}
+
 /** Does nothing but make a semaphore, for bad options. */
 export async function maker({ resource, semaphore, acquire }: PoolInput): Promise<void> {
   await new Semaphore(resource, semaphore).withPermit(async () => undefined, acquire);
