@@ -8,7 +8,6 @@ import {
   log,
   type SignalDefinition,
   setHandler,
-  sleep,
   workflowInfo,
 } from '@temporalio/workflow';
 import { permitId, resourceOfQueue } from '../../shared/permit-id';
@@ -37,23 +36,16 @@ import {
   turnSignal,
   watchSignal,
 } from '../signals';
+import { Alarm } from './alarm';
 import { claimDrain } from './drain';
 import { HELD_UNSEEN_MS, type QueueCommand, QueueState } from './queue-state';
+import { RunLength } from './run-length';
 
 export const queueViewQuery = defineQuery<QueueView>(QUEUE_VIEW);
 const overrideUpdate = defineUpdate<OverrideState, [OverrideInput]>(OVERRIDE);
 
 /** How long an empty queue stays for the next waiter, who would otherwise start one and probe every slot anew. */
 const LINGER_MS = 2_000;
-
-/**
- * A run's length at which the queue looks for a good moment to continue as new. The server suggests it at 4,096 only, and a
- * worker that has lost the run from its cache replays all of it before the next turn.
- */
-const CONTINUE_AT_EVENTS = 1_000;
-
-/** … and at which it no longer waits for one. The server ends a run of 51,200 events, or of 50 MB. */
-const OVERLONG = { events: 3 * CONTINUE_AT_EVENTS, bytes: 16_000_000 };
 
 /**
  * Signals on their way at once. The server takes 2,000, and with more the task fails for ever; but each is a command to
@@ -78,6 +70,7 @@ async function keepQueue(input?: QueueInput): Promise<void> {
   const handedOn = continuedFromExecutionRunId ? input : undefined;
   const state = new QueueState(handedOn?.view);
   const alarm = new Alarm();
+  const runLength = new RunLength();
   /** What has happened since we last looked. */
   let stirs = 1;
   let sending = 0;
@@ -191,19 +184,14 @@ async function keepQueue(input?: QueueInput): Promise<void> {
   }
 
   for (;;) {
-    const isAlone = stirs + (alarm.hasRung() ? 1 : 0) <= 1;
+    const { isOverlong, mayContinueAsNew } = runLength.look(stirs + (alarm.hasRung() ? 1 : 0));
     stirs = 0;
-    const { historyLength, historySize, continueAsNewSuggested } = workflowInfo();
-    const isLong = continueAsNewSuggested || historyLength >= CONTINUE_AT_EVENTS;
-    const isOverlong = historyLength >= OVERLONG.events || historySize >= OVERLONG.bytes;
     if (!isOverlong) {
       for (const command of state.next(Date.now(), MAX_SENDING - sending)) send(() => carryOut(command));
       answer();
       metrics.waiters(resource, state.waitingCount);
     }
-    // The server rejects it if a signal came meanwhile, and the worker then replays the whole run. So it is tried when
-    // signals come one by one, which a task that follows on a rejected one never finds; and turns go on until it succeeds.
-    if (sending === 0 && (isOverlong || (isLong && isAlone))) {
+    if (mayContinueAsNew && sending === 0) {
       metrics.waiters(resource, 0); // here: another worker may have the next run
       await continueAsNew<typeof waitQueueWorkflow>({
         tickets: [],
@@ -229,26 +217,5 @@ function checkOverride(resource: string, input: OverrideInput, current: Override
   }
   if (input.ifVersion !== undefined && input.ifVersion !== (current?.version ?? 0)) {
     throw ApplicationFailure.nonRetryable('the override is of another version', STALE_OVERRIDE, current);
-  }
-}
-
-/** One timer, left alone while it rings early enough: starting one for each wake would fill the history. */
-class Alarm {
-  private ringsAtMs = Number.POSITIVE_INFINITY;
-  private rung = false;
-
-  setFor(dueMs: number): void {
-    this.rung = false;
-    if (dueMs >= this.ringsAtMs) return;
-    this.ringsAtMs = dueMs;
-    void sleep(Math.max(1, dueMs - Date.now())).then(() => {
-      if (this.ringsAtMs !== dueMs) return; // a later one was replaced by an earlier one
-      this.ringsAtMs = Number.POSITIVE_INFINITY;
-      this.rung = true;
-    });
-  }
-
-  hasRung(): boolean {
-    return this.rung;
   }
 }
