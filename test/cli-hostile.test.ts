@@ -5,7 +5,7 @@ import { afterEach, test } from 'node:test';
 import { Client } from '@temporalio/client';
 import { SemaphoreClient } from '../src/client';
 import { permitId, queueId } from '../src/shared/permit-id';
-import { QUEUE_VIEW } from '../src/shared/protocol';
+import { QUEUE_VIEW } from '../src/shared/queue-view';
 import { CliProcess } from './support/cli-process';
 import { eventually, untilWaiting, useTemporal } from './support/temporal';
 import * as workflows from './support/workflows';

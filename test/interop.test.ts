@@ -6,7 +6,8 @@ import { ApplicationFailure, type WorkflowFailedError } from '@temporalio/client
 import { CancelledFailure } from '@temporalio/common';
 import { lacking } from '../scripts/support/requirements';
 import { permitId, queueId } from '../src/shared/permit-id';
-import { type PermitMemo, QUEUE_VIEW, type QueueView, REVOKE, TURN } from '../src/shared/protocol';
+import { type PermitMemo, REVOKE, TURN } from '../src/shared/protocol';
+import { QUEUE_VIEW, type QueueView } from '../src/shared/queue-view';
 import { type ForeignHolderInput, LANGUAGES, type Language, useOtherLanguages } from './support/other-languages';
 import { assertSafe, eventually, permitsRunning, useTemporal } from './support/temporal';
 import { finish, type HolderInput, holder } from './support/workflows';

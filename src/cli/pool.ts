@@ -10,7 +10,7 @@ import { SemaphoreClient } from '../client/semaphore-client';
 import { Server } from '../client/server';
 import { InvalidOptionsError } from '../shared/invalid-options';
 import { queueId } from '../shared/permit-id';
-import { QUEUE_VIEW } from '../shared/protocol';
+import { QUEUE_VIEW } from '../shared/queue-view';
 import { type Slots, slotNames } from '../shared/slots';
 import { type Output, withOutputFlags, withSlotFlags } from './arguments';
 import { type ConnectionFlags, withConnectionFlags } from './connection';

@@ -16,26 +16,11 @@ export const REVOKE = 'revoke';
 export const WATCH = 'watch';
 export const ADOPT = 'adopt';
 
-/** The query that a permit answers with a {@link PermitStatus}. */
-export const PERMIT_STATUS = 'permit';
-
 /** Signals that a wait queue takes. */
 export const ENQUEUE = 'enqueue';
 export const DECLINED = 'declined';
 export const MISSED = 'missed';
 export const CLOSING = 'closing';
-
-/** The query that a wait queue answers with a {@link QueueView}. */
-export const QUEUE_VIEW = 'queue';
-
-/** The update by which an operator sets or ends an {@link OverrideState}; the queue is started for it if there is none. */
-export const OVERRIDE = 'override';
-
-/** The type of the failure with which `override` refuses an `ifVersion` that is not the present one. Details: the present state. */
-export const STALE_OVERRIDE = 'StaleOverrideError';
-
-/** The purpose of a permit by which the queue keeps a slot out of use. */
-export const DRAINED = 'drained';
 
 /** Signals that go to a user's own Workflow, and so carry a prefix. */
 export const REVOKED = 'permit-revoked';
@@ -70,12 +55,6 @@ export interface PermitMemo {
 export interface PermitInput extends PermitMemo {
   /** A queue that is to be told when this permit closes, as if it had sent `watch`. Set by who claims on a turn. */
   watchedBy?: string;
-}
-
-/** What a permit shows to who asks: what its memo does not have. */
-export interface PermitStatus {
-  /** When it ends unless it is renewed, in epoch milliseconds. */
-  deadlineMs: number;
 }
 
 /** How a permit ended: its Workflow's result. */
@@ -170,59 +149,6 @@ export interface DeclinedNotice {
   slot?: string;
   /** The run of the waiter that leaves. The queue ignores it when the ticket belongs to another one by now. */
   runId?: string;
-}
-
-/** `override`, to the queue: what an operator changes. What is absent stays as it is, but for the reason. */
-export interface OverrideInput {
-  /** The slots that acquirers use without an override: a capacity, or names. */
-  slots: number | string[];
-  /** How many of them are to be in use; above a `slots` that is a number: how many more the queue is to offer. */
-  capacity?: number;
-  paused?: boolean;
-  reason?: string;
-  /** Only if the override is of this version now; `0`: only if there is none. */
-  ifVersion?: number;
-}
-
-/** What an operator has set. The update answers with it, without `capacity` and pause when nothing is set any more. */
-export interface OverrideState {
-  /** Grows with every change, and from one override to the next: it is at least the time of the change in epoch milliseconds. */
-  version: number;
-  slots: number | string[];
-  /** Absent when as many as `slots` are to be in use. */
-  capacity?: number;
-  paused: boolean;
-  reason?: string;
-}
-
-/** What a slot is to the queue. One of which it knows nothing has no state. */
-export type SlotState =
-  | { at: 'free' }
-  | { at: 'probing'; heldSinceMs?: number; closed?: boolean }
-  /** `runId`: the queue's own claim, which it is giving up. */
-  | { at: 'held'; sinceMs: number; probeAtMs: number; runId?: string }
-  | { at: 'offered'; ticketId: string; untilMs: number }
-  /** The queue is claiming it, to keep it out of use. `closed`: runs that have ended meanwhile. */
-  | { at: 'draining'; closed: string[] }
-  | { at: 'drained'; runId: string; renewAtMs: number };
-
-/** The queue's whole memory: what it hands to its next run, and shows to who asks. */
-export interface QueueView {
-  tickets: Ticket[];
-  slots: [slot: string, state: SlotState][];
-  /** For each priority, how much each fairness key has been served, in virtual time. */
-  shares: [priorityKey: number, nowAt: number, keys: [fairnessKey: string, servedTo: number][]][];
-  /** What an operator has set, if anything. */
-  override?: OverrideState;
-}
-
-/** What a wait queue is started with. */
-export interface QueueInput {
-  tickets: Ticket[];
-  /** Of a run that continued as new. */
-  view?: QueueView;
-  /** Tickets in `view` that are still owed a sign of life. */
-  unanswered?: string[];
 }
 
 /**

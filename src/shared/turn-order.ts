@@ -1,4 +1,5 @@
-import type { QueueView, Ticket } from './protocol';
+import type { Ticket } from './protocol';
+import type { QueueView } from './queue-view';
 
 /** Temporal's default priority, the middle of its five. */
 const DEFAULT_PRIORITY_KEY = 3;

@@ -1,6 +1,7 @@
+import type { OverrideInput } from './operator-protocol';
 import { MAX_SLOTS, resolveSlots } from './options';
 import { byteLength } from './permit-id';
-import type { ClosingNotice, DeclinedNotice, Holder, MissedNotice, OverrideInput, Ticket } from './protocol';
+import type { ClosingNotice, DeclinedNotice, Holder, MissedNotice, Ticket } from './protocol';
 
 // What comes over the wire was written by other versions and other languages, or by hand. One message that a Workflow
 // can't digest would fail its task for ever: a malformed ticket would block the queue for everyone, a malformed `watch`

@@ -26,7 +26,7 @@ import { SHARED_SERVER } from '../../scripts/support/prepared';
 import { startServer, startServerFrom } from '../../scripts/support/temporal-server';
 import { bundleWorkflows } from '../../scripts/support/workflow-bundles';
 import { queueId, waiterId } from '../../src/shared/permit-id';
-import { QUEUE_VIEW, type QueueView } from '../../src/shared/protocol';
+import { QUEUE_VIEW, type QueueView } from '../../src/shared/queue-view';
 
 /** A real server, which files may share, and a worker for one test file. Its resources are checked for leaked permits after every test. */
 export interface Temporal {

@@ -1,7 +1,9 @@
 import { type WorkflowClient, type WorkflowExecutionDescription, WorkflowNotFoundError } from '@temporalio/client';
+import { PERMIT_STATUS } from '../../shared/operator-protocol';
 import { MAX_SLOTS } from '../../shared/options';
 import { permitId, queueId } from '../../shared/permit-id';
-import { type Holder, PERMIT_STATUS, QUEUE_VIEW, type QueueView, type Ticket } from '../../shared/protocol';
+import type { Holder, Ticket } from '../../shared/protocol';
+import { QUEUE_VIEW, type QueueView } from '../../shared/queue-view';
 import { slotNames } from '../../shared/slots';
 import { TurnOrder } from '../../shared/turn-order';
 import { mapConcurrently } from '../map-concurrently';

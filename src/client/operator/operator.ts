@@ -1,8 +1,9 @@
 import type { Duration } from '@temporalio/common';
 import { refuse } from '../../shared/invalid-options';
+import type { OverrideInput } from '../../shared/operator-protocol';
 import { durationMs, MAX_SLOTS } from '../../shared/options';
 import { checkSlot } from '../../shared/permit-id';
-import { type OverrideInput, REVOKE } from '../../shared/protocol';
+import { REVOKE } from '../../shared/protocol';
 import { monotonicMs } from '../clock';
 import { NotHeldError } from '../errors';
 import { PermitRun } from '../holder/permit-run';

@@ -6,14 +6,9 @@ import {
   WorkflowUpdateFailedError,
   WorkflowUpdateRPCTimeoutOrCancelledError,
 } from '@temporalio/client';
+import { OVERRIDE, type OverrideInput, type OverrideState, STALE_OVERRIDE } from '../../shared/operator-protocol';
 import { queueId } from '../../shared/permit-id';
-import {
-  OVERRIDE,
-  type OverrideInput,
-  type OverrideState,
-  QUEUE_WORKFLOW,
-  STALE_OVERRIDE,
-} from '../../shared/protocol';
+import { QUEUE_WORKFLOW } from '../../shared/protocol';
 import { WORKFLOW_PRIORITY } from '../../shared/workflow-priority';
 import { monotonicMs } from '../clock';
 import { StaleOverrideError } from '../errors';

@@ -1,5 +1,7 @@
+import type { OverrideState } from '../../shared/operator-protocol';
 import { MAX_SLOTS } from '../../shared/options';
-import type { OverrideState, QueueView, SlotState, Ticket } from '../../shared/protocol';
+import type { Ticket } from '../../shared/protocol';
+import type { QueueView, SlotState } from '../../shared/queue-view';
 import type { Slots } from '../../shared/slots';
 import { listOf, numberOf, recordOf, textOf, timeOf } from './foreign-values';
 

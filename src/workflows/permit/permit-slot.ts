@@ -8,14 +8,9 @@ import {
   upsertMemo,
   workflowInfo,
 } from '@temporalio/workflow';
+import { PERMIT_STATUS, type PermitStatus } from '../../shared/operator-protocol';
 import { MAX_DURATION_MS } from '../../shared/options';
-import {
-  PERMIT_STATUS,
-  type PermitInput,
-  type PermitMemo,
-  type PermitOutcome,
-  type PermitStatus,
-} from '../../shared/protocol';
+import type { PermitInput, PermitMemo, PermitOutcome } from '../../shared/protocol';
 import { readHolder, readReason } from '../../shared/wire-input';
 import '../lenient-converter';
 import { countHold } from '../metrics';

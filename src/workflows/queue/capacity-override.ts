@@ -1,4 +1,5 @@
-import type { OverrideInput, OverrideState, Ticket } from '../../shared/protocol';
+import type { OverrideInput, OverrideState } from '../../shared/operator-protocol';
+import type { Ticket } from '../../shared/protocol';
 import { slotNames, wantsSlot } from '../../shared/slots';
 
 /** What an operator has set for a pool, and so which of its slots are in use. Pure; nothing is set at first. */

@@ -1,5 +1,5 @@
 import { workflowInfo } from '@temporalio/workflow';
-import { DRAINED } from '../../shared/protocol';
+import { DRAINED } from '../../shared/operator-protocol';
 import { claimSlot, type PermitChild } from '../permit/claim';
 
 /**

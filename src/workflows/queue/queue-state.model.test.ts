@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import type { QueueView, Ticket } from '../../shared/protocol';
+import type { Ticket } from '../../shared/protocol';
+import type { QueueView } from '../../shared/queue-view';
 import { slotNames, wantsSlot } from '../../shared/slots';
-import { QueueState } from './queue-state';
+import { OperatedQueueState } from './operated-queue-state';
 
 /** Something that a run of events may do. `pick` chooses among what there is to choose from. */
 interface Move {
@@ -47,7 +48,7 @@ interface Waiter {
  * will have it. What the queue believes may be wrong; the world knows.
  */
 class World {
-  private state = new QueueState();
+  private state = new OperatedQueueState();
   private nowMs = 0;
   private made = 0;
   private version = 0;
@@ -229,7 +230,7 @@ class World {
         this.nowMs += (pick * 97) % 70_000;
         break;
       case 'continue as new':
-        this.state = new QueueState(JSON.parse(JSON.stringify(this.state.view())) as QueueView);
+        this.state = new OperatedQueueState(JSON.parse(JSON.stringify(this.state.view())) as QueueView);
         break;
     }
   }

@@ -2,7 +2,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Ticket } from '../../shared/protocol';
 import { MAX_PROBES_A_DAY } from '../../shared/run-limits';
-import { DRAIN_RENEWAL_MS, HELD_UNSEEN_MS, OFFER_TIMEOUT_MS, QueueState } from './queue-state';
+import { DRAIN_RENEWAL_MS, OperatedQueueState } from './operated-queue-state';
+import { HELD_UNSEEN_MS, OFFER_TIMEOUT_MS } from './queue-state';
 import { MAX_TICKET_BYTES, MAX_WAITERS } from './tickets';
 
 function ticket(id: string, fields: Partial<Ticket> = {}): Ticket {
@@ -10,8 +11,8 @@ function ticket(id: string, fields: Partial<Ticket> = {}): Ticket {
 }
 
 /** A queue of capacity 1 in which `first` has its turn and the others wait. */
-function offeredTo(first: Ticket, ...others: Ticket[]): QueueState {
-  const state = new QueueState();
+function offeredTo(first: Ticket, ...others: Ticket[]): OperatedQueueState {
+  const state = new OperatedQueueState();
   for (const one of [first, ...others]) state.enqueue(one);
   assert.deepEqual(state.next(0), [{ do: 'probe', slot: '0' }]);
   state.probed('0', false, 0);
@@ -50,7 +51,7 @@ test('an overdue turn goes to the next after a probe', () => {
 });
 
 test('a closing that overtakes the answer to a probe is not forgotten', () => {
-  const state = new QueueState();
+  const state = new OperatedQueueState();
   state.enqueue(ticket('a'));
   state.next(0);
   state.closing('0', 'r1');
@@ -60,7 +61,7 @@ test('a closing that overtakes the answer to a probe is not forgotten', () => {
 
 test('a permit that says twice that it closes is heard once', () => {
   const [a, b] = [ticket('a'), ticket('b')];
-  const state = new QueueState();
+  const state = new OperatedQueueState();
   for (const one of [a, b]) state.enqueue(one);
   state.next(0);
   state.probed('0', true, 0);
@@ -71,7 +72,7 @@ test('a permit that says twice that it closes is heard once', () => {
 });
 
 test('held slots are probed ever more rarely, at most once a minute, and only while somebody waits', () => {
-  const state = new QueueState();
+  const state = new OperatedQueueState();
   state.enqueue(ticket('a'));
   state.next(0);
   state.probed('0', true, 0);
@@ -91,11 +92,11 @@ test('however lines come and go, a holder is asked no more often than where one 
   const dayMs = 24 * 3_600_000;
   for (const lineMs of [1, 5_000, 60_000, 200_000, 600_000, 3_600_000]) {
     for (const gapMs of [2_000, HELD_UNSEEN_MS + 3_000]) {
-      let state = new QueueState();
+      let state = new OperatedQueueState();
       let probes = 0;
       let emptySinceMs = 0;
       for (let nowMs = 0; nowMs < dayMs; ) {
-        if (nowMs - emptySinceMs > HELD_UNSEEN_MS) state = new QueueState(); // an empty queue has ended, and forgotten
+        if (nowMs - emptySinceMs > HELD_UNSEEN_MS) state = new OperatedQueueState(); // an empty queue has ended, and forgotten
         state.enqueue(ticket('a'));
         for (const leavesMs = nowMs + lineMs; nowMs <= leavesMs; nowMs = Math.max(nowMs + 1, state.dueMs())) {
           probes += state.next(nowMs).length;
@@ -112,7 +113,7 @@ test('however lines come and go, a holder is asked no more often than where one 
 });
 
 test('at most so many messages at a time, and the rest when there is room', () => {
-  const state = new QueueState();
+  const state = new OperatedQueueState();
   state.enqueue(ticket('a', { slots: 100 }));
   const first = state.next(0, 64);
   assert.equal(first.length, 64);
@@ -123,7 +124,7 @@ test('at most so many messages at a time, and the rest when there is room', () =
 });
 
 test('a ticket that is sent again longer counts with its length', () => {
-  const state = new QueueState();
+  const state = new OperatedQueueState();
   const names = (length: number) => Array.from({ length: 1_000 }, (_, n) => `${n}`.padEnd(length, 'x'));
   assert.equal(state.enqueue(ticket('a', { slots: names(200) })), true);
   for (const id of ['b', 'c', 'd', 'e', 'f']) {
@@ -134,7 +135,7 @@ test('a ticket that is sent again longer counts with its length', () => {
 });
 
 test('names that nobody wants any more are forgotten, and a queue takes only so many different ones', () => {
-  const state = new QueueState();
+  const state = new OperatedQueueState();
   const names = (prefix: string) => Array.from({ length: 1_000 }, (_, n) => `${prefix}${n}`);
   for (const prefix of ['a', 'b']) assert.equal(state.enqueue(ticket(prefix, { slots: names(prefix) })), true);
   assert.equal(state.enqueue(ticket('c', { slots: names('c') })), false);
@@ -147,7 +148,7 @@ test('names that nobody wants any more are forgotten, and a queue takes only so 
 });
 
 test('a full queue takes no more', () => {
-  const state = new QueueState();
+  const state = new OperatedQueueState();
   for (let n = 0; n < MAX_WAITERS; n++) assert.equal(state.enqueue(ticket(`t${n}`)), true);
   assert.equal(state.enqueue(ticket('one more')), false);
   assert.equal(state.enqueue(ticket('t0')), true, 'who is in may say so again');
@@ -155,7 +156,7 @@ test('a full queue takes no more', () => {
 
 test('a queue takes no more bytes than it could hand to its next run, and has room again when somebody leaves', () => {
   const slots = Array.from({ length: 200 }, (_, n) => `gpu-node-${n}`);
-  const state = new QueueState();
+  const state = new OperatedQueueState();
   let taken = 0;
   while (state.enqueue({ ...ticket(`t${taken}`), slots })) taken++;
   assert.ok(taken > 100 && taken < MAX_WAITERS, `${taken} taken`);
@@ -166,7 +167,7 @@ test('a queue takes no more bytes than it could hand to its next run, and has ro
 });
 
 test("the turn of an acquirer's last waiter is taken back when the next one comes with its ticket", () => {
-  const state = new QueueState();
+  const state = new OperatedQueueState();
   const first = { ...ticket('a'), slots: 1 };
   state.enqueue(first);
   assert.deepEqual(state.next(0), [{ do: 'probe', slot: '0' }]);
@@ -179,8 +180,8 @@ test("the turn of an acquirer's last waiter is taken back when the next one come
 });
 
 /** A queue of nobody in which one of two slots is drained, by run `r1`. */
-function drainedSlot(): QueueState {
-  const state = new QueueState();
+function drainedSlot(): OperatedQueueState {
+  const state = new OperatedQueueState();
   state.setOverride({ slots: 2, capacity: 1 }, 0);
   assert.deepEqual(state.next(0), [{ do: 'probe', slot: '1' }]);
   state.probed('1', false, 0);
@@ -219,7 +220,7 @@ test('a slot that is in use again is released, and the queue is idle only then',
 });
 
 test('slots that nobody tries by itself are not drained, but never offered', () => {
-  const state = new QueueState();
+  const state = new OperatedQueueState();
   state.setOverride({ slots: 2, capacity: 4 }, 0);
   state.enqueue(ticket('a', { slots: 2 }));
   assert.deepEqual(

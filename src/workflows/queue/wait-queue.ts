@@ -10,17 +10,10 @@ import {
   setHandler,
   workflowInfo,
 } from '@temporalio/workflow';
+import { OVERRIDE, type OverrideInput, type OverrideState, STALE_OVERRIDE } from '../../shared/operator-protocol';
 import { permitId, resourceOfQueue } from '../../shared/permit-id';
-import {
-  OVERRIDE,
-  type OverrideInput,
-  type OverrideState,
-  QUEUE_VIEW,
-  type QueueInput,
-  type QueueView,
-  STALE_OVERRIDE,
-  type Ticket,
-} from '../../shared/protocol';
+import type { Ticket } from '../../shared/protocol';
+import { QUEUE_VIEW, type QueueInput, type QueueView } from '../../shared/queue-view';
 import { wantsSlot } from '../../shared/slots';
 import { isOverride, readClosing, readDeclined, readMissed, readTicket } from '../../shared/wire-input';
 import '../lenient-converter';
@@ -38,7 +31,8 @@ import {
 } from '../signals';
 import { Alarm } from './alarm';
 import { claimDrain } from './drain';
-import { HELD_UNSEEN_MS, type QueueCommand, QueueState } from './queue-state';
+import { OperatedQueueState } from './operated-queue-state';
+import { HELD_UNSEEN_MS, type QueueCommand } from './queue-state';
 import { RunLength } from './run-length';
 
 export const queueViewQuery = defineQuery<QueueView>(QUEUE_VIEW);
@@ -56,7 +50,7 @@ const MAX_SENDING = 64;
 /**
  * The wait queue of one resource, `permit-queue:<resource>`. It exists only while somebody waits, an operator has set
  * something, or (for a while) a permit that it watches is held. It decides nothing about who holds a permit: it moves
- * signals between the permits that it watches and the waiters whose turn it is, as {@link QueueState} says. If it is
+ * signals between the permits that it watches and the waiters whose turn it is, as {@link OperatedQueueState} says. If it is
  * terminated, every waiter finds out and looks for itself. A cancel request changes nothing: others wait here.
  */
 export async function waitQueueWorkflow(input?: QueueInput): Promise<void> {
@@ -68,7 +62,7 @@ async function keepQueue(input?: QueueInput): Promise<void> {
   const resource = resourceOfQueue(queueId);
   // Only a run of our own hands a state on. What somebody else starts a queue with may be anything.
   const handedOn = continuedFromExecutionRunId ? input : undefined;
-  const state = new QueueState(handedOn?.view);
+  const state = new OperatedQueueState(handedOn?.view);
   const alarm = new Alarm();
   const runLength = new RunLength();
   /** What has happened since we last looked. */

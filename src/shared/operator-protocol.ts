@@ -1,0 +1,42 @@
+/** The part of the wire protocol that operators need: what is held, what is set, and how they set it. Rules as in `protocol`. */
+
+/** The query that a permit answers with a {@link PermitStatus}. */
+export const PERMIT_STATUS = 'permit';
+
+/** The update by which an operator sets or ends an {@link OverrideState}; the queue is started for it if there is none. */
+export const OVERRIDE = 'override';
+
+/** The type of the failure with which `override` refuses an `ifVersion` that is not the present one. Details: the present state. */
+export const STALE_OVERRIDE = 'StaleOverrideError';
+
+/** The purpose of a permit by which the queue keeps a slot out of use. */
+export const DRAINED = 'drained';
+
+/** What a permit shows to who asks: what its memo does not have. */
+export interface PermitStatus {
+  /** When it ends unless it is renewed, in epoch milliseconds. */
+  deadlineMs: number;
+}
+
+/** `override`, to the queue: what an operator changes. What is absent stays as it is, but for the reason. */
+export interface OverrideInput {
+  /** The slots that acquirers use without an override: a capacity, or names. */
+  slots: number | string[];
+  /** How many of them are to be in use; above a `slots` that is a number: how many more the queue is to offer. */
+  capacity?: number;
+  paused?: boolean;
+  reason?: string;
+  /** Only if the override is of this version now; `0`: only if there is none. */
+  ifVersion?: number;
+}
+
+/** What an operator has set. The update answers with it, without `capacity` and pause when nothing is set any more. */
+export interface OverrideState {
+  /** Grows with every change, and from one override to the next: it is at least the time of the change in epoch milliseconds. */
+  version: number;
+  slots: number | string[];
+  /** Absent when as many as `slots` are to be in use. */
+  capacity?: number;
+  paused: boolean;
+  reason?: string;
+}

@@ -1,0 +1,116 @@
+import type { OverrideInput, OverrideState } from '../../shared/operator-protocol';
+import type { Ticket } from '../../shared/protocol';
+import type { QueueView, SlotState } from '../../shared/queue-view';
+import { CapacityOverride } from './capacity-override';
+import type { Demand } from './demand';
+import { PROBE_AFTER_MS, type QueueCommand, QueueState } from './queue-state';
+
+/** How often the queue renews its claim on a slot that is out of use, and so finds out that somebody has terminated it. */
+export const DRAIN_RENEWAL_MS = 20 * 60_000;
+
+/**
+ * A {@link QueueState} whose slots an operator adds and takes out of use. The queue claims a slot that is out of use (too many,
+ * or paused) instead of offering it, and watches that claim like any other:
+ *
+ *     free --claim sent--> draining --started--> drained --in use again: release sent--> held
+ *                              '--taken--> unknown  '--closing | gone--> free
+ */
+export class OperatedQueueState extends QueueState {
+  private readonly override: CapacityOverride;
+
+  constructor(view?: QueueView) {
+    super(view);
+    this.override = new CapacityOverride(view?.override);
+  }
+
+  /** What an operator has set; `undefined` when nothing is. */
+  get overridden(): OverrideState | undefined {
+    return this.override.current;
+  }
+
+  /** An operator changes which slots are in use. @returns what is set now */
+  setOverride(input: OverrideInput, nowMs: number): OverrideState {
+    return this.override.change(input, nowMs);
+  }
+
+  /** A claim's answer: the permit's run, or `undefined` when somebody else was faster. */
+  claimed(slot: string, runId: string | undefined, nowMs: number): void {
+    const state = this.slots.get(slot);
+    if (state?.at !== 'draining') return;
+    if (runId === undefined) this.slots.delete(slot);
+    else if (state.closed.includes(runId)) this.slots.set(slot, { at: 'free' });
+    else this.slots.set(slot, { at: 'drained', runId, renewAtMs: nowMs + DRAIN_RENEWAL_MS });
+  }
+
+  /** The queue's own claim on a slot has ended without a word: somebody terminated it. */
+  gone(slot: string, runId: string): void {
+    const state = this.slots.get(slot);
+    if (state && 'runId' in state && state.runId === runId) this.slots.set(slot, { at: 'free' });
+  }
+
+  /** Nobody waits, nothing is set, and no slot is kept out of use. */
+  override get idle(): boolean {
+    if (!super.idle || this.override.current) return false;
+    for (const { at } of this.slots.values()) if (at === 'draining' || at === 'drained') return false;
+    return true;
+  }
+
+  override view(): QueueView {
+    const { current } = this.override;
+    return { ...super.view(), ...(current && { override: current }) };
+  }
+
+  protected override close(slot: string, state: SlotState, runId: string): void {
+    if (state.at === 'draining') state.closed.push(runId);
+    // Old news, or the queue's own claim has ended without a word: a renewal tells.
+    else if (state.at === 'drained' && state.runId !== runId) this.slots.set(slot, { ...state, renewAtMs: 0 });
+    else super.close(slot, state, runId);
+  }
+
+  protected override moveOn(
+    slot: string,
+    state: SlotState,
+    waiting: Set<Ticket>,
+    demand: Demand,
+    nowMs: number,
+  ): QueueCommand | undefined {
+    if (state.at === 'drained') return this.keep(slot, state, nowMs);
+    if (state.at === 'free' && this.isToDrain(slot)) {
+      this.slots.set(slot, { at: 'draining', closed: [] });
+      return { do: 'drain', slot };
+    }
+    return super.moveOn(slot, state, waiting, demand, nowMs);
+  }
+
+  protected override slotsOfInterest(demand: Demand): Iterable<string> {
+    if (!this.override.current) return super.slotsOfInterest(demand);
+    const slots = [...super.slotsOfInterest(demand), ...this.override.slots(), ...this.tickets.demand.slots()];
+    return new Set(slots.filter((slot) => this.isOfInterest(slot, demand)));
+  }
+
+  protected override isOfInterest(slot: string, demand: Demand): boolean {
+    if (!this.override.isInUse(slot)) return this.isToDrain(slot);
+    return super.isOfInterest(slot, demand) || (demand.counts && this.override.isAdded(slot));
+  }
+
+  protected override wants(ticket: Ticket, slot: string): boolean {
+    return this.override.isInUse(slot) && this.override.wants(ticket, slot);
+  }
+
+  /** Of the slots out of use, those that an acquirer may try. The queue just does not offer the others. */
+  private isToDrain(slot: string): boolean {
+    return !this.override.isInUse(slot) && (this.override.isDeployed(slot) || this.tickets.demand.has(slot));
+  }
+
+  /** What to do with a drained slot. The queue follows its release like anybody's. */
+  private keep(slot: string, state: SlotState & { at: 'drained' }, nowMs: number): QueueCommand | undefined {
+    const { runId, renewAtMs } = state;
+    if (this.override.isInUse(slot)) {
+      this.slots.set(slot, { at: 'held', sinceMs: nowMs, probeAtMs: nowMs + PROBE_AFTER_MS.least, runId });
+      return { do: 'release', slot, runId };
+    }
+    if (renewAtMs > nowMs) return undefined;
+    this.slots.set(slot, { ...state, renewAtMs: nowMs + DRAIN_RENEWAL_MS });
+    return { do: 'renew', slot, runId };
+  }
+}
