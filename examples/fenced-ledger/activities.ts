@@ -6,7 +6,7 @@ export interface LedgerActivities {
   append(line: string): Promise<void>;
 }
 
-/** What a consumer's process tells about a line. */
+/** A consumer's process reports this about a line. */
 export type Report = { line: string; event: 'preparing' | 'written' } | { line: string; event: 'refused'; why: string };
 
 export const fence = new PostgresFence('ledger');

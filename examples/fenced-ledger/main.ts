@@ -48,7 +48,7 @@ async function run(temporal: TestWorkflowEnvironment, postgres: Postgres, interr
       const [alice, bob] = consumers;
       if (alice && bob) await Promise.race([story(temporal.client, postgres, alice, bob), aborted(interrupt)]);
     } finally {
-      // One that is stopped heeds nothing before it goes on.
+      // A stopped process handles SIGTERM only after SIGCONT.
       for (const signal of ['SIGCONT', 'SIGTERM'] as const) for (const consumer of consumers) consumer.kill(signal);
       await Promise.all(consumers.map(async (consumer) => consumer.exitCode ?? (await once(consumer, 'exit'))));
     }
@@ -94,7 +94,7 @@ async function startConsumer(options: ConsumerOptions): Promise<ChildProcess> {
   return consumer;
 }
 
-/** Resolves when the consumer reports this of the line; with the reason, if it has been refused. */
+/** Resolves when the consumer reports this event of the line. For `refused`, it resolves with the reason. */
 async function reported(consumer: ChildProcess, line: string, event: Report['event']): Promise<string | undefined> {
   for (;;) {
     const [report] = (await once(consumer, 'message')) as [Report];

@@ -1,6 +1,6 @@
 import { DefaultLogger, makeTelemetryFilterString, Runtime } from '@temporalio/worker';
 
-/** Lets workers log errors only: they warn of each activity that fails, as one is to do here. */
+/** Lets workers log errors only. They would warn of each activity that fails, and one fails here on purpose. */
 export function quiet(): void {
   Runtime.install({
     logger: new DefaultLogger('ERROR'),

@@ -4,7 +4,7 @@ import type { LedgerActivities } from './activities';
 
 export * from '../../src/workflows';
 
-/** One slot, and a short lease: whoever is silent for two seconds has lost it. */
+/** One slot, and a short lease: a holder that is silent for two seconds loses it. */
 const ledger = new Semaphore('ledger', { capacity: 1, lease: '2s', taskQueue: 'permits' });
 
 const { append } = proxyActivities<LedgerActivities>({ startToCloseTimeout: '1 minute' });

@@ -15,7 +15,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 )
 
-// HolderInput is that of the Python example too.
+// HolderInput is the same as in the Python example.
 type HolderInput struct {
 	Pool   Pool  `json:"pool"`
 	HoldMs int64 `json:"hold_ms"`
@@ -31,7 +31,7 @@ type Held struct {
 func PermitHolder(ctx workflow.Context, input HolderInput) (held Held, err error) {
 	err = WithPermit(ctx, input.Pool, func(ctx workflow.Context, permit Permit) error {
 		held = Held{permit.Slot, permit.RunID}
-		// Yours to replace: an activity that passes slot and RunID on as its fencing token.
+		// Replace this by an activity that gets resource, slot and RunID: its fencing token.
 		return workflow.Sleep(ctx, time.Duration(input.HoldMs)*time.Millisecond)
 	})
 	return held, err

@@ -1,4 +1,4 @@
-// Permits of temporal-semaphore for Go Workflows, by docs/protocol.md alone. No Go code grants a permit: the server does,
+// Permits of temporal-semaphore for Go Workflows, written from docs/protocol.md. No Go code grants a permit: the server does,
 // by never running two Workflows of one ID. A TypeScript worker runs the permit and queue Workflows on Pool.TaskQueue.
 package main
 
@@ -19,7 +19,7 @@ const (
 	enqueueAttempts = 5
 	maxHold         = 24 * time.Hour
 	maxCapacity     = 1000
-	// How long a parked waiter hears nothing before it looks for itself; then ever longer.
+	// After this silence a parked waiter tries a slot itself; each next silence is longer.
 	firstSilence     = 30 * time.Second
 	longestSilence   = 10 * time.Minute
 	queueFullSilence = time.Second
@@ -125,7 +125,7 @@ func (p Permit) release(ctx workflow.Context) {
 	_ = p.ended.Get(ctx, nil)
 }
 
-// acquire makes a few attempts and then takes a place in the queue. No way out of it leaks a permit.
+// acquire tries a few slots and then waits in the queue. No way out of it leaks a permit.
 func acquire(ctx workflow.Context, pool Pool) (Permit, error) {
 	var seed int64
 	if err := workflow.SideEffect(ctx, func(workflow.Context) any { return rand.Int63() }).Get(&seed); err != nil {
@@ -152,7 +152,7 @@ func waitInLine(ctx workflow.Context, pool Pool, random *rand.Rand) (Permit, err
 	turns := workflow.GetSignalChannel(ctx, "permit-turn")
 	onTurn := false
 	defer func() {
-		if !onTurn { // of a permit that was claimed on a turn, the queue hears when it ends
+		if !onTurn { // after a claim on a turn, the queue hears when the permit ends
 			tell(ctx, pool.queueID(), "", "declined", declined{TicketID: place.ID})
 		}
 	}()
@@ -165,7 +165,7 @@ func waitInLine(ctx workflow.Context, pool Pool, random *rand.Rand) (Permit, err
 		switch {
 		case ctx.Err() != nil:
 			return Permit{}, ctx.Err()
-		case !heard: // The queue may be gone or stuck: line up anew, and look for ourselves.
+		case !heard: // The queue may be gone or stuck: line up anew, and try a slot.
 			if err := enqueue(ctx, pool, place); err != nil {
 				return Permit{}, err
 			}
@@ -174,7 +174,7 @@ func waitInLine(ctx workflow.Context, pool Pool, random *rand.Rand) (Permit, err
 				return permit, err
 			}
 			silence = min(6*silence, longestSilence)
-		case next.TicketID != place.ID: // It came too late for an earlier acquire: it goes to the next.
+		case next.TicketID != place.ID: // The turn is of an earlier acquire: pass it on.
 			tell(ctx, next.QueueID, "", "declined", declined{next.TicketID, next.Slot})
 		case next.Slot == "": // The queue is full.
 			silence = queueFullSilence
@@ -213,7 +213,7 @@ func enqueue(ctx workflow.Context, pool Pool, place ticket) error {
 	return nil
 }
 
-// claim is the atomic step. A start cannot be recalled: it is seen to its end, and its permit given back if the caller was
+// claim is the atomic step. A start cannot be recalled: claim awaits its end, and gives the permit back if the caller was
 // cancelled meanwhile. It fails with errHeld when the slot is held.
 func claim(ctx workflow.Context, pool Pool, slot, watchedBy string) (Permit, error) {
 	if ctx.Err() != nil {

@@ -83,7 +83,7 @@ async def claim(client: Client, pool: Pool, slot: str) -> Permit | None:
     # holder. This one is pinned.
     run_id = started.first_execution_run_id
     held: Permit = client.get_workflow_handle(started.id, run_id=run_id)
-    # A start that was retried for long may have been answered by a run that is over.
+    # The server may answer a start that was retried for long with a run that is over.
     late = time.monotonic() - asked_at > 1
     if late and (await held.describe()).status != WorkflowExecutionStatus.RUNNING:
         return None
@@ -122,6 +122,6 @@ if __name__ == "__main__":
     resource, capacity, task_queue, *rest = sys.argv[1:]
     hold_ms, lease_ms = [*map(int, rest), *(1_000, 30_000)[len(rest) :]]
     asyncio.run(main(Pool(resource, int(capacity), task_queue, lease_ms), hold_ms))
-    # Not by the interpreter's own way out, which may crash right after a call has ended:
+    # The interpreter's own exit may crash right after a call has ended:
     # https://github.com/temporalio/sdk-python/issues/300
     os._exit(0)

@@ -1,4 +1,4 @@
-"""Permits of temporal-semaphore for Python Workflows, by docs/protocol.md alone.
+"""Permits of temporal-semaphore for Python Workflows, written from docs/protocol.md.
 
 No Python code grants a permit: the server does, by never running two Workflows of
 one ID. A TypeScript worker runs the permit and queue Workflows on `Pool.task_queue`.
@@ -21,7 +21,7 @@ ENQUEUE_ATTEMPTS = 5
 MAX_HOLD = timedelta(days=1)
 MAX_CAPACITY = 1000
 
-# How long a parked waiter hears nothing before it looks for itself; then ever longer.
+# After this silence a parked waiter tries a slot itself; each next silence is longer.
 FIRST_SILENCE = timedelta(seconds=30)
 LONGEST_SILENCE = timedelta(minutes=10)
 QUEUE_FULL_SILENCE = timedelta(seconds=1)
@@ -48,7 +48,7 @@ class Pool:
         return f"permit-queue:{self.resource}"
 
     def may_claim(self, turn: dict[str, Any]) -> bool:
-        """Its slot must be ours, or one that an operator has added; it must be our queue."""
+        """Checks that the turn names our queue, and a slot of ours or an added one."""
         added = turn.get("capacity")
         most = min(added, MAX_CAPACITY) if isinstance(added, int) else 0
         slots = [str(slot) for slot in range(max(self.capacity, most))]
@@ -70,7 +70,7 @@ class Permit:
         while True:
             await asyncio.sleep(every.total_seconds())
             if not await self.renew():
-                return  # it has ended, and its end says how
+                return  # the permit has ended; its result says how
 
     async def release(self) -> None:
         """Returns when the slot is free. Only then may the Workflow end: a permit that
@@ -111,7 +111,7 @@ class Semaphore:
             await to_the_end(permit.release())
 
     async def acquire(self) -> Permit:
-        """A few attempts, then a place in the queue. No way out of it leaks a permit."""
+        """Tries a few slots, then waits in the queue. No way out leaks a permit."""
         slots = self.pool.slots
         for slot in workflow.random().sample(slots, min(FAST_ATTEMPTS, len(slots))):
             if permit := await self._claim(slot):
@@ -138,7 +138,7 @@ class Semaphore:
                     lambda: self.turn is not None, timeout=silence
                 )
             except TimeoutError:
-                # The queue may be gone or stuck: line up anew, and look for ourselves.
+                # The queue may be gone or stuck: line up anew, and try a slot.
                 await to_the_end(self._enqueue(ticket))
                 if permit := await self._claim(
                     workflow.random().choice(self.pool.slots)
@@ -194,8 +194,8 @@ class Semaphore:
         await tell(self.pool.queue_id, None, "declined", declined)
 
     async def _claim(self, slot: str, watched_by: str | None = None) -> Permit | None:
-        """The atomic step. A start cannot be recalled: it is seen to its end, and its
-        permit given back if the caller was cancelled meanwhile."""
+        """The atomic step. A start cannot be recalled: this awaits its end, and gives
+        the permit back if the caller was cancelled meanwhile."""
         start = asyncio.create_task(self._start_permit(slot, watched_by))
         try:
             return await asyncio.shield(start)
@@ -244,7 +244,7 @@ async def tell(
 
 
 async def to_the_end(steps: Coroutine[Any, Any, T]) -> T:
-    """Sees steps through that must not stop midway; a cancellation waits for them."""
+    """Awaits steps that must not stop midway. A cancellation waits for them."""
     task = asyncio.create_task(steps)
     try:
         return await asyncio.shield(task)

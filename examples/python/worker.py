@@ -35,7 +35,7 @@ class PermitHolder:
     @workflow.run
     async def run(self, holder: HolderInput) -> Held:
         async def work(permit: Permit) -> Held:
-            # Yours to replace: an activity that passes slot and `run_id` on as its fencing token.
+            # Replace this by an activity that gets resource, slot and `run_id`: its fencing token.
             await workflow.sleep(timedelta(milliseconds=holder.hold_ms))
             return Held(permit.slot, permit.run_id)
 
