@@ -7,6 +7,7 @@ import { SemaphoreClient } from '../src/client';
 import { permitId } from '../src/shared/permit-id';
 import { REVOKE } from '../src/shared/protocol';
 import { CliProcess } from './support/cli-process';
+import { RefusingProxy } from './support/refusing-proxy';
 import { TcpProxy } from './support/tcp-proxy';
 import { eventually, useTemporal } from './support/temporal';
 
@@ -219,6 +220,19 @@ test('the command gets no key of the live page', async () => {
   const cli = new CliProcess(args, false, { TEMPORAL_SEMAPHORE_TOKEN: 'the-key-of-the-page' });
   assert.equal(await cli.exit, 0);
   assert.equal(cli.stdout, '[]\n');
+});
+
+test("a release that the server refuses does not cost the command's exit code", async () => {
+  const proxy = await RefusingProxy.to(temporal.env.address, 'SignalWorkflowExecution');
+  clean.push(() => proxy.close());
+  const resource = temporal.resource();
+  const cli = run({ resource, address: proxy.address, flags: ['--lease', '3s'] }, 'sh', '-c', 'exit 7');
+  assert.equal(await cli.exit, 7, cli.stderr);
+  assert.match(
+    cli.stderr,
+    new RegExp(`^temporal-semaphore: slot "0" of "${resource}" is not free yet: .*PERMISSION_DENIED`),
+  );
+  await (await pool(resource).acquire()).release(); // its lease has ended it
 });
 
 test('wrong usage exits 64, no server 69, and no secret is told', async () => {

@@ -1,4 +1,5 @@
-import { count, duration, paint, table } from '@/cli/paint';
+import { paint, table } from '@/cli/paint';
+import { count, duration } from '@/cli/wording';
 import type { RunOptions } from './run-options';
 import type { Row, Verdict } from './verdict';
 

@@ -1,4 +1,5 @@
-import { duration, paint, table } from '@/cli/paint';
+import { paint, table } from '@/cli/paint';
+import { duration } from '@/cli/wording';
 import type { Outcome } from './consumer-run';
 import type { SlotState } from './slots';
 

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Client } from '@temporalio/client';
-import { count, duration } from '@/cli/paint';
+import { count, duration } from '@/cli/wording';
 import { closingLines } from './closing';
 import { ConsumerRun, RESOURCE } from './consumer-run';
 import { type LiveView, openLiveView } from './live-view';

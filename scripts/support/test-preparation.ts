@@ -36,7 +36,7 @@ export async function prepareTests(files: readonly string[], source: ServerSourc
   if (many) {
     await writeBundle(TEST_WORKFLOWS, bundleFile(directory, TEST_WORKFLOWS));
     await writeBundle(EXAMPLE_WORKFLOWS, bundleFile(directory, EXAMPLE_WORKFLOWS));
-    await writeBundle(join(SRC, 'workflow.ts'), prebuiltBundle(lib));
+    await writeBundle(join(SRC, 'workflows.ts'), prebuiltBundle(lib));
   }
   return {
     env: {
@@ -51,11 +51,15 @@ export async function prepareTests(files: readonly string[], source: ServerSourc
   };
 }
 
-/** The command line, in one file: it starts in half the time that it takes from source. */
+/** The command line, in one file and one for its guard: it starts in half the time that it takes from source. */
 async function buildPackage(directory: string, lib: string): Promise<void> {
   await copyFile(join(ROOT, 'package.json'), join(directory, 'package.json'));
   await build({
-    entryPoints: { 'cli/main': join(SRC, 'cli', 'main.ts'), workflow: join(SRC, 'workflow.ts') },
+    entryPoints: {
+      'cli/main': join(SRC, 'cli', 'main.ts'),
+      'cli/guard-process': join(SRC, 'cli', 'guard-process.ts'),
+      workflows: join(SRC, 'workflows.ts'),
+    },
     bundle: true,
     packages: 'external',
     platform: 'node',

@@ -3,11 +3,11 @@ import { monotonicMs } from '../client/clock';
 import { NoAnswerError, PermitTimeoutError } from '../client/errors';
 import { SemaphoreClient } from '../client/semaphore-client';
 import { failingTasks } from './doctor-tasks';
-import { count } from './paint';
 import type { SeenPool } from './pool';
 import { waiterName } from './pool-view';
-import { holderName, span } from './render';
+import { holderName } from './render';
 import { poolsInUse } from './resources';
+import { count, span } from './wording';
 
 /** One thing that was looked at. */
 export interface Finding {

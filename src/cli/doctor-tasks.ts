@@ -2,7 +2,7 @@ import type { Client, WorkflowExecutionInfo } from '@temporalio/client';
 import { lenientReader } from '../client/operator/lenient-reader';
 import { PERMIT_WORKFLOW, QUEUE_WORKFLOW, WAITER_WORKFLOW } from '../shared/protocol';
 import type { Finding } from './doctor-checks';
-import { count } from './paint';
+import { count } from './wording';
 
 /** How many running Workflows of each type are looked at: the newest, which today's workers run. */
 const LOOKED_AT = 20;

@@ -4,9 +4,10 @@ import { withClient } from './client';
 import { EXIT } from './exit-codes';
 import { checkPool, type PoolFlags, PoolView, type SeenPool, withPoolFlags } from './pool';
 import { drawPool, overrideNote } from './pool-view';
-import { print, printJson, say, sinceNow } from './render';
+import { print, printJson, say } from './render';
 import { poolsInUse } from './resources';
 import { type Align, table, text } from './text';
+import { sinceNow } from './wording';
 
 interface LsFlags extends PoolFlags {
   recent: number;

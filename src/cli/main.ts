@@ -1,6 +1,7 @@
 #!/usr/bin/env node
 import { CommanderError } from 'commander';
 import { NotHeldError, StaleOverrideError } from '../client/errors';
+import { messageOf } from '../client/message';
 import { InvalidOptionsError } from '../shared/invalid-options';
 import { splitCommand } from './arguments';
 import { Interrupted } from './confirm';
@@ -26,9 +27,7 @@ async function main(argv: string[]): Promise<number> {
 function explain(error: unknown): number {
   if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : EXIT.usage; // it has said so itself
   if (error instanceof Interrupted) return signalCode(error.signal);
-  const messages: string[] = [];
-  for (let cause = error; cause instanceof Error; cause = cause.cause) messages.push(cause.message);
-  say(messages.join(': ') || String(error));
+  say(messageOf(error));
   if (error instanceof InvalidOptionsError) return EXIT.usage;
   if (error instanceof NotHeldError) return EXIT.absent;
   return error instanceof StaleOverrideError ? EXIT.busy : EXIT.unavailable;

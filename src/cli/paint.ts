@@ -22,16 +22,6 @@ export function table(head: string[], rows: string[][], align: ('left' | 'right'
     .join('\n');
 }
 
-/** `"1.2 s"`. Seconds however long it is, so that columns of them compare. */
-export function duration(ms: number): string {
-  return `${(Math.max(0, ms) / 1_000).toFixed(1)} s`;
-}
-
-/** `"1 permit"`, `"3 permits"`. */
-export function count(number: number, noun: string): string {
-  return `${number} ${noun}${number === 1 ? '' : 's'}`;
-}
-
 const NO_LINES = Object.fromEntries(
   [
     ...['top', 'top-mid', 'top-left', 'top-right', 'bottom', 'bottom-mid', 'bottom-left', 'bottom-right'],

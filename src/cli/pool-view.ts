@@ -1,7 +1,8 @@
 import type { SlotInspection, WaiterInspection } from '../client/operator/inspection';
 import type { SeenPool } from './pool';
-import { holderName, sinceNow, span } from './render';
+import { holderName } from './render';
 import { type Align, dim, green, red, Text, table, text, yellow } from './text';
+import { sinceNow, span } from './wording';
 
 interface Drawing {
   /** At most so many slots, and as many waiters. @default all */

@@ -26,24 +26,6 @@ export function say(message: Text | string): void {
   process.stderr.write(`temporal-semaphore: ${shown}\n`);
 }
 
-/** `"4.2 s"`, `"3m 12s"`, `"2h 5m"`, `"3d 4h"`. */
-export function span(ms: number): string {
-  const seconds = Math.max(0, ms) / 1_000;
-  if (seconds < 60) return `${seconds.toFixed(1)} s`;
-  const whole = Math.floor(seconds);
-  const [days, hours, minutes] = [
-    Math.floor(whole / 86_400),
-    Math.floor(whole / 3_600) % 24,
-    Math.floor(whole / 60) % 60,
-  ];
-  if (days > 0) return `${days}d ${hours}h`;
-  return hours > 0 ? `${hours}h ${minutes}m` : `${minutes}m ${whole % 60}s`;
-}
-
-export function sinceNow(date: Date): string {
-  return span(Date.now() - date.getTime());
-}
-
 /** Who holds: a Workflow, or somebody outside. As it came: {@link Text} escapes it. */
 export function holderName({ workflowId, identity }: Holder): string {
   return workflowId ?? identity ?? 'unknown';

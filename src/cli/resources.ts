@@ -1,5 +1,6 @@
 import type { Client } from '@temporalio/client';
 import { mapConcurrently } from '../client/map-concurrently';
+import { messageOf } from '../client/message';
 import { lenientReader } from '../client/operator/lenient-reader';
 import { listHolders } from '../client/operator/visibility';
 import { checkResource, resourceOfQueue } from '../shared/permit-id';
@@ -33,10 +34,6 @@ export async function poolsInUse(client: Client, flags: Pick<SlotFlags, 'taskQue
   // One pool that can't be looked at must not hide the others. When none can, it is not the pools.
   if (errors.length > 0 && errors.length === pools.length) throw errors[0];
   return pools;
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }
 
 /** Not so in somebody else's Workflow, of that type by chance: no pool can have such a name. */

@@ -4,8 +4,9 @@ import { withClient } from './client';
 import { confirmed } from './confirm';
 import { EXIT } from './exit-codes';
 import { checkPool, openSlot, type PoolFlags, withPoolFlags } from './pool';
-import { holderName, print, printJson, sinceNow } from './render';
+import { holderName, print, printJson } from './render';
 import { text } from './text';
+import { sinceNow } from './wording';
 
 interface RevokeFlags extends PoolFlags {
   reason?: string;

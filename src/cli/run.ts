@@ -1,7 +1,8 @@
 import type { Client } from '@temporalio/client';
 import type { Command } from 'commander';
-import { NoAnswerError, PermitTimeoutError } from '../client/errors';
+import { PermitTimeoutError } from '../client/errors';
 import type { Permit } from '../client/holder/permit';
+import { messageOf } from '../client/message';
 import { SemaphoreClient } from '../client/semaphore-client';
 import { InvalidOptionsError } from '../shared/invalid-options';
 import { durationOption, withSlotFlags } from './arguments';
@@ -145,12 +146,11 @@ async function acquire(
   }
 }
 
-/** The command has ended, and its exit code counts: a slot that is not free yet is told of, and no failure. */
+/** The command has ended and its exit code counts. A release that fails is reported; the lease then ends the permit. */
 async function release(permit: Permit): Promise<void> {
   try {
     await permit.release();
   } catch (error) {
-    if (!(error instanceof NoAnswerError)) throw error;
-    say(text`${error.message}`);
+    say(text`slot "${permit.slot}" of "${permit.resource}" is not free yet: ${messageOf(error)}`);
   }
 }

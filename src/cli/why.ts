@@ -7,9 +7,10 @@ import { type ConnectionFlags, withConnectionFlags } from './connection';
 import { EXIT } from './exit-codes';
 import { PoolView, type SeenPool } from './pool';
 import { waiterName } from './pool-view';
-import { holderName, print, printJson, say, sinceNow } from './render';
+import { holderName, print, printJson, say } from './render';
 import { poolsInUse } from './resources';
 import { dim, table, text, yellow } from './text';
+import { sinceNow } from './wording';
 
 interface WhyFlags extends ConnectionFlags {
   resource?: string;

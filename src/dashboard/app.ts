@@ -3,12 +3,12 @@ import { bodyLimit } from 'hono/body-limit';
 import { secureHeaders } from 'hono/secure-headers';
 import { streamSSE } from 'hono/streaming';
 import { NotHeldError, StaleOverrideError } from '../client/errors';
+import { messageOf } from '../client/message';
 import { InvalidOptionsError } from '../shared/invalid-options';
 import { type Access, checkChange, checkHost, checkSite, checkToken } from './access';
 import { act, parseAction } from './action';
 import { sendEvents } from './events';
 import type { Hub } from './hub';
-import { messageOf } from './message';
 import { PAGE_FILES, type PageFiles } from './page-files';
 import type { Session } from './page-protocol';
 

@@ -8,6 +8,9 @@ import { endWithTests } from './children';
 const BUILT = process.env[BUILT_COMMAND_LINE];
 const MAIN = BUILT ?? join(__dirname, '..', '..', 'src', 'cli', 'main.ts');
 
+/** A test that waits for what never comes fails, and does not hang. */
+const SAYS_WITHIN_MS = 60_000;
+
 /** The command line, in a process of its own. */
 export class CliProcess {
   stdout = '';
@@ -15,7 +18,8 @@ export class CliProcess {
   /** Its exit code, when all its output is here (also that of what it left behind); `null` when a signal ended it. */
   readonly exit: Promise<number | null>;
   private readonly process: ChildProcess;
-  private heard = () => {};
+  /** All who wait in {@link says}: several may at once. */
+  private readonly waiting = new Set<() => void>();
   private ended = false;
 
   /**
@@ -53,16 +57,30 @@ export class CliProcess {
     });
   }
 
-  /** Waits until its output has this, and gives what matched; fails when it ended without. */
+  /** Waits until its output has this, and gives what matched; fails when it ended without, or does not say it for a minute. */
   async says(pattern: RegExp): Promise<string> {
+    const untilMs = performance.now() + SAYS_WITHIN_MS;
     for (;;) {
       const [, found] = (this.stdout + this.stderr).match(pattern) ?? [];
       if (found !== undefined) return found;
-      if (this.ended) throw new Error(`it ended without saying ${pattern}:\n${this.stdout}${this.stderr}`);
+      const leftMs = untilMs - performance.now();
+      if (this.ended || leftMs <= 0) {
+        const how = this.ended ? 'ended without saying' : `has not said within ${SAYS_WITHIN_MS} ms`;
+        throw new Error(`it ${how} ${pattern}:\n${this.stdout}${this.stderr}`);
+      }
       await new Promise<void>((resolve) => {
-        this.heard = resolve;
+        const timer = setTimeout(resolve, leftMs);
+        this.waiting.add(() => {
+          clearTimeout(timer);
+          resolve();
+        });
       });
     }
+  }
+
+  private heard(): void {
+    for (const wake of this.waiting) wake();
+    this.waiting.clear();
   }
 
   /** Reads its standard output no more, as `head` does when it has had enough. */

@@ -1,0 +1,27 @@
+/** `"4.2 s"`, `"3m 12s"`, `"2h 5m"`, `"3d 4h"`. */
+export function span(ms: number): string {
+  const seconds = Math.max(0, ms) / 1_000;
+  if (seconds < 60) return `${seconds.toFixed(1)} s`;
+  const whole = Math.floor(seconds);
+  const [days, hours, minutes] = [
+    Math.floor(whole / 86_400),
+    Math.floor(whole / 3_600) % 24,
+    Math.floor(whole / 60) % 60,
+  ];
+  if (days > 0) return `${days}d ${hours}h`;
+  return hours > 0 ? `${hours}h ${minutes}m` : `${minutes}m ${whole % 60}s`;
+}
+
+export function sinceNow(date: Date): string {
+  return span(Date.now() - date.getTime());
+}
+
+/** `"1.2 s"`. Seconds however long it is, so that columns of them compare. */
+export function duration(ms: number): string {
+  return `${(Math.max(0, ms) / 1_000).toFixed(1)} s`;
+}
+
+/** `"1 permit"`, `"3 permits"`. */
+export function count(number: number, noun: string): string {
+  return `${number} ${noun}${number === 1 ? '' : 's'}`;
+}
