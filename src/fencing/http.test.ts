@@ -37,7 +37,7 @@ test('a request without a token is refused, and so is one with two', () => {
 
 test('the entry loads neither the Temporal SDK nor a driver, so any service can use it', () => {
   const before = new Set(Object.keys(require.cache));
-  require('.');
+  require('@/fencing');
   const loaded = Object.keys(require.cache).filter((path) => !before.has(path));
   assert.ok(loaded.some((path) => path.includes('postgres-fence')));
   assert.deepEqual(

@@ -44,6 +44,9 @@ export interface RunningWorker {
   stop(): Promise<void>;
 }
 
+/** How long the process of a test file may go on after its last test. */
+const LEFT_RUNNING_MS = 60_000;
+
 const WORKFLOWS = require.resolve('./workflows');
 
 interface UseOptions {
@@ -111,6 +114,7 @@ export function useTemporal({ dynamicConfig = [], shared = false, telemetry }: U
   });
 
   after(async () => {
+    endIfLeftRunning();
     await own?.stop();
     await env?.teardown();
   });
@@ -133,6 +137,16 @@ export function useTemporal({ dynamicConfig = [], shared = false, telemetry }: U
     },
     worker,
   };
+}
+
+/** A test that failed may leave something behind, such as a permit that is renewed: for it this process would run for ever. */
+function endIfLeftRunning(): void {
+  setTimeout(() => {
+    console.error(
+      `Something still runs ${LEFT_RUNNING_MS / 1_000} s after the last test of ${process.argv[1]}: ending it`,
+    );
+    process.exit(1);
+  }, LEFT_RUNNING_MS).unref();
 }
 
 /** What the wait queue of `resource` remembers; `undefined` when none runs. */
