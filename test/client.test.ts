@@ -119,7 +119,10 @@ test('withPermit releases when its function returns and when it throws', async (
   assert.ok(permit);
 });
 
-for (const timeout of [0, 600]) {
+for (const [timeout, message] of [
+  [0, /is free: all slots are held. Try later/],
+  [600, /within 600 ms: all slots are held/],
+] as const) {
   test(`an acquire with timeout ${timeout} fails in time when all is held`, async () => {
     const resource = temporal.resource();
     const pool = semaphore(resource);
@@ -128,7 +131,7 @@ for (const timeout of [0, 600]) {
     await assert.rejects(pool.acquire({ timeout }), (error) => {
       assert.ok(error instanceof PermitTimeoutError);
       assert.deepEqual([error.resource, error.timeoutMs, error.unpolled], [resource, timeout, undefined]);
-      assert.match(error.message, new RegExp(`within ${timeout} ms: all slots are held`));
+      assert.match(error.message, message);
       return true;
     });
     const tookMs = Date.now() - startedMs;
