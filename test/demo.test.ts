@@ -16,11 +16,11 @@ function assertClosing({ code, out, errors }: Ended, consumers: number, capacity
   assert.ok(most, out);
   assert.ok(Number(most[1]) >= 1 && Number(most[1]) <= capacity, most[0]);
 
-  const head = lines.findIndex((line) => /^consumer +slot +waited +held +fencing token$/.test(line));
+  const head = lines.findIndex((line) => /^consumer +slot +waited +held +run ID$/.test(line));
   const row = new RegExp(`^consumer-[0-9a-f]{6}-\\d+ +\\d+ +[\\d.]+ s +[\\d.]+ s +${RUN_ID}$`);
   const rows = lines.slice(head + 1, head + 1 + consumers);
   for (const line of rows) assert.match(line, row);
-  assert.equal(new Set(rows.map((line) => line.split(/ +/).at(-1))).size, consumers, 'fencing tokens are distinct');
+  assert.equal(new Set(rows.map((line) => line.split(/ +/).at(-1))).size, consumers, 'run IDs are distinct');
 }
 
 test('demo: all consumers finish, the histories show no more permits than the capacity', async () => {
