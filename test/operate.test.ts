@@ -253,6 +253,7 @@ test('named slots shrink to the first ones; fair acquirers take added slots, too
   const resource = temporal.resource();
   const pool = semaphore(resource, { capacity: 1, fair: true });
   await pool.resize(3);
+  await untilStates(pool, /^0 free, 1 free, 2 free$/); // shown before anybody has used them
   const permits = await Promise.all([pool.acquire(), pool.acquire(), pool.acquire()]);
   assert.deepEqual(permits.map(({ slot }) => slot).sort(), ['0', '1', '2']);
   const fourth = await startHolder(temporal, { resource, semaphore: { capacity: 1 } });

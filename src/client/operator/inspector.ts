@@ -1,5 +1,5 @@
 import { type WorkflowClient, type WorkflowExecutionDescription, WorkflowNotFoundError } from '@temporalio/client';
-import { PERMIT_STATUS } from '../../shared/operator-protocol';
+import { type OverrideState, PERMIT_STATUS } from '../../shared/operator-protocol';
 import { MAX_SLOTS } from '../../shared/options';
 import { permitId, queueId } from '../../shared/permit-id';
 import type { Holder, Ticket } from '../../shared/protocol';
@@ -41,9 +41,11 @@ export class Inspector {
     const queries = new WorkerQueries(this.server, ANSWERS_WITHIN_MS);
     const lookAt = (slot: string) => this.slot(slot, queries);
     const [own, { queue, view }] = await Promise.all([mapConcurrently(slots, lookAt), this.queue(queries)]);
-    const added = view?.override && !view.override.paused ? slotNames(view.override.capacity ?? 0) : [];
-    const known = (view?.slots ?? []).map(([slot]) => slot).filter((slot) => !slots.includes(slot) && this.canBe(slot));
-    const others = (await mapConcurrently(known.slice(0, MAX_SLOTS), lookAt)).filter(
+    const added = view?.override ? addedSlots(view.override) : [];
+    const known = (view?.slots ?? []).map(([slot]) => slot).filter((slot) => this.canBe(slot));
+    // The queue does not remember a slot that nobody has used yet, so what an operator has added is looked at by itself.
+    const more = [...new Set([...added, ...known])].filter((slot) => !slots.includes(slot)).slice(0, MAX_SLOTS);
+    const others = (await mapConcurrently(more, lookAt)).filter(
       ({ slot, state }) => state !== 'free' || added.includes(slot),
     );
     const holders = new Map([...own, ...others].map(({ slot, permit }) => [slot, permit?.holder]));
@@ -107,6 +109,11 @@ export class Inspector {
       throw error;
     }
   }
+}
+
+/** What an operator has added to a pool. Named slots have no more to add, and a paused pool offers none. */
+function addedSlots({ slots, capacity = 0, paused }: OverrideState): readonly string[] {
+  return typeof slots === 'number' && !paused ? slotNames(capacity) : [];
 }
 
 /** Waiters with a turn come first, then the others as they would be served if nobody else came. */
