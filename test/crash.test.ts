@@ -103,7 +103,7 @@ test('kill -9 of the server leaves what an operator has set as it was', { skip: 
       return { override, runId: slots[1]?.permit?.runId };
     }, 20_000);
   try {
-    const set = await pool().resize(1, { reason: 'small' });
+    const set = await pool().resize(1, { reason: 'small', timeout: '1 minute' }); // the worker is still starting
     const before = await drained();
     await server.stop('SIGKILL');
     await connection.close();

@@ -180,7 +180,8 @@ test('resized 3 to 5 to 2, paused and resumed under 40 contenders: never more th
   };
   t.diagnostic(JSON.stringify(figures));
   assert.equal(holds.length, served);
-  assert.equal(figures.mostEver, 5);
+  assert.ok(figures.mostEver <= 5, JSON.stringify(figures));
+  assert.deepEqual([...new Set(holds.map(({ slot }) => slot))].sort(), ['0', '1', '2', '3', '4'], 'all five were used');
   assert.ok(figures.mostOnceShrunk <= 2 && figures.mostResumed <= 2, JSON.stringify(figures));
   assert.equal(figures.mostWhilePaused, 0);
 });
