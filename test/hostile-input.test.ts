@@ -3,9 +3,9 @@ import { randomUUID } from 'node:crypto';
 import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { SemaphoreClient } from '../src/client';
+import { ADOPT } from '../src/shared/adoption-protocol';
 import { permitId, queueId, waiterId } from '../src/shared/permit-id';
 import {
-  ADOPT,
   CLOSING,
   DECLINED,
   ENQUEUE,

@@ -1,9 +1,10 @@
 import type { Client } from '@temporalio/client';
 import { withFencingToken } from '../fencing/current-token';
 import { Acquirer } from '../shared/acquirer';
+import { ADOPT } from '../shared/adoption-protocol';
 import { refuse } from '../shared/invalid-options';
 import { resolveRef } from '../shared/permit-ref';
-import { ADOPT, type PermitRef } from '../shared/protocol';
+import type { PermitRef } from '../shared/protocol';
 import { monotonicMs } from './clock';
 import { PermitLostError, PermitTimeoutError } from './errors';
 import { Claim } from './holder/claim';

@@ -14,7 +14,6 @@ export const RENEW = 'renew';
 export const RELEASE = 'release';
 export const REVOKE = 'revoke';
 export const WATCH = 'watch';
-export const ADOPT = 'adopt';
 
 /** Signals that a wait queue takes. */
 export const ENQUEUE = 'enqueue';
@@ -25,7 +24,6 @@ export const CLOSING = 'closing';
 /** Signals that go to a user's own Workflow, and so carry a prefix. */
 export const REVOKED = 'permit-revoked';
 export const TURN = 'permit-turn';
-export const ENDED = 'permit-ended';
 
 /** Who holds a permit: a Workflow, or somebody outside who is known by an identity. */
 export interface Holder {
@@ -69,24 +67,6 @@ export interface RevokeInput {
 export interface RevokedNotice {
   workflowId: string;
   runId: string;
-  reason?: string;
-}
-
-/**
- * `adopt`, to a permit, pinned to its run: somebody else holds it from now on. It renews, changes the holder in the memo,
- * and makes the new holder, if it is a Workflow, the one to be told of the end, by `permit-ended`. (Its first holder is its
- * parent, and needs no word of that.)
- */
-export interface AdoptInput {
-  holder: Holder;
-}
-
-/** `permit-ended`, from a permit to the Workflow that adopted it: the permit is about to end. */
-export interface EndedNotice {
-  workflowId: string;
-  runId: string;
-  outcome: PermitOutcome;
-  /** Why it was revoked. */
   reason?: string;
 }
 

@@ -1,11 +1,12 @@
 import { ApplicationFailure, CancellationScope, defineSignal, getExternalWorkflowHandle } from '@temporalio/workflow';
+import * as adoption from '../shared/adoption-protocol';
 import * as protocol from '../shared/protocol';
 import type { SignalTarget } from '../shared/wire-input';
 
 export const renewSignal = defineSignal(protocol.RENEW);
 export const releaseSignal = defineSignal(protocol.RELEASE);
 export const revokeSignal = defineSignal<[protocol.RevokeInput?]>(protocol.REVOKE);
-export const adoptSignal = defineSignal<[protocol.AdoptInput]>(protocol.ADOPT);
+export const adoptSignal = defineSignal<[adoption.AdoptInput]>(adoption.ADOPT);
 export const watchSignal = defineSignal<[protocol.WatchInput]>(protocol.WATCH);
 export const revokedSignal = defineSignal<[protocol.RevokedNotice]>(protocol.REVOKED);
 
@@ -13,7 +14,7 @@ export const enqueueSignal = defineSignal<[protocol.Ticket]>(protocol.ENQUEUE);
 export const missedSignal = defineSignal<[protocol.MissedNotice]>(protocol.MISSED);
 export const declinedSignal = defineSignal<[protocol.DeclinedNotice]>(protocol.DECLINED);
 export const closingSignal = defineSignal<[protocol.ClosingNotice]>(protocol.CLOSING);
-export const endedSignal = defineSignal<[protocol.EndedNotice]>(protocol.ENDED);
+export const endedSignal = defineSignal<[adoption.EndedNotice]>(adoption.ENDED);
 export const turnSignal = defineSignal<[protocol.Turn]>(protocol.TURN);
 
 /** `refused`: it runs, but has had its 10,000 signals. */

@@ -6,8 +6,9 @@ import {
   type WorkflowHandle,
   WorkflowNotFoundError,
 } from '@temporalio/client';
+import type { AdoptInput } from '../../shared/adoption-protocol';
 import type { PermitLoss } from '../../shared/loss';
-import type { AdoptInput, PermitMemo, PermitOutcome, PermitRef, RevokeInput } from '../../shared/protocol';
+import type { PermitMemo, PermitOutcome, PermitRef, RevokeInput } from '../../shared/protocol';
 import { pause } from '../clock';
 import { retryDelayMs, type Server } from '../server';
 

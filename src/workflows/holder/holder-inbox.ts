@@ -1,5 +1,6 @@
 import { setHandler } from '@temporalio/workflow';
-import type { EndedNotice, RevokedNotice } from '../../shared/protocol';
+import type { EndedNotice } from '../../shared/adoption-protocol';
+import type { RevokedNotice } from '../../shared/protocol';
 import { endedSignal, revokedSignal } from '../signals';
 
 /**

@@ -1,5 +1,6 @@
+import type { EndedNotice } from '../../shared/adoption-protocol';
 import { parsePermitId, queueId } from '../../shared/permit-id';
-import type { EndedNotice, Holder, WatchInput } from '../../shared/protocol';
+import type { Holder, WatchInput } from '../../shared/protocol';
 import { isSignalTarget, type SignalTarget } from '../../shared/wire-input';
 import { closingSignal, deliver, endedSignal, revokedSignal } from '../signals';
 

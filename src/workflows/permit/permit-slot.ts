@@ -89,12 +89,7 @@ function checkInput(input: PermitInput): PermitInput {
   const leaseMs: unknown = input?.leaseMs;
   if (typeof leaseMs === 'number' && leaseMs > 0 && leaseMs <= MAX_DURATION_MS) return input;
   throw ApplicationFailure.nonRetryable(
-    `leaseMs: expected a number of milliseconds above 0, and at most ${MAX_DURATION_MS}, got ${shown(leaseMs)}`,
+    `leaseMs: expected a number of milliseconds above 0, and at most ${MAX_DURATION_MS}`,
     'InvalidOptionsError',
   );
-}
-
-/** What anyone may send is not repeated at length. */
-function shown(value: unknown): string {
-  return typeof value === 'number' ? String(value) : typeof value;
 }

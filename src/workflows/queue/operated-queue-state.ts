@@ -3,7 +3,8 @@ import type { Ticket } from '../../shared/protocol';
 import type { QueueView, SlotState } from '../../shared/queue-view';
 import { CapacityOverride } from './capacity-override';
 import type { Demand } from './demand';
-import { PROBE_AFTER_MS, type QueueCommand, QueueState } from './queue-state';
+import type { QueueCommand } from './queue-command';
+import { PROBE_AFTER_MS, QueueState } from './queue-state';
 
 /** How often the queue renews its claim on a slot that is out of use, and so finds out that somebody has terminated it. */
 export const DRAIN_RENEWAL_MS = 20 * 60_000;

@@ -1,23 +1,19 @@
-import { HandlerUnfinishedPolicy, WorkflowExecutionAlreadyStartedError } from '@temporalio/common';
+import { WorkflowExecutionAlreadyStartedError } from '@temporalio/common';
 import {
   CancellationScope,
   condition,
-  log,
   ParentClosePolicy,
   type SignalDefinition,
-  setHandler,
   startChild,
 } from '@temporalio/workflow';
 import type { Offer, Place, Word } from '../../shared/acquirer';
 import { queueId } from '../../shared/permit-id';
 import type { Ticket, Turn } from '../../shared/protocol';
-import { offersSlot, readTurn } from '../../shared/turn-input';
+import { offersSlot } from '../../shared/turn-input';
 import { WORKFLOW_PRIORITY } from '../../shared/workflow-priority';
-import { declinedSignal, deliver, enqueueSignal, missedSignal, turnSignal } from '../signals';
+import { declinedSignal, deliver, enqueueSignal, missedSignal } from '../signals';
+import { hearNoMoreTurns, hearTurns, leaveOut } from './turn-inbox';
 import { waitQueueWorkflow } from './wait-queue';
-
-/** The places of this Workflow in all queues, by ticket. (A Workflow's sandbox loads modules anew: it shares them with none.) */
-const places = new Map<string, WorkflowQueuePlace>();
 
 /** More than one loss of the race to start a queue is rare; after this many steps the next silence tries again. */
 const ENQUEUE_STEPS = 10;
@@ -48,8 +44,7 @@ export class WorkflowQueuePlace implements Place {
     private missedSlot?: string,
   ) {
     this.queue = { workflowId: queueId(resource) };
-    places.set(ticket.id, this);
-    listenForTurns();
+    hearTurns(ticket.id, (turn) => this.hear(turn));
   }
 
   async join(): Promise<boolean> {
@@ -86,23 +81,22 @@ export class WorkflowQueuePlace implements Place {
   }
 
   async leave(): Promise<void> {
-    places.delete(this.ticket.id);
+    hearNoMoreTurns(this.ticket.id);
     const offer = this.openOffer ?? (isOffer(this.word) ? this.word : undefined);
     if (!this.inLine && !offer) return;
     const { runId } = this.ticket.waiter;
     await deliver(this.queue, declinedSignal, { ticketId: this.ticket.id, slot: offer?.slot, runId });
   }
 
-  /** @internal A `permit-turn` for our ticket. */
-  hear(turn: Turn): void {
+  private hear(turn: Turn): void {
     if (turn.queueId !== this.queue.workflowId) {
-      warnThat('comes from another queue');
+      leaveOut('comes from another queue');
     } else if (turn.slot === undefined) {
       if (!isOffer(this.word)) this.word = turn.waiting ? 'waiting' : 'full';
     } else if (offersSlot(turn, this.ticket.slots)) {
       this.word = { slot: turn.slot, queueId: turn.queueId, capacity: turn.capacity };
     } else {
-      warnThat("names a slot that is not this waiter's to claim");
+      leaveOut("names a slot that is not this waiter's to claim");
     }
   }
 
@@ -155,28 +149,4 @@ export class WorkflowQueuePlace implements Place {
 
 function isOffer(word: Word | undefined): word is Offer {
   return typeof word === 'object';
-}
-
-/** Without its content, which anybody may have sent. */
-function warnThat(it: string): void {
-  log.warn(`A permit-turn was left out: it ${it}.`);
-}
-
-function listenForTurns(): void {
-  setHandler(
-    turnSignal,
-    async (payload: unknown) => {
-      const turn = readTurn(payload);
-      if (!turn) {
-        warnThat('is malformed');
-        return;
-      }
-      const { queueId: workflowId, ticketId, slot } = turn;
-      const place = places.get(ticketId);
-      if (place) place.hear(turn);
-      else if (slot !== undefined) await deliver({ workflowId }, declinedSignal, { ticketId, slot });
-    },
-    // A Workflow may end without having declined: the queue then finds nobody there, or waits out the offer.
-    { unfinishedPolicy: HandlerUnfinishedPolicy.ABANDON },
-  );
 }

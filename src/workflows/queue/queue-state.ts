@@ -3,18 +3,8 @@ import type { QueueView, SlotState } from '../../shared/queue-view';
 import { wantsSlot } from '../../shared/slots';
 import { TurnOrder } from '../../shared/turn-order';
 import { Demand } from './demand';
+import type { QueueCommand } from './queue-command';
 import { Tickets } from './tickets';
-
-/** What the queue does next. The last three are for slots that an operator has taken out of use. */
-export type QueueCommand =
-  /** Send `watch`, which asks whether the slot is held. `overdue`: after a turn that brought no word. */
-  | { do: 'probe'; slot: string; overdue?: true }
-  /** Send a turn. */
-  | { do: 'offer'; slot: string; ticket: Ticket }
-  /** Claim the slot, and keep it from the others. */
-  | { do: 'drain'; slot: string }
-  | { do: 'renew'; slot: string; runId: string }
-  | { do: 'release'; slot: string; runId: string };
 
 /** How long a waiter may take to use its turn before the next one gets it. */
 export const OFFER_TIMEOUT_MS = 5_000;
@@ -86,10 +76,14 @@ export class QueueState {
     return this.enqueue(ticket);
   }
 
-  /** The waiter waits no longer. The turn that it may have had goes on at once: `true` if it had one. */
-  declined(ticketId: string): boolean {
+  /**
+   * The waiter waits no longer. The turn that it may have had goes on at once: `true` if it had one.
+   * @param runId of the waiter; its ticket may have passed to the next waiter of the same acquirer, and then stays
+   */
+  declined(ticketId: string, runId?: string): boolean {
     const ticket = this.tickets.get(ticketId);
-    if (!ticket) return false;
+    if (!ticket || (runId !== undefined && ticket.waiter.runId !== undefined && ticket.waiter.runId !== runId))
+      return false;
     const hadTurn = this.withdrawFrom(ticket, 'free');
     this.tickets.delete(ticketId);
     return hadTurn;

@@ -1,0 +1,61 @@
+import { permitId, queueId } from '../../shared/permit-id';
+import { wantsSlot } from '../../shared/slots';
+import { metrics } from '../metrics';
+import { deliver, releaseSignal, renewSignal, turnSignal, watchSignal } from '../signals';
+import { claimDrain } from './drain';
+import type { OperatedQueueState } from './operated-queue-state';
+import type { QueueCommand } from './queue-command';
+
+/** Does what the queue's state asks for, and tells the state what came of it. */
+export async function carryOut(
+  command: QueueCommand,
+  resource: string,
+  state: OperatedQueueState,
+  stir: () => void,
+): Promise<void> {
+  const { slot } = command;
+  const workflowId = permitId({ resource, slot });
+  if (command.do === 'probe') {
+    const delivery = await deliver({ workflowId }, watchSignal, { queueId: queueId(resource) });
+    if (command.overdue && delivery === 'not-found') metrics.turnUnused(resource, 'overdue');
+    state.probed(slot, delivery !== 'not-found', Date.now());
+  } else if (command.do === 'offer') {
+    await offer(command, resource, state);
+  } else if (command.do === 'drain') {
+    await drain(slot, resource, state, stir);
+  } else {
+    const { runId } = command;
+    const delivery = await deliver({ workflowId, runId }, command.do === 'renew' ? renewSignal : releaseSignal);
+    if (delivery === 'not-found') state.gone(slot, runId);
+  }
+}
+
+async function offer(
+  { slot, ticket }: QueueCommand & { do: 'offer' },
+  resource: string,
+  state: OperatedQueueState,
+): Promise<void> {
+  const sentMs = Date.now();
+  metrics.turnOffered(resource);
+  // A waiter takes a slot above its own count only when it is told why.
+  const capacity = wantsSlot(ticket.slots, slot) ? undefined : state.overridden?.capacity;
+  const turn = { queueId: queueId(resource), ticketId: ticket.id, slot, capacity };
+  if ((await deliver(ticket.waiter, turnSignal, turn)) === 'delivered') {
+    metrics.handoff(resource, 'turn', Date.now() - sentMs);
+  } else {
+    metrics.turnUnused(resource, 'gone');
+    state.undeliverable(slot, ticket.id);
+  }
+}
+
+async function drain(slot: string, resource: string, state: OperatedQueueState, stir: () => void): Promise<void> {
+  const child = await claimDrain(resource, slot);
+  const runId = child?.firstExecutionRunId;
+  state.claimed(slot, runId, Date.now());
+  if (!child || !runId) return;
+  const ended = () => {
+    state.gone(slot, runId);
+    stir();
+  };
+  void child.result().then(ended, ended);
+}
