@@ -10,11 +10,11 @@ export interface Offer {
 }
 
 /**
- * What an acquirer hears in line:
+ * The words that an acquirer hears in line:
  * - an offer: its turn;
  * - `waiting`: the sign of life that it asked for; the queue has its ticket;
  * - `full`: the queue is alive, and has no room for it;
- * - `stuck`: somebody who waits on its behalf has found that the queue does not answer.
+ * - `stuck`: the Workflow that waits on its behalf has found that the queue does not answer.
  */
 export type Word = Offer | 'waiting' | 'full' | 'stuck';
 

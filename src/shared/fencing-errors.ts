@@ -2,7 +2,7 @@ import type { FencingToken } from './fencing-token';
 import { show } from './invalid-options';
 
 /**
- * What every refusal by a fence has in common. None of them heals by trying again with the same token, so inside an
+ * The base of every refusal by a fence. None of them heals by trying again with the same token, so inside an
  * activity `fencingActivityInterceptor` makes them non-retryable.
  */
 export class FencingError extends Error {
@@ -14,7 +14,7 @@ export class MalformedTokenError extends FencingError {
   override readonly name = 'MalformedTokenError';
 
   constructor(
-    /** What was given. */
+    /** The value that was given. */
     readonly given: unknown,
     expected: string,
     options?: ErrorOptions,

@@ -67,7 +67,7 @@ export class SemaphoreMetrics {
 
   waiters(resource: string, count: number): void {
     const name = 'temporal_semaphore_waiters';
-    const make = () => this.meter.createGauge(name, 'int', undefined, 'Who waits in line, turns under way not counted');
+    const make = () => this.meter.createGauge(name, 'int', undefined, 'Waiters in line, turns under way not counted');
     this.metric(name, make).set(count, { resource });
   }
 

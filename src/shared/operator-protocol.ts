@@ -12,7 +12,7 @@ export const STALE_OVERRIDE = 'StaleOverrideError';
 /** The purpose of a permit by which the queue keeps a slot out of use. */
 export const DRAINED = 'drained';
 
-/** What a permit shows to who asks: what its memo does not have. */
+/** A permit's answer to a query: the part that its memo does not have. */
 export interface PermitStatus {
   /** When it ends unless it is renewed, in epoch milliseconds. */
   deadlineMs: number;
@@ -30,7 +30,7 @@ export interface OverrideInput {
   ifVersion?: number;
 }
 
-/** What an operator has set. The update answers with it, without `capacity` and pause when nothing is set any more. */
+/** The present override. The update answers with it, without `capacity` and pause when nothing is set any more. */
 export interface OverrideState {
   /** Grows with every change, and from one override to the next: it is at least the time of the change in epoch milliseconds. */
   version: number;

@@ -5,7 +5,7 @@ import { byteLength, checkResource, checkSlot } from './permit-id';
 import { longestHoldMs } from './run-limits';
 import { type Slots, slotNames } from './slots';
 
-/** What a semaphore is: its slots and how long a holder may be silent. Everyone who uses one resource must agree on it. */
+/** A semaphore's slots, and how long a holder may be silent. All acquirers of one resource must agree on the slots. */
 export interface SemaphoreOptions {
   /** How many permits there are: slots `"0"` to `"N-1"`, at most 1,000. Give either this or `slots`. */
   capacity?: number;
@@ -33,7 +33,7 @@ export interface SemaphoreOptions {
    */
   maxHold?: Duration;
   /**
-   * Strict order: an acquirer lines up behind who waits already, and tries a slot itself only when nobody waits. It costs
+   * Strict order: an acquirer lines up behind the present waiters, and tries a slot by itself only when nobody waits. It costs
    * every acquire one more step. Otherwise a newcomer may win a slot in the moment between two holders. As in
    * `java.util.concurrent.Semaphore`.
    * @default false
@@ -48,12 +48,12 @@ export interface SemaphoreOptions {
   recheckAfter?: Duration;
 }
 
-/** What one acquirer wants. */
+/** The options of one acquire. */
 export interface AcquireOptions {
   /** How long to wait for a permit. `0` tries every slot once. Its clock starts with the call. @default for ever */
   timeout?: Duration;
   /**
-   * Who goes first among those who wait: Temporal's own `Priority`, by `priorityKey` (1 first), then weighted fairness
+   * The order among waiters: Temporal's own `Priority`, by `priorityKey` (1 first), then weighted fairness
    * between `fairnessKey`s, then arrival. @default the Workflow's own priority
    */
   priority?: Priority;

@@ -25,7 +25,7 @@ export const CLOSING = 'closing';
 export const REVOKED = 'permit-revoked';
 export const TURN = 'permit-turn';
 
-/** Who holds a permit: a Workflow, or somebody outside who is known by an identity. */
+/** The holder of a permit: a Workflow, or a client outside with its identity. */
 export interface Holder {
   /** The holding Workflow; absent for a holder outside Workflows. */
   workflowId?: string;
@@ -35,23 +35,23 @@ export interface Holder {
   identity?: string;
 }
 
-/** A permit's memo, so that anyone can read who holds the slot and what for. */
+/** A permit's memo. Anyone can read the slot's holder and its purpose there. */
 export interface PermitMemo {
   leaseMs: number;
   holder: Holder;
   purpose?: string;
   /**
-   * Drawn anew for each claim by who claims from outside Workflows. A claimer whose answer got lost on the way finds out by
-   * it whether the permit that runs is its own.
+   * A client draws it anew for each claim. When the answer gets lost on the way, the client finds out by it whether the
+   * permit that runs is its own.
    */
   claimId?: string;
-  /** What the revoker said: set by the permit itself before it ends as revoked. */
+  /** The revoker's reason. The permit sets it before it ends as revoked. */
   revokedBecause?: string;
 }
 
-/** What a permit is started with. */
+/** A permit's argument. */
 export interface PermitInput extends PermitMemo {
-  /** A queue that is to be told when this permit closes, as if it had sent `watch`. Set by who claims on a turn. */
+  /** The queue that the permit tells when it closes, as if it had sent `watch`. A waiter sets it when it claims on a turn. */
   watchedBy?: string;
 }
 
@@ -84,8 +84,8 @@ export interface ClosingNotice {
 /** One acquirer's place in the queue. */
 export interface Ticket {
   /**
-   * Makes `enqueue` idempotent: a ticket may be sent any number of times, and counts once. The last one sent says who waits,
-   * so that a place can pass to another waiter of the same acquirer.
+   * Makes `enqueue` idempotent: a ticket may be sent any number of times, and counts once. The last one sent names the
+   * waiter, so that a place can pass to the next waiter of the same acquirer.
    */
   id: string;
   /** The Workflow that gets the `permit-turn`. */
@@ -94,7 +94,7 @@ export interface Ticket {
   slots: number | string[];
   /** Asks for a sign of life, a turn with `waiting`. Set when the ticket is sent again after a silence. */
   answer?: boolean;
-  /** Who waits through it, where that is somebody outside Workflows: its client's identity. For showing. */
+  /** The identity of the client that waits through it, for showing. */
   identity?: string;
   /** When its acquire began, in epoch milliseconds: its place among equals, also in a queue that had to start anew. */
   sinceMs: number;
@@ -117,7 +117,7 @@ export interface Turn {
   capacity?: number;
 }
 
-/** `missed`, from a waiter that was beaten to its slot: it keeps its place. */
+/** `missed`, from a waiter whose slot somebody else took first: it keeps its place. */
 export interface MissedNotice {
   ticket: Ticket;
   slot: string;
@@ -132,13 +132,13 @@ export interface DeclinedNotice {
 }
 
 /**
- * What a waiter is started with: it takes a place in the queue for somebody outside Workflows. Its result is the
+ * The argument of a waiter, which takes a place in the queue for a client. Its result is the
  * {@link Turn} that it was given, or `null` when none came in time.
  */
 export interface AwaitTurnInput {
   resource: string;
   ticket: Omit<Ticket, 'waiter'>;
-  /** When to give up. Whoever still waits then starts another waiter; who does not, is dead. */
+  /** When the waiter gives up. A client that still waits starts another one by then; a dead client does not. */
   waitMs: number;
   /** As the semaphore option of that name. */
   recheckAfterMs: number;
@@ -151,7 +151,7 @@ export interface PermitRef {
   resource: string;
   slot: string;
   workflowId: string;
-  /** What orders the permits of one slot: the last part of the fencing token. */
+  /** It orders the permits of one slot, and is the last part of the fencing token. */
   runId: string;
   /** How long it may go unrenewed. */
   leaseMs: number;

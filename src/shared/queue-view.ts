@@ -4,7 +4,7 @@ import type { Ticket } from './protocol';
 /** The query that a wait queue answers with a {@link QueueView}. */
 export const QUEUE_VIEW = 'queue';
 
-/** What a slot is to the queue. One of which it knows nothing has no state. */
+/** A slot as the queue sees it. A slot of which it knows nothing has no state. */
 export type SlotState =
   | { at: 'free' }
   | { at: 'probing'; heldSinceMs?: number; closed?: boolean }
@@ -15,17 +15,17 @@ export type SlotState =
   | { at: 'draining'; closed: string[] }
   | { at: 'drained'; runId: string; renewAtMs: number };
 
-/** The queue's whole memory: what it hands to its next run, and shows to who asks. */
+/** The queue's whole memory. The queue hands it to its next run, and answers queries with it. */
 export interface QueueView {
   tickets: Ticket[];
   slots: [slot: string, state: SlotState][];
   /** For each priority, how much each fairness key has been served, in virtual time. */
   shares: [priorityKey: number, nowAt: number, keys: [fairnessKey: string, servedTo: number][]][];
-  /** What an operator has set, if anything. */
+  /** The present override, if there is one. */
   override?: OverrideState;
 }
 
-/** What a wait queue is started with. */
+/** A wait queue's argument. */
 export interface QueueInput {
   tickets: Ticket[];
   /** Of a run that continued as new. */

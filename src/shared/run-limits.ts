@@ -1,4 +1,4 @@
-/** What the server takes of one run, less what a permit gets besides renewals: adoption, release, a retry now and then. */
+/** The server's limits for one run, less a reserve for a permit's other signals: adoption, release, a retry now and then. */
 const MAX_EVENTS = 51_200 * 0.9;
 const MAX_SIGNALS = 10_000 * 0.9;
 

@@ -5,7 +5,7 @@ import type { Slots } from './slots';
 /** A ticket before it is known which Workflow waits through it. */
 export type TicketDraft = Omit<Ticket, 'waiter'>;
 
-/** What the acquirer says of itself. */
+/** The acquirer's part of a ticket. */
 interface TicketParts {
   /** Unique for each acquire. */
   id: string;

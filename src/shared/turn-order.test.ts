@@ -10,7 +10,7 @@ function ticket(fields: Partial<Ticket> = {}): Ticket {
   return { id: `t${made}`, waiter: { workflowId: 'w', runId: 'r' }, slots: 1, sinceMs: made, ...fields };
 }
 
-/** Who is served, in order, until nobody waits. */
+/** The tickets in the order in which they are served, until nobody waits. */
 function serveAll(tickets: Ticket[]): Ticket[] {
   return new TurnOrder().sort(tickets);
 }

@@ -16,7 +16,7 @@ interface Level {
 }
 
 /**
- * Whose turn it is: the most urgent `priorityKey`, then the `fairnessKey` that has had least for its weight, then who has
+ * Whose turn it is: the most urgent `priorityKey`, then the `fairnessKey` that has had least for its weight, then the ticket that has
  * waited longest. Pure; it knows no slots and no clock.
  *
  * Fairness is start-time fair queuing (Goyal, Vin and Cheng, 1996): each turn moves its key on by 1/weight in virtual time,

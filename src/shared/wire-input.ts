@@ -80,7 +80,7 @@ export function readHolder(value: unknown): Holder | undefined {
   return Object.keys(holder).length > 0 ? holder : undefined;
 }
 
-/** What a revoker or an operator says: cut to a length that a memo can take. */
+/** The reason in `value`, cut to a length that a memo can take. */
 export function readReason(value: unknown): string | undefined {
   const { reason } = fieldsOf(value);
   return isText(reason, Number.POSITIVE_INFINITY) ? reason.slice(0, MAX_TEXT_LENGTH) : undefined;

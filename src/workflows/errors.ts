@@ -32,7 +32,7 @@ export class PermitLostError extends ApplicationFailure {
     readonly runId: string,
     /** How it was lost. */
     readonly how: PermitLoss,
-    /** What the operator said who revoked it. */
+    /** The reason that the operator gave for revoking it. */
     readonly reason?: string,
   ) {
     super(lossMessage({ resource, slot }, runId, how, reason), 'PermitLostError', true, [

@@ -31,10 +31,10 @@ export function endOfChild(child: PermitChild): PermitEndWatch {
   };
 }
 
-/** How long one who has adopted a permit waits for its last word, before it asks whether the permit is still there. */
+/** How long an adopter waits for the permit's last word before it asks whether the permit is still there. */
 const LAST_WORD_MS = 10_000;
 
-/** Who adopted a permit is told by it. A permit that is terminated can't do that: then a renewal finds it gone. */
+/** A permit tells its adopter that it ends. A terminated permit can't: then a renewal finds it gone. */
 export function endOfAdopted(runId: string): PermitEndWatch {
   let ended = false;
   let end: (how: PermitLoss) => void = () => undefined;

@@ -22,7 +22,7 @@ export class Permit implements AsyncDisposable {
   /** The permit's Workflow, `permit:<resource>:<slot>`. */
   readonly workflowId: string;
   /**
-   * What orders the fencing tokens of one slot: the later permit has the greater run ID (server 1.27 or later). That is
+   * It orders the fencing tokens of one slot: the later permit has the greater run ID (server 1.27 or later). That is
    * observed of servers, not promised; `docs/fencing.md` says what could invert it. The token is `FencingToken.from(permit)`.
    */
   readonly runId: string;

@@ -43,7 +43,7 @@ async function renewRepeatedly(permit: Permit, everyMs: number): Promise<void> {
       await permit.renew();
     }
   } catch (error) {
-    // Both ends are announced elsewhere: the scope's by whoever cancelled it, a loss by `permit.lost`.
+    // Others announce both ends: the caller that cancelled the scope, and `permit.lost`.
     if (!isCancellation(error) && !(error instanceof PermitLostError)) throw error;
   }
 }

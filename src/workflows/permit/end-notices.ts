@@ -8,8 +8,8 @@ import { closingSignal, deliver, endedSignal, revokedSignal } from '../signals';
 const HOLDER = 'holder';
 
 /**
- * Whom a permit tells that it is about to end. Who is put in while it says good-bye is still told, and told again if it was
- * there already: a `watch` that was delivered promises that.
+ * The recipients of a permit's end: its parent, its adopter, its queue. Recipients added while notices go out are still
+ * notified, and notified again if they were there already. A delivered `watch` promises that.
  */
 export class EndNotices {
   private readonly endNotices = new Map<string, () => Promise<unknown>>();
@@ -25,12 +25,12 @@ export class EndNotices {
     });
   }
 
-  /** Who has adopted the permit is the holder from now on. */
+  /** The adopter is the holder from now on. */
   toAdopter(adopter: Holder): void {
     this.set(HOLDER, adopter, (target) => deliver(target, endedSignal, this.end()));
   }
 
-  /** Only the queue of the permit's own resource: a thousand others would keep the slot while they are told one by one. */
+  /** Only the queue of the permit's own resource: telling a thousand others, one by one, would keep the slot meanwhile. */
   toQueue(watch: unknown): void {
     const { workflowId, runId } = this.end();
     const { resource = '', slot = '' } = parsePermitId(workflowId) ?? {};
@@ -39,14 +39,14 @@ export class EndNotices {
     this.set(own, { workflowId: own }, (target) => deliver(target, closingSignal, { slot, runId }));
   }
 
-  /** Whoever can't be told has ended, or finds out by itself: the holder by our end, a queue by its probes. */
-  async say(): Promise<void> {
+  /** A recipient that a notice does not reach has ended, or finds out by itself: the holder by our end, a queue by its probes. */
+  async send(): Promise<void> {
     for (const notice of this.endNotices.values()) await notice();
   }
 
   private set(who: string, target: Holder | undefined, notice: (target: SignalTarget) => Promise<unknown>): void {
     this.endNotices.delete(who);
-    // A holder outside Workflows is told by the end of its long poll. And a target that is none would fail our task.
+    // A client hears of the end by its long poll. And a malformed target would fail our task.
     if (isSignalTarget(target)) this.endNotices.set(who, () => notice(target));
   }
 }

@@ -20,9 +20,9 @@ import { EndNotices } from './end-notices';
 const permitViewQuery = defineQuery<PermitStatus>(PERMIT_STATUS);
 
 /**
- * One held permit. The server runs at most one Workflow of this ID, `permit:<resource>:<slot>`, so running *is* holding;
- * when this returns, the slot is free. It ends when the holder releases it, when the lease runs out without a renewal,
- * or when an operator revokes it. A cancel request is a release. A queue that watches it hears of the end first.
+ * One held permit. The server runs at most one Workflow of this ID, `permit:<resource>:<slot>`, so running *is* holding.
+ * When this returns, the slot is free. It ends when the holder releases it, when the lease runs out without a renewal,
+ * or when an operator revokes it. A cancel request is a release. A queue that watches the permit hears of its end first.
  *
  *     held --release | cancel--> "released"
  *       |---revoke-------------> "revoked"        (the holding Workflow is told why)
@@ -77,10 +77,9 @@ export async function permitSlotWorkflow(input: PermitInput): Promise<PermitOutc
   }
   countHold(holder, outcome);
 
-  // The result, "revoked", has no room for a reason, and a holder outside Workflows can't be signalled.
+  // The result, "revoked", has no room for a reason, and nobody can signal a client.
   if (reason) upsertMemo({ revokedBecause: reason } satisfies Partial<PermitMemo>);
-  // Whoever can't be told has ended, or finds out by itself: the holder by our end, a queue by its probes.
-  await endNotices.say();
+  await endNotices.send();
   return outcome;
 }
 

@@ -2,7 +2,7 @@ import type { OverrideInput, OverrideState } from '../../shared/operator-protoco
 import type { Ticket } from '../../shared/protocol';
 import { slotNames, wantsSlot } from '../../shared/slots';
 
-/** What an operator has set for a pool, and so which of its slots are in use. Pure; nothing is set at first. */
+/** An operator's override for a pool, and so which of its slots are in use. Pure; nothing is set at first. */
 export class CapacityOverride {
   private lastVersion: number;
 

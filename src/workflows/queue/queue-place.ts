@@ -27,7 +27,7 @@ const ENQUEUE_STEPS = 10;
  *                           '----leave---------'--> outside (an offer that was not used goes to the next)
  */
 export class WorkflowQueuePlace implements Place {
-  /** What came and was not heeded yet. */
+  /** The word that has come and is not heeded yet. */
   private word: Word | undefined;
   private openOffer: Offer | undefined;
   /** Whether our ticket may stand in the queue. */
@@ -125,9 +125,9 @@ export class WorkflowQueuePlace implements Place {
     return !this.queueAbsent;
   }
 
-  /** `false` when somebody else has just started it. It outlives us: others wait in it too. */
+  /** `false` when another waiter has just started it. The queue outlives us: others wait in it too. */
   private async startQueue(ticket: Ticket): Promise<boolean> {
-    this.queueAbsent = false; // it runs now, whether by us or by whoever was faster
+    this.queueAbsent = false; // it runs now: we have started it, or another waiter was faster
     try {
       await CancellationScope.nonCancellable(() =>
         startChild(waitQueueWorkflow, {

@@ -151,7 +151,7 @@ test('a full queue takes no more', () => {
   const state = new OperatedQueueState();
   for (let n = 0; n < MAX_WAITERS; n++) assert.equal(state.enqueue(ticket(`t${n}`)), true);
   assert.equal(state.enqueue(ticket('one more')), false);
-  assert.equal(state.enqueue(ticket('t0')), true, 'who is in may say so again');
+  assert.equal(state.enqueue(ticket('t0')), true, 'a ticket that is in may come again');
 });
 
 test('a queue takes no more bytes than it could hand to its next run, and has room again when somebody leaves', () => {
