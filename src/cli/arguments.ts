@@ -46,7 +46,7 @@ export function withOutputFlags(command: Command): Command {
     .addOption(new Option('--json', 'the same as -o json').implies({ output: 'json' }));
 }
 
-/** What stands after `--` belongs to the command that `run` runs: nothing of it is read here. */
+/** All after `--` belongs to the command that `run` runs: nothing of it is read here. */
 export function splitCommand(argv: string[]): { own: string[]; command?: string[] } {
   const [, , name] = argv;
   const at = argv.indexOf('--');

@@ -3,7 +3,7 @@ import { type ClientConfigTLS, loadClientConfigProfile, toClientOptions } from '
 import type { Command } from 'commander';
 import { InvalidOptionsError } from '../shared/invalid-options';
 
-/** The flags that every command has which talks to a server. What is not given comes from Temporal's own environment configuration. */
+/** The flags of every command that talks to a server. Temporal's own environment configuration fills in absent ones. */
 export interface ConnectionFlags {
   address?: string;
   namespace?: string;

@@ -29,7 +29,9 @@ export function addDoctor(program: Command, done: (exitCode: number) => void): v
       `Looks at the server, the permit worker's task queue and all pools in use, and says what is wrong. Without --probe it changes nothing. Exit code ${EXIT.no}: something is bad.`,
     )
     .option('--task-queue <name>', "the permit worker's task queue", 'permits')
-    .addOption(durationOption('--waiting-longer <duration>', 'warn of who waits longer than that', '10m'))
+    .addOption(
+      durationOption('--waiting-longer <duration>', 'warn of waiters that have waited longer than this', '10m'),
+    )
     .option('--probe', 'also take and give back permits of a pool of its own, and say how long that takes')
     .addHelpText('after', HELP)
     .action(async ({ taskQueue, waitingLonger, probe, output, ...connection }: DoctorFlags) => {

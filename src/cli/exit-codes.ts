@@ -6,7 +6,7 @@ export const EXIT = {
   no: 1,
   /** The command line is wrong. */
   usage: 64,
-  /** What was named is not there. */
+  /** The thing that was named is not there. */
   absent: 66,
   /** The server can't be reached, or refuses. */
   unavailable: 69,

@@ -62,7 +62,7 @@ export class Holding {
     return code || signalCode('SIGTERM');
   }
 
-  /** How long the lease goes. What this process does not tell any more, because it is stopped, the guard takes for lost. */
+  /** Tells the guard how long the lease goes. When a stopped process tells no more, the guard takes the permit for lost. */
   private tellGuard(): void {
     const group = this.group.id;
     if (group === undefined) return;

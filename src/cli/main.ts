@@ -37,9 +37,9 @@ function explain(error: unknown): number {
 process.removeAllListeners('warning');
 process.on('warning', ({ name, message }) => say(name === 'Warning' ? message : `${name}: ${message}`));
 
-// Whoever read our output has gone, as `head` does: end as other programs do, which the signal ends.
+// The reader of our output has gone, as `head` does. End as other programs do: by the signal.
 process.stdout.on('error', () => process.exit(signalCode('SIGPIPE')));
-// What can't be said any more is no reason to give up a permit.
+// A message that can't be written is no reason to give up a permit.
 process.stderr.on('error', () => undefined);
 
 // The SDK may still hold a connection or wait for an answer that nobody needs.

@@ -11,8 +11,8 @@ export function addPause(program: Command, done: (exitCode: number) => void): vo
   const pause = program
     .command('pause <resource>')
     .summary('give no more permits')
-    .description('Takes all slots out of use as they come free, until resume. Who waits goes on waiting.')
-    .option('--reason <text>', 'shown to who looks')
+    .description('Takes all slots out of use as they come free, until resume. Waiters go on waiting.')
+    .option('--reason <text>', 'shown to operators')
     .addHelpText('after', HELP)
     .action(async (resource: string, flags: OverrideFlags) => {
       const { ifVersion, reason } = flags;

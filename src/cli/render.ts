@@ -26,7 +26,7 @@ export function say(message: Text | string): void {
   process.stderr.write(`temporal-semaphore: ${shown}\n`);
 }
 
-/** Who holds: a Workflow, or somebody outside. As it came: {@link Text} escapes it. */
+/** The holder: a Workflow, or somebody outside. As it came: {@link Text} escapes it. */
 export function holderName({ workflowId, identity }: Holder): string {
   return workflowId ?? identity ?? 'unknown';
 }

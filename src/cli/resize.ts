@@ -16,7 +16,7 @@ export function addResize(program: Command, done: (exitCode: number) => void): v
     .description(
       'Changes how many slots are in use, until it is changed again. Slots that are held stay held, and are taken out of use as they come free. The number that the pool is deployed with ends the change.',
     )
-    .option('--reason <text>', 'shown to who looks')
+    .option('--reason <text>', 'shown to operators')
     .addHelpText('after', HELP)
     .action(async (resource: string, n: number, flags: OverrideFlags) => {
       const { ifVersion, reason } = flags;

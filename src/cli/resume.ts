@@ -12,7 +12,7 @@ export function addResume(program: Command, done: (exitCode: number) => void): v
   const resume = program
     .command('resume <resource>')
     .summary('end a pause')
-    .description('Ends a pause. What resize has set stays.')
+    .description('Ends a pause. The size that resize has set stays.')
     .addHelpText('after', HELP)
     .action(async (resource: string, flags: OverrideFlags) => {
       const { ifVersion } = flags;

@@ -37,7 +37,7 @@ The command gets PERMIT_RESOURCE, PERMIT_SLOT, PERMIT_WORKFLOW_ID, PERMIT_RUN_ID
 process has but TEMPORAL_SEMAPHORE_TOKEN. So it has TEMPORAL_API_KEY too: what must not have it is started by env -u.
 The permit is renewed while it runs, and released when it has ended and nothing is left of its process group. When the
 permit is lost, the group gets TERM, and KILL before the lease ends; likewise when this process is killed or stopped
-(SIGSTOP). What leaves the process group (setsid) escapes.
+(SIGSTOP). A process that leaves the group (setsid) escapes.
 
 Exit code: the command's own, 128+n when signal n ended it; after a loss never 0.
   ${EXIT.busy}  no permit: full (--try), or none came free in time (--timeout)

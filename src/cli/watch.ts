@@ -91,7 +91,7 @@ async function redrawn(wide: boolean): Promise<Screen> {
   };
 }
 
-/** Compares each look with the one before. What comes and goes between two is not seen here. */
+/** Compares each look with the one before. It misses a permit that comes and goes between two looks. */
 function changeLines(): Screen {
   const before = new Map<string, string>();
   const say = (what: string, now: Text) => {

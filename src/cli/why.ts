@@ -21,9 +21,9 @@ interface WhyFlags extends ConnectionFlags {
 interface Part {
   resource: string;
   waits?: WaiterInspection;
-  /** Who is served before it, if it waits. */
+  /** The waiters before it, if it waits. */
   ahead: WaiterInspection[];
-  /** Who holds what it waits for. */
+  /** The slots that it waits for, with their holders. */
   slots: SlotInspection[];
   /** What it holds itself. */
   holds: SlotInspection[];

@@ -133,7 +133,7 @@ export class SemaphoreClient {
 
   /**
    * Takes over a permit that was acquired elsewhere, by another client or a Workflow (with `outlivesRun`). It starts the
-   * lease anew; from now on this side renews and releases it. Who had it before must let it be (`permit.detach()`).
+   * lease anew; from now on this side renews and releases it. The holder before must let it be (`permit.detach()`).
    *
    * @param ref what `permit.ref()` or `permit.detach()` gave
    * @throws PermitLostError when the permit has ended, or the server could not be reached for a whole lease
@@ -161,7 +161,7 @@ export class SemaphoreClient {
   }
 
   /**
-   * Who holds, who waits in which order, what an operator has set. It asks the server for each slot, and workers for the
+   * Shows holders, waiters in order, and what an operator has set. It asks the server for each slot, and workers for the
    * rest: exact, slot by slot, but not one moment's picture, for a permit can change hands between two answers. Where no
    * worker answers within two seconds, it says so and leaves out what only they know. It writes nothing anywhere.
    */
@@ -196,7 +196,7 @@ export class SemaphoreClient {
     return await this.operator.resize(capacity, options);
   }
 
-  /** Takes all slots out of use as they come free, until {@link resume}. Who waits goes on waiting. As {@link resize}. */
+  /** Takes all slots out of use as they come free, until {@link resume}. Waiters go on waiting. As {@link resize}. */
   async pause(options?: OverrideOptions): Promise<Override> {
     return await this.operator.pause(options);
   }

@@ -76,7 +76,7 @@ export function checkToken({ token }: Access): MiddlewareHandler {
   };
 }
 
-/** What changes something comes from a page of ours: it says its origin, and knows what only ours know. */
+/** Lets only our own page change something: it says its origin, and knows a token that only our pages know. */
 export function checkChange({ csrfToken }: Access): MiddlewareHandler {
   return async (c, next) => {
     const origin = c.req.header('origin');

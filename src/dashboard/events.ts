@@ -7,8 +7,8 @@ import { diff, emptyView } from './view-diff';
 export const BEAT_MS = 10_000;
 
 /**
- * Tells one page what there is, and then what changes, until it is gone. What this page was last told is kept for it alone:
- * one that is slow gets fewer and larger updates, and never a growing backlog.
+ * Tells one page what there is, and then what changes, until it is gone. Each page has its own record of what it was
+ * told last: a slow page gets fewer and larger updates, and never a growing backlog.
  */
 export async function sendEvents(stream: SSEStreamingApi, hub: Hub, session: Session): Promise<void> {
   let told: PoolView[] = [];

@@ -49,7 +49,7 @@ test('a hold is seen to begin and to end; what the server says of it later count
   });
 });
 
-test('waits: from joining the line to the permit, nothing for who never stood in it, unknown for who was there before', () => {
+test('waits: from joining the line to the permit, nothing for a holder that never stood in it, unknown for one that was there before', () => {
   const history = new PoolHistory();
   const look = (inspection: Inspection, ms: number) => history.look(inspection, START_MS + ms).head.stats.waits;
   assert.equal(look(found(permit('r1', 'early', -9_000), { waiters: [waiter('a', -4_000)] }), 0), undefined);

@@ -95,7 +95,7 @@ export class PoolHistory {
     for (const runId of this.leaseSpans.keys()) if (!running.has(runId)) this.leaseSpans.delete(runId);
   }
 
-  /** What the server itself says of the past takes the place of what we made of our looks. */
+  /** The server's own record of the past replaces what our looks suggested. */
   private seePast({ recent }: SeenPool, nowMs: number): void {
     for (const { slot, runId, holder, purpose, from, to, outcome } of [...recent].reverse()) {
       if (to.getTime() < nowMs - WINDOW_MS) continue;

@@ -13,7 +13,7 @@ export function diff(before: PoolView, after: PoolView): PoolPatch | undefined {
   return patch.head || patch.slots || patch.waiters || patch.holds ? patch : undefined;
 }
 
-/** Undoes {@link diff}: `apply(before, diff(before, after))` is `after`. What did not change keeps its identity. */
+/** Undoes {@link diff}: `apply(before, diff(before, after))` is `after`. Unchanged parts keep their identity. */
 export function apply(before: PoolView, patch: PoolPatch): PoolView {
   return {
     resource: before.resource,

@@ -1,5 +1,5 @@
-// What the server and the workers answer may have been written by anybody. These readers take what is of the right type,
-// and leave out the rest: an operator sees what there is, and not an error instead.
+// Anybody may have written what the server and the workers answer. These readers take what is of the right type, and leave
+// out the rest: an operator sees what there is, and not an error instead.
 
 /** The latest time that a `Date` can have. */
 const MAX_DATE_MS = 8.64e15;

@@ -49,7 +49,7 @@ export interface WaiterInspection {
   /** The Workflow that waits; `permit-waiter:…` for somebody outside Workflows. */
   workflowId: string;
   runId: string;
-  /** Who waits through it, where it waits for somebody outside. */
+  /** The client's identity, if the Workflow waits for a client. */
   identity?: string;
   priorityKey: number;
   fairnessKey?: string;

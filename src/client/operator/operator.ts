@@ -36,7 +36,7 @@ export interface RevokeOptions extends OperatorOptions {
 export interface OverrideOptions extends OperatorOptions {
   /** Only if the override is of this version now; `0`: only if there is none. @default whatever there is */
   ifVersion?: number;
-  /** Shown to who looks, at most 1,000 characters. */
+  /** Shown to operators; at most 1,000 characters. */
   reason?: string;
 }
 
@@ -133,7 +133,7 @@ export class Operator {
     return override;
   }
 
-  /** What a terminated queue has drained would else stay so until its lease ends. If that fails now, the lease still does. */
+  /** Frees the slots that a terminated queue has drained. If this fails, they stay drained until their leases end. */
   private async freeOrphans(): Promise<void> {
     try {
       const orphans = await this.inspector.orphans(this.semaphore.slots);

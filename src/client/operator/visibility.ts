@@ -12,8 +12,8 @@ import type { PastHold, ResourceSlot } from './inspection';
 import { lenientReader } from './lenient-reader';
 import { memoOf, permitAddress, permitOf, stateOf } from './permit-memo';
 
-// What comes from the visibility store is seconds late, and a server allows few of these calls (by default 10 a second for
-// a whole namespace, on Temporal Cloud 30): never poll it.
+// The visibility store is seconds late, and a server allows few of these calls (by default 10 a second for a whole
+// namespace, on Temporal Cloud 30): never poll it.
 
 const OUTCOMES: readonly PermitOutcome[] = ['released', 'lease-expired', 'revoked'];
 

@@ -13,7 +13,7 @@ interface ConfirmProps {
   question: Question;
   /** As it is now. */
   view?: PoolView;
-  /** What the page shows of it is of now. */
+  /** Whether the page shows its present state. */
   isCurrent: boolean;
   csrfToken: string;
   /** @param done what to say when it was done */

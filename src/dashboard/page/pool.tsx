@@ -19,7 +19,7 @@ interface PoolProps {
   ask: (question: Question) => void;
 }
 
-/** Everything about one resource. What is not current stands still, pale and without its buttons. */
+/** Everything about one resource. A resource that is not current stands still, pale and without its buttons. */
 export function Pool({ view, session, text, nowMs, asOfMs, ask }: PoolProps) {
   const { head, resource } = view;
   if (!head.ready) {
