@@ -105,7 +105,7 @@ test('no room: it asks again after 1 s to 30 s, and tries nothing meanwhile', as
   assert.ok(timesOf(deeds, 'ask').length >= 3);
 });
 
-test('told that the queue is stuck by who asks on its behalf, it makes a round at once', async () => {
+test('told by its waiter that the queue is stuck, it makes a round at once', async () => {
   const words = [{ atMs: 500, word: 'stuck' as const }];
   const script = { freeAtMs: [NEVER, NEVER, 400], cannotAsk: true, words };
   const { won, endedMs } = await acquire(script, { triesBeforeJoin: 0, firstTries: 2 });

@@ -89,8 +89,8 @@ export class SemaphoreMetrics {
 }
 
 /**
- * Times one acquire. What ends it passes through: an asynchronous wrapper would add a turn of the event loop, and in a
- * Workflow that could change the order of commands.
+ * Times one acquire. Results and errors pass through it: an asynchronous wrapper would add a turn of the event loop, and in
+ * a Workflow that could change the order of commands.
  */
 export class AcquireTimer {
   private readonly sinceMs: number;

@@ -81,7 +81,7 @@ export class Permit implements AsyncDisposable {
   }
 
   /**
-   * Names this permit as plain JSON, for who adopts it: the next run (`continueAsNew(permit.ref())`), or another Workflow.
+   * Names this permit as plain JSON, for its adopter: the next run (`continueAsNew(permit.ref())`), or another Workflow.
    * It changes nothing; inside `withPermit`, which would release it, use {@link detach}.
    * @throws ApplicationFailure of type `InvalidOptionsError` when it was not acquired with `outlivesRun`: it ends with this run
    */

@@ -42,7 +42,7 @@ export async function awaitTurnWorkflow(input: AwaitTurnInput): Promise<Turn | n
   return (await acquirer.acquire()) ?? null;
 }
 
-/** Other languages start this too. What is no ticket would fail the Workflow's task for ever. */
+/** Other languages start this too. An input without a ticket would fail the Workflow's task for ever. */
 function checkInput(input: AwaitTurnInput, waiter: { workflowId: string; runId: string }): AwaitTurnInput {
   const { resource, waitMs, recheckAfterMs, missed } = input ?? {};
   const ticket = isResource(resource) && readTicket(resource, { ...input.ticket, waiter });

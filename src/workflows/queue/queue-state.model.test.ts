@@ -45,7 +45,7 @@ interface Waiter {
 
 /**
  * A world around one queue: permits that are held or not, and messages on their way, in any order and as late as chance
- * will have it. What the queue believes may be wrong; the world knows.
+ * will have it. The queue may be wrong; the world knows.
  */
 class World {
   private state = new OperatedQueueState();
