@@ -3,13 +3,14 @@ import { join } from 'node:path';
 import { bundleWorkflowCode, DefaultLogger } from '@temporalio/worker';
 import { PAGE_DIRECTORY, PAGE_FILES, type PageFiles } from '@/dashboard/page-files';
 import { prebuiltBundle } from '@/worker/prebuilt-bundle';
+import { bundleCommandLine } from './support/bundle-command-line';
 import { bundlePage } from './support/bundle-page';
 
 const LIB = join(__dirname, '..', 'lib');
 
 /** The last step of `pnpm build`. */
 async function main(): Promise<void> {
-  await Promise.all([bundleWorkflows(), writePage(await bundlePage())]);
+  await Promise.all([bundleWorkflows(), bundleCommandLine(LIB), writePage(await bundlePage())]);
 }
 
 /** Bundles the compiled permit Workflows, so that a permit worker starts without webpack. */

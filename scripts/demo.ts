@@ -2,11 +2,11 @@ import { randomUUID } from 'node:crypto';
 import { Client } from '@temporalio/client';
 import type { WorkflowBundle } from '@temporalio/worker';
 import { SemaphoreClient } from '@/client';
-import { resolveServer } from '@/dev-server/binary';
 import { freePort, type ServerProcess, spawnServer } from '@/dev-server/process';
 import { withConnection } from './support/connection';
 import { RESOURCE } from './support/consumer-run';
 import { bundleExample, installRuntime, TASK_QUEUE, withExampleWorker } from './support/example-worker';
+import { findServer } from './support/find-server';
 import { runMain } from './support/main';
 import { runConsumers } from './support/run-consumers';
 import { type DemoOptions, parseDemoOptions } from './support/run-options';
@@ -18,7 +18,7 @@ async function main(interrupt: AbortSignal): Promise<number> {
   installRuntime('ERROR');
   console.log('Starting …');
   // Both take seconds, and neither needs the other.
-  const [server, bundle] = await Promise.allSettled([findServer(options), bundleExample()]);
+  const [server, bundle] = await Promise.allSettled([demoServer(options), bundleExample()]);
   try {
     if (server.status === 'rejected') throw server.reason;
     if (bundle.status === 'rejected') throw bundle.reason;
@@ -35,8 +35,8 @@ interface DemoServer {
   process?: ServerProcess;
 }
 
-async function findServer({ address }: DemoOptions): Promise<DemoServer> {
-  const source = address ? { address } : await resolveServer((line) => console.error(line));
+async function demoServer({ address }: DemoOptions): Promise<DemoServer> {
+  const source = address ? { address } : await findServer();
   if ('address' in source) return source;
   const process = await spawnServer(source.path, { uiPort: await freePort() });
   return { address: process.address, process };

@@ -5,13 +5,13 @@ import { Client } from '@temporalio/client';
 import type { Browser } from 'playwright-core';
 import { SemaphoreClient } from '@/client';
 import { startDashboard } from '@/dashboard/server';
-import { resolveServer } from '@/dev-server/binary';
 import { spawnServer } from '@/dev-server/process';
-import type { exampleConsumer } from '@/workflows/example';
 import { bundlePage } from './support/bundle-page';
 import { startChromium } from './support/chromium';
 import { withConnection } from './support/connection';
 import { bundleExample, installRuntime, TASK_QUEUE, withExampleWorker } from './support/example-worker';
+import type { exampleConsumer } from './support/example-workflow';
+import { findServer } from './support/find-server';
 import { runMain } from './support/main';
 
 const IMAGES = join(__dirname, '..', 'docs', 'images');
@@ -30,7 +30,7 @@ const POOLS = [
 /** `pnpm screenshots`: the dashboard's pictures for the README, of real Workflows on a real server. Takes five minutes. */
 async function main(interrupt: AbortSignal): Promise<number> {
   installRuntime('ERROR');
-  const source = await resolveServer((line) => console.error(line));
+  const source = await findServer();
   if (!('path' in source)) throw new Error('This needs a server of its own: unset TEMPORAL_SEMAPHORE_SERVER.');
   const [server, workflowBundle, browser] = await Promise.all([
     spawnServer(source.path),

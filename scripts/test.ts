@@ -3,8 +3,8 @@ import { once } from 'node:events';
 import { readdirSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
-import { resolveServer } from '@/dev-server/binary';
 import { diesWithUs } from '@/dev-server/dies-with-us';
+import { findServer } from './support/find-server';
 import { aborted, runMain } from './support/main';
 import { preflight } from './support/preflight';
 import { prepareTests } from './support/test-preparation';
@@ -28,7 +28,7 @@ async function main(interrupt: AbortSignal): Promise<number> {
     console.error(`No test file has ${texts.map((text) => `"${text}"`).join(' or ')} in its path.`);
     return 1;
   }
-  const source = await resolveServer((line) => console.error(line));
+  const source = await findServer();
   process.env.TEMPORAL_SEMAPHORE_SERVER = 'path' in source ? source.path : source.address;
   if (!(await preflight())) return 1;
   const { env, dispose } = await prepareTests(files, source);

@@ -7,12 +7,12 @@ import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { type Client, Connection, Client as TemporalClient } from '@temporalio/client';
 import { TASK_QUEUE } from '../scripts/support/example-worker';
+import { exampleConsumer } from '../scripts/support/example-workflow';
+import { findServer } from '../scripts/support/find-server';
 import { permitsQuery } from '../scripts/support/holder-intervals';
 import { lacking } from '../scripts/support/requirements';
 import { SemaphoreClient } from '../src/client';
-import { resolveServer } from '../src/dev-server/binary';
 import { freePort, spawnServer } from '../src/dev-server/process';
-import { exampleConsumer } from '../src/workflows/example';
 import { startScript } from './support/script';
 import { assertSafe, eventually, useTemporal } from './support/temporal';
 
@@ -57,7 +57,7 @@ test('kill -9 of the worker while permits are held: a second worker finishes the
 test('kill -9 of the server while permits are held: once it is back, all get their turn, and the capacity holds', {
   skip: lacking('ownServer'),
 }, async () => {
-  const source = await resolveServer((line) => console.error(line));
+  const source = await findServer();
   assert.ok('path' in source, 'this test starts and kills the server: name a path, not an address');
   const directory = await mkdtemp(join(tmpdir(), 'temporal-semaphore-'));
   const options = { port: await freePort(), dbFilename: join(directory, 'server.db') };
@@ -86,7 +86,7 @@ test('kill -9 of the server while permits are held: once it is back, all get the
 });
 
 test('kill -9 of the server leaves what an operator has set as it was', { skip: lacking('ownServer') }, async () => {
-  const source = await resolveServer((line) => console.error(line));
+  const source = await findServer();
   assert.ok('path' in source, 'this test starts and kills the server: name a path, not an address');
   const directory = await mkdtemp(join(tmpdir(), 'temporal-semaphore-'));
   const options = { port: await freePort(), dbFilename: join(directory, 'server.db') };

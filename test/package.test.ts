@@ -1,14 +1,15 @@
 import assert from 'node:assert/strict';
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { cp, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { existsSync } from 'node:fs';
+import { cp, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import type { TestWorkflowEnvironment } from '@temporalio/testing';
-import { devDependencies } from '../package.json';
+import { devDependencies, exports as packageExports, version as packageVersion } from '../package.json';
 import { startServer } from '../scripts/support/temporal-server';
 import { SemaphoreClient } from '../src/client';
 
@@ -24,6 +25,17 @@ const PACKAGES = [
   '@temporalio/workflow',
   '@types/node',
 ] as const;
+/** What the command line and the dashboard's server are made with: whoever installs the library gets none of it. */
+const BUNDLED = [
+  '@bomb.sh/tab',
+  '@hono/node-server',
+  'cli-table3',
+  'cli-truncate',
+  'commander',
+  'hono',
+  'log-update',
+  'picocolors',
+] as const satisfies readonly (keyof typeof devDependencies)[];
 /** The declarations of `@temporalio/common` 1.24 import those of `ms`, and do not bring them. */
 const MISSING_TYPES = { '@types/ms': '^2.1.0' };
 
@@ -54,6 +66,81 @@ async function install(): Promise<void> {
   };
   await writeFile(join(project, 'package.json'), JSON.stringify({ private: true, dependencies }));
   await run('npm', ['install', '--no-audit', '--no-fund', '--prefer-offline'], { cwd: project });
+}
+
+async function readInstalled(...path: string[]): Promise<string> {
+  return await readFile(join(project, 'node_modules', 'temporal-semaphore', ...path), 'utf8');
+}
+
+test('it brings no package but of the SDK, and none of those that its command line is made with', async () => {
+  const { dependencies } = JSON.parse(await readInstalled('package.json'));
+  assert.deepEqual(
+    Object.keys(dependencies).filter((name) => !name.startsWith('@temporalio/')),
+    [],
+  );
+  const bundled = [...BUNDLED].filter((name) => existsSync(join(project, 'node_modules', name)));
+  assert.deepEqual(bundled, [], 'not installed');
+});
+
+test('the licence of each package that the command line and the page are made with is in it', async () => {
+  const licences =
+    (await readInstalled('lib', 'cli', 'licences.txt')) +
+    (await readInstalled('lib', 'dashboard', 'page', 'licences.txt'));
+  for (const name of [...BUNDLED, 'preact']) {
+    const { version } = JSON.parse(await readFile(join(ROOT, 'node_modules', name, 'package.json'), 'utf8'));
+    const [, text = ''] = licences.split(`${name} ${version}\n\n`);
+    assert.match(text.slice(0, 300), /Copyright/, name);
+  }
+});
+
+test('every entry loads, and what only this repository needs is not in it', async () => {
+  const entries = Object.keys(packageExports).filter((entry) => entry !== './package.json');
+  const script = entries.map((entry) => `require('temporal-semaphore/${entry.slice(2)}');`).join('\n');
+  await run(process.execPath, ['-e', script], { cwd: project });
+
+  const files = await readdir(join(project, 'node_modules', 'temporal-semaphore'), { recursive: true });
+  const foreign = /example|go-install|\.test\.|(lib|src)\/dev-server|src\/(cli|dashboard)/;
+  assert.deepEqual(
+    files.filter((file) => foreign.test(file)),
+    [],
+  );
+  // What a source map names is there.
+  assert.ok(files.includes('src/client/semaphore-client.ts'));
+});
+
+test('the installed command line says what it can do, and completes', async () => {
+  const bin = join(project, 'node_modules', '.bin', 'temporal-semaphore');
+  const { stdout: help } = await run(bin, ['--help'], { cwd: project });
+  assert.match(help, /^Usage: temporal-semaphore /);
+  const { stdout: version } = await run(bin, ['--version'], { cwd: project });
+  assert.equal(version.trim(), packageVersion);
+  const { stdout: completed } = await run(bin, ['complete', '--', 'da'], { cwd: project });
+  assert.match(completed, /^dashboard\b/m);
+});
+
+test('the installed run keeps its guard: when the run is killed, its command ends', async () => {
+  const worker = startInstalled('worker');
+  const to = ['--capacity', '1', '--task-queue', 'permits'];
+  const holder = startInstalled('run', 'guarded', ...to, '--', 'sh', '-c', 'echo $$; exec sleep 600');
+  try {
+    const [line] = await once(holder.stdout ?? assert.fail(), 'data');
+    const pid = Number(line);
+    holder.kill('SIGKILL');
+    for (const until = Date.now() + 30_000; isRunning(pid); await delay(100)) {
+      assert.ok(Date.now() < until, 'the command runs on without its permit');
+    }
+  } finally {
+    holder.kill('SIGKILL');
+    worker.kill('SIGKILL');
+  }
+});
+
+function isRunning(pid: number): boolean {
+  try {
+    return process.kill(pid, 0);
+  } catch {
+    return false;
+  }
 }
 
 /** An application of that project, whose files are of the given kind of module. */
@@ -87,7 +174,12 @@ for (const [type, imports] of [
 /** Starts a command as it was installed. */
 function startInstalled(...args: string[]): ChildProcess {
   const bin = join(project, 'node_modules', '.bin', 'temporal-semaphore');
-  return spawn(process.execPath, [bin, ...args, '--address', env.address], { stdio: ['ignore', 'pipe', 'inherit'] });
+  const command = args.indexOf('--');
+  const own = command < 0 ? args : args.slice(0, command);
+  const rest = command < 0 ? [] : args.slice(command);
+  return spawn(process.execPath, [bin, ...own, '--address', env.address, ...rest], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
 }
 
 /** In MB. */

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { heartbeat, sleep } from '@temporalio/activity';
-import type { ExampleActivities } from '../../src/workflows/example';
+import type { ExampleActivities } from './example-workflow';
 
 const BEAT_MS = 200;
 

@@ -1,7 +1,8 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { build, type Metafile } from 'esbuild';
+import { build } from 'esbuild';
 import { PAGE_FILES, type PageFiles } from '@/dashboard/page-files';
+import { bundledLicences } from './bundled-licences';
 
 const ROOT = join(__dirname, '..', '..');
 const SOURCE = join(ROOT, 'src', 'dashboard', 'page');
@@ -34,16 +35,6 @@ export async function bundlePage(): Promise<PageFiles> {
     icon: texts[1],
     script: output('page.js'),
     style: output('style.css'),
-    licences: await licencesOf(metafile),
+    licences: await bundledLicences(metafile, ROOT),
   };
-}
-
-/** The licence texts of all packages of which the bundle has a part. @throws Error when one has none */
-async function licencesOf({ inputs }: Metafile): Promise<string> {
-  const roots = Object.keys(inputs).flatMap((path) => /^.*node_modules\/(?:@[^/]+\/)?[^/]+/.exec(path)?.[0] ?? []);
-  const texts = [...new Set(roots)].map(async (root) => {
-    const { name, version } = JSON.parse(await readFile(join(ROOT, root, 'package.json'), 'utf8'));
-    return `${name} ${version}\n\n${await readFile(join(ROOT, root, 'LICENSE'), 'utf8')}`;
-  });
-  return (await Promise.all(texts)).join('\n\n');
 }

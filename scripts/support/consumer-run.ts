@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import { type Client, WorkflowFailedError, type WorkflowHandle } from '@temporalio/client';
-import type { exampleConsumer } from '@/workflows/example';
+import type { exampleConsumer } from './example-workflow';
 import { messageOf } from './main';
 import type { RunOptions } from './run-options';
 

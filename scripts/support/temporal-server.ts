@@ -1,13 +1,11 @@
 import { TestWorkflowEnvironment } from '@temporalio/testing';
-import { type Progress, resolveServer, type ServerSource } from '@/dev-server/binary';
+import type { ServerSource } from '@/dev-server/binary';
 import { type ServerOptions, spawnServer } from '@/dev-server/process';
+import { findServer } from './find-server';
 
 /** Starts the embedded server, or joins the one that the environment names. `teardown()` ends what this started. */
-export async function startServer(
-  options: ServerOptions = {},
-  progress: Progress = (line) => console.error(line),
-): Promise<TestWorkflowEnvironment> {
-  return await startServerFrom(await resolveServer(progress), options);
+export async function startServer(options: ServerOptions = {}): Promise<TestWorkflowEnvironment> {
+  return await startServerFrom(await findServer(), options);
 }
 
 /** As {@link startServer}, from a source that is known already. */

@@ -1,3 +1,3 @@
 // What the demo's worker registers: the library's Workflows and the example.
 export * from '../../src/workflow';
-export { exampleConsumer } from '../../src/workflows/example';
+export { exampleConsumer } from './example-workflow';

@@ -1,38 +1,49 @@
 import { access, constants, mkdir, readdir, stat } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { delimiter, join } from 'node:path';
-import { GO_PACKAGE, goInstall } from './go-install';
 
 /** Where a Temporal server is to be had: an executable to start, or one that runs already. */
 export type ServerSource = { path: string } | { address: string };
 
+/** Called with each line to show. */
 export type Progress = (line: string) => void;
+
+/** A way to get the executable that takes time. */
+export interface ServerStep {
+  /** How progress and errors name it. */
+  what: string;
+  /** @returns the executable's path. @throws Error that says why it could not be had */
+  attempt(progress: Progress): Promise<string>;
+}
+
+const DOWNLOAD: ServerStep = { what: "the SDK's download of the Temporal CLI", attempt: download };
 
 const ENV = 'TEMPORAL_SEMAPHORE_SERVER';
 const EXECUTABLE = process.platform === 'win32' ? 'temporal.exe' : 'temporal';
 /** What this project keeps between its runs, on every kind of machine. */
 export const CACHE = join(process.env.XDG_CACHE_HOME || join(homedir(), '.cache'), 'temporal-semaphore');
-const BUILT = join(CACHE, 'bin', EXECUTABLE);
+/** Where this repository's scripts put the executable that they build. */
+export const CACHED_EXECUTABLE = join(CACHE, 'bin', EXECUTABLE);
 const DOWNLOADS = join(CACHE, 'download');
 
 /**
- * Finds a Temporal server for the command line, demo, tests and bench, in this order: what `TEMPORAL_SEMAPHORE_SERVER` names (a path of the
- * `temporal` executable, or the `host:port` of a running server), `temporal` on PATH, our cache, the SDK's download, and a
- * build by `go install` into our cache. Each step that takes time says so.
+ * Finds a Temporal server. The first of these wins: what `TEMPORAL_SEMAPHORE_SERVER` names (the path of a `temporal`
+ * executable, or the `host:port` of a running server), `temporal` on the PATH, this project's cache, the SDK's download,
+ * and `furtherSteps` in their order. Each step that takes time reports its progress.
  *
  * @throws Error that lists everything tried
  */
-export async function resolveServer(progress: Progress): Promise<ServerSource> {
+export async function resolveServer(
+  progress: Progress,
+  furtherSteps: readonly ServerStep[] = [],
+): Promise<ServerSource> {
   const named = process.env[ENV];
   if (named) return await fromEnvironment(named);
-  const found = (await onPath()) ?? (await executable(BUILT)) ?? (await downloaded());
+  const found = (await onPath()) ?? (await executable(CACHED_EXECUTABLE)) ?? (await downloaded());
   if (found) return { path: found };
 
   const failures: string[] = [];
-  for (const [what, attempt] of [
-    ["the SDK's download of the Temporal CLI", download],
-    [`go install ${GO_PACKAGE} (about 3 minutes and 3.5 GB of disk, once)`, build],
-  ] as const) {
+  for (const { what, attempt } of [DOWNLOAD, ...furtherSteps]) {
     progress(`No Temporal server here yet. Trying ${what} …`);
     try {
       return { path: await attempt(progress) };
@@ -110,12 +121,6 @@ async function testing() {
   try {
     return await import('@temporalio/testing');
   } catch (error) {
-    throw new Error('it needs the package @temporalio/testing, which is not installed', { cause: error });
+    throw new Error('the download needs the package @temporalio/testing, which is not installed', { cause: error });
   }
-}
-
-async function build(progress: Progress): Promise<string> {
-  await mkdir(join(CACHE, 'bin'), { recursive: true });
-  await goInstall(join(CACHE, 'bin'), progress);
-  return BUILT;
 }

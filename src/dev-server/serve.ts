@@ -1,4 +1,4 @@
-import { resolveServer } from './binary';
+import type { ServerSource } from './binary';
 import { checkPortIsFree, spawnServer } from './process';
 
 /** The Web UI's port lies this far above the server's, as with `temporal server start-dev`. */
@@ -10,10 +10,19 @@ export interface ServeOptions {
   db?: string;
 }
 
-/** Runs a Temporal server, with its Web UI, until the signal aborts. @throws Error when it can't be started, or dies */
-export async function serve({ port, db }: ServeOptions, interrupt: AbortSignal): Promise<void> {
+/**
+ * Runs a Temporal server with its Web UI until the signal aborts.
+ *
+ * @param findServer gives the executable to run
+ * @throws Error when the server can't be started, or dies
+ */
+export async function serve(
+  { port, db }: ServeOptions,
+  findServer: () => Promise<ServerSource>,
+  interrupt: AbortSignal,
+): Promise<void> {
   const uiPort = port + UI_OFFSET;
-  const source = await resolveServer((line) => console.error(line));
+  const source = await findServer();
   if ('address' in source) {
     throw new Error(`TEMPORAL_SEMAPHORE_SERVER: expected the path of an executable to start, got "${source.address}"`);
   }

@@ -22,8 +22,8 @@ import {
 } from '../../src/workflow';
 import { WorkflowQueuePlace } from '../../src/workflows/queue/queue-place';
 
+export { exampleConsumer } from '../../scripts/support/example-workflow';
 export * from '../../src/workflow';
-export { exampleConsumer } from '../../src/workflows/example';
 
 export const finish = defineSignal('finish');
 export const stage = defineQuery<Stage>('stage');

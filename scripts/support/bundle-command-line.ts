@@ -1,0 +1,39 @@
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { type BuildOptions, build } from 'esbuild';
+import { bundledLicences } from './bundled-licences';
+
+const ROOT = join(__dirname, '..', '..');
+const SOURCE = join(ROOT, 'src', 'cli');
+const LICENCES = 'licences.txt';
+
+/**
+ * Bundles the command line with all that it needs but the SDK and Node, so that a user of the library installs no packages
+ * for it. What it finds by a path relative to its own file (the guard's process, the Workflows, the page, package.json) lies
+ * there as seen from \`src/cli\` and from \`lib/cli\` alike.
+ *
+ * @param lib the directory of the built package
+ */
+export async function bundleCommandLine(lib: string, sourcemap: BuildOptions['sourcemap'] = false): Promise<void> {
+  const { metafile } = await build({
+    entryPoints: [join(SOURCE, 'main.ts'), join(SOURCE, 'guard-process.ts')],
+    bundle: true,
+    external: ['@temporalio/*'],
+    // Half the size. Names stay, so that a stack trace can be read.
+    minifySyntax: true,
+    minifyWhitespace: true,
+    platform: 'node',
+    target: 'node20',
+    format: 'cjs',
+    banner: { js: `/* The licences of what is bundled: ${LICENCES} */` },
+    legalComments: 'none',
+    metafile: true,
+    sourcemap,
+    absWorkingDir: ROOT,
+    // What \`require.resolve\` names is no part of the bundle: it lies beside it.
+    logOverride: { 'require-resolve-not-external': 'silent' },
+    logLevel: 'warning',
+    outdir: join(lib, 'cli'),
+  });
+  await writeFile(join(lib, 'cli', LICENCES), await bundledLicences(metafile, ROOT));
+}
