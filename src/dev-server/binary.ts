@@ -2,7 +2,7 @@ import { access, constants, mkdir, readdir, stat } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { delimiter, join } from 'node:path';
 
-/** Where a Temporal server is to be had: an executable to start, or one that runs already. */
+/** A Temporal server: the path of an executable to start, or the `host:port` of a running server. */
 export type ServerSource = { path: string } | { address: string };
 
 /** Called with each line to show. */
@@ -20,7 +20,7 @@ const DOWNLOAD: ServerStep = { what: "the SDK's download of the Temporal CLI", a
 
 const ENV = 'TEMPORAL_SEMAPHORE_SERVER';
 const EXECUTABLE = process.platform === 'win32' ? 'temporal.exe' : 'temporal';
-/** What this project keeps between its runs, on every kind of machine. */
+/** The directory of what this project keeps between its runs. */
 export const CACHE = join(process.env.XDG_CACHE_HOME || join(homedir(), '.cache'), 'temporal-semaphore');
 /** Where this repository's scripts put the executable that they build. */
 export const CACHED_EXECUTABLE = join(CACHE, 'bin', EXECUTABLE);
@@ -54,7 +54,7 @@ export async function resolveServer(
   }
   throw new Error(
     [
-      'No Temporal server could be had.',
+      'Found no Temporal server.',
       `Install the Temporal CLI (https://docs.temporal.io/cli), or set ${ENV} to its path or to the host:port of a running server.`,
       `Tried: ${ENV} (not set); "${EXECUTABLE}" on PATH; ${CACHE}; ${failures.join('; ')}`,
     ].join('\n'),
@@ -84,7 +84,7 @@ async function onPath(): Promise<string | undefined> {
 async function executable(path: string): Promise<string | undefined> {
   try {
     await access(path, constants.X_OK);
-    // A directory passes that check as well.
+    // A directory passes the check above as well.
     return (await stat(path)).isFile() ? path : undefined;
   } catch {
     return undefined;
@@ -116,7 +116,7 @@ async function download(): Promise<string> {
   return path;
 }
 
-/** Only when it is wanted: an optional peer of this package. */
+/** Loaded only here: it is an optional peer of this package. */
 async function testing() {
   try {
     return await import('@temporalio/testing');

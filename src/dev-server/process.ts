@@ -8,7 +8,7 @@ import { diesWithUs } from './dies-with-us';
 export interface ServerOptions {
   /** @default a free one */
   port?: number;
-  /** With the Web UI, on this port. */
+  /** Starts the Web UI on this port. @default no Web UI */
   uiPort?: number;
   /** Keeps the server's state in this SQLite file. @default in memory */
   dbFilename?: string;
@@ -19,11 +19,11 @@ export interface ServerOptions {
 /** A Temporal server that this process started. */
 export interface ServerProcess {
   readonly address: string;
-  /** Where its Web UI answers, if it has one. */
+  /** The address of its Web UI, if it has one. */
   readonly ui: string | undefined;
-  /** Resolves when the process has ended, however that came, with the last it said. */
+  /** Resolves when the process has ended, for whatever reason, with the last of its standard error. */
   readonly ended: Promise<string>;
-  /** SIGKILL ends it as a crash would. */
+  /** Ends the server. SIGKILL ends it as a crash would. */
   stop(signal?: NodeJS.Signals): Promise<void>;
 }
 
@@ -34,7 +34,7 @@ const STOP_WITHIN_MS = 5_000;
 
 /**
  * The dev server limits its one shard's queues to 20 polls a second, so each hop between Workflows waits up to 50 ms. A
- * production server has no such limit; these values lift it here. Nor is there any need to ask about newer versions.
+ * production server has no such limit. These values lift it, and turn off the check for newer versions.
  */
 const DYNAMIC_CONFIG = [
   'history.transferProcessorMaxPollRPS=10000',
@@ -43,9 +43,9 @@ const DYNAMIC_CONFIG = [
 ];
 
 /**
- * Starts the executable and waits until it answers. The SDK's `createLocal` would too, but lets the server write into our
- * output, does not tell when it dies, and leaves it where a Ctrl-C ends it before the Workflows that we must still stop:
- * here it gets a process group of its own.
+ * Starts the executable and waits until the server answers. The SDK's `createLocal` does that too, but its server writes
+ * into our output, and nobody learns when it dies. A Ctrl-C also ends it before we have stopped our Workflows. Here the
+ * server gets a process group of its own.
  */
 export async function spawnServer(executable: string, options: ServerOptions = {}): Promise<ServerProcess> {
   const port = options.port ?? (await freePort());
@@ -62,7 +62,7 @@ export async function spawnServer(executable: string, options: ServerOptions = {
   );
   const ended = lastWords(child);
   diesWithUs(child);
-  // Only a server with a file has something to put in order first, which takes it a second.
+  // A server with a file closes its database first, which takes a second.
   const stop: ServerProcess['stop'] = (signal = options.dbFilename ? 'SIGTERM' : 'SIGKILL') =>
     stopChild(child, ended, signal);
   try {
@@ -75,7 +75,7 @@ export async function spawnServer(executable: string, options: ServerOptions = {
   }
 }
 
-/** Fails when somebody listens on `port` already: the server's own message about that is long and names no way out. */
+/** @throws Error when something listens on `port` already; the server's own message is long and suggests no way out */
 export async function checkPortIsFree(port: number, whatFor: string): Promise<void> {
   await listenOnce(port).catch((error: NodeJS.ErrnoException) => {
     if (error.code !== 'EADDRINUSE') throw error;
@@ -85,7 +85,7 @@ export async function checkPortIsFree(port: number, whatFor: string): Promise<vo
   });
 }
 
-/** A port that is free now. The system does not hand it out again at once. */
+/** Finds a port that is free now. The system does not hand it out again at once. */
 export async function freePort(): Promise<number> {
   return await listenOnce(0);
 }

@@ -5,8 +5,8 @@ import { FENCING_TOKEN_HEADER, FencingToken } from '../shared/fencing-token';
 import { withFencingToken } from './current-token';
 
 /**
- * Gives an activity the token that its headers carry as its `currentFencingToken()`, and makes a refusal by a fence a
- * non-retryable failure of the same type name: the token does not get younger by trying again.
+ * Gives an activity the token in its headers, as its `currentFencingToken()`. When a fence refuses the token, the activity
+ * fails with a non-retryable failure of the same type name: a retry would send the same old token.
  */
 export const fencingActivityInterceptor: ActivityInterceptorsFactory = () => ({
   inbound: {
@@ -30,8 +30,8 @@ export const fencingActivityInterceptor: ActivityInterceptorsFactory = () => ({
 });
 
 /**
- * Both sides of carrying the token: give it to the workers of the Workflows that call `withPermit` and of the activities
- * they call, beside your own interceptors. With a prebuilt Workflow bundle, name its `workflowModules` to
+ * The interceptors of both sides that carry the token. Give them to the workers of the Workflows that call `withPermit`,
+ * and to the workers of the activities that these call, beside your own interceptors. With a prebuilt Workflow bundle, name its `workflowModules` to
  * `bundleWorkflowCode`'s `workflowInterceptorModules` too.
  *
  * @example

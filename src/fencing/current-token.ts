@@ -5,10 +5,11 @@ import { FencingToken, type FencingTokenSource } from '../shared/fencing-token';
 const storage = new AsyncLocalStorage<FencingToken>();
 
 /**
- * The token of the permit under which this code runs: in an activity that was called inside `withPermit`, on workers that
- * have `fencingInterceptors` (`temporal-semaphore/fencing-worker`), or inside {@link withFencingToken}.
+ * The token of the permit under which this code runs. An activity has one when a Workflow called it inside `withPermit` and
+ * the workers of both have `fencingInterceptors` (`temporal-semaphore/fencing-worker`). Code inside
+ * {@link withFencingToken} has one too.
  *
- * @throws MissingTokenError when there is none, rather than giving `undefined` to a write that would then go unfenced
+ * @throws MissingTokenError when there is none: with `undefined`, a write would go unfenced
  *
  * @example
  * ```ts
@@ -23,14 +24,15 @@ export function currentFencingToken(): FencingToken {
   const token = storage.getStore();
   if (token) return token;
   throw new MissingTokenError(
-    'No fencing token here. An activity has one when it was called inside withPermit and the workers of both the ' +
-      'Workflow and the activity have fencingInterceptors (temporal-semaphore/fencing-worker).',
+    'There is no fencing token here. An activity has one when its Workflow called it inside withPermit and the workers ' +
+      'of both have fencingInterceptors (temporal-semaphore/fencing-worker).',
   );
 }
 
 /**
- * Runs `fn` with `token` as its {@link currentFencingToken}: for holders outside Workflows, and tests.
- * @throws MalformedTokenError when it is no token
+ * Runs `fn` with `token` as its {@link currentFencingToken}. Holders outside Workflows use it, and tests.
+ *
+ * @throws MalformedTokenError when `token` is not a fencing token
  */
 export function withFencingToken<T>(token: FencingTokenSource, fn: () => T): T {
   return storage.run(FencingToken.from(token), fn);

@@ -1,31 +1,31 @@
 import { FutureTokenError, UnorderedRunIdError, WrongResourceError } from '../shared/fencing-errors';
 import { FencingToken, type FencingTokenSource } from '../shared/fencing-token';
 
-/** What a guard says of a token that it let pass. */
+/** A guard's answer for a token that it admitted. */
 export interface Admission {
   readonly token: FencingToken;
 }
 
-/** An admission by a guard that remembers. */
+/** The answer of a guard that remembers the newest holder of each slot. */
 export interface CountedAdmission extends Admission {
   /**
-   * Counts the holders that this guard has admitted to the slot, from 1: the same for all writes of one holder, greater
-   * for each next one. A small number to store beside a write, or to give to a system that fences by counters.
+   * The number of holders that this guard has admitted to the slot so far, from 1. All writes of one holder have the same
+   * epoch, and each next holder has a greater one. Store it beside a write, or give it to a system that fences by counters.
    */
   readonly epoch: number;
 }
 
 /**
- * Stands at one protected resource and lets only the newest holder of each slot pass. What it promises beyond that, and
- * what not, is for each guard to say: a check that is not one step with the write leaves a gap between the two.
+ * A guard stands at one protected resource and admits only the newest holder of each slot. Each guard documents what else
+ * it promises, and what it does not. A check that is not one step with the write leaves a gap between the two.
  */
 export interface FenceGuard<A extends Admission = Admission> {
   /** The resource of the semaphore whose permits are checked. */
   readonly resource: string;
   /**
-   * Lets the token of the slot's newest holder pass, or a newer one.
+   * Admits the token of the slot's newest holder, or a newer token.
    *
-   * @throws StaleTokenError for an older one, with both tokens
+   * @throws StaleTokenError for an older token; the error has both tokens
    * @throws MalformedTokenError when it is no token
    * @throws WrongResourceError when it belongs to another resource
    * @throws UnorderedRunIdError when its run ID is not time-ordered, if the guard goes by order
@@ -34,7 +34,7 @@ export interface FenceGuard<A extends Admission = Admission> {
   admit(token: FencingTokenSource): Promise<A>;
 }
 
-/** Reads a token that should be one of `resource`. */
+/** Reads a token and checks that it belongs to `resource`. */
 export function tokenOf(resource: string, source: FencingTokenSource): FencingToken {
   const token = FencingToken.from(source);
   if (token.resource !== resource) throw new WrongResourceError(token, resource);
@@ -42,8 +42,8 @@ export function tokenOf(resource: string, source: FencingTokenSource): FencingTo
 }
 
 /**
- * How far a token may be dated ahead of the guard's clock. Clocks that are kept disagree by seconds, and one that was set
- * to local time as if it were UTC by 14 hours: a day lets all of those work. A forged token can then close a slot for a
+ * How far a token may be dated ahead of the guard's clock. Synchronised clocks disagree by seconds. A clock that was set to
+ * local time as if it were UTC is off by up to 14 hours. A day tolerates both. A forged token can then close a slot for a
  * day, not for ever.
  */
 const MAX_AHEAD_MS = 24 * 3_600_000;

@@ -2,17 +2,17 @@ import { MalformedTokenError, MissingTokenError } from '../shared/fencing-errors
 import { FENCING_TOKEN_HEADER, FencingToken, type FencingTokenSource } from '../shared/fencing-token';
 import { currentFencingToken } from './current-token';
 
-/** Request headers as `fetch` has them (`Headers`), or as Node's `http` and most frameworks do (an object). */
+/** Request headers: the `Headers` of `fetch`, or an object as in Node's `http` and most frameworks. */
 export type RequestHeaders =
   | { get(name: string): string | null }
   | { readonly [name: string]: string | readonly string[] | undefined };
 
 /**
- * The header to send along to a service that fences.
+ * Makes the header that a request to a fencing service needs.
  *
  * @param token @default the {@link currentFencingToken}
- * @throws MissingTokenError when none is given and there is no current one
- * @throws MalformedTokenError when it is no token
+ * @throws MissingTokenError when the caller gives no token and there is no current one
+ * @throws MalformedTokenError when `token` is not a fencing token
  *
  * @example
  * ```ts
@@ -26,10 +26,10 @@ export function fencingHeaders(
 }
 
 /**
- * Reads the token that a request carries, for a guard to check.
+ * Reads the token from a request's headers. A guard has yet to check it.
  *
- * @throws MissingTokenError when the request has none
- * @throws MalformedTokenError when it has more than one, or something else
+ * @throws MissingTokenError when the request has no such header
+ * @throws MalformedTokenError when it has more than one, or the header is not a fencing token
  *
  * @example
  * ```ts
@@ -41,7 +41,9 @@ export function fencingHeaders(
 export function fencingTokenOf(headers: RequestHeaders): FencingToken {
   const values = headerValues(headers);
   if (values.length === 0) {
-    throw new MissingTokenError(`The request has no "${FENCING_TOKEN_HEADER}" header; send fencingHeaders() with it.`);
+    throw new MissingTokenError(
+      `The request has no "${FENCING_TOKEN_HEADER}" header. The sender adds it with fencingHeaders().`,
+    );
   }
   const [value] = values;
   if (values.length > 1 || value === undefined) throw new MalformedTokenError(values.join(', '), 'one header');
@@ -53,7 +55,7 @@ function headerValues(headers: RequestHeaders): readonly string[] {
     const value = headers.get(FENCING_TOKEN_HEADER);
     return value === null ? [] : [value];
   }
-  // Node gives names in lower case; gateways and test doubles do not always.
+  // Node writes names in lower case. Some gateways and test doubles do not.
   return Object.entries(headers)
     .filter(([name]) => name.toLowerCase() === FENCING_TOKEN_HEADER)
     .flatMap(([, value]) => value ?? []);

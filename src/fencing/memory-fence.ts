@@ -4,8 +4,8 @@ import { checkResource } from '../shared/permit-id';
 import { type CountedAdmission, type FenceGuard, orderedTokenOf } from './guard';
 
 /**
- * A guard in this process's memory: for tests, and for a resource that one process owns. It forgets everything when the
- * process ends, and then admits the first token that comes, whichever that is.
+ * A guard in this process's memory. Use it in tests, and for a resource that one process owns. When the process ends, the
+ * guard forgets everything. A new process then admits whichever token comes first.
  *
  * @example
  * ```ts
@@ -18,7 +18,7 @@ import { type CountedAdmission, type FenceGuard, orderedTokenOf } from './guard'
  */
 export class MemoryFence implements FenceGuard<CountedAdmission> {
   private readonly newest = new Map<string, CountedAdmission>();
-  /** For each slot, the end of the last work that entered its queue. */
+  /** For each slot, a promise that resolves when the last work in its queue has ended. */
   private readonly queues = new Map<string, Promise<unknown>>();
 
   /** @throws InvalidOptionsError when `resource` is not a name that the protocol allows */
@@ -26,16 +26,16 @@ export class MemoryFence implements FenceGuard<CountedAdmission> {
     checkResource(resource);
   }
 
-  /** Passes as {@link FenceGuard.admit} says. Another holder may be admitted before you write: see {@link transaction}. */
+  /** See {@link FenceGuard.admit}. The fence may admit another holder before you write; {@link transaction} prevents that. */
   async admit(token: FencingTokenSource): Promise<CountedAdmission> {
     return await this.transaction(token, async (admission) => admission);
   }
 
   /**
-   * Admits the token and runs `fn` with the slot locked: nobody else is admitted to it until `fn` is done, so a nested
-   * call for the same slot waits for ever. What `fn` has done stays done when it throws.
+   * Admits the token and runs `fn` with the slot locked. The fence admits nobody else to the slot until `fn` has ended, so a
+   * nested call for the same slot deadlocks. Nothing that `fn` did is undone when it throws.
    *
-   * @throws StaleTokenError and what else {@link FenceGuard.admit} throws; `fn` has not run then
+   * @throws StaleTokenError, or another error of {@link FenceGuard.admit}, before `fn` runs
    */
   async transaction<T>(source: FencingTokenSource, fn: (admission: CountedAdmission) => Promise<T>): Promise<T> {
     const token = orderedTokenOf(this.resource, source);
@@ -48,7 +48,7 @@ export class MemoryFence implements FenceGuard<CountedAdmission> {
       this.newest.set(token.slot, admission);
       return await fn(admission);
     });
-    // The next in line waits for the end, whichever it is; the failure itself goes to our caller.
+    // The next holder waits until this work has ended, also by a failure. The caller alone gets the failure.
     this.queues.set(
       token.slot,
       done.catch(() => undefined),

@@ -1,13 +1,13 @@
 /**
- * The server rolled the transaction back although its function returned: a statement in it had failed, and the failure
- * was swallowed. Nothing was written.
+ * The server rolled the transaction back although its function returned. A statement in it had failed, and the function
+ * caught that error. Nothing was written.
  */
 export class TransactionAbortedError extends Error {
   override readonly name = 'TransactionAbortedError';
 
   constructor(options?: ErrorOptions) {
     super(
-      'Nothing was committed: a statement in the transaction had failed and its error was caught, but Postgres then ' +
+      'Nothing was committed. A statement in the transaction failed, and the function caught the error. Postgres then ' +
         'refuses the whole transaction. Let the error pass, or use a savepoint.',
       options,
     );
@@ -15,9 +15,9 @@ export class TransactionAbortedError extends Error {
 }
 
 /**
- * Two transactions met on one connection, where the end of either is the end of both. Before the function: the connection
- * was in a transaction already, nothing has run, and that transaction is as it was. After it: the function ended the
- * fenced transaction, and what it wrote after that was not fenced.
+ * Two transactions met on one connection, where the end of either ends both. The message says which case it is. Either the
+ * connection was in a transaction already: the function has not run, and that transaction is unchanged. Or the function
+ * ended the fenced transaction: its later writes were not fenced.
  */
 export class MixedTransactionsError extends Error {
   override readonly name = 'MixedTransactionsError';
@@ -27,21 +27,21 @@ export class MixedTransactionsError extends Error {
       when === 'before'
         ? 'The connection is in a transaction already. Use one connection for each fenced transaction at a time (a ' +
             'pool does it), or admit the token inside the open one: fence.within(client).admit(token).'
-        : 'The function has ended the fenced transaction itself (COMMIT, ROLLBACK, or an ORM that opened its own on ' +
-            'this connection). What it wrote after that was not fenced. Leave BEGIN and COMMIT to the fence, or open ' +
-            'the transaction yourself and use fence.within(client).admit(token).',
+        : 'The function ended the fenced transaction itself (COMMIT, ROLLBACK, or an ORM that opened its own on this ' +
+            'connection). Its later writes were not fenced. Leave BEGIN and COMMIT to the fence, or open the ' +
+            'transaction yourself and use fence.within(client).admit(token).',
     );
   }
 }
 
-/** The function of a fenced transaction has ended, so the slot is unlocked; its `client` takes nothing more. */
+/** The function of a fenced transaction has ended and the slot is unlocked, so its `client` takes no more queries. */
 export class TransactionOverError extends Error {
   override readonly name = 'TransactionOverError';
 
   constructor() {
     super(
-      'The fenced transaction is over, so this query would not be fenced. Await every query inside the function, also ' +
-        'when it gives up on a time-out.',
+      'The fenced transaction is over, so this query would not be fenced. The function must await all its queries, also ' +
+        'when it stops early on a time-out.',
     );
   }
 }

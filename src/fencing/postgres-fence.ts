@@ -8,24 +8,24 @@ import { inTransaction, type PostgresClient, type PostgresPool, type PostgresQue
 
 export interface PostgresFenceOptions {
   /**
-   * The table that remembers the newest holders, as `name` or `schema.name`, in lower case. Namespaces that share a
-   * database need one each, for their resources may have the same names. Name a schema in which nobody else may create
-   * tables. @default 'permit_fence'
+   * The table that stores the newest holders, as `name` or `schema.name`, in lower case. When several Temporal namespaces
+   * share a database, give each a table of its own: their resources may have the same names. Use a schema in which nobody
+   * else may create tables. @default 'permit_fence'
    */
   table?: string;
   /**
-   * How many milliseconds a transaction may be silent before Postgres ends it and its connection. A holder that is
-   * stopped inside a transaction keeps its successor waiting for so long. `false` leaves it to the server's own
-   * `idle_in_transaction_session_timeout`. At most 2^31 - 1, some 24 days. @default 30_000
+   * How many milliseconds a transaction may be idle before Postgres ends it and its connection. A holder whose process
+   * stops inside a transaction delays the next holder by this much. With `false`, the server's own
+   * `idle_in_transaction_session_timeout` applies. At most 2^31 - 1, some 24 days. @default 30_000
    */
   idleTimeoutMs?: number | false;
 }
 
-/** What the function of a fenced transaction gets. */
+/** The argument of a fenced transaction's function. */
 export interface FencedTransaction extends CountedAdmission {
   /**
-   * The connection on which the transaction runs. What is written through any other is not fenced. It takes no more
-   * queries once `fn` has ended ({@link TransactionOverError}).
+   * The connection on which the transaction runs. Writes through any other connection are not fenced. Once `fn` has ended,
+   * a query on it fails with {@link TransactionOverError}.
    */
   readonly client: PostgresClient;
 }
@@ -36,18 +36,23 @@ const DEFAULT_IDLE_TIMEOUT_MS = 30_000;
 const MAX_IDLE_TIMEOUT_MS = 2 ** 31 - 1;
 
 /**
- * A guard in the database that it protects: the check and the writes are one transaction, so a holder that has lost its
- * permit can't write, however late it wakes. The newest run of each slot stands in one table, whose row stays locked
+ * A guard in the database that it protects. The check and the writes are one transaction, so a holder that has lost its
+ * permit can't write, however late it wakes. One table has a row for each slot, with the newest run. The row stays locked
  * until the transaction ends.
  *
  * - No write of an older holder commits after a newer one of its slot has been admitted.
- * - `epoch` grows by one for each new holder, and never shrinks; an admission that was rolled back does not count.
- *   (A database that loses commits in a fail-over loses admissions too, and `epoch` shrinks.)
+ * - `epoch` grows by one for each new holder and never shrinks. An admission that was rolled back does not count.
+ *   (A database that loses commits in a fail-over loses admissions too. Then `epoch` shrinks.)
  *
- * Not guaranteed: that a holder is refused before its successor's first transaction has begun (to take the slot over at
- * once, admit the token when you get the permit); anything about writes that go past the fence; and that the right one of
- * two is refused where run IDs disagree with the order of grants, after a clock was set back or a claim lingered in the
- * server for as long as the other's whole hold. The transactions of one slot run one after another.
+ * Not guaranteed:
+ *
+ * - The fence refuses the earlier holder only once the next holder's first transaction has begun. To take the slot over at
+ *   once, admit the token as soon as you get the permit.
+ * - Writes that bypass the fence are not checked.
+ * - The fence goes by the order of run IDs. That order is not the order of grants after a clock was set back, or after a
+ *   claim lingered in the server for as long as the other's whole hold. The fence may then refuse the wrong holder.
+ *
+ * The transactions of one slot run one after another.
  *
  * @example
  * ```ts
@@ -87,11 +92,11 @@ export class PostgresFence {
   }
 
   /**
-   * Creates the table, or brings it to this package's version. Idempotent, and safe when several processes do it at once.
-   * It needs the right to create a table only when there is something to do. It refuses a table that another role made
-   * than this one, its schema's or database's owner, or a superuser: that role could run code as yours.
+   * Creates the table, or updates it to this package's version. It is idempotent, and several processes may call it at
+   * once. It needs the right to create a table only when there is something to do. It accepts a table of this role, of the
+   * owner of its schema or database, or of a superuser. It refuses a table of any other role, which could run code as yours.
    *
-   * @throws the driver's error; also when the table was made by a newer version of this package, or by a stranger
+   * @throws the driver's error; also when a newer version of this package or another role made the table
    */
   async migrate(db: PostgresQueryable): Promise<void> {
     await db.query(migrationOf(this.table));
@@ -100,14 +105,14 @@ export class PostgresFence {
   /**
    * Admits the token and runs `fn` in one transaction, which commits when `fn` returns and rolls back when it throws.
    *
-   * A connection that can't be rolled back is ended, so that nobody's later write falls into the open transaction.
+   * When the roll-back fails, the fence ends the connection, so that no later write falls into the open transaction.
    *
    * @param db a pool, or a connection that is not in a transaction
-   * @throws StaleTokenError and what else {@link FenceGuard.admit} throws; `fn` has not run then
+   * @throws StaleTokenError, or another error of {@link FenceGuard.admit}, before `fn` runs
    * @throws TransactionAbortedError when `fn` caught the failure of a statement
    * @throws MixedTransactionsError when the connection was in a transaction, or `fn` ended the fenced one
-   * @throws what `fn` threw, or the driver's error. When the answer to the COMMIT is lost, that error leaves open whether
-   * the writes are there
+   * @throws the error that `fn` threw, or the driver's error. When the answer to the COMMIT is lost, the driver's error does
+   * not tell whether the writes were committed
    */
   async transaction<T>(
     db: PostgresClient | PostgresPool,
@@ -121,8 +126,8 @@ export class PostgresFence {
   }
 
   /**
-   * The guard inside a transaction that you opened yourself on `client`, as an ORM does: admit before the first read that
-   * a write depends on. Outside of a transaction it checks, but nothing stays locked until your write.
+   * The guard for a transaction that you, or an ORM, opened on `client`. Admit the token before the first read that a write
+   * depends on. Outside of a transaction the guard checks the token, but nothing stays locked until your write.
    */
   within(client: PostgresQueryable): FenceGuard<CountedAdmission> {
     return {
@@ -131,7 +136,7 @@ export class PostgresFence {
     };
   }
 
-  /** Locks the slot's row in any case, so that whoever comes next waits for this transaction's end, and is then compared. */
+  /** Locks the slot's row in any case. The next holder waits until this transaction ends, and only then is its token compared. */
   private async admit(client: PostgresQueryable, token: FencingToken): Promise<CountedAdmission> {
     const { rows } = await client.query<{ epoch: string }>(
       `INSERT INTO ${this.table} AS fence (resource, slot, run_id, epoch) VALUES ($1, $2, $3, 1)
@@ -148,7 +153,7 @@ export class PostgresFence {
     throw new StaleTokenError(token, await this.newest(client, token));
   }
 
-  /** `undefined` when somebody has deleted the row meanwhile, which only happens outside of a transaction. */
+  /** `undefined` when somebody has deleted the row meanwhile. That happens only outside of a transaction. */
   private async newest(client: PostgresQueryable, { resource, slot }: FencingToken): Promise<FencingToken | undefined> {
     const { rows } = await client.query<{ runId: string }>(
       `SELECT run_id AS "runId" FROM ${this.table} WHERE resource = $1 AND slot = $2`,

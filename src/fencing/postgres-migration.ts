@@ -12,13 +12,13 @@ const STEPS: readonly ((table: string) => string)[] = [
     );`,
 ];
 
-/** Any number that nobody else uses: all migrations of a database run one after another. */
+/** The key of the advisory lock that makes all migrations of a database run one after another. Nobody else uses it. */
 const LOCK = 7_305_802_946_211;
 
 /**
- * Whoever owns the table, or a function that its triggers run, gets code run as whoever writes to it. These may: the role
- * itself and those whose member it is, superusers, and the owners of the schema and the database. (A superuser counts as
- * a member of every role, so its membership says nothing.)
+ * The owner of the table, and the owner of a function that its triggers run, can run code as the role that writes to the
+ * table. These owners are allowed: the role itself, the roles that it is a member of, superusers, and the owners of the
+ * schema and the database. (A superuser counts as a member of every role, so its membership says nothing.)
  */
 const REFUSE_STRANGERS = `
       SELECT CASE WHEN trigger_name IS NULL THEN pg_catalog.format('belongs to role %I', rolname)
@@ -45,10 +45,10 @@ const REFUSE_STRANGERS = `
         LIMIT 1;`;
 
 /**
- * SQL that brings `table` to the newest version, and changes nothing when it is there already. The version stands in the
- * table's comment, so that one table is all there is. It is one DO block, and so one statement on one connection: it can
- * be sent through a pool, or inside a transaction of the user's own. Functions are named with their schema, since a role
- * that may create in a schema of the search path could put a closer match there.
+ * Makes the SQL that updates `table` to the newest version. A table of that version stays unchanged. The table's comment
+ * has the version, so that one table is enough. The SQL is one DO block, and so one statement on one connection: a caller
+ * can send it through a pool, or inside a transaction. Functions are named with their schema, because a role that may
+ * create in a schema of the search path could put a closer match there.
  *
  * @param table a quoted name
  */
@@ -64,7 +64,7 @@ export function migrationOf(table: string): string {
       found := pg_catalog.to_regclass('${table}');
       ${REFUSE_STRANGERS}
       IF strange IS NOT NULL THEN
-        RAISE EXCEPTION 'Table % %: whoever made it could run code as role %. Use a table in a schema in which nobody else may create ("schema.name"), or give it to the owner of its schema.',
+        RAISE EXCEPTION 'Table % %. That role could run code as role %. Use a table in a schema in which nobody else may create ("schema.name"), or give it to the owner of its schema.',
           '${table}', strange, current_user USING ERRCODE = 'insufficient_privilege';
       END IF;
       version := coalesce(

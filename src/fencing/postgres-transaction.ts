@@ -5,12 +5,12 @@ interface Result<Row> {
   readonly command: string;
 }
 
-/** Whatever takes SQL: a `Client`, `PoolClient` or `Pool` of the `pg` driver. */
+/** Anything that takes SQL: a `Client`, `PoolClient` or `Pool` of the `pg` driver. */
 export interface PostgresQueryable {
   query<Row extends { [column: string]: unknown }>(text: string, values?: unknown[]): Promise<Result<Row>>;
 }
 
-/** One connection: what this package needs of a `Client` or `PoolClient` of the `pg` driver. */
+/** One connection: the part that this package needs of a `Client` or `PoolClient` of the `pg` driver. */
 export interface PostgresClient extends PostgresQueryable {
   on(event: 'error', listener: (error: Error) => void): unknown;
   removeListener(event: 'error', listener: (error: Error) => void): unknown;
@@ -18,9 +18,9 @@ export interface PostgresClient extends PostgresQueryable {
   end?(): Promise<void>;
 }
 
-/** What this package needs of a `Pool` of the `pg` driver. */
+/** The part that this package needs of a `Pool` of the `pg` driver. */
 export interface PostgresPool {
-  /** Told by this from a single connection, which can connect as well. */
+  /** Only a pool has this. A single connection has `connect` as well. */
   readonly totalCount: number;
   connect(): Promise<PostgresClient & { release(error?: Error): void }>;
 }
@@ -30,8 +30,8 @@ const STARTED = 'pg_catalog.now()::pg_catalog.text AS started';
 const IN_FAILED_TRANSACTION = '25P02';
 
 /**
- * Runs `work` in a transaction on the connection, or on one of the pool's. A connection that can't be brought out of its
- * transaction is ended: back in a pool, it would swallow the writes of whoever gets it next.
+ * Runs `work` in a transaction on the connection, or on one of the pool's. When the transaction can't be ended, the
+ * connection is: back in a pool, it would swallow the writes of its next user.
  */
 export async function inTransaction<T>(
   db: PostgresClient | PostgresPool,
@@ -44,8 +44,8 @@ export async function inTransaction<T>(
   const onBroken = (error: Error) => {
     broken ??= error;
   };
-  // When the server ends an idle transaction, the driver says so by an event, which would end the process if nobody
-  // listened. Whatever is asked of the connection next fails, and we say why.
+  // When the server ends an idle transaction, the driver emits an event. Without a listener, that would end the process.
+  // The next query on the connection fails, and its error then has this one as its cause.
   client.on('error', onBroken);
   try {
     return await withinTransaction(client, idleTimeoutMs, work, onBroken);
@@ -55,7 +55,7 @@ export async function inTransaction<T>(
   } finally {
     client.removeListener('error', onBroken);
     if (pooled) pooled.release(broken);
-    // What the caller has open on a connection of its own is the caller's.
+    // A transaction that the caller opened on its own connection stays open: the caller ends it.
     else if (broken && !(broken instanceof MixedTransactionsError)) void client.end?.().catch(() => undefined);
   }
 }
@@ -75,7 +75,7 @@ async function withinTransaction<T>(
       return result;
     }
   } catch (error) {
-    // The first failure is the one to tell. BEGIN may have failed at our end only, so it is rolled back as well.
+    // The caller gets the first failure. BEGIN may have failed on this side only, so roll back in that case too.
     await client.query('ROLLBACK').catch(onBroken);
     throw error;
   }
@@ -85,8 +85,10 @@ async function withinTransaction<T>(
 }
 
 /**
- * Gives the transaction's start. Or `undefined`, having changed nothing, when the connection was in a transaction already:
- * BEGIN leaves that as it is, and it did not start with this message.
+ * Begins a transaction.
+ *
+ * @returns its start; `undefined` when the connection was in a transaction already, which BEGIN leaves unchanged and which
+ * did not start with this message
  */
 async function begin(client: PostgresClient, idleTimeoutMs: number | false): Promise<string | undefined> {
   const timeout =
@@ -102,7 +104,7 @@ async function begin(client: PostgresClient, idleTimeoutMs: number | false): Pro
   }
 }
 
-/** Lends the connection to `work`, and takes it back at its end: a query that comes later would not be fenced. */
+/** Lends the connection to `work` until `work` has ended. A later query would not be fenced, so it fails. */
 async function workOn<T>(client: PostgresClient, work: (client: PostgresClient) => Promise<T>): Promise<T> {
   let over = false;
   const lent = new Proxy(client, {

@@ -3,7 +3,7 @@ import { FencingToken, type FencingTokenSource } from '../shared/fencing-token';
 import { checkResource } from '../shared/permit-id';
 import { type Admission, type FenceGuard, tokenOf } from './guard';
 
-/** What {@link TemporalFence} needs of a Temporal `Client`, so that this entry loads without the SDK. */
+/** The part that {@link TemporalFence} needs of a Temporal `Client`. With it, this entry loads without the SDK. */
 export interface DescribingClient {
   readonly workflow: {
     getHandle(workflowId: string): {
@@ -13,13 +13,13 @@ export interface DescribingClient {
 }
 
 /**
- * A guard that asks Temporal itself whether the permit is held at this moment: for a resource that cannot store anything,
- * like a device or a third party's API. It goes by no order, so it works with any server, and it refuses a holder from
- * the moment the permit ends, not only when the next one has been admitted.
+ * A guard that asks Temporal itself whether the permit is held at this moment. Use it for a resource that cannot store
+ * anything, like a device or a third party's API. The guard does not depend on the order of run IDs, so it works with any
+ * server. It refuses a holder from the moment the permit ends, not only when the next holder has been admitted.
  *
- * Not guaranteed: that the permit is still held when your write arrives. A process that is stopped between the two writes
- * late, however short the gap is. Where the resource can compare and store, use a guard that does both in one step. Each
- * check is one call to the server, and when the server can't be reached, the call's error is thrown: nothing passes.
+ * Not guaranteed: that the permit is still held when your write arrives. A process that stops between the check and the
+ * write writes late, however short the gap is. Where the resource can compare and store, use a guard that does both in one
+ * step. Each check is one call to the server. When the call fails, the guard throws its error and admits nobody.
  *
  * @example
  * ```ts
@@ -41,10 +41,10 @@ export class TemporalFence implements FenceGuard {
   }
 
   /**
-   * Passes when the token's very run is running now.
+   * Admits the token while its run is running.
    *
-   * @throws StaleTokenError when it is not; its `newest` is the later permit of the slot, if there is one
-   * @throws MalformedTokenError, WrongResourceError as {@link FenceGuard.admit} says
+   * @throws StaleTokenError when the run has ended; `newest` is the slot's later permit, if there is one
+   * @throws MalformedTokenError, WrongResourceError: see {@link FenceGuard.admit}
    */
   async admit(source: FencingTokenSource): Promise<Admission> {
     const token = tokenOf(this.resource, source);
@@ -59,7 +59,7 @@ export class TemporalFence implements FenceGuard {
     try {
       return await this.client.workflow.getHandle(workflowId).describe();
     } catch (error) {
-      // Past the retention, or never started: either way nobody holds it. The class is the SDK's, which is not loaded here.
+      // The run is past its retention, or never started: nobody holds it. The class is the SDK's, which is not loaded here.
       if (error instanceof Error && error.name === 'WorkflowNotFoundError') return undefined;
       throw error;
     }

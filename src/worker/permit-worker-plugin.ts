@@ -3,12 +3,13 @@ import { refuse } from '@/shared/invalid-options';
 import { createPermitWorker, type PermitWorkerOptions } from './permit-worker';
 
 /**
- * Runs a permit worker beside one of your own, as long as that one runs, on the same connection, namespace and data
- * converter. A worker has one task queue and one set of Workflows, so this adds a second worker instead of changing yours.
- * If the permit worker fails, yours shuts down, and its `run()` rejects with the reason. One plugin serves one worker.
+ * Runs a permit worker beside your own worker, for as long as yours runs, with the same connection, namespace and data
+ * converter. A worker has one task queue and one set of Workflows, so the plugin adds a second worker and leaves yours
+ * unchanged. If the permit worker fails, yours shuts down, and its `run()` rejects with the reason. One plugin serves one
+ * worker.
  *
- * On SIGTERM the SDK shuts both down at once: a release that is sent while yours drains takes effect with the next permit
- * worker. Where that matters, let the permit worker be a process of its own.
+ * On SIGTERM the SDK shuts both down at once. A release that is sent while your worker drains takes effect when the next
+ * permit worker starts. Where that matters, run the permit worker in a process of its own.
  *
  * @example
  * ```ts
@@ -20,7 +21,7 @@ export class PermitWorkerPlugin implements WorkerPlugin {
   readonly name = 'temporal-semaphore.permit-worker';
   private shared: Pick<PermitWorkerOptions, 'connection' | 'namespace' | 'dataConverter'> = {};
 
-  /** @param options what is the permit worker's own; `taskQueue` must not be your worker's */
+  /** @param options the permit worker's own options; `taskQueue` must differ from your worker's */
   constructor(private readonly options: PermitWorkerOptions) {
     if (typeof options?.taskQueue !== 'string' || options.taskQueue === '') {
       refuse('taskQueue', 'a non-empty string', options?.taskQueue);

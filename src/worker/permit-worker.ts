@@ -4,42 +4,44 @@ import { NativeConnection, Worker, type WorkerOptions } from '@temporalio/worker
 import { refuse } from '@/shared/invalid-options';
 import { prebuiltBundle } from './prebuilt-bundle';
 
-/** What a permit worker runs is this library's to say, so these of the SDK's options are not for its user. */
+/** This library decides what a permit worker runs, so the caller can't set these options of the SDK. */
 const OURS = ['activities', 'nexusServices', 'workflowBundle', 'workflowsPath'] as const;
 
 /**
- * How long the server keeps a task for the worker that knows the permit, before any other may have it. The SDK's default,
- * 10 seconds, is for long histories. Those of permits are short, and after a crash a release would wait all that time.
+ * How long the server keeps a task for the worker that has the permit cached, before it gives the task to another. The
+ * SDK's default of 10 seconds suits long histories. Those of permits are short, and after a crash a release would wait all
+ * that time.
  */
 const STICKY_FOR = '1s';
 
 /**
- * The SDK's `WorkerOptions`, without those that say what to run. Two that are easily missed: `connection` (default: an
- * unencrypted one to `localhost:7233`, which the worker closes when it ends) and `namespace` (default `"default"`; a
- * connection does not know its namespace). One has another default: `stickyQueueScheduleToStartTimeout`, 1 second.
+ * The SDK's `WorkerOptions`, without those that say what to run. Two are easily missed. `connection` is by default an
+ * unencrypted one to `localhost:7233`, which the worker closes when it ends. `namespace` is `"default"` by default; a
+ * connection does not know its namespace. One option has another default here: `stickyQueueScheduleToStartTimeout` is
+ * 1 second.
  */
 export interface PermitWorkerOptions extends Omit<WorkerOptions, (typeof OURS)[number]> {
-  /** Where permits run: what semaphores have as their own `taskQueue` option. */
+  /** The task queue on which permits run: the same as the `taskQueue` option of the semaphores. */
   taskQueue: string;
 }
 
 /**
  * Makes a worker that runs the permit Workflows, and nothing else, on a task queue of their own. Use it when permits
- * should not depend on the workers of any one application. An application that keeps its permits on its own task queue
- * has no need of it: its Workflows file has `export * from 'temporal-semaphore/workflows'`.
+ * should not depend on the workers of any one application. An application that runs permits on its own task queue does
+ * not need it: its Workflows file has `export * from 'temporal-semaphore/workflows'`.
  *
- * Like every Worker, it starts with `run()`, and on SIGINT, SIGTERM, SIGQUIT or SIGUSR2 (the default `shutdownSignals` of
- * the SDK's `Runtime`) it takes no more tasks, completes those under way, and `run()` resolves. No permit ends by that.
- * While no permit worker is up, what is sent to permits waits at the server: renewals, releases and ended leases take
- * effect when the next worker starts. Only `maxHold` ends a permit until then.
+ * Like every Worker, it starts with `run()`. On SIGINT, SIGTERM, SIGQUIT or SIGUSR2 (the default `shutdownSignals` of the
+ * SDK's `Runtime`) it takes no more tasks and completes those under way, and then `run()` resolves. No permit ends by
+ * that. While no permit worker runs, renewals, releases and ended leases wait at the server, and take effect when the next
+ * worker starts. Until then, only `maxHold` ends a permit.
  *
- * The Workflows come bundled in this package for the SDK version it was built with. With any other version, or with
- * options that change the bundle (`bundlerOptions`, `plugins`, a converter's path, Workflow interceptors), they are
- * bundled here and now, which takes a second or two.
+ * This package has the Workflows bundled for the SDK version it was built with. With any other version, or with options
+ * that change the bundle (`bundlerOptions`, `plugins`, a converter's path, Workflow interceptors), this function bundles
+ * them, which takes a second or two.
  *
  * @returns the SDK's `Worker`, not yet running
- * @throws InvalidOptionsError that says what was expected and what came
- * @throws whatever the SDK's `Worker.create` throws, such as a `TransportError` when no server answers
+ * @throws InvalidOptionsError that names the option, what it expects and what it got
+ * @throws the error of the SDK's `Worker.create`, such as a `TransportError` when no server answers
  *
  * @example
  * ```ts
@@ -69,10 +71,10 @@ function check(options: PermitWorkerOptions): void {
     refuse('namespace', 'a non-empty string', namespace);
   }
   if (connection !== undefined && !(connection instanceof NativeConnection)) {
-    // Its name only: what it holds is long, may be circular, and may hold credentials.
+    // The class name only: the object is long, may be circular, and may hold credentials.
     refuse('connection', 'a NativeConnection of @temporalio/worker', nameOf(connection));
   }
-  // The types say so too, but JavaScript can pass them, and the worker would do something else than asked.
+  // The types forbid them, but JavaScript can pass them, and this worker would ignore them.
   const given: WorkerOptions = options;
   for (const key of OURS) {
     if (given[key] !== undefined) refuse(key, 'nothing (a permit worker runs permits only)', typeof given[key]);
@@ -83,7 +85,7 @@ function nameOf(value: object | null): string {
   return value?.constructor?.name ?? typeof value;
 }
 
-/** Ready-made if possible. There is no ready-made bundle for other SDK versions, nor when this runs from source. */
+/** The prebuilt bundle if there is one. There is none for other SDK versions, nor when this code runs from source. */
 function permitWorkflows(options: PermitWorkerOptions): Pick<WorkerOptions, 'workflowBundle' | 'workflowsPath'> {
   const codePath = prebuiltBundle(join(__dirname, '..'));
   return !changesBundle(options) && existsSync(codePath)
@@ -91,7 +93,7 @@ function permitWorkflows(options: PermitWorkerOptions): Pick<WorkerOptions, 'wor
     : { workflowsPath: require.resolve('../workflows') };
 }
 
-/** The SDK passes over these options, with no more than a warning, when it is given a ready-made bundle. */
+/** With a prebuilt bundle, the SDK ignores these options and only warns. */
 function changesBundle({ bundlerOptions, connection, dataConverter, interceptors, plugins }: PermitWorkerOptions) {
   return Boolean(
     bundlerOptions ||

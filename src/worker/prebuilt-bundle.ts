@@ -2,8 +2,8 @@ import { join } from 'node:path';
 import { version } from '@temporalio/worker/package.json';
 
 /**
- * The file, in the built package, that has the permit Workflows bundled already. A bundle runs only on the very version
- * of the SDK that made it, so that version stands in the name: where another one is installed, there is no such file.
+ * The path of the prebuilt bundle of the permit Workflows in the built package. A bundle runs only on the SDK version that
+ * made it, so its name has that version. With another SDK version installed, there is no such file.
  *
  * @param directory the package's `lib`
  */
