@@ -1,5 +1,5 @@
 import { createInterface } from 'node:readline/promises';
-import { InvalidOptionsError } from '../shared/invalid-options';
+import { InvalidOptionsError } from '../client';
 import { type Text, text } from './text';
 
 /** Ctrl-C: at a prompt it reaches no signal handler, for the terminal is read key by key. */

@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs';
 import { type ClientConfigTLS, loadClientConfigProfile, toClientOptions } from '@temporalio/envconfig';
 import type { Command } from 'commander';
-import { InvalidOptionsError } from '../shared/invalid-options';
+import { InvalidOptionsError } from '../client';
 
 /** The flags of every command that talks to a server. Temporal's own environment configuration fills in absent ones. */
 export interface ConnectionFlags {

@@ -1,6 +1,6 @@
 import { setFlagsFromString } from 'node:v8';
 import type { Command } from 'commander';
-import { refuse } from '../shared/invalid-options';
+import { refuse } from '../client/operators';
 import { withClient } from './client';
 import { type ConnectionFlags, connectConfig, withConnectionFlags } from './connection';
 import { DashboardPools, parseResource } from './dashboard-pools';

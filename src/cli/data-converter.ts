@@ -1,7 +1,7 @@
 import { resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import type { DataConverter } from '@temporalio/common';
-import { InvalidOptionsError } from '../shared/invalid-options';
+import { InvalidOptionsError } from '../client';
 
 /** Loads what a user's own clients and workers have, such as a payload codec that encrypts. */
 export async function loadDataConverter(path: string | undefined): Promise<DataConverter | undefined> {

@@ -1,12 +1,9 @@
 import { type Client, isGrpcServiceError } from '@temporalio/client';
-import { monotonicMs } from '../client/clock';
-import { NoAnswerError, PermitTimeoutError } from '../client/errors';
-import { SemaphoreClient } from '../client/semaphore-client';
+import { NoAnswerError, PermitTimeoutError, SemaphoreClient } from '../client';
+import { monotonicMs, poolsInUse, type SeenPool } from '../client/operators';
 import { failingTasks } from './doctor-tasks';
-import type { SeenPool } from './pool';
-import { waiterName } from './pool-view';
+import { waiterName } from './draw-pool';
 import { holderName } from './render';
-import { poolsInUse } from './resources';
 import { count, span } from './wording';
 
 /** One thing that was looked at. */

@@ -1,6 +1,5 @@
-import { PermitLostError } from '../client/errors';
-import type { Permit } from '../client/holder/permit';
-import { FencingToken } from '../shared/fencing-token';
+import { type Permit, PermitLostError } from '../client';
+import { FencingToken } from '../fencing';
 import { signalCode } from './exit-codes';
 import { Guard } from './guard';
 import { clockMs } from './guard-order';

@@ -1,11 +1,11 @@
 import type { Command } from 'commander';
+import { checkPool, PoolByName, poolsInUse, type SeenPool } from '../client/operators';
 import { wholeNumber } from './arguments';
 import { withClient } from './client';
+import { drawPool, overrideNote } from './draw-pool';
 import { EXIT } from './exit-codes';
-import { checkPool, type PoolFlags, PoolView, type SeenPool, withPoolFlags } from './pool';
-import { drawPool, overrideNote } from './pool-view';
+import { type PoolFlags, withPoolFlags } from './pool';
 import { print, printJson, say } from './render';
-import { poolsInUse } from './resources';
 import { type Align, table, text } from './text';
 import { sinceNow } from './wording';
 
@@ -38,7 +38,9 @@ export function addLs(program: Command, done: (exitCode: number) => void): void 
 /** @returns the exit code */
 async function one(resource: string, flags: LsFlags): Promise<number> {
   checkPool(resource, flags);
-  const pool = await withClient(flags, (client) => new PoolView(client, resource, flags).look(flags.recent));
+  const pool = await withClient(flags, (client) =>
+    new PoolByName(client, resource, flags).inspect({ recent: flags.recent, search: true }),
+  );
   const { output } = flags;
   if (output !== 'text') printJson(pool, output);
   if (isUnknown(pool)) {

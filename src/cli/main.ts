@@ -1,8 +1,7 @@
 #!/usr/bin/env node
 import { CommanderError } from 'commander';
-import { NotHeldError, StaleOverrideError } from '../client/errors';
-import { messageOf } from '../client/message';
-import { InvalidOptionsError } from '../shared/invalid-options';
+import { InvalidOptionsError, NotHeldError, StaleOverrideError } from '../client';
+import { messageOf } from '../client/operators';
 import { splitCommand } from './arguments';
 import { Interrupted } from './confirm';
 import { EXIT, signalCode } from './exit-codes';

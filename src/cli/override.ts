@@ -1,13 +1,12 @@
 import type { Command } from 'commander';
-import type { Override } from '../client/operator/inspection';
-import type { OverrideOptions } from '../client/operator/operator';
-import type { SemaphoreClient } from '../client/semaphore-client';
+import type { Override, OverrideOptions, SemaphoreClient } from '../client';
+import { checkPool, PoolByName } from '../client/operators';
 import { wholeNumber } from './arguments';
 import { withClient } from './client';
 import { confirmed } from './confirm';
+import { overrideNote } from './draw-pool';
 import { EXIT } from './exit-codes';
-import { checkPool, openPool, type PoolFlags, withPoolFlags } from './pool';
-import { overrideNote } from './pool-view';
+import { type PoolFlags, withPoolFlags } from './pool';
 import { print, printJson } from './render';
 import { type Text, text } from './text';
 
@@ -32,7 +31,7 @@ export async function override(
 ): Promise<number> {
   checkPool(resource, flags);
   return await withClient(flags, async (client) => {
-    const pool = await openPool(client, resource, flags);
+    const pool = await new PoolByName(client, resource, flags).open();
     if (question !== undefined && !(await confirmed(question, flags))) return EXIT.no;
     const now = await act(pool);
     const set = now && (now.paused || now.capacity !== undefined) ? now : undefined;

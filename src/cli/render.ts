@@ -1,4 +1,4 @@
-import type { Holder } from '../shared/protocol';
+import type { Holder } from '../client';
 import { plainLines, Text } from './text';
 
 // The only file of the command line that writes to a terminal.

@@ -1,9 +1,10 @@
 import type { Command } from 'commander';
-import { NotHeldError } from '../client/errors';
+import { NotHeldError } from '../client';
+import { checkPool, openSlot } from '../client/operators';
 import { withClient } from './client';
 import { confirmed } from './confirm';
 import { EXIT } from './exit-codes';
-import { checkPool, openSlot, type PoolFlags, withPoolFlags } from './pool';
+import { type PoolFlags, withPoolFlags } from './pool';
 import { holderName, print, printJson } from './render';
 import { text } from './text';
 import { sinceNow } from './wording';

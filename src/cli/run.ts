@@ -1,10 +1,7 @@
 import type { Client } from '@temporalio/client';
 import type { Command } from 'commander';
-import { PermitTimeoutError } from '../client/errors';
-import type { Permit } from '../client/holder/permit';
-import { messageOf } from '../client/message';
-import { SemaphoreClient } from '../client/semaphore-client';
-import { InvalidOptionsError } from '../shared/invalid-options';
+import { InvalidOptionsError, type Permit, PermitTimeoutError, SemaphoreClient } from '../client';
+import { messageOf } from '../client/operators';
 import { durationOption, withSlotFlags } from './arguments';
 import { withClient } from './client';
 import { Interrupted } from './confirm';

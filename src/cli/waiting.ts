@@ -1,8 +1,7 @@
 import type { Client } from '@temporalio/client';
-import { pause } from '../client/clock';
-import type { SemaphoreClient } from '../client/semaphore-client';
-import type { SlotFlags } from './pool';
-import { heldOf } from './pool-view';
+import type { SemaphoreClient } from '../client';
+import { type PoolOptions, pause } from '../client/operators';
+import { heldOf } from './draw-pool';
 import { say } from './render';
 import { text } from './text';
 
@@ -14,7 +13,7 @@ const MOST_SLOTS = 100;
 
 interface Wait {
   client: Client;
-  flags: SlotFlags;
+  flags: PoolOptions;
   /** Aborts when the wait is over. */
   over: AbortSignal;
 }

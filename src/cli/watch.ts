@@ -1,11 +1,11 @@
 import type { Command } from 'commander';
-import { pause } from '../client/clock';
-import type { SlotInspection } from '../client/operator/inspection';
+import type { SlotInspection } from '../client';
+import { checkPool, PoolByName, pause, type SeenPool } from '../client/operators';
 import { durationOption } from './arguments';
 import { withClient } from './client';
+import { drawPool, headline } from './draw-pool';
 import { signalCode } from './exit-codes';
-import { checkPool, type PoolFlags, PoolView, type SeenPool, withPoolFlags } from './pool';
-import { drawPool, headline } from './pool-view';
+import { type PoolFlags, withPoolFlags } from './pool';
 import { holderName, print, printJson } from './render';
 import { type Text, text } from './text';
 
@@ -51,11 +51,11 @@ async function watchPool(resource: string, flags: WatchFlags): Promise<number> {
   for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(name, () => interrupted.abort(name));
   const { signal } = interrupted;
   await withClient(flags, async (client) => {
-    const view = new PoolView(client, resource, flags);
+    const pool = new PoolByName(client, resource, flags);
     const screen = await screenFor(flags);
     try {
       while (!signal.aborted) {
-        screen.show(await view.look(0));
+        screen.show(await pool.inspect({ recent: 0, search: true }));
         await pause(flags.every, signal);
       }
     } finally {

@@ -1,14 +1,13 @@
 import type { Client } from '@temporalio/client';
 import type { Command } from 'commander';
-import type { SlotInspection, WaiterInspection } from '../client/operator/inspection';
+import type { SlotInspection, WaiterInspection } from '../client';
+import { PoolByName, poolsInUse, type SeenPool } from '../client/operators';
 import { type Output, withOutputFlags } from './arguments';
 import { withClient } from './client';
 import { type ConnectionFlags, withConnectionFlags } from './connection';
+import { waiterName } from './draw-pool';
 import { EXIT } from './exit-codes';
-import { PoolView, type SeenPool } from './pool';
-import { waiterName } from './pool-view';
 import { holderName, print, printJson, say } from './render';
-import { poolsInUse } from './resources';
 import { dim, table, text, yellow } from './text';
 import { sinceNow } from './wording';
 
@@ -64,7 +63,9 @@ async function partsOf(client: Client, who: string, { resource }: WhyFlags): Pro
   // Pools are only looked at here: on which task queue they run does not matter.
   const flags = { taskQueue: 'unused' };
   const pools =
-    resource === undefined ? await poolsInUse(client, flags) : [await new PoolView(client, resource, flags).look(0)];
+    resource === undefined
+      ? await poolsInUse(client, flags)
+      : [await new PoolByName(client, resource, flags).inspect({ recent: 0, search: true })];
   return pools.map((pool) => partIn(pool, who)).filter((part) => part.waits !== undefined || part.holds.length > 0);
 }
 

@@ -1,7 +1,6 @@
 import { isIP } from 'node:net';
 import type { Command } from 'commander';
-import { refuse } from '../shared/invalid-options';
-import { HISTOGRAM_BUCKETS } from '../shared/metrics';
+import { refuse } from '../client/operators';
 import { type ConnectionFlags, connectConfig, withConnectionFlags } from './connection';
 import { loadDataConverter } from './data-converter';
 import { knock, unwelcome } from './knock';
@@ -43,7 +42,7 @@ async function work(flags: WorkerFlags): Promise<void> {
   await knock(address);
   // Only here: it loads native code, and is not installed where nobody runs a worker.
   const { NativeConnection, Runtime } = await import('@temporalio/worker');
-  const { createPermitWorker } = await import('../worker/permit-worker.js');
+  const { createPermitWorker, HISTOGRAM_BUCKETS } = await import('../worker.js');
   if (metrics !== undefined) {
     const prometheus = { bindAddress: metrics, histogramBucketOverrides: HISTOGRAM_BUCKETS };
     Runtime.install({ telemetryOptions: { metrics: { prometheus } } });

@@ -2,7 +2,7 @@ import { createHash, createHmac, randomBytes, timingSafeEqual } from 'node:crypt
 import { isIP } from 'node:net';
 import type { Context, MiddlewareHandler } from 'hono';
 import { getCookie, setCookie } from 'hono/cookie';
-import { refuse } from '../shared/invalid-options';
+import { refuse } from '../client/operators';
 import { CSRF_HEADER } from './page-protocol';
 
 /** How visitors of the dashboard are told from strangers. */

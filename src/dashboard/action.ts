@@ -1,9 +1,7 @@
-import { refuse } from '../shared/invalid-options';
+import { MAX_REASON_LENGTH, refuse } from '../client/operators';
 import type { Hub } from './hub';
 import type { Action } from './page-protocol';
 import type { Pool } from './pool';
-
-const MAX_REASON_LENGTH = 500;
 
 /** What a page asks for, checked. @throws InvalidOptionsError */
 export function parseAction(input: unknown): Action {

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { mock, test } from 'node:test';
+import type { SeenPool } from '../client/operators';
 import { Hub } from './hub';
-import type { Pool, SeenPool } from './pool';
+import type { Pool } from './pool';
 
 /** A pool of one slot, and what is asked of it. */
 class OneSlot implements Pool {

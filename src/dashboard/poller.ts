@@ -1,4 +1,4 @@
-import { messageOf } from '../client/message';
+import { messageOf } from '../client/operators';
 import type { PoolView } from './page-protocol';
 import type { Pool } from './pool';
 import { PoolHistory } from './pool-history';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { Inspection, PastHold, PermitInspection, WaiterInspection } from '../client/operator/inspection';
+import type { Inspection, PastHold, PermitInspection, WaiterInspection } from '../client';
 import { PoolHistory } from './pool-history';
 
 const START_MS = Date.UTC(2026, 0, 1);

@@ -1,7 +1,6 @@
-import type { PermitInspection, WaiterInspection } from '../client/operator/inspection';
-import type { Holder } from '../shared/protocol';
+import type { Holder, PermitInspection, WaiterInspection } from '../client';
+import type { SeenPool } from '../client/operators';
 import type { HoldView, PartyView, PermitStatus, PoolStats, PoolView, SlotView, WaiterView } from './page-protocol';
-import type { SeenPool } from './pool';
 import { percentiles } from './stats';
 
 /** How far back the page looks. */

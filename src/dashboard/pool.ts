@@ -1,7 +1,4 @@
-import type { Inspection } from '../client/operator/inspection';
-
-/** What was found of a pool. Without a capacity, nobody knows how many slots there are besides. */
-export type SeenPool = Omit<Inspection, 'capacity'> & { capacity?: number };
+import type { SeenPool } from '../client/operators';
 
 /** Looks for pools that nobody named. */
 export interface PoolFinder {

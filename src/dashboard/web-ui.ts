@@ -1,4 +1,4 @@
-import { refuse } from '../shared/invalid-options';
+import { refuse } from '../client/operators';
 import { isLoopback } from './access';
 
 /** The dev server's Web UI answers this far above its own port. */

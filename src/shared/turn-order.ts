@@ -1,8 +1,6 @@
+import { DEFAULT_PRIORITY_KEY } from './limits';
 import type { Ticket } from './protocol';
 import type { QueueView } from './queue-view';
-
-/** Temporal's default priority, the middle of its five. */
-const DEFAULT_PRIORITY_KEY = 3;
 
 /** Priorities, and fairness keys of each, whose shares are remembered: the last used, and those that are furthest ahead. */
 const MAX_LEVELS = 100;

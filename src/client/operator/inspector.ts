@@ -1,4 +1,5 @@
 import { type WorkflowClient, type WorkflowExecutionDescription, WorkflowNotFoundError } from '@temporalio/client';
+import { DEFAULT_PRIORITY_KEY } from '../../shared/limits';
 import { type OverrideState, PERMIT_STATUS } from '../../shared/operator-protocol';
 import { MAX_SLOTS } from '../../shared/options';
 import { permitId, queueId } from '../../shared/permit-id';
@@ -18,9 +19,6 @@ import { WorkerQueries } from './worker-queries';
 
 /** How long all queries to workers may take together. */
 const ANSWERS_WITHIN_MS = 2_000;
-
-/** Temporal's default. */
-const DEFAULT_PRIORITY_KEY = 3;
 
 /** Looks at one resource, and never writes to what it looks at: `describe` and queries leave no trace in a history. */
 export class Inspector {

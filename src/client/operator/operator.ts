@@ -1,5 +1,6 @@
 import type { Duration } from '@temporalio/common';
 import { refuse } from '../../shared/invalid-options';
+import { MAX_REASON_LENGTH } from '../../shared/limits';
 import type { OverrideInput } from '../../shared/operator-protocol';
 import { durationMs, MAX_SLOTS } from '../../shared/options';
 import { checkSlot } from '../../shared/permit-id';
@@ -41,7 +42,6 @@ export interface OverrideOptions extends OperatorOptions {
 }
 
 const ANSWER_WITHIN_MS = 10_000;
-const MAX_REASON_LENGTH = 1_000;
 
 /** What an operator can see of one resource, and do to it. */
 export class Operator {

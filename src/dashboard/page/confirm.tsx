@@ -1,4 +1,5 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
+import { MAX_REASON_LENGTH } from '../../shared/limits';
 import type { PoolView } from '../page-protocol';
 import { send } from './send';
 
@@ -64,7 +65,7 @@ export function Confirm({ question, view, isCurrent, csrfToken, close }: Confirm
             Reason
             <input
               type="text"
-              maxLength={500}
+              maxLength={MAX_REASON_LENGTH}
               placeholder={question.do === 'revoke' ? 'told to the holder' : 'shown to others'}
               value={reason}
               onInput={({ currentTarget }) => setReason(currentTarget.value)}

@@ -1,8 +1,7 @@
+import { DEFAULT_PRIORITY_KEY } from '../../shared/limits';
 import type { PoolView, Session, WaiterView } from '../page-protocol';
 import { clock, count, ticking } from './format';
 import { Party } from './party';
-
-const DEFAULT_PRIORITY = 3;
 
 interface QueueProps {
   view: PoolView;
@@ -49,7 +48,7 @@ function Tags({ turn, priorityKey, fairnessKey }: WaiterView) {
   return (
     <span class="tags">
       {turn !== undefined && <span class="badge good">try slot {turn}</span>}
-      {priorityKey !== DEFAULT_PRIORITY && <span class="badge">priority {priorityKey}</span>}
+      {priorityKey !== DEFAULT_PRIORITY_KEY && <span class="badge">priority {priorityKey}</span>}
       {fairnessKey && (
         <span class="badge key" title={`Fairness key ${fairnessKey}`}>
           {fairnessKey}

@@ -1,5 +1,5 @@
-import type { SlotInspection, WaiterInspection } from '../client/operator/inspection';
-import type { SeenPool } from './pool';
+import type { SlotInspection, WaiterInspection } from '../client';
+import type { SeenPool } from '../client/operators';
 import { holderName } from './render';
 import { type Align, dim, green, red, Text, table, text, yellow } from './text';
 import { sinceNow, span } from './wording';

@@ -1,11 +1,11 @@
 import type { Client } from '@temporalio/client';
-import { mapConcurrently } from '../client/map-concurrently';
-import { messageOf } from '../client/message';
-import { lenientReader } from '../client/operator/lenient-reader';
-import { listHolders } from '../client/operator/visibility';
-import { checkResource, resourceOfQueue } from '../shared/permit-id';
-import { QUEUE_WORKFLOW } from '../shared/protocol';
-import { PoolView, type SeenPool, type SlotFlags } from './pool';
+import { checkResource, resourceOfQueue } from '../../shared/permit-id';
+import { QUEUE_WORKFLOW } from '../../shared/protocol';
+import { mapConcurrently } from '../map-concurrently';
+import { messageOf } from '../message';
+import { lenientReader } from './lenient-reader';
+import { PoolByName, type PoolOptions, type SeenPool } from './pool-by-name';
+import { listHolders } from './visibility';
 
 /** All resources of the namespace of which somebody holds or waits for a permit, and the slots held; seconds late. */
 export async function resourcesInUse(client: Client): Promise<Map<string, string[]>> {
@@ -19,13 +19,16 @@ export async function resourcesInUse(client: Client): Promise<Map<string, string
   return resources;
 }
 
-/** All pools of the namespace of which somebody holds or waits for a permit. Which those are is seconds late. */
-export async function poolsInUse(client: Client, flags: Pick<SlotFlags, 'taskQueue'>): Promise<SeenPool[]> {
+/**
+ * A look at each pool of the namespace of which somebody holds or waits for a permit. Which pools those are is seconds late.
+ * @throws the first pool's error when no pool could be looked at
+ */
+export async function poolsInUse(client: Client, options: Pick<PoolOptions, 'taskQueue'>): Promise<SeenPool[]> {
   const resources = [...(await resourcesInUse(client)).keys()].sort();
   const errors: unknown[] = [];
   const pools = await mapConcurrently(resources, async (resource): Promise<SeenPool> => {
     try {
-      return await new PoolView(client, resource, flags).look(0);
+      return await new PoolByName(client, resource, options).inspect({ recent: 0, search: true });
     } catch (error) {
       errors.push(error);
       return { resource, slots: [], waiters: [], queue: 'silent', recent: [], problem: messageOf(error) };
@@ -36,7 +39,7 @@ export async function poolsInUse(client: Client, flags: Pick<SlotFlags, 'taskQue
   return pools;
 }
 
-/** Not so in somebody else's Workflow, of that type by chance: no pool can have such a name. */
+/** Somebody else's Workflow may have our type by chance, and a name that no pool can have. */
 function isResource(name: string): boolean {
   try {
     checkResource(name);

@@ -1,0 +1,154 @@
+import type { Client } from '@temporalio/client';
+import { InvalidOptionsError } from '../../shared/invalid-options';
+import { queueId } from '../../shared/permit-id';
+import { QUEUE_VIEW } from '../../shared/queue-view';
+import { type Slots, slotNames } from '../../shared/slots';
+import { resolveClientSemaphore } from '../options';
+import { SemaphoreClient } from '../semaphore-client';
+import { Server } from '../server';
+import type { Inspection, Override, PermitInspection } from './inspection';
+import { lenientReader } from './lenient-reader';
+import type { OverrideOptions, RevokeOptions } from './operator';
+import { readQueueView } from './queue-view';
+import { listHolders } from './visibility';
+import { WorkerQueries } from './worker-queries';
+
+/** What an operator says of a pool. Without `capacity` or `slots`, its queue is asked. */
+export interface PoolOptions {
+  taskQueue: string;
+  capacity?: number;
+  slots?: string[];
+}
+
+/** What was found of a pool. Without a capacity, nobody knows how many slots there are besides. */
+export type SeenPool = Omit<Inspection, 'capacity'> & {
+  capacity?: number;
+  /** Why nobody could look at it: then nothing else here means anything. */
+  problem?: string;
+};
+
+export interface LookOptions {
+  /** How many of the past holds to list; `0` spares a call to visibility. */
+  recent: number;
+  /** Asks visibility which slots are held, while nobody knows how many there are. @default false */
+  search?: boolean;
+}
+
+/** How long a queue may take to say with how many slots its pool was deployed. */
+const ANSWER_WITHIN_MS = 2_000;
+
+/**
+ * A pool of which an operator may know the name alone. Its queue tells how many slots it has, as soon as there is one. Until
+ * then a look shows the slots that were seen held, and leaves out `capacity`.
+ */
+export class PoolByName {
+  private sized: SemaphoreClient | undefined;
+  /** Of the slots in `asked`, while the pool's size is unknown. */
+  private unsized: SemaphoreClient | undefined;
+  private readonly asked = new Set<string>();
+  private readonly seenHeld = new Set<string>();
+
+  constructor(
+    private readonly client: Client,
+    readonly resource: string,
+    private readonly options: PoolOptions,
+  ) {}
+
+  /** Somebody has heard that these slots are held: the next look asks for them. */
+  heard(slots: readonly string[]): void {
+    const before = this.asked.size;
+    for (const slot of slots) this.asked.add(slot);
+    if (this.asked.size > before) this.unsized = undefined;
+  }
+
+  async inspect({ recent, search = false }: LookOptions): Promise<SeenPool> {
+    const sized = await this.find();
+    if (sized) return await sized.inspect({ recent });
+    if (search) this.heard(await heldSlots(this.client, this.resource));
+    const { capacity: _unknown, ...seen } = await this.openAsked().inspect({ recent });
+    for (const { slot, state } of seen.slots) if (state !== 'free') this.seenHeld.add(slot);
+    return { ...seen, slots: seen.slots.filter(({ slot }) => this.seenHeld.has(slot)) };
+  }
+
+  /** @throws as `SemaphoreClient.revoke` does */
+  async revoke(slot: string, options?: RevokeOptions): Promise<PermitInspection> {
+    return await openSlot(this.client, this.resource, slot, this.options).revoke(slot, options);
+  }
+
+  /** @throws as `SemaphoreClient.resize` does, and InvalidOptionsError when nobody knows how many slots the pool has */
+  async resize(capacity: number, options?: OverrideOptions): Promise<Override> {
+    return await (await this.open()).resize(capacity, options);
+  }
+
+  /** @throws as {@link resize} does */
+  async pause(options?: OverrideOptions): Promise<Override> {
+    return await (await this.open()).pause(options);
+  }
+
+  /** @throws as {@link resize} does */
+  async resume(options?: Omit<OverrideOptions, 'reason'>): Promise<Override | undefined> {
+    return await (await this.open()).resume(options);
+  }
+
+  /** The pool with all its slots. @throws InvalidOptionsError when nobody knows how many it has */
+  async open(): Promise<SemaphoreClient> {
+    const pool = await this.find();
+    if (pool) return pool;
+    throw new InvalidOptionsError(
+      `Nothing runs that says how many slots "${this.resource}" has: give --capacity or --slots.`,
+    );
+  }
+
+  private async find(): Promise<SemaphoreClient | undefined> {
+    const { client, resource, options } = this;
+    if (this.sized) return this.sized;
+    const slots = options.capacity ?? options.slots ?? (await slotsOfQueue(client, resource));
+    if (slots !== undefined) this.sized = openSlots(client, resource, options.taskQueue, slots);
+    return this.sized;
+  }
+
+  private openAsked(): SemaphoreClient {
+    const slots = [...this.asked].sort((a, b) => a.localeCompare(b, undefined, { numeric: true }));
+    const { client, resource, options } = this;
+    this.unsized ??= openSlots(client, resource, options.taskQueue, slots.length > 0 ? slots : 1);
+    return this.unsized;
+  }
+}
+
+/** One slot of a pool, however many it has. */
+export function openSlot(
+  client: Client,
+  resource: string,
+  slot: string,
+  { taskQueue }: Pick<PoolOptions, 'taskQueue'>,
+): SemaphoreClient {
+  return openSlots(client, resource, taskQueue, [slot]);
+}
+
+/** Refuses wrong options before the server is called. @throws InvalidOptionsError */
+export function checkPool(resource: string, { capacity, slots, taskQueue }: PoolOptions): void {
+  const unknown = capacity === undefined && slots === undefined;
+  resolveClientSemaphore(resource, { taskQueue, slots, capacity: unknown ? 1 : capacity });
+}
+
+function openSlots(client: Client, resource: string, taskQueue: string, slots: Slots): SemaphoreClient {
+  return new SemaphoreClient(client, resource, {
+    taskQueue,
+    ...(typeof slots === 'number' ? { capacity: slots } : { slots }),
+  });
+}
+
+async function heldSlots(client: Client, resource: string): Promise<string[]> {
+  return (await listHolders(client)).filter((it) => it.resource === resource).map(({ slot }) => slot);
+}
+
+/** The slots that those who wait, or the operator before us, have named. Where they differ, the most. */
+async function slotsOfQueue(client: Client, resource: string): Promise<Slots | undefined> {
+  const queries = new WorkerQueries(new Server(client), ANSWER_WITHIN_MS);
+  const answer = await queries.ask(lenientReader(client).getHandle(queueId(resource)), QUEUE_VIEW);
+  const view = readQueueView(answer);
+  if (!view) return undefined;
+  if (view.override) return view.override.slots;
+  const said = view.tickets.map(({ slots }) => slots);
+  return said.sort((a, b) => slotNames(b).length - slotNames(a).length)[0];
+}

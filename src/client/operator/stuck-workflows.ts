@@ -1,0 +1,56 @@
+import type { Client, WorkflowExecutionInfo } from '@temporalio/client';
+import { PERMIT_WORKFLOW, QUEUE_WORKFLOW, WAITER_WORKFLOW } from '../../shared/protocol';
+import { lenientReader } from './lenient-reader';
+
+/** How many running Workflows of each type are looked at: the newest, which today's workers run. */
+const LOOKED_AT = 20;
+
+/** How far back in a history the reason is looked for: signals may have come since. */
+const EVENTS_BACK = 100;
+
+/** Workflows of one type whose Workflow Tasks fail for one reason. */
+export interface StuckWorkflows {
+  type: string;
+  reason: string;
+  runs: WorkflowExecutionInfo[];
+}
+
+/**
+ * Permits, queues and waiters that run and can't go on, since a worker gets their Workflow Task and fails it each time. In
+ * the pool's own view such a Workflow is only silent.
+ */
+export async function stuckWorkflows(client: Client): Promise<StuckWorkflows[]> {
+  const types = [PERMIT_WORKFLOW, QUEUE_WORKFLOW, WAITER_WORKFLOW];
+  return (await Promise.all(types.map(async (type) => await stuckOfType(client, type)))).flat();
+}
+
+async function stuckOfType(client: Client, type: string): Promise<StuckWorkflows[]> {
+  const runs: WorkflowExecutionInfo[] = [];
+  const query = `WorkflowType = '${type}' AND ExecutionStatus = 'Running'`;
+  for await (const run of lenientReader(client).list({ query, pageSize: LOOKED_AT })) {
+    if (runs.push(run) === LOOKED_AT) break;
+  }
+  const reasons = await Promise.all(runs.map(async (run) => await failureOf(client, run)));
+  // One entry for each reason: a worker that lacks a type fails all of that type.
+  const byReason = new Map<string, WorkflowExecutionInfo[]>();
+  for (const [index, reason] of reasons.entries()) {
+    const run = runs[index];
+    if (reason !== undefined && run) byReason.set(reason, [...(byReason.get(reason) ?? []), run]);
+  }
+  return [...byReason].map(([reason, stuck]) => ({ type, reason, runs: stuck }));
+}
+
+/** Why the present Workflow Task has failed; `undefined` when it has not, or when the Workflow has ended meanwhile. */
+async function failureOf(client: Client, { workflowId, runId }: WorkflowExecutionInfo): Promise<string | undefined> {
+  const execution = { workflowId, runId };
+  const { namespace } = client.options;
+  const { pendingWorkflowTask } = await client.workflowService.describeWorkflowExecution({ namespace, execution });
+  if (!pendingWorkflowTask || Number(pendingWorkflowTask.attempt) < 2) return undefined;
+  const { history } = await client.workflowService.getWorkflowExecutionHistoryReverse({
+    namespace,
+    execution,
+    maximumPageSize: EVENTS_BACK,
+  });
+  const failed = history?.events?.find(({ workflowTaskFailedEventAttributes }) => workflowTaskFailedEventAttributes);
+  return failed?.workflowTaskFailedEventAttributes?.failure?.message ?? undefined;
+}

@@ -1,0 +1,11 @@
+/**
+ * The door for operators: what the command line and the dashboard use of the client beside its public entry, and all that
+ * they may use of it. The linter holds that.
+ */
+export { refuse } from '../shared/invalid-options';
+export { MAX_REASON_LENGTH } from '../shared/limits';
+export { monotonicMs, pause } from './clock';
+export { messageOf } from './message';
+export { checkPool, openSlot, PoolByName, type PoolOptions, type SeenPool } from './operator/pool-by-name';
+export { poolsInUse, resourcesInUse } from './operator/pools-in-use';
+export { type StuckWorkflows, stuckWorkflows } from './operator/stuck-workflows';
