@@ -242,7 +242,7 @@ test('resize, pause and resume, and what is set stands in ls', async () => {
 
   const stale = cli(['pause', resource, '--if-version', '1', '--yes']);
   assert.equal(await stale.exit, 75);
-  assert.match(stale.stderr, /was to be of version 1/);
+  assert.match(stale.stderr, /Expected override version 1 of /);
   const version = String(resized.version);
   assert.match(await output(['pause', resource, '--if-version', version, '--yes']), /: paused \(version \d+\)\.\n$/);
   assert.equal((await jsonOf(['ls', resource])).override.paused, true);

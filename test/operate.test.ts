@@ -285,7 +285,7 @@ test('nothing malformed changes what is set', async () => {
   await assert.rejects(pool.pause({ ifVersion: version }), (error) => {
     assert.ok(error instanceof StaleOverrideError);
     assert.equal(error.current, undefined);
-    assert.match(error.message, /and is none/);
+    assert.match(error.message, /found none/);
     return true;
   });
 });

@@ -31,8 +31,8 @@ export class PermitTimeoutError extends Error {
 
 function whyTimedOut(resource: string, timeoutMs: number, { cause, unpolled }: Circumstances): string {
   if (cause)
-    return `No permit of "${resource}" was had within ${timeoutMs} ms: the server could not be reached (see cause).`;
-  if (unpolled !== undefined) return `No permit of "${resource}" was had: ${unpolledMessage(unpolled)}`;
+    return `Could not acquire a permit of "${resource}" within ${timeoutMs} ms: the server could not be reached (see cause).`;
+  if (unpolled !== undefined) return `Could not acquire a permit of "${resource}": ${unpolledMessage(unpolled)}`;
   return timeoutMessage(resource, timeoutMs);
 }
 
@@ -97,7 +97,7 @@ export class StaleOverrideError extends Error {
     readonly current?: Override,
   ) {
     super(
-      `The override of "${resource}" was to be of version ${ifVersion}, and is ${current ? `of version ${current.version}` : 'none'}.`,
+      `Expected override version ${ifVersion} of "${resource}", found ${current ? `version ${current.version}` : 'none'}.`,
     );
   }
 }

@@ -95,7 +95,7 @@ export class PoolByName {
     const pool = await this.find();
     if (pool) return pool;
     throw new InvalidOptionsError(
-      `Nothing runs that says how many slots "${this.resource}" has: give --capacity or --slots.`,
+      `No queue of "${this.resource}" says how many slots it has: give --capacity or --slots.`,
     );
   }
 
