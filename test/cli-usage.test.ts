@@ -52,13 +52,17 @@ test('no server: the address and what to do, at once', async () => {
   const address = `127.0.0.1:${await freePort()}`;
   for (const args of [['ls'], ['worker'], ['run', 'pool', '--capacity', '1'], ['doctor']]) {
     const command = args[0] === 'run' ? ['--', 'true'] : [];
-    const sinceMs = performance.now();
-    const { code, stderr } = await cli(...args, '--address', address, ...command);
-    assert.equal(code, 69);
     const expected = `temporal-semaphore: No Temporal server can be reached at ${address}: nothing listens there.`;
-    assert.ok(stderr.startsWith(expected) && stderr.includes('--address') && !stderr.includes('Os {'), stderr);
-    // gRPC gives up after ten seconds; the rest is for Node to start on a busy machine.
-    assert.ok(performance.now() - sinceMs < 9_000);
+    const tookMs: number[] = [];
+    // gRPC gives up after ten seconds. Node alone may take that on a busy machine, so the quickest of three counts.
+    while (tookMs.length < 3 && !(Math.min(...tookMs) < 9_000)) {
+      const sinceMs = performance.now();
+      const { code, stderr } = await cli(...args, '--address', address, ...command);
+      tookMs.push(performance.now() - sinceMs);
+      assert.equal(code, 69);
+      assert.ok(stderr.startsWith(expected) && stderr.includes('--address') && !stderr.includes('Os {'), stderr);
+    }
+    assert.ok(Math.min(...tookMs) < 9_000, `${tookMs} ms`);
   }
 });
 

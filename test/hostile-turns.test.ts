@@ -9,7 +9,7 @@ import { TURN } from '../src/shared/protocol';
 import { startHolder } from './support/holders';
 import { assertSafe, permitsRunning, untilWaiting, useTemporal } from './support/temporal';
 
-const temporal = useTemporal();
+const temporal = useTemporal({ shared: true });
 
 // A permit-turn grants nothing, and anybody in the namespace may send one. Whatever it says, its waiter claims only slots that it
 // may, its Workflow Task does not fail, and it is served as soon as its own slot is free.

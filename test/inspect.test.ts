@@ -7,7 +7,7 @@ import { startHolder, startHolding, untilAt } from './support/holders';
 import { eventually, untilWaiting, useTemporal } from './support/temporal';
 import * as workflows from './support/workflows';
 
-const temporal = useTemporal();
+const temporal = useTemporal({ shared: true });
 
 function semaphore(resource: string, options: Partial<SemaphoreClientOptions> = {}) {
   const { taskQueue } = temporal;

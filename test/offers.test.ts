@@ -13,7 +13,7 @@ import { startHolder, startHolding, startOptions } from './support/holders';
 import { assertSafe, eventually, queueView, untilWaiting, useTemporal } from './support/temporal';
 import * as workflows from './support/workflows';
 
-const temporal = useTemporal();
+const temporal = useTemporal({ shared: true });
 
 /** An offer that nobody passes on stays open for so long. What is passed on takes milliseconds; a busy machine seconds. */
 const PROMPT_MS = OFFER_TIMEOUT_MS - 1_500;

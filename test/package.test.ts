@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { cp, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { cp, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
@@ -41,12 +41,15 @@ const MISSING_TYPES = { '@types/ms': '^2.1.0' };
 /** No `skipLibCheck`: the point is that our declarations hold where only our package and its peers are installed. */
 const COMPILER_OPTIONS = { target: 'es2022', module: 'node16', strict: true, types: ['node'], lib: ['es2022'] };
 
+const TYPES = ['commonjs', 'module'] as const;
+
 let env: TestWorkflowEnvironment;
 let project: string;
 
 before(async () => {
   project = await mkdtemp(join(tmpdir(), 'temporal-semaphore-consumer-'));
   [env] = await Promise.all([startServer(), install()]);
+  await compileApps();
 });
 
 after(async () => {
@@ -140,15 +143,17 @@ function isRunning(pid: number): boolean {
   }
 }
 
-/** An application of that project, whose files are of the given kind of module. */
-async function compileApp(type: 'commonjs' | 'module'): Promise<string> {
-  const app = join(project, type);
-  await mkdir(app);
-  await cp(CONSUMER, app, { recursive: true });
-  await writeFile(join(app, 'package.json'), JSON.stringify({ type }));
-  await writeFile(join(app, 'tsconfig.json'), JSON.stringify({ compilerOptions: COMPILER_OPTIONS }));
-  await run(process.execPath, [TSC], { cwd: app }).catch((error: { stdout: string }) => assert.fail(error.stdout));
-  return app;
+/** In that project, one application for each kind of module. */
+async function compileApps(): Promise<void> {
+  for (const type of TYPES) {
+    await cp(CONSUMER, join(project, type), { recursive: true });
+    await writeFile(join(project, type, 'package.json'), JSON.stringify({ type }));
+  }
+  await writeFile(
+    join(project, 'tsconfig.json'),
+    JSON.stringify({ compilerOptions: COMPILER_OPTIONS, include: TYPES }),
+  );
+  await run(process.execPath, [TSC], { cwd: project }).catch((error: { stdout: string }) => assert.fail(error.stdout));
 }
 
 for (const [type, imports] of [
@@ -156,7 +161,7 @@ for (const [type, imports] of [
   ['module', /^import .* from 'temporal-semaphore\/worker';$/m],
 ] as const) {
   test(`installed from its tarball, it type-checks and takes permits in a project of type "${type}"`, async () => {
-    const app = await compileApp(type);
+    const app = join(project, type);
     assert.match(await readFile(join(app, 'main.js'), 'utf8'), imports);
 
     const { stdout } = await run(process.execPath, ['main.js', env.address, type], { cwd: app, timeout: 60_000 });

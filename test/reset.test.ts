@@ -7,7 +7,7 @@ import { startHolding, untilAt } from './support/holders';
 import { assertSafe, untilWaiting, useTemporal } from './support/temporal';
 import * as workflows from './support/workflows';
 
-const temporal = useTemporal();
+const temporal = useTemporal({ shared: true });
 
 /** Resets a Workflow to before (`first`) or after (`last`) all that it has done. @returns the new run */
 async function reset(workflowId: string, to: 'first' | 'last') {

@@ -6,7 +6,7 @@ import { startHolder, startHolding, startOptions, untilAt } from './support/hold
 import { assertSafe, endQueue, eventually, untilWaiting, useTemporal } from './support/temporal';
 import * as workflows from './support/workflows';
 
-const temporal = useTemporal();
+const temporal = useTemporal({ shared: true });
 
 /** Milliseconds. The real one is 30 s. */
 const RECHECK_AFTER = 300;

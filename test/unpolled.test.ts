@@ -11,7 +11,7 @@ import { eventually, useTemporal } from './support/temporal';
 // Where nobody runs permits, that is said, and it is not taken for a full pool. Each test ends with a worker: what was
 // asked for meanwhile takes effect then.
 
-const temporal = useTemporal();
+const temporal = useTemporal({ shared: true });
 
 const taskQueueOfNobody = () => `nobody-${randomUUID()}`;
 
