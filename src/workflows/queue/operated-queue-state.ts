@@ -3,8 +3,9 @@ import type { Ticket } from '../../shared/protocol';
 import type { QueueView, SlotState } from '../../shared/queue-view';
 import { CapacityOverride } from './capacity-override';
 import type { Demand } from './demand';
+import { probeAfterMs } from './probe-interval';
 import type { QueueCommand } from './queue-command';
-import { PROBE_AFTER_MS, QueueState } from './queue-state';
+import { QueueState } from './queue-state';
 
 /** How often the queue renews its claim on a slot that is out of use, and so finds out that somebody has terminated it. */
 export const DRAIN_RENEWAL_MS = 20 * 60_000;
@@ -107,7 +108,7 @@ export class OperatedQueueState extends QueueState {
   private keep(slot: string, state: SlotState & { at: 'drained' }, nowMs: number): QueueCommand | undefined {
     const { runId, renewAtMs } = state;
     if (this.override.isInUse(slot)) {
-      this.slots.set(slot, { at: 'held', sinceMs: nowMs, probeAtMs: nowMs + PROBE_AFTER_MS.least, runId });
+      this.slots.set(slot, { at: 'held', sinceMs: nowMs, probeAtMs: nowMs + probeAfterMs(0, 1), runId });
       return { do: 'release', slot, runId };
     }
     if (renewAtMs > nowMs) return undefined;

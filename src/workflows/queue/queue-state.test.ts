@@ -123,6 +123,21 @@ test('at most so many messages at a time, and the rest when there is room', () =
   assert.equal(state.next(0, 64).length, 1, 'one waiter, one turn');
 });
 
+test('a thousand held slots do not keep the one that is free from being found', () => {
+  const state = new OperatedQueueState();
+  state.enqueue(ticket('a', { slots: 1_000 }));
+  let nowMs = 0;
+  for (let asked = 0; asked < 1_000; nowMs += 100) {
+    const commands = state.next(nowMs, 64);
+    assert.ok(commands.length > 0, `only ${asked} slots were asked about`);
+    for (const { slot } of commands) state.probed(slot, slot !== '999', nowMs);
+    if (commands.some(({ slot }) => slot === '999')) break;
+    asked += commands.length;
+  }
+  assert.ok(nowMs < 2_000, `it took ${nowMs} ms`);
+  assert.deepEqual(state.next(nowMs, 64)[0]?.do, 'offer');
+});
+
 test('a ticket that is sent again longer counts with its length', () => {
   const state = new OperatedQueueState();
   const names = (length: number) => Array.from({ length: 1_000 }, (_, n) => `${n}`.padEnd(length, 'x'));

@@ -3,17 +3,12 @@ import type { QueueView, SlotState } from '../../shared/queue-view';
 import { wantsSlot } from '../../shared/slots';
 import { TurnOrder } from '../../shared/turn-order';
 import { Demand } from './demand';
+import { probeAfterMs } from './probe-interval';
 import type { QueueCommand } from './queue-command';
 import { Tickets } from './tickets';
 
 /** How long a waiter may take to use its turn before the next one gets it. */
 export const OFFER_TIMEOUT_MS = 5_000;
-
-/**
- * The queue asks about a held slot again after an eighth of the time that it has been held, within these bounds. A terminated
- * permit cannot say that it closed. Each question is a signal to the permit, which takes only 10,000 of them in its life.
- */
-export const PROBE_AFTER_MS = { least: 1_000, most: 60_000 };
 
 /**
  * How long the queue counts a slot as held although nobody wants it, so that nobody asks. Meanwhile an empty queue stays. The
@@ -121,8 +116,7 @@ export class QueueState {
       return;
     }
     const sinceMs = state.heldSinceMs ?? nowMs;
-    const waitMs = Math.min(PROBE_AFTER_MS.most, Math.max(PROBE_AFTER_MS.least, (nowMs - sinceMs) / 8));
-    this.slots.set(slot, { at: 'held', sinceMs, probeAtMs: nowMs + waitMs });
+    this.slots.set(slot, { at: 'held', sinceMs, probeAtMs: nowMs + probeAfterMs(nowMs - sinceMs, this.slots.size) });
   }
 
   /**
@@ -141,6 +135,12 @@ export class QueueState {
     for (const slot of this.slotsOfInterest(demand)) {
       if (commands.length >= room) return commands;
       if (!this.slots.has(slot)) commands.push(this.probe(slot)); // Q2
+    }
+    for (const [slot, state] of this.slots) {
+      if (commands.length >= room) return commands;
+      if (state.at === 'held' && state.probeAtMs <= nowMs && this.isOfInterest(slot, demand)) {
+        commands.push(this.probe(slot)); // last: a thousand held slots must not keep a free one from being found
+      }
     }
     return commands;
   }
@@ -191,9 +191,8 @@ export class QueueState {
       this.tickets.delete(state.ticketId);
       return { ...this.probe(slot), overdue: true };
     }
-    if (state.at === 'held' && state.probeAtMs <= nowMs) {
-      if (this.isOfInterest(slot, demand)) return this.probe(slot);
-      if (state.probeAtMs + HELD_UNSEEN_MS <= nowMs) this.slots.delete(slot);
+    if (state.at === 'held' && state.probeAtMs + HELD_UNSEEN_MS <= nowMs && !this.isOfInterest(slot, demand)) {
+      this.slots.delete(slot);
     }
     return undefined;
   }
