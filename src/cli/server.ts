@@ -1,6 +1,7 @@
 import { type Command, InvalidArgumentError } from 'commander';
 import { resolveServer } from '../dev-server/binary';
 import { type ServeOptions, serve, UI_OFFSET } from '../dev-server/serve';
+import { say } from './render';
 
 const MAX_PORT = 65_535 - UI_OFFSET;
 
@@ -23,7 +24,7 @@ export function addServer(program: Command, done: (exitCode: number) => void): v
     .action(async (options: ServeOptions) => {
       const interrupt = new AbortController();
       for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.once(name, () => interrupt.abort());
-      await serve(options, () => resolveServer((line) => console.error(line)), interrupt.signal);
+      await serve(options, () => resolveServer(say), interrupt.signal);
       done(0);
     });
 }
