@@ -15,7 +15,7 @@ process.on('message', (next: GuardOrder) => {
   look();
 });
 
-// Whoever held the permit is dead.
+// The process that holds the permit is dead.
 process.on('disconnect', () => {
   if (!order) return process.exit();
   const nowMs = clockMs();
@@ -48,3 +48,5 @@ function signal(group: number, name: NodeJS.Signals): boolean {
     return false;
   }
 }
+
+process.send?.('ready');

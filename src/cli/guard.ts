@@ -8,6 +8,11 @@ import { say } from './render';
  * no signal from the terminal reaches.
  */
 export class Guard {
+  /**
+   * Resolves when the guard listens, or when there is none. The command must not start before: were this process killed
+   * meanwhile, the guard would never hear of it.
+   */
+  readonly ready: Promise<unknown>;
   private readonly process: ChildProcess;
 
   constructor() {
@@ -17,8 +22,10 @@ export class Guard {
       env: {},
     });
     this.process.unref();
-    this.process.channel?.unref();
     this.process.on('error', (error) => say(`no guard: ${error.message}`));
+    this.ready = new Promise<void>((resolve) => {
+      for (const event of ['message', 'error', 'exit']) this.process.once(event, () => resolve());
+    }).then(() => this.process.channel?.unref());
   }
 
   tell(order: GuardOrder): void {

@@ -22,13 +22,20 @@ const KILL_PART = 0.7;
 
 /** A command that runs under a permit, and ends when it does or when the permit is lost. */
 export class Holding {
-  private readonly guard = new Guard();
   private readonly group: ProcessGroup;
   private readonly graceMs: number;
   private readonly beat: NodeJS.Timeout;
   private isEnding = false;
 
-  constructor(
+  /** Starts the command, once its guard listens. */
+  static async start(permit: Permit, command: string[], signals: Signals): Promise<Holding> {
+    const guard = new Guard();
+    await guard.ready;
+    return new Holding(guard, permit, command, signals);
+  }
+
+  private constructor(
+    private readonly guard: Guard,
     private readonly permit: Permit,
     command: string[],
     signals: Signals,

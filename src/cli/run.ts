@@ -104,8 +104,8 @@ async function runUnderPermit(resource: string, command: string[] | undefined, f
       const signals = new Signals();
       const permit = await acquire(poolOf(client), client, flags, signals);
       if (permit === undefined) return EXIT.busy;
-      const holding = new Holding(permit, command, signals);
       try {
+        const holding = await Holding.start(permit, command, signals);
         return await holding.end();
       } finally {
         await release(permit);
