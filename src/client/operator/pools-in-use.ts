@@ -1,5 +1,5 @@
 import type { Client } from '@temporalio/client';
-import { checkResource, resourceOfQueue } from '../../shared/permit-id';
+import { isResource, resourceOfQueue } from '../../shared/permit-id';
 import { QUEUE_WORKFLOW } from '../../shared/protocol';
 import { mapConcurrently } from '../map-concurrently';
 import { messageOf } from '../message';
@@ -11,6 +11,7 @@ import { listHolders } from './visibility';
 export async function resourcesInUse(client: Client): Promise<Map<string, string[]>> {
   const resources = new Map<string, string[]>();
   const add = (resource: string, slots: string[]) => {
+    // Somebody else's Workflow may have our type by chance, and a name that no pool can have.
     if (isResource(resource)) resources.set(resource, [...(resources.get(resource) ?? []), ...slots]);
   };
   for (const { resource, slot } of await listHolders(client)) add(resource, [slot]);
@@ -37,14 +38,4 @@ export async function poolsInUse(client: Client, options: Pick<PoolOptions, 'tas
   // One pool that can't be looked at must not hide the others. When none can, it is not the pools.
   if (errors.length > 0 && errors.length === pools.length) throw errors[0];
   return pools;
-}
-
-/** Somebody else's Workflow may have our type by chance, and a name that no pool can have. */
-function isResource(name: string): boolean {
-  try {
-    checkResource(name);
-    return true;
-  } catch {
-    return false;
-  }
 }
