@@ -1,8 +1,9 @@
+import { once } from 'node:events';
 import { type Permit, PermitLostError } from '../client';
 import { FencingToken } from '../fencing';
 import { signalCode } from './exit-codes';
 import { Guard } from './guard';
-import { clockMs } from './guard-order';
+import { clockMs, type GuardOrder } from './guard-order';
 import { ProcessGroup } from './process-group';
 import { say } from './render';
 import type { Signals } from './signals';
@@ -20,70 +21,54 @@ const GUARD_PART = 0.2;
 /** then the command is killed. */
 const KILL_PART = 0.7;
 
-/** A command that runs under a permit, and ends when it does or when the permit is lost. */
-export class Holding {
-  private readonly group: ProcessGroup;
-  private readonly graceMs: number;
-  private readonly beat: NodeJS.Timeout;
-  private isEnding = false;
+/**
+ * Runs a command under a permit, and ends its whole process group when the command ends or the permit is lost. The command
+ * starts once its guard listens.
+ *
+ * @returns the exit code
+ */
+export async function runHolding(permit: Permit, command: string[], signals: Signals): Promise<number> {
+  const guard = new Guard();
+  await guard.ready;
+  const graceMs = permit.noticeMs * KILL_PART;
+  const group = new ProcessGroup(command, environment(permit));
+  const tellGuard = (isEnding: boolean) => {
+    if (group.id !== undefined) guard.tell(orderFor(permit, group.id, graceMs, isEnding));
+  };
+  tellGuard(false);
+  const beat = setInterval(() => tellGuard(false), Math.min(permit.noticeMs / 2, BEAT_MS));
+  signals.take((name) => group.signal(name));
 
-  /** Starts the command, once its guard listens. */
-  static async start(permit: Permit, command: string[], signals: Signals): Promise<Holding> {
-    const guard = new Guard();
-    await guard.ready;
-    return new Holding(guard, permit, command, signals);
-  }
+  const first = await Promise.race([group.exit, lossOf(permit)]);
+  tellGuard(true);
+  clearInterval(beat);
+  await group.end(first === 'lost' ? graceMs : Math.min(LEFTOVERS_MS, graceMs));
+  guard.dismiss();
+  const code = await group.exit;
+  // Read anew: it looks at the clock, and this process may have been stopped past the lease's end.
+  const { reason } = permit.signal;
+  if (!(reason instanceof PermitLostError)) return code;
+  say(text`${reason.message}`);
+  return code || signalCode('SIGTERM');
+}
 
-  private constructor(
-    private readonly guard: Guard,
-    private readonly permit: Permit,
-    command: string[],
-    signals: Signals,
-  ) {
-    const { noticeMs } = permit;
-    this.graceMs = noticeMs * KILL_PART;
-    this.group = new ProcessGroup(command, environment(permit));
-    this.tellGuard();
-    this.beat = setInterval(() => this.tellGuard(), Math.min(noticeMs / 2, BEAT_MS));
-    signals.take((name) => this.group.signal(name));
-  }
+async function lossOf({ signal }: Permit): Promise<'lost'> {
+  if (!signal.aborted) await once(signal, 'abort');
+  return 'lost';
+}
 
-  /** Waits for the end of the whole group. @returns the exit code */
-  async end(): Promise<number> {
-    const { signal } = this.permit;
-    const lost = new Promise<'lost'>((resolve) => {
-      if (signal.aborted) resolve('lost');
-      else signal.addEventListener('abort', () => resolve('lost'));
-    });
-    const first = await Promise.race([this.group.exit, lost]);
-    this.isEnding = true;
-    this.tellGuard();
-    clearInterval(this.beat);
-    await this.group.end(first === 'lost' ? this.graceMs : Math.min(LEFTOVERS_MS, this.graceMs));
-    this.guard.dismiss();
-    const code = await this.group.exit;
-    // Read anew, and not from `signal`: it looks at the clock, and this process may have been stopped past the lease's end.
-    const { reason } = this.permit.signal;
-    if (!(reason instanceof PermitLostError)) return code;
-    say(text`${reason.message}`);
-    return code || signalCode('SIGTERM');
-  }
-
-  /** Tells the guard how long the lease goes. When a stopped process tells no more, the guard takes the permit for lost. */
-  private tellGuard(): void {
-    const group = this.group.id;
-    if (group === undefined) return;
-    // The clock first: should this process be stopped between the two lines, the guard hears too little and not too much.
-    const nowMs = clockMs();
-    const endsAtMs = nowMs + this.permit.deadline.getTime() - Date.now();
-    const noticeAtMs = endsAtMs - this.permit.noticeMs;
-    this.guard.tell({
-      group,
-      ...(!this.isEnding && { termAtMs: noticeAtMs + this.permit.noticeMs * GUARD_PART }),
-      killAtMs: noticeAtMs + this.graceMs,
-      graceMs: this.graceMs,
-    });
-  }
+/** What the guard is to do: it hears how long the lease goes. When a stopped process tells no more, the permit counts as lost. */
+function orderFor(permit: Permit, group: number, graceMs: number, isEnding: boolean): GuardOrder {
+  // The clock first: should this process be stopped between the two lines, the guard hears too little and not too much.
+  const nowMs = clockMs();
+  const endsAtMs = nowMs + permit.deadline.getTime() - Date.now();
+  const noticeAtMs = endsAtMs - permit.noticeMs;
+  return {
+    group,
+    ...(!isEnding && { termAtMs: noticeAtMs + permit.noticeMs * GUARD_PART }),
+    killAtMs: noticeAtMs + graceMs,
+    graceMs,
+  };
 }
 
 /** What the command gets to know. It has no use for the key of the live page. */

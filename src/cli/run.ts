@@ -7,7 +7,7 @@ import { withClient } from './client';
 import { Interrupted } from './confirm';
 import { type ConnectionFlags, withConnectionFlags } from './connection';
 import { EXIT } from './exit-codes';
-import { Holding } from './holding';
+import { runHolding } from './holding';
 import { say } from './render';
 import { Signals } from './signals';
 import { text } from './text';
@@ -105,8 +105,7 @@ async function runUnderPermit(resource: string, command: string[] | undefined, f
       const permit = await acquire(poolOf(client), client, flags, signals);
       if (permit === undefined) return EXIT.busy;
       try {
-        const holding = await Holding.start(permit, command, signals);
-        return await holding.end();
+        return await runHolding(permit, command, signals);
       } finally {
         await release(permit);
       }

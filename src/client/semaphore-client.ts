@@ -7,7 +7,7 @@ import { resolveRef } from '../shared/permit-ref';
 import type { PermitRef } from '../shared/protocol';
 import { monotonicMs } from './clock';
 import { PermitLostError, PermitTimeoutError } from './errors';
-import { Claim } from './holder/claim';
+import { claimSlot } from './holder/claim';
 import { Lease } from './holder/lease';
 import { Permit } from './holder/permit';
 import { PermitRun } from './holder/permit-run';
@@ -241,7 +241,8 @@ export class SemaphoreClient {
         random: Math.random,
         claim: async (slot, offer) => {
           const sinceMs = monotonicMs();
-          const permit = await new Claim(this.server, slot, request, offer?.queueId).make(deadlineMs);
+          const options = { slot, request, untilMs: deadlineMs, watchedBy: offer?.queueId };
+          const permit = await claimSlot(this.server, options);
           if (permit && offer) this.metrics.claimed(sinceMs);
           return permit;
         },

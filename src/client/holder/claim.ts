@@ -18,125 +18,131 @@ const SLOW_MS = 1_000;
 /** How long each call of a give-back may take. It is waited for: the caller may close the connection next. */
 const GIVE_BACK_MS = 1_000;
 
+/** What a claim asks for. */
+export interface ClaimOptions {
+  slot: string;
+  request: Request;
+  /** When to stop retrying, on the monotonic clock. */
+  untilMs: number;
+  /** The queue whose turn this is. */
+  watchedBy?: string;
+}
+
+/** One try at one slot, under way. */
+interface Claim extends ClaimOptions {
+  readonly server: Server;
+  readonly workflowId: string;
+  readonly claimId: string;
+  /** From before the first attempt: the lease counts from here. */
+  readonly sentMs: number;
+  /** A start was carried out, or failed in a way that leaves that open. */
+  mayHold: boolean;
+}
+
 /**
  * One try at one slot: starts the permit's Workflow, which the server refuses while another one runs.
  *
- * Overload and broken connections are never taken for a held slot, but retried, and then an answer may get lost although
- * the start was carried out. So a claim marks its permit by an ID of its own, to know it again.
+ * Overload and broken connections never count as a held slot. The claim is retried, and then an answer may get lost although
+ * the server has carried out the start. So a claim marks its permit by an ID of its own, to know it again.
+ *
+ * @returns the permit; `undefined` when somebody else has the slot
+ * @throws the last transient error, when nothing got through; the request's abort reason; whatever else the server says
  */
-export class Claim {
-  private readonly workflowId: string;
-  private readonly claimId = randomUUID();
-  /** From before the first attempt: the lease counts from here. */
-  private readonly sentMs = monotonicMs();
-  /** A start was carried out, or failed in a way that leaves that open. */
-  private mayHold = false;
-
-  constructor(
-    private readonly server: Server,
-    private readonly slot: string,
-    private readonly request: Request,
-    /** The queue whose turn this is. */
-    private readonly watchedBy?: string,
-  ) {
-    this.workflowId = permitId({ resource: request.semaphore.resource, slot });
+export async function claimSlot(server: Server, options: ClaimOptions): Promise<Permit | undefined> {
+  const { slot, request, untilMs } = options;
+  const workflowId = permitId({ resource: request.semaphore.resource, slot });
+  const claim = { ...options, server, workflowId, claimId: randomUUID(), sentMs: monotonicMs(), mayHold: false };
+  const { signal } = request;
+  const persistence = { untilMs, signal };
+  try {
+    const runId = await server.persist(() => start(claim), persistence);
+    if (runId === undefined) return undefined;
+    claim.mayHold = true;
+    const permit = await server.persist(() => permitOf(claim, runId), persistence);
+    if (!permit) {
+      signal.throwIfAborted();
+      return monotonicMs() < untilMs ? await claimSlot(server, options) : undefined;
+    }
+    if (!signal.aborted) return permit;
+    await permit.release();
+  } catch (error) {
+    if (claim.mayHold) await giveBackIfOurs(claim);
+    throw error;
   }
+  signal.throwIfAborted();
+  return undefined;
+}
 
-  /**
-   * @param untilMs when to stop retrying, on the monotonic clock
-   * @returns the permit; `undefined` when somebody else has the slot
-   * @throws the last transient error, when nothing got through; the request's abort reason; whatever else the server says
-   */
-  async make(untilMs: number): Promise<Permit | undefined> {
-    const { signal } = this.request;
-    const persistence = { untilMs, signal };
-    try {
-      const runId = await this.server.persist(() => this.start(), persistence);
-      if (runId === undefined) return undefined;
-      this.mayHold = true;
-      const permit = await this.server.persist(() => this.permitOf(runId), persistence);
-      if (!permit) {
-        signal.throwIfAborted();
-        if (monotonicMs() >= untilMs) return undefined;
-        return await new Claim(this.server, this.slot, this.request, this.watchedBy).make(untilMs);
-      }
-      if (!signal.aborted) return permit;
-      await permit.release();
-    } catch (error) {
-      if (this.mayHold) await this.giveBackIfOurs();
+/** The run ID of the permit that is ours, or `undefined`. */
+async function start(claim: Claim): Promise<string | undefined> {
+  const { server, workflowId, claimId, watchedBy, request } = claim;
+  const { leaseMs, maxHoldMs, taskQueue } = request.semaphore;
+  const { purpose } = request;
+  const { client, identity } = server;
+  const memo: PermitMemo = {
+    leaseMs,
+    holder: { identity },
+    claimId,
+    ...(purpose === undefined ? undefined : { purpose }),
+  };
+  const input: PermitInput = { ...memo, watchedBy };
+  try {
+    const { firstExecutionRunId } = await client.workflow.start(PERMIT_WORKFLOW, {
+      workflowId,
+      workflowIdConflictPolicy: 'FAIL',
+      args: [input],
+      memo: { ...memo },
+      priority: WORKFLOW_PRIORITY,
+      staticSummary: permitSummary(identity, purpose),
+      taskQueue,
+      workflowExecutionTimeout: maxHoldMs,
+    });
+    return firstExecutionRunId;
+  } catch (error) {
+    if (!(error instanceof WorkflowExecutionAlreadyStartedError)) {
+      claim.mayHold ||= isTransient(error);
       throw error;
     }
-    signal.throwIfAborted();
-    return undefined;
+    // Only an earlier attempt whose answer got lost can have made it ours.
+    return claim.mayHold ? await runOfOurs(claim) : undefined;
   }
+}
 
-  /** The run ID of the permit that is ours, or `undefined`. */
-  private async start(): Promise<string | undefined> {
-    const { leaseMs, maxHoldMs, taskQueue } = this.request.semaphore;
-    const { purpose } = this.request;
-    const { client, identity } = this.server;
-    const memo: PermitMemo = {
-      leaseMs,
-      holder: { identity },
-      claimId: this.claimId,
-      ...(purpose === undefined ? undefined : { purpose }),
-    };
-    const input: PermitInput = { ...memo, watchedBy: this.watchedBy };
-    try {
-      const { firstExecutionRunId } = await client.workflow.start(PERMIT_WORKFLOW, {
-        workflowId: this.workflowId,
-        workflowIdConflictPolicy: 'FAIL',
-        args: [input],
-        memo: { ...memo },
-        priority: WORKFLOW_PRIORITY,
-        staticSummary: permitSummary(identity, purpose),
-        taskQueue,
-        workflowExecutionTimeout: maxHoldMs,
-      });
-      return firstExecutionRunId;
-    } catch (error) {
-      if (!(error instanceof WorkflowExecutionAlreadyStartedError)) {
-        this.mayHold ||= isTransient(error);
-        throw error;
-      }
-      // Only an earlier attempt whose answer got lost can have made it ours.
-      return this.mayHold ? await this.runOfOurs() : undefined;
-    }
+/** `undefined` when the run has ended meanwhile, or its lease is as good as over. */
+async function permitOf(
+  { server, slot, workflowId, sentMs, request }: Claim,
+  runId: string,
+): Promise<Permit | undefined> {
+  const { resource, leaseMs, renewEveryMs, taskQueue } = request.semaphore;
+  const ref = { resource, slot, workflowId, runId, leaseMs };
+  const run = new PermitRun(server, ref);
+  const lease = new Lease(leaseMs, sentMs);
+  const slow = monotonicMs() - sentMs > SLOW_MS || lease.safeMs <= 0;
+  if (!slow || ((await run.isRunning()) && lease.safeMs > 0)) {
+    return new Permit(run, ref, lease, renewEveryMs, new Pollers(server, taskQueue));
   }
+  await run.send(RELEASE);
+  return undefined;
+}
 
-  /** `undefined` when the run has ended meanwhile, or its lease is as good as over. */
-  private async permitOf(runId: string): Promise<Permit | undefined> {
-    const { resource, leaseMs, renewEveryMs, taskQueue } = this.request.semaphore;
-    const ref = { resource, slot: this.slot, workflowId: this.workflowId, runId, leaseMs };
-    const run = new PermitRun(this.server, ref);
-    const lease = new Lease(leaseMs, this.sentMs);
-    const slow = monotonicMs() - this.sentMs > SLOW_MS || lease.safeMs <= 0;
-    if (!slow || ((await run.isRunning()) && lease.safeMs > 0)) {
-      return new Permit(run, ref, lease, renewEveryMs, new Pollers(this.server, taskQueue));
-    }
-    await run.send(RELEASE);
-    return undefined;
+async function runOfOurs({ server, workflowId, claimId }: Claim): Promise<string | undefined> {
+  try {
+    const { runId, status, memo } = await server.client.workflow.getHandle(workflowId).describe();
+    const ours = (memo as Partial<PermitMemo> | undefined)?.claimId === claimId;
+    return ours && status.name === 'RUNNING' ? runId : undefined;
+  } catch (error) {
+    if (error instanceof WorkflowNotFoundError) return undefined;
+    throw error;
   }
+}
 
-  private async runOfOurs(): Promise<string | undefined> {
-    try {
-      const { runId, status, memo } = await this.server.client.workflow.getHandle(this.workflowId).describe();
-      const ours = (memo as Partial<PermitMemo> | undefined)?.claimId === this.claimId;
-      return ours && status.name === 'RUNNING' ? runId : undefined;
-    } catch (error) {
-      if (error instanceof WorkflowNotFoundError) return undefined;
-      throw error;
-    }
-  }
-
-  /** Tidies up after a claim that was given up. Whatever fails here, the lease ends the permit, and why we gave up counts more. */
-  private async giveBackIfOurs(): Promise<void> {
-    try {
-      const runId = await this.server.call(() => this.runOfOurs(), GIVE_BACK_MS);
-      const run = runId && new PermitRun(this.server, { workflowId: this.workflowId, runId });
-      if (run) await run.send(RELEASE, GIVE_BACK_MS);
-    } catch {
-      // see above
-    }
+/** Tidies up after a claim that has failed. If this fails too, the lease ends the permit: the first error counts more. */
+async function giveBackIfOurs(claim: Claim): Promise<void> {
+  const { server, workflowId } = claim;
+  try {
+    const runId = await server.call(() => runOfOurs(claim), GIVE_BACK_MS);
+    if (runId !== undefined) await new PermitRun(server, { workflowId, runId }).send(RELEASE, GIVE_BACK_MS);
+  } catch {
+    // see above
   }
 }

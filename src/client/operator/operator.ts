@@ -15,7 +15,7 @@ import { isTransient, type Server } from '../server';
 import type { Inspection, Override, PermitInspection } from './inspection';
 import { Inspector } from './inspector';
 import { overrideQueue } from './override';
-import { PastHolds } from './visibility';
+import { type KnownOutcomes, listPastHolds } from './visibility';
 
 export interface InspectOptions {
   /** How many of the last holds to list. They cost a call to visibility, of which a server allows few: `0` spares it. @default 20 */
@@ -47,7 +47,7 @@ const ANSWER_WITHIN_MS = 10_000;
 export class Operator {
   private readonly resource: string;
   private readonly inspector: Inspector;
-  private readonly past: PastHolds;
+  private readonly knownOutcomes: KnownOutcomes = new Map();
 
   constructor(
     private readonly server: Server,
@@ -55,14 +55,17 @@ export class Operator {
   ) {
     this.resource = semaphore.resource;
     this.inspector = new Inspector(server, semaphore.resource);
-    this.past = new PastHolds(server, semaphore.resource);
   }
 
   async inspect({ recent = 20 }: InspectOptions = {}): Promise<Inspection> {
     if (!Number.isInteger(recent) || recent < 0 || recent > 100) {
       refuse('recent', 'a whole number from 0 to 100', recent);
     }
-    const [now, past] = await Promise.all([this.inspector.look(this.semaphore.slots), this.past.last(recent)]);
+    const { server, resource, inspector, knownOutcomes } = this;
+    const [now, past] = await Promise.all([
+      inspector.look(this.semaphore.slots),
+      listPastHolds(server, resource, recent, knownOutcomes),
+    ]);
     return { ...now, recent: past };
   }
 

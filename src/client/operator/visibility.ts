@@ -39,73 +39,73 @@ export async function listHolders(client: Client, { limit = 1_000 }: { limit?: n
   return held;
 }
 
-/** The last holds of one resource that have ended, by visibility. */
-export class PastHolds {
-  /** What never changes and costs a call each: how the runs that were listed last ended. */
-  private outcomes = new Map<string, PastHold['outcome']>();
+/** How runs have ended, by run ID: it never changes, and costs a call for each. */
+export type KnownOutcomes = Map<string, PastHold['outcome']>;
 
-  private readonly reader: WorkflowClient;
+/**
+ * The last holds of one resource that have ended, by visibility.
+ *
+ * @param known what the last call has found; this call replaces it with its own
+ */
+export async function listPastHolds(
+  server: Server,
+  resource: string,
+  count: number,
+  known: KnownOutcomes,
+): Promise<PastHold[]> {
+  if (count <= 0) return [];
+  const reader = lenientReader(server.client);
+  const runs = await server.call(() => listEnded(reader, resource, count));
+  const outcomes = await mapConcurrently(
+    runs,
+    async (run) => known.get(run.runId) ?? (await outcomeOf(server, reader, run)),
+  );
+  known.clear();
+  return runs.flatMap((run, index) => {
+    const outcome = outcomes[index];
+    if (!outcome) return [];
+    known.set(run.runId, outcome);
+    const { runId, holder, purpose, since: from } = permitOf(run);
+    const slot = permitAddress(run.workflowId)?.slot ?? '';
+    return {
+      slot,
+      runId,
+      holder,
+      ...(purpose !== undefined && { purpose }),
+      from,
+      to: run.closeTime ?? from,
+      outcome,
+    };
+  });
+}
 
-  constructor(
-    private readonly server: Server,
-    private readonly resource: string,
-  ) {
-    this.reader = lenientReader(server.client);
+async function listEnded(reader: WorkflowClient, resource: string, count: number): Promise<WorkflowExecutionInfo[]> {
+  const query = `WorkflowId STARTS_WITH ${JSON.stringify(permitId({ resource, slot: '' }))} AND ExecutionStatus != "Running"`;
+  const runs: WorkflowExecutionInfo[] = [];
+  let listed = 0;
+  for await (const run of reader.list({ query, pageSize: MAX_LISTED })) {
+    const isOurs = permitAddress(run.workflowId)?.resource === resource;
+    if (isOurs && stateOf(resource, permitOf(run)) === 'held') runs.push(run);
+    if (++listed >= MAX_LISTED || runs.length >= count) break;
   }
+  return runs;
+}
 
-  async last(count: number): Promise<PastHold[]> {
-    if (count <= 0) return [];
-    const runs = await this.list(count);
-    const outcomes = await mapConcurrently(
-      runs,
-      async (run) => this.outcomes.get(run.runId) ?? (await this.outcomeOf(run)),
-    );
-    this.outcomes = new Map();
-    return runs.flatMap((run, index) => {
-      const outcome = outcomes[index];
-      if (!outcome) return [];
-      this.outcomes.set(run.runId, outcome);
-      const { runId, holder, purpose, since: from } = permitOf(run);
-      const slot = permitAddress(run.workflowId)?.slot ?? '';
-      return {
-        slot,
-        runId,
-        holder,
-        ...(purpose !== undefined && { purpose }),
-        from,
-        to: run.closeTime ?? from,
-        outcome,
-      };
-    });
-  }
-
-  private async list(count: number): Promise<WorkflowExecutionInfo[]> {
-    const { resource } = this;
-    const query = `WorkflowId STARTS_WITH ${JSON.stringify(permitId({ resource, slot: '' }))} AND ExecutionStatus != "Running"`;
-    const runs: WorkflowExecutionInfo[] = [];
-    let listed = 0;
-    await this.server.call(async () => {
-      for await (const run of this.reader.list({ query, pageSize: MAX_LISTED })) {
-        const isOurs = permitAddress(run.workflowId)?.resource === resource;
-        if (isOurs && stateOf(resource, permitOf(run)) === 'held') runs.push(run);
-        if (++listed >= MAX_LISTED || runs.length >= count) break;
-      }
-    });
-    return runs;
-  }
-
-  /** `undefined`: visibility still lists it, and its history is gone. */
-  private async outcomeOf(run: WorkflowExecutionInfo): Promise<PastHold['outcome'] | undefined> {
-    if (run.status.name === 'TERMINATED') return 'terminated';
-    if (run.status.name === 'TIMED_OUT') return 'timed-out';
-    if (run.status.name !== 'COMPLETED') return 'failed';
-    if (memoOf(run).wasRevoked) return 'revoked';
-    try {
-      const result: unknown = await this.server.call(() => this.reader.getHandle(run.workflowId, run.runId).result());
-      return OUTCOMES.find((outcome) => outcome === result) ?? 'unknown';
-    } catch (error) {
-      if (error instanceof WorkflowNotFoundError) return undefined;
-      throw error;
-    }
+/** `undefined`: visibility still lists it, and its history is gone. */
+async function outcomeOf(
+  server: Server,
+  reader: WorkflowClient,
+  run: WorkflowExecutionInfo,
+): Promise<PastHold['outcome'] | undefined> {
+  if (run.status.name === 'TERMINATED') return 'terminated';
+  if (run.status.name === 'TIMED_OUT') return 'timed-out';
+  if (run.status.name !== 'COMPLETED') return 'failed';
+  if (memoOf(run).wasRevoked) return 'revoked';
+  try {
+    const result: unknown = await server.call(() => reader.getHandle(run.workflowId, run.runId).result());
+    return OUTCOMES.find((outcome) => outcome === result) ?? 'unknown';
+  } catch (error) {
+    if (error instanceof WorkflowNotFoundError) return undefined;
+    throw error;
   }
 }
