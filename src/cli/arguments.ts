@@ -1,6 +1,8 @@
 import type { StringValue } from '@temporalio/common';
 import { msToNumber } from '@temporalio/common/lib/time';
 import { type Command, InvalidArgumentError, Option } from 'commander';
+import type { PoolOptions } from '../client/operators';
+import { type ConnectionFlags, withConnectionFlags } from './connection';
 
 export function wholeNumber(text: string): number {
   if (!/^\d{1,15}$/.test(text)) throw new InvalidArgumentError('Expected a whole number.');
@@ -44,6 +46,22 @@ export function withOutputFlags(command: Command): Command {
         .default('text'),
     )
     .addOption(new Option('--json', 'the same as -o json').implies({ output: 'json' }));
+}
+
+/** Which pool it is, as far as the flags say, and how to show it. */
+export interface PoolFlags extends PoolOptions, ConnectionFlags {
+  output: Output;
+}
+
+/** The flags of every command that looks at one pool, or acts on it. */
+export function withPoolFlags(command: Command): Command {
+  withSlotFlags(
+    command,
+    'how many permits the pool is deployed with (default: what its queue knows)',
+    'its named slots instead, separated by commas',
+  );
+  command.option('--task-queue <name>', "the permit worker's task queue", 'permits');
+  return withConnectionFlags(withOutputFlags(command));
 }
 
 /** All after `--` belongs to the command that `run` runs: nothing of it is read here. */

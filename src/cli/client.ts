@@ -1,6 +1,5 @@
 import { Client, Connection } from '@temporalio/client';
-import { type ConnectionFlags, connectConfig } from './connection';
-import { loadDataConverter } from './data-converter';
+import { type ConnectionFlags, connectConfig, loadDataConverter } from './connection';
 import { knock, unwelcome } from './knock';
 
 /**

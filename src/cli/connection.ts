@@ -1,4 +1,7 @@
 import { existsSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import type { DataConverter } from '@temporalio/common';
 import { type ClientConfigTLS, loadClientConfigProfile, toClientOptions } from '@temporalio/envconfig';
 import type { Command } from 'commander';
 import { InvalidOptionsError } from '../client';
@@ -87,4 +90,20 @@ function tlsOf(flags: ConnectionFlags, configured: ClientConfigTLS | undefined):
     ...(tlsServerName === undefined ? undefined : { serverName: tlsServerName }),
   };
   return Object.keys(given).length > 0 ? { ...configured, ...given } : configured;
+}
+
+/** Loads what a user's own clients and workers have, such as a payload codec that encrypts. */
+export async function loadDataConverter(path: string | undefined): Promise<DataConverter | undefined> {
+  if (path === undefined) return undefined;
+  const expected = '--data-converter: expected a module that exports "dataConverter"';
+  let loaded: { dataConverter?: DataConverter; default?: { dataConverter?: DataConverter } };
+  try {
+    loaded = await import(pathToFileURL(resolve(path)).href);
+  } catch (error) {
+    throw new InvalidOptionsError(`${expected}, and "${path}" can't be loaded`, { cause: error });
+  }
+  // A CommonJS module's exports are not always seen by name.
+  const converter = loaded.dataConverter ?? loaded.default?.dataConverter;
+  if (typeof converter !== 'object' || converter === null) throw new InvalidOptionsError(`${expected}, got "${path}"`);
+  return converter;
 }

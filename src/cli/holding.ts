@@ -6,7 +6,6 @@ import { Guard } from './guard';
 import { clockMs, type GuardOrder } from './guard-order';
 import { ProcessGroup } from './process-group';
 import { say } from './render';
-import type { Signals } from './signals';
 import { text } from './text';
 
 /** How long what the command left behind may take to end once asked. */
@@ -82,4 +81,20 @@ function environment(permit: Permit): NodeJS.ProcessEnv {
     PERMIT_RUN_ID: permit.runId,
     PERMIT_FENCING_TOKEN: FencingToken.from(permit).toString(),
   };
+}
+
+/** What is passed on to the command. (A terminal's Ctrl-C reaches us alone: the command has a process group of its own.) */
+const FORWARDED: NodeJS.Signals[] = ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT', 'SIGUSR1', 'SIGUSR2'];
+
+/** Hands the signals that this process gets to one taker at a time. */
+export class Signals {
+  private taker: (signal: NodeJS.Signals) => void = () => undefined;
+
+  constructor() {
+    for (const name of FORWARDED) process.on(name, () => this.taker(name));
+  }
+
+  take(taker: (signal: NodeJS.Signals) => void): void {
+    this.taker = taker;
+  }
 }

@@ -1,10 +1,9 @@
 import type { Command } from 'commander';
 import { checkPool, PoolByName, poolsInUse, type SeenPool } from '../client/operators';
-import { wholeNumber } from './arguments';
+import { type PoolFlags, wholeNumber, withPoolFlags } from './arguments';
 import { withClient } from './client';
 import { drawPool, overrideNote } from './draw-pool';
 import { EXIT } from './exit-codes';
-import { type PoolFlags, withPoolFlags } from './pool';
 import { print, printJson, say } from './render';
 import { type Align, table, text } from './text';
 import { sinceNow } from './wording';

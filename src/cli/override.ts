@@ -1,21 +1,20 @@
 import type { Command } from 'commander';
 import type { Override, OverrideOptions, SemaphoreClient } from '../client';
 import { checkPool, PoolByName } from '../client/operators';
-import { wholeNumber } from './arguments';
+import { type PoolFlags, wholeNumber, withPoolFlags } from './arguments';
 import { withClient } from './client';
 import { confirmed } from './confirm';
 import { overrideNote } from './draw-pool';
 import { EXIT } from './exit-codes';
-import { type PoolFlags, withPoolFlags } from './pool';
 import { print, printJson } from './render';
 import { type Text, text } from './text';
 
-export interface OverrideFlags extends PoolFlags, Pick<OverrideOptions, 'ifVersion' | 'reason'> {
+interface OverrideFlags extends PoolFlags, Pick<OverrideOptions, 'ifVersion' | 'reason'> {
   yes?: true;
 }
 
 /** The flags of every command that changes what is set for a pool. */
-export function withOverrideFlags(command: Command): Command {
+function withOverrideFlags(command: Command): Command {
   command
     .option('--if-version <n>', 'only if what is set is of this version; 0: if nothing is', wholeNumber)
     .option('-y, --yes', 'do not ask');
@@ -23,7 +22,7 @@ export function withOverrideFlags(command: Command): Command {
 }
 
 /** Asks, where there is a question, acts, and shows what is set then. @returns the exit code */
-export async function override(
+async function override(
   resource: string,
   flags: OverrideFlags,
   question: Text | undefined,
@@ -41,4 +40,67 @@ export async function override(
     else print(text`${resource}: as it was deployed.`);
     return 0;
   });
+}
+
+const RESIZE_HELP = `
+Example:
+  temporal-semaphore resize gpu-pool 5 --capacity 3 --reason 'two more GPUs'
+`;
+
+export function addResize(program: Command, done: (exitCode: number) => void): void {
+  const resize = program
+    .command('resize <resource>')
+    .argument('<n>', 'how many slots are to be in use', wholeNumber)
+    .summary('change how many slots are in use')
+    .description(
+      'Changes how many slots are in use, until it is changed again. Slots that are held stay held, and are taken out of use as they come free. The number that the pool is deployed with ends the change.',
+    )
+    .option('--reason <text>', 'shown to operators')
+    .addHelpText('after', RESIZE_HELP)
+    .action(async (resource: string, n: number, flags: OverrideFlags) => {
+      const { ifVersion, reason } = flags;
+      const question = text`Resize "${resource}" to ${n}?`;
+      done(await override(resource, flags, question, (pool) => pool.resize(n, { ifVersion, reason })));
+    });
+  withOverrideFlags(resize);
+}
+
+const PAUSE_HELP = `
+Example:
+  temporal-semaphore pause gpu-pool --capacity 3 --reason 'node drain'
+`;
+
+export function addPause(program: Command, done: (exitCode: number) => void): void {
+  const pause = program
+    .command('pause <resource>')
+    .summary('give no more permits')
+    .description('Takes all slots out of use as they come free, until resume. Waiters go on waiting.')
+    .option('--reason <text>', 'shown to operators')
+    .addHelpText('after', PAUSE_HELP)
+    .action(async (resource: string, flags: OverrideFlags) => {
+      const { ifVersion, reason } = flags;
+      const question = text`Pause "${resource}"?`;
+      done(await override(resource, flags, question, (pool) => pool.pause({ ifVersion, reason })));
+    });
+  withOverrideFlags(pause);
+}
+
+const RESUME_HELP = `
+It asks nothing, with --yes or without.
+
+Example:
+  temporal-semaphore resume gpu-pool
+`;
+
+export function addResume(program: Command, done: (exitCode: number) => void): void {
+  const resume = program
+    .command('resume <resource>')
+    .summary('end a pause')
+    .description('Ends a pause. The size that resize has set stays.')
+    .addHelpText('after', RESUME_HELP)
+    .action(async (resource: string, flags: OverrideFlags) => {
+      const { ifVersion } = flags;
+      done(await override(resource, flags, undefined, (pool) => pool.resume({ ifVersion })));
+    });
+  withOverrideFlags(resume);
 }

@@ -1,10 +1,10 @@
 import type { Command } from 'commander';
 import { NotHeldError } from '../client';
 import { checkPool, openSlot } from '../client/operators';
+import { type PoolFlags, withPoolFlags } from './arguments';
 import { withClient } from './client';
 import { confirmed } from './confirm';
 import { EXIT } from './exit-codes';
-import { type PoolFlags, withPoolFlags } from './pool';
 import { holderName, print, printJson } from './render';
 import { text } from './text';
 import { sinceNow } from './wording';

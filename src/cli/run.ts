@@ -7,9 +7,8 @@ import { withClient } from './client';
 import { Interrupted } from './confirm';
 import { type ConnectionFlags, withConnectionFlags } from './connection';
 import { EXIT } from './exit-codes';
-import { runHolding } from './holding';
+import { runHolding, Signals } from './holding';
 import { say } from './render';
-import { Signals } from './signals';
 import { text } from './text';
 import { tellWhatItWaitsFor } from './waiting';
 

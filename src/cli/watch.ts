@@ -1,11 +1,10 @@
 import type { Command } from 'commander';
 import type { SlotInspection } from '../client';
 import { checkPool, PoolByName, pause, type SeenPool } from '../client/operators';
-import { durationOption } from './arguments';
+import { durationOption, type PoolFlags, withPoolFlags } from './arguments';
 import { withClient } from './client';
 import { drawPool, headline } from './draw-pool';
 import { signalCode } from './exit-codes';
-import { type PoolFlags, withPoolFlags } from './pool';
 import { holderName, print, printJson } from './render';
 import { type Text, text } from './text';
 

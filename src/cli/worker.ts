@@ -1,8 +1,7 @@
 import { isIP } from 'node:net';
 import type { Command } from 'commander';
 import { refuse } from '../client/operators';
-import { type ConnectionFlags, connectConfig, withConnectionFlags } from './connection';
-import { loadDataConverter } from './data-converter';
+import { type ConnectionFlags, connectConfig, loadDataConverter, withConnectionFlags } from './connection';
 import { knock, unwelcome } from './knock';
 import { say } from './render';
 

@@ -5,7 +5,7 @@
 export { refuse } from '../shared/invalid-options';
 export { MAX_REASON_LENGTH } from '../shared/limits';
 export { monotonicMs, pause } from './clock';
-export { messageOf } from './message';
+export { messageOf } from './errors';
 export { checkPool, openSlot, PoolByName, type PoolOptions, type SeenPool } from './operator/pool-by-name';
 export { poolsInUse, resourcesInUse } from './operator/pools-in-use';
 export { type StuckWorkflows, stuckWorkflows } from './operator/stuck-workflows';

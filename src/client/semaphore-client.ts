@@ -3,7 +3,7 @@ import { withFencingToken } from '../fencing/current-token';
 import { Acquirer } from '../shared/acquirer';
 import { ADOPT } from '../shared/adoption-protocol';
 import { refuse } from '../shared/invalid-options';
-import { resolveRef } from '../shared/permit-ref';
+import { resolveRef } from '../shared/permit-id';
 import type { PermitRef } from '../shared/protocol';
 import { monotonicMs } from './clock';
 import { PermitLostError, PermitTimeoutError } from './errors';

@@ -1,7 +1,15 @@
 import type { Holder, PermitInspection, WaiterInspection } from '../client';
 import type { SeenPool } from '../client/operators';
-import type { HoldView, PartyView, PermitStatus, PoolStats, PoolView, SlotView, WaiterView } from './page-protocol';
-import { percentiles } from './stats';
+import type {
+  HoldView,
+  PartyView,
+  Percentiles,
+  PermitStatus,
+  PoolStats,
+  PoolView,
+  SlotView,
+  WaiterView,
+} from './page-protocol';
 
 /** How far back the page looks. */
 const WINDOW_MS = 5 * 60_000;
@@ -186,4 +194,12 @@ function partyView(holder: Holder): PartyView {
 
 function nameOf({ workflowId, identity }: Holder): string {
   return workflowId ?? identity ?? 'unknown';
+}
+
+/** By the nearest rank: always a value that did occur. `undefined` of nothing. */
+function percentiles(values: readonly number[]): Percentiles | undefined {
+  if (values.length === 0) return undefined;
+  const sorted = [...values].sort((a, b) => a - b);
+  const at = (share: number) => sorted[Math.max(0, Math.ceil(share * sorted.length) - 1)] ?? 0;
+  return { count: sorted.length, p50Ms: at(0.5), p95Ms: at(0.95), maxMs: at(1) };
 }

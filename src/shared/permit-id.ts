@@ -1,4 +1,5 @@
 import { refuse } from './invalid-options';
+import type { PermitRef } from './protocol';
 
 /**
  * The Workflow IDs of the protocol. A Workflow ID is the claim: the server never runs two Workflows with one ID, so
@@ -76,6 +77,19 @@ export function checkSlot(resource: string, slot: unknown): asserts slot is stri
   if (byteLength(permitId({ resource, slot: name })) > MAX_ID_BYTES) {
     refuse('slot name', `a Workflow ID "permit:<resource>:<slot>" of at most ${MAX_ID_BYTES} bytes`, name);
   }
+}
+
+/** Checks a reference that came from elsewhere. @throws InvalidOptionsError */
+export function resolveRef(ref: PermitRef): PermitRef {
+  if (typeof ref !== 'object' || ref === null) refuse('ref', 'what permit.ref() gave', ref);
+  const { resource, slot, workflowId, runId, leaseMs } = ref;
+  checkResource(resource);
+  checkSlot(resource, slot);
+  const expected = permitId({ resource, slot });
+  if (workflowId !== expected) refuse('ref.workflowId', `"${expected}"`, workflowId);
+  if (typeof runId !== 'string' || runId === '') refuse('ref.runId', 'a run ID', runId);
+  if (!(leaseMs > 0)) refuse('ref.leaseMs', 'a number of milliseconds above 0', leaseMs);
+  return { resource, slot, workflowId, runId, leaseMs };
 }
 
 /** Two names that look the same must not be two pools: each of them would have all the permits. */

@@ -10,9 +10,9 @@ import {
 import type { Offer, Place as PlaceInLine, Word } from '../../shared/acquirer';
 import { queueId, waiterId } from '../../shared/permit-id';
 import { type AwaitTurnInput, DECLINED, type DeclinedNotice, type Turn, WAITER_WORKFLOW } from '../../shared/protocol';
+import { WORKFLOW_PRIORITY } from '../../shared/start-options';
 import { draftTicket, type TicketDraft } from '../../shared/ticket';
 import { offersSlot, readTurn } from '../../shared/turn-input';
-import { WORKFLOW_PRIORITY } from '../../shared/workflow-priority';
 import { monotonicMs, pause } from '../clock';
 import type { Request } from '../options';
 import { isTransient, retryDelayMs, type Server } from '../server';

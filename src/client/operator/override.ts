@@ -9,7 +9,7 @@ import {
 import { OVERRIDE, type OverrideInput, type OverrideState, STALE_OVERRIDE } from '../../shared/operator-protocol';
 import { queueId } from '../../shared/permit-id';
 import { QUEUE_WORKFLOW } from '../../shared/protocol';
-import { WORKFLOW_PRIORITY } from '../../shared/workflow-priority';
+import { WORKFLOW_PRIORITY } from '../../shared/start-options';
 import { monotonicMs } from '../clock';
 import { StaleOverrideError } from '../errors';
 import type { Request } from '../options';

@@ -1,8 +1,8 @@
 import type { Client } from '@temporalio/client';
 import { isResource, resourceOfQueue } from '../../shared/permit-id';
 import { QUEUE_WORKFLOW } from '../../shared/protocol';
+import { messageOf } from '../errors';
 import { mapConcurrently } from '../map-concurrently';
-import { messageOf } from '../message';
 import { lenientReader } from './lenient-reader';
 import { PoolByName, type PoolOptions, type SeenPool } from './pool-by-name';
 import { listHolders } from './visibility';

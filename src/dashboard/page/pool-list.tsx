@@ -1,5 +1,5 @@
 import type { PoolHead, PoolView } from '../page-protocol';
-import { Cut } from './cut';
+import { Cut } from './names';
 
 interface PoolListProps {
   pools: readonly PoolView[];

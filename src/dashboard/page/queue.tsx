@@ -1,7 +1,7 @@
 import { DEFAULT_PRIORITY_KEY } from '../../shared/limits';
 import type { PoolView, Session, WaiterView } from '../page-protocol';
 import { clock, count, ticking } from './format';
-import { Party } from './party';
+import { Party } from './names';
 
 interface QueueProps {
   view: PoolView;

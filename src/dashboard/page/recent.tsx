@@ -1,6 +1,6 @@
 import type { HoldView, Session } from '../page-protocol';
 import { clock, duration, hue } from './format';
-import { Party } from './party';
+import { Party } from './names';
 
 const SHOWN = 10;
 

@@ -1,7 +1,6 @@
 import type { PermitStatus, Session, SlotView } from '../page-protocol';
-import { Cut } from './cut';
 import { hue, ticking } from './format';
-import { linkTo, Party } from './party';
+import { Cut, linkTo, Party } from './names';
 import type { Act } from './pool';
 
 /** With more than this, cards are smaller. */

@@ -1,9 +1,8 @@
 import { useMemo, useState } from 'preact/hooks';
 import { permitId } from '../../shared/permit-id';
 import type { HoldView, PoolView, Session } from '../page-protocol';
-import { Cut } from './cut';
 import { clock, duration, hue, shortNames } from './format';
-import { linkTo } from './party';
+import { Cut, linkTo } from './names';
 import { moveFocus } from './timeline-keys';
 
 /**

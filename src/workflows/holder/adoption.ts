@@ -1,5 +1,5 @@
 import { workflowInfo } from '@temporalio/workflow';
-import { resolveRef } from '../../shared/permit-ref';
+import { resolveRef } from '../../shared/permit-id';
 import type { PermitRef } from '../../shared/protocol';
 import { checked, PermitLostError } from '../errors';
 import { adoptSignal, deliver } from '../signals';

@@ -2,8 +2,7 @@ import { WorkflowExecutionAlreadyStartedError } from '@temporalio/common';
 import { type ChildWorkflowHandle, ParentClosePolicy, startChild, workflowInfo } from '@temporalio/workflow';
 import { type PermitAddress, permitId } from '../../shared/permit-id';
 import type { PermitMemo } from '../../shared/protocol';
-import { permitSummary } from '../../shared/summary';
-import { WORKFLOW_PRIORITY } from '../../shared/workflow-priority';
+import { permitSummary, WORKFLOW_PRIORITY } from '../../shared/start-options';
 import { permitSlotWorkflow } from './permit-slot';
 
 export type PermitChild = ChildWorkflowHandle<typeof permitSlotWorkflow>;

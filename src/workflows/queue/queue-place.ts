@@ -9,8 +9,8 @@ import {
 import type { Offer, Place, Word } from '../../shared/acquirer';
 import { queueId } from '../../shared/permit-id';
 import type { Ticket, Turn } from '../../shared/protocol';
+import { WORKFLOW_PRIORITY } from '../../shared/start-options';
 import { offersSlot } from '../../shared/turn-input';
-import { WORKFLOW_PRIORITY } from '../../shared/workflow-priority';
 import { declinedSignal, deliver, enqueueSignal, missedSignal } from '../signals';
 import { hearNoMoreTurns, hearTurns, leaveOut } from './turn-inbox';
 import { waitQueueWorkflow } from './wait-queue';
