@@ -12,6 +12,7 @@ export {
   StaleOverrideError,
 } from './client/errors';
 export type { Permit } from './client/holder/permit';
+export { acquireAll, PermitSet, withPermits } from './client/holder/permit-set';
 export type {
   Inspection,
   Override,
@@ -28,4 +29,5 @@ export { SemaphoreClient } from './client/semaphore-client';
 export { InvalidOptionsError } from './shared/invalid-options';
 export type { PermitLoss } from './shared/loss';
 export type { AcquireOptions, SemaphoreOptions } from './shared/options';
+export type { PermitsOf, SetEntry } from './shared/permit-set';
 export type { Holder, PermitOutcome, PermitRef } from './shared/protocol';

@@ -6,9 +6,11 @@
  */
 export type { PermitLoss } from './shared/loss';
 export type { AcquireOptions, SemaphoreOptions } from './shared/options';
+export type { PermitsOf, SetEntry } from './shared/permit-set';
 export type { PermitOutcome, PermitRef } from './shared/protocol';
 export { PermitLostError, PermitTimeoutError } from './workflows/errors';
 export { Permit } from './workflows/holder/permit';
+export { acquireAll, PermitSet, withPermits } from './workflows/holder/permit-set';
 export { Semaphore } from './workflows/holder/semaphore';
 export { permitSlotWorkflow } from './workflows/permit/permit-slot';
 export { awaitTurnWorkflow } from './workflows/queue/await-turn';

@@ -60,6 +60,33 @@ async function lastWords(cli: CliProcess, resource: string): Promise<{ aliveMs: 
   return { aliveMs, closedMs: closeTime?.getTime() ?? 0 };
 }
 
+test('with --also the command runs under permits of several resources, all or none', async () => {
+  const [resource, licences] = [temporal.resource(), temporal.resource('licences')];
+  const flags = ['--also', `${licences}=a,b`];
+  const cli = run({ resource, flags }, 'sh', '-c', 'echo "$PERMITS $PERMIT_RESOURCE"');
+  assert.equal(await cli.exit, 0, cli.stderr);
+  const [, json = '', first] = cli.stdout.match(/^(\[.*\]) (.*)\n$/) ?? [];
+  assert.equal(first, resource);
+  const permits = JSON.parse(json) as { resource: string; slot: string; runId: string; fencingToken: string }[];
+  assert.deepEqual(
+    permits.map((permit) => permit.resource),
+    [resource, licences],
+  );
+  for (const permit of permits) {
+    assert.equal(permit.fencingToken, `${permit.resource}/${permit.slot}/${permit.runId}`);
+    const handle = temporal.client.workflow.getHandle(permitId(permit), permit.runId);
+    assert.equal(await handle.result(), 'released');
+  }
+
+  const held = await pool(resource).acquire();
+  const late = run({ resource, flags: [...flags, '--timeout', '1s'] }, 'true');
+  assert.equal(await late.exit, 75);
+  assert.match(late.stderr, new RegExp(`No permit of "${resource}" came free`));
+  await held.release();
+  assert.equal(await run({ resource, flags: ['--also', 'licences'] }, 'true').exit, 64);
+  assert.equal(await run({ resource, flags: ['--also', `${resource}=2`] }, 'true').exit, 64);
+});
+
 test('the command knows its permit, and its exit code is ours', async () => {
   const resource = temporal.resource();
   const show = 'echo "$PERMIT_RESOURCE $PERMIT_SLOT $PERMIT_WORKFLOW_ID $PERMIT_RUN_ID $PERMIT_FENCING_TOKEN"; exit 7';

@@ -34,6 +34,24 @@ export function withSlotFlags(command: Command, capacity: string, slots: string)
     .option('--slots <names>', slots, (names: string) => names.split(','));
 }
 
+/** Another resource, with its slots. */
+export interface AlsoFlag {
+  resource: string;
+  capacity?: number;
+  slots?: string[];
+}
+
+/** One more `<resource>=<slots>`, behind those before it. */
+export function alsoFlag(text: string, before: AlsoFlag[] = []): AlsoFlag[] {
+  const at = text.lastIndexOf('=');
+  const [resource, slots] = [text.slice(0, at), text.slice(at + 1)];
+  if (at < 1 || slots === '') {
+    throw new InvalidArgumentError('Expected a resource and its slots, such as licences=5 or gpus=a,b.');
+  }
+  const isCount = /^\d+$/.test(slots);
+  return [...before, { resource, ...(isCount ? { capacity: wholeNumber(slots) } : { slots: slots.split(',') }) }];
+}
+
 /** How a command that shows something shows it. */
 export type Output = 'text' | 'json' | 'jsonl';
 

@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { type Permit, PermitLostError } from '../client';
+import { type Permit, PermitLostError, type PermitSet } from '../client';
 import { FencingToken } from '../fencing';
 import { signalCode } from './exit-codes';
 import { Guard } from './guard';
@@ -21,39 +21,45 @@ const GUARD_PART = 0.2;
 const KILL_PART = 0.7;
 
 /**
- * Runs a command under a permit, and ends its whole process group when the command ends or the permit is lost. The command
- * starts once its guard listens.
+ * Runs a command under one or more permits, and ends its whole process group when the command ends or a permit is lost. The
+ * command starts once its guard listens.
  *
  * @returns the exit code
  */
-export async function runHolding(permit: Permit, command: string[], signals: Signals): Promise<number> {
+export async function runHolding(set: PermitSet, command: string[], signals: Signals): Promise<number> {
   const guard = new Guard();
   await guard.ready;
-  const graceMs = permit.noticeMs * KILL_PART;
-  const group = new ProcessGroup(command, environment(permit));
+  const { noticeMs } = soonest(set);
+  const graceMs = noticeMs * KILL_PART;
+  const group = new ProcessGroup(command, environment(set.permits));
   const tellGuard = (isEnding: boolean) => {
-    if (group.id !== undefined) guard.tell(orderFor(permit, group.id, graceMs, isEnding));
+    if (group.id !== undefined) guard.tell(orderFor(soonest(set), group.id, graceMs, isEnding));
   };
   tellGuard(false);
-  const beat = setInterval(() => tellGuard(false), Math.min(permit.noticeMs / 2, BEAT_MS));
+  const beat = setInterval(() => tellGuard(false), Math.min(noticeMs / 2, BEAT_MS));
   signals.take((name) => group.signal(name));
 
-  const first = await Promise.race([group.exit, lossOf(permit)]);
+  const first = await Promise.race([group.exit, lossOf(set)]);
   tellGuard(true);
   clearInterval(beat);
   await group.end(first === 'lost' ? graceMs : Math.min(LEFTOVERS_MS, graceMs));
   guard.dismiss();
   const code = await group.exit;
   // Read anew: it looks at the clock, and this process may have been stopped past the lease's end.
-  const { reason } = permit.signal;
+  const { reason } = set.signal;
   if (!(reason instanceof PermitLostError)) return code;
   say(text`${reason.message}`);
   return code || signalCode('SIGTERM');
 }
 
-async function lossOf({ signal }: Permit): Promise<'lost'> {
+async function lossOf({ signal }: PermitSet): Promise<'lost'> {
   if (!signal.aborted) await once(signal, 'abort');
   return 'lost';
+}
+
+/** The permit whose lease ends first. All have the same flags, and so one length of lease and notice. */
+function soonest({ permits }: PermitSet): Permit {
+  return permits.reduce((first, permit) => (permit.deadline < first.deadline ? permit : first));
 }
 
 /** What the guard is to do: it hears how long the lease goes. When a stopped process tells no more, the permit counts as lost. */
@@ -71,15 +77,24 @@ function orderFor(permit: Permit, group: number, graceMs: number, isEnding: bool
 }
 
 /** What the command gets to know. It has no use for the key of the live page. */
-function environment(permit: Permit): NodeJS.ProcessEnv {
+function environment(permits: readonly Permit[]): NodeJS.ProcessEnv {
   const { TEMPORAL_SEMAPHORE_TOKEN: _secret, ...env } = process.env;
+  const all = permits.map(({ resource, slot, workflowId, runId }) => ({
+    resource,
+    slot,
+    workflowId,
+    runId,
+    fencingToken: FencingToken.from({ resource, slot, runId }).toString(),
+  }));
+  const [first] = all;
   return {
     ...env,
-    PERMIT_RESOURCE: permit.resource,
-    PERMIT_SLOT: permit.slot,
-    PERMIT_WORKFLOW_ID: permit.workflowId,
-    PERMIT_RUN_ID: permit.runId,
-    PERMIT_FENCING_TOKEN: FencingToken.from(permit).toString(),
+    PERMIT_RESOURCE: first?.resource,
+    PERMIT_SLOT: first?.slot,
+    PERMIT_WORKFLOW_ID: first?.workflowId,
+    PERMIT_RUN_ID: first?.runId,
+    PERMIT_FENCING_TOKEN: first?.fencingToken,
+    PERMITS: JSON.stringify(all),
   };
 }
 

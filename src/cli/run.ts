@@ -1,8 +1,8 @@
 import type { Client } from '@temporalio/client';
 import type { Command } from 'commander';
-import { InvalidOptionsError, type Permit, PermitTimeoutError, SemaphoreClient } from '../client';
+import { acquireAll, InvalidOptionsError, type PermitSet, PermitTimeoutError, SemaphoreClient } from '../client';
 import { messageOf } from '../client/operators';
-import { durationOption, withSlotFlags } from './arguments';
+import { type AlsoFlag, alsoFlag, durationOption, withSlotFlags } from './arguments';
 import { withClient } from './client';
 import { Interrupted } from './confirm';
 import { type ConnectionFlags, withConnectionFlags } from './connection';
@@ -15,6 +15,7 @@ import { tellWhatItWaitsFor } from './waiting';
 interface RunFlags extends ConnectionFlags {
   capacity?: number;
   slots?: string[];
+  also?: AlsoFlag[];
   taskQueue: string;
   lease?: number;
   renewEvery?: number;
@@ -31,6 +32,8 @@ const HELP = `
 The command gets PERMIT_RESOURCE, PERMIT_SLOT, PERMIT_WORKFLOW_ID, PERMIT_RUN_ID and PERMIT_FENCING_TOKEN
 (<resource>/<slot>/<run ID>, to be passed on to whatever must refuse late writes) in its environment, beside all that this
 process has but TEMPORAL_SEMAPHORE_TOKEN. So it has TEMPORAL_API_KEY too: what must not have it is started by env -u.
+With --also, these are of <resource>, and PERMITS has all permits as JSON:
+[{"resource", "slot", "workflowId", "runId", "fencingToken"}, ...], in the order of the command line.
 The permit is renewed while it runs, and released when it has ended and nothing is left of its process group. When the
 permit is lost, the group gets TERM, and KILL before the lease ends; likewise when this process is killed or stopped
 (SIGSTOP). A process that leaves the group (setsid) escapes.
@@ -43,6 +46,7 @@ Exit code: the command's own, 128+n when signal n ended it; after a loss never 0
 Examples:
   temporal-semaphore run gpu-pool --capacity 3 --timeout 5m -- sh -c 'train --gpu "$PERMIT_SLOT"'
   temporal-semaphore run nightly --capacity 1 --try -- ./backup.sh --full
+  temporal-semaphore run gpu-pool --capacity 3 --also licences=5 -- simulate
 `;
 
 export function addRun(program: Command, done: (exitCode: number) => void, command?: string[]): void {
@@ -58,6 +62,11 @@ export function addRun(program: Command, done: (exitCode: number) => void, comma
     'how many permits there are; everybody who uses the resource must say the same',
     'named slots instead, separated by commas',
   )
+    .option(
+      '--also <resource=slots>',
+      'a permit of this resource too, all or none: licences=5, or gpus=a,b for named slots; may be repeated',
+      alsoFlag,
+    )
     .option('--task-queue <name>', "the permit worker's task queue", 'permits')
     .addOption(
       durationOption('--lease <duration>', 'how long the permit lives on when this process dies (default: 30s)'),
@@ -91,42 +100,45 @@ async function runUnderPermit(resource: string, command: string[] | undefined, f
       'put -- before the command: what stands before it belongs to this program, what stands behind it to the command.',
     );
   }
-  const { capacity, slots, taskQueue, lease, renewEvery, maxHold, fair } = flags;
+  const { capacity, slots, also = [], taskQueue, lease, renewEvery, maxHold, fair } = flags;
   if (capacity === undefined && slots === undefined) {
     throw new InvalidOptionsError('give --capacity (how many permits there are) or --slots (their names).');
   }
-  const semaphore = { capacity, slots, taskQueue, lease, renewEvery, maxHold, fair };
-  const poolOf = (client: Client) => new SemaphoreClient(client, resource, semaphore);
+  const options = { taskQueue, lease, renewEvery, maxHold, fair };
+  const poolsOf = (client: Client) =>
+    [{ resource, capacity, slots }, ...also].map(
+      ({ resource, ...slots }) => new SemaphoreClient(client, resource, { ...options, ...slots }),
+    );
   return await withClient(
     flags,
     async (client) => {
       const signals = new Signals();
-      const permit = await acquire(poolOf(client), client, flags, signals);
-      if (permit === undefined) return EXIT.busy;
+      const permits = await acquire(poolsOf(client), client, flags, signals);
+      if (permits === undefined) return EXIT.busy;
       try {
-        return await runHolding(permit, command, signals);
+        return await runHolding(permits, command, signals);
       } finally {
-        await release(permit);
+        await release(permits);
       }
     },
-    poolOf,
+    poolsOf,
   );
 }
 
 /** `undefined`: there was none, and it has been said. @throws Interrupted */
 async function acquire(
-  pool: SemaphoreClient,
+  pools: SemaphoreClient[],
   client: Client,
   flags: RunFlags,
   signals: Signals,
-): Promise<Permit | undefined> {
+): Promise<PermitSet | undefined> {
   const { timeout, purpose, priority, fairnessKey } = flags;
   const interrupted = new AbortController();
   signals.take((name) => interrupted.abort(new Interrupted(name)));
   const over = new AbortController();
-  if (!flags.try) void tellWhatItWaitsFor(pool, { client, flags, over: over.signal });
+  if (!flags.try) void tellWhatItWaitsFor(pools, client, over.signal);
   try {
-    return await pool.acquire({
+    return await acquireAll(pools, {
       timeout: flags.try ? 0 : timeout,
       purpose,
       priority: { priorityKey: priority, fairnessKey },
@@ -142,10 +154,11 @@ async function acquire(
 }
 
 /** The command has ended and its exit code counts. A release that fails is reported; the lease then ends the permit. */
-async function release(permit: Permit): Promise<void> {
+async function release(set: PermitSet): Promise<void> {
   try {
-    await permit.release();
+    await set.release();
   } catch (error) {
-    say(text`slot "${permit.slot}" of "${permit.resource}" is not free yet: ${messageOf(error)}`);
+    const which = set.permits.map(({ resource, slot }) => `slot "${slot}" of "${resource}"`).join(', ');
+    say(text`${which} is not free yet: ${messageOf(error)}`);
   }
 }

@@ -1,6 +1,6 @@
 import type { Client } from '@temporalio/client';
-import type { SemaphoreClient } from '../client';
-import { type PoolOptions, pause } from '../client/operators';
+import type { Inspection, SemaphoreClient } from '../client';
+import { pause } from '../client/operators';
 import { heldOf } from './draw-pool';
 import { say } from './render';
 import { text } from './text';
@@ -11,29 +11,26 @@ const SILENT_MS = 2_000;
 /** To look costs a call for each slot. */
 const MOST_SLOTS = 100;
 
-interface Wait {
-  client: Client;
-  flags: PoolOptions;
-  /** Aborts when the wait is over. */
-  over: AbortSignal;
-}
-
 /** Says once what this process waits for, if it still does after a while. It never fails: the wait is what counts. */
-export async function tellWhatItWaitsFor(pool: SemaphoreClient, { client, flags, over }: Wait): Promise<void> {
+export async function tellWhatItWaitsFor(pools: SemaphoreClient[], client: Client, over: AbortSignal): Promise<void> {
   await pause(SILENT_MS, over);
   if (over.aborted) return;
-  const slots = flags.slots?.length ?? flags.capacity ?? 0;
-  const details = slots <= MOST_SLOTS ? await look(pool, client.options.identity) : '';
-  if (!over.aborted) say(text`waits for a permit of "${pool.resource}"${details}`);
+  const { identity } = client.options;
+  const seen = await Promise.all(pools.map(look));
+  // Of several, the one in whose line it stands.
+  const found = seen.find((pool) => pool?.waiters.some((waiter) => waiter.identity === identity)) ?? seen[0];
+  const resource = found?.resource ?? pools.map((pool) => pool.resource).join('" and "');
+  if (!over.aborted) say(text`waits for a permit of "${resource}"${found ? details(found, identity) : ''}`);
 }
 
-async function look(pool: SemaphoreClient, identity: string): Promise<unknown> {
-  try {
-    const seen = await pool.inspect({ recent: 0 });
-    const at = seen.waiters.findIndex((waiter) => waiter.identity === identity);
-    const ahead = at < 0 ? seen.waiters.length : at;
-    return text`: ${heldOf(seen)}, ${ahead} ahead${seen.override?.paused ? ', and the pool is paused' : ''}`;
-  } catch {
-    return ''; // the server is slow or does not let us look: then only that it waits
-  }
+function details(seen: Inspection, identity: string): unknown {
+  const at = seen.waiters.findIndex((waiter) => waiter.identity === identity);
+  const ahead = at < 0 ? seen.waiters.length : at;
+  return text`: ${heldOf(seen)}, ${ahead} ahead${seen.override?.paused ? ', and the pool is paused' : ''}`;
+}
+
+/** `undefined`: too large, or the server is slow or does not let us look. Then only that it waits. */
+async function look(pool: SemaphoreClient): Promise<Inspection | undefined> {
+  if (pool.slotCount > MOST_SLOTS) return undefined;
+  return await pool.inspect({ recent: 0 }).catch(() => undefined);
 }

@@ -8,6 +8,7 @@ import {
   resolveSemaphore,
   type SemaphoreOptions,
 } from '../shared/options';
+import { monotonicMs } from './clock';
 
 /** What a semaphore is, for a client. */
 export interface SemaphoreClientOptions extends SemaphoreOptions {
@@ -33,10 +34,22 @@ export interface ClientAcquireOptions extends Omit<AcquireOptions, 'outlivesRun'
   maxHold?: Duration;
 }
 
+/** A moment in epoch milliseconds, for others, and on the monotonic clock, for oneself. */
+export interface Moment {
+  readonly epochMs: number;
+  readonly monotonicMs: number;
+}
+
+export function thisMoment(): Moment {
+  return { epochMs: Date.now(), monotonicMs: monotonicMs() };
+}
+
 /** One acquire, checked, with every default filled in. */
 export interface Request extends ResolvedAcquire {
   readonly semaphore: ResolvedSemaphore & { readonly taskQueue: string };
   readonly signal: AbortSignal;
+  /** When the caller began to wait, for this permit or for those before it. */
+  readonly since: Moment;
 }
 
 const DEFAULT_LEASE_MS = 30_000;
@@ -58,6 +71,7 @@ export function resolveRequest(
   resource: string,
   defaults: SemaphoreClientOptions,
   options: ClientAcquireOptions = {},
+  since = thisMoment(),
 ): Request {
   const request = resolveAcquire(options);
   const { signal = new AbortController().signal, lease, renewEvery, maxHold } = options;
@@ -69,5 +83,5 @@ export function resolveRequest(
     renewEvery: renewEvery ?? (lease === undefined ? defaults.renewEvery : undefined),
     maxHold: maxHold ?? (lease === undefined ? defaults.maxHold : undefined),
   });
-  return { ...request, semaphore, signal };
+  return { ...request, semaphore, signal, since };
 }

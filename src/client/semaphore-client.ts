@@ -12,11 +12,13 @@ import { Lease } from './holder/lease';
 import { Permit } from './holder/permit';
 import { PermitRun } from './holder/permit-run';
 import { Place } from './holder/queue-place';
+import { releaseOrWarn } from './holder/release-or-warn';
 import { ClientMetrics } from './metrics';
 import type { Inspection, Override, PermitInspection } from './operator/inspection';
 import { type InspectOptions, Operator, type OverrideOptions, type RevokeOptions } from './operator/operator';
 import {
   type ClientAcquireOptions,
+  type Moment,
   type Request,
   resolveClientSemaphore,
   resolveRequest,
@@ -97,7 +99,7 @@ export class SemaphoreClient {
       permit.signal.throwIfAborted();
       throw error;
     } finally {
-      await permit.release().catch((error: unknown) => warnOfRelease(permit, error));
+      await releaseOrWarn(permit);
     }
   }
 
@@ -114,7 +116,21 @@ export class SemaphoreClient {
    * @throws ServiceError when the server refuses, for example for want of permission
    */
   async acquire(options?: ClientAcquireOptions): Promise<Permit> {
-    const request = resolveRequest(this.resource, this.options, options);
+    return await this.acquireFor(this.request(options));
+  }
+
+  /** @internal How many slots this client was made with. */
+  get slotCount(): number {
+    return this.options.slots?.length ?? this.options.capacity ?? 0;
+  }
+
+  /** @internal Checks what one acquire is to be. @throws InvalidOptionsError */
+  request(options: ClientAcquireOptions | undefined, since?: Moment): Request {
+    return resolveRequest(this.resource, this.options, options, since);
+  }
+
+  /** @internal One acquire of this pool, alone or as a part of a set. */
+  async acquireFor(request: Request): Promise<Permit> {
     request.signal.throwIfAborted();
     return await this.metrics.acquire(request.signal, async () => {
       if (request.timeoutMs > 0) return await this.acquireWithin(request);
@@ -126,7 +142,7 @@ export class SemaphoreClient {
 
   /** Tries every slot once. `undefined` when all are busy. Throws as {@link acquire} does, but for the timeout. */
   async tryAcquire(options?: Omit<ClientAcquireOptions, 'timeout'>): Promise<Permit | undefined> {
-    const request = resolveRequest(this.resource, this.options, { ...options, timeout: 0 });
+    const request = this.request({ ...options, timeout: 0 });
     request.signal.throwIfAborted();
     return await this.metrics.acquire(request.signal, () => this.claimEvery(request));
   }
@@ -210,7 +226,7 @@ export class SemaphoreClient {
     const served = new AbortController();
     void this.pollers.warn(served.signal);
     try {
-      const permit = await this.acquirer(request, monotonicMs() + request.timeoutMs).acquire();
+      const permit = await this.acquirer(request, request.since.monotonicMs + request.timeoutMs).acquire();
       if (permit) return permit;
     } catch (error) {
       if (!isTransient(error)) throw error; // a transient one is given up at the deadline only
@@ -250,12 +266,4 @@ export class SemaphoreClient {
       },
     );
   }
-}
-
-/** A library has no log of its own. The slot stays taken until the end of the lease, which an operator may want to know. */
-function warnOfRelease({ workflowId, runId, deadline }: Permit, error: unknown): void {
-  process.emitWarning(`The permit ${workflowId}, run ${runId}, could not be released. It ends by its lease.`, {
-    type: 'PermitReleaseWarning',
-    detail: `At ${deadline.toISOString()} at the latest. ${error instanceof Error ? error.message : String(error)}`,
-  });
 }

@@ -108,6 +108,16 @@ function escaped(name: string): string {
   return name.replaceAll(/[^\x20-\x7e]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`);
 }
 
+/** Compares two texts by their bytes of UTF-8, as all languages can. */
+export function byteOrder(a: string, b: string): number {
+  const [one, other] = [new TextEncoder().encode(a), new TextEncoder().encode(b)];
+  for (const [at, byte] of one.entries()) {
+    const difference = byte - (other[at] ?? -1);
+    if (difference !== 0) return difference;
+  }
+  return one.length - other.length;
+}
+
 /** Bytes of UTF-8. */
 export function byteLength(text: string): number {
   return new TextEncoder().encode(text).length;

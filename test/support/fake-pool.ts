@@ -27,7 +27,6 @@ const ANSWER_MS = 20;
 
 /** The surroundings of one acquirer on a fake clock. It writes down what the acquirer does; it judges nothing. */
 export class FakePool implements Surroundings<string> {
-  readonly clock = new FakeClock();
   readonly deeds: Deed[] = [];
   private readonly mail: Word[] = [];
   private wake: () => void = () => undefined;
@@ -37,6 +36,8 @@ export class FakePool implements Surroundings<string> {
   constructor(
     private readonly script: PoolScript,
     seed = 1,
+    /** Several pools may share one. */
+    readonly clock = new FakeClock(),
   ) {
     this.seed = seed;
     for (const { atMs, word } of script.words ?? []) {

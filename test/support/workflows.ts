@@ -15,10 +15,12 @@ import {
 import { BODY_MARKS } from '../../scripts/support/body-marks';
 import {
   type AcquireOptions,
+  acquireAll,
   PermitLostError,
   type PermitRef,
   Semaphore,
   type SemaphoreOptions,
+  withPermits,
 } from '../../src/workflow';
 import { WorkflowQueuePlace } from '../../src/workflows/queue/queue-place';
 
@@ -240,4 +242,58 @@ function finishes(): () => Promise<void> {
 export async function impostor(query: string, answer: unknown): Promise<void> {
   setHandler(defineQuery(query), () => answer);
   await finishes()();
+}
+
+export interface SetInput {
+  pools: { resource: string; semaphore: SemaphoreOptions }[];
+  acquire?: AcquireOptions;
+  /** As a holder's. */
+  holdMs?: number;
+}
+
+/** Holds permits of several resources by `withPermits`, and tells by query where it stands. */
+export async function setHolder({ pools, acquire, holdMs }: SetInput): Promise<{ resource: string; slot: string }[]> {
+  let now: Stage = { at: 'waiting' };
+  const finished = finishes();
+  setHandler(stage, () => now);
+  const entries = pools.map(({ resource, semaphore }) => new Semaphore(resource, semaphore));
+  return await withPermits(
+    entries,
+    async (permits) => {
+      const slots = permits.map(({ slot }) => slot).join(' ');
+      now = { at: 'holding', slot: slots, runId: permits.map(({ runId }) => runId).join(' ') };
+      for (const { runId } of permits) upsertMemo({ [BODY_MARKS.began(runId)]: true });
+      try {
+        if (holdMs === undefined) await finished();
+        else if (holdMs > 0) await sleep(holdMs);
+      } finally {
+        for (const { runId } of permits) upsertMemo({ [BODY_MARKS.ended(runId)]: true });
+      }
+      return permits.map(({ resource, slot }) => ({ resource, slot }));
+    },
+    acquire,
+  );
+}
+
+/** As {@link setHolder}, by hand: one `withPermit` inside the other, in the order given. */
+export async function nester({ pools, holdMs }: SetInput): Promise<void> {
+  const finished = finishes();
+  const nest = async ([pool, ...rest]: SetInput['pools']): Promise<void> => {
+    if (pool) await new Semaphore(pool.resource, pool.semaphore).withPermit(async () => await nest(rest));
+    else if (holdMs === undefined) await finished();
+    else await sleep(holdMs);
+  };
+  await nest(pools);
+}
+
+/** Acquires all, and gives them back: by `await using`. Says which slots of which resources were free right after the block. */
+export async function setDisposer({ pools }: SetInput): Promise<boolean[]> {
+  const entries = pools.map(({ resource, semaphore }) => new Semaphore(resource, semaphore));
+  {
+    await using set = await acquireAll(entries);
+    await set.renew();
+  }
+  const again = await Promise.all(entries.map((entry) => entry.tryAcquire()));
+  await Promise.all(again.map((permit) => permit?.release()));
+  return again.map((permit) => permit !== undefined);
 }

@@ -67,12 +67,12 @@ export class Place implements PlaceInLine {
     private readonly deadlineMs: number,
     private readonly shift = SHIFT,
   ) {
-    const { priority, semaphore } = request;
+    const { priority, semaphore, since } = request;
     const { identity } = server;
     this.ticket = draftTicket({
       id: randomUUID(),
       slots: semaphore.compactSlots,
-      sinceMs: Date.now(),
+      sinceMs: since.epochMs,
       priority,
       identity,
     });

@@ -1,32 +1,18 @@
-import { CancellationScope, uuid4, workflowInfo } from '@temporalio/workflow';
-import { Acquirer, type Offer } from '../../shared/acquirer';
 import {
   type AcquireOptions,
-  type ResolvedAcquire,
   type ResolvedSemaphore,
   resolveAcquire,
   resolveSemaphore,
   type SemaphoreOptions,
 } from '../../shared/options';
-import type { PermitRef, Ticket } from '../../shared/protocol';
-import { draftTicket } from '../../shared/ticket';
-import { checked, PermitTimeoutError } from '../errors';
-import { metrics, timeAcquire } from '../metrics';
-import { claimSlot } from '../permit/claim';
-import { WorkflowQueuePlace } from '../queue/queue-place';
+import type { PermitRef } from '../../shared/protocol';
+import { checked } from '../errors';
+import { acquirePermit, tryPermit } from './acquire-permit';
 import { adopt } from './adoption';
-import { listenForRevocations } from './holder-inbox';
-import { Permit } from './permit';
-import { endOfChild } from './permit-end';
+import type { Permit } from './permit';
 import { withHeldPermit } from './with-permit';
 
 const DEFAULTS = { leaseMs: 10 * 60_000, inWorkflow: true };
-
-/**
- * Each try of a slot that is taken costs a Workflow five history events. Where all are taken, fewer are better; where half are
- * free, two find one three times in four. The rounds are for a queue that does not answer, which may take hours.
- */
-const TRIES = { firstTries: 2, triesPerRound: 5 };
 
 /**
  * A counting semaphore for Workflow code: at most `capacity` holders of `resource` at once, over all Workflows of the
@@ -48,7 +34,8 @@ const TRIES = { firstTries: 2, triesPerRound: 5 };
  */
 export class Semaphore {
   readonly resource: string;
-  private readonly options: ResolvedSemaphore;
+  /** @internal */
+  readonly options: ResolvedSemaphore;
 
   /**
    * @param resource names the thing that is shared; printable, at most 204 bytes of UTF-8
@@ -121,82 +108,14 @@ export class Semaphore {
    */
   async acquire(options?: AcquireOptions): Promise<Permit> {
     const request = checked(() => resolveAcquire(options));
-    const timer = timeAcquire(this.resource);
-    try {
-      const permit =
-        request.timeoutMs === 0
-          ? await this.acquirer(request).tryEvery()
-          : await this.acquirer(request, Date.now() + request.timeoutMs).acquire();
-      if (!permit) throw new PermitTimeoutError(this.resource, request.timeoutMs);
-      return timer.ended(permit);
-    } catch (error) {
-      throw timer.failed(error);
-    }
+    return await acquirePermit(this.options, request, Date.now());
   }
 
   /** Tries every slot once. `undefined` when all are busy. Throws as {@link acquire} does, but for the timeout. */
   async tryAcquire(options?: Omit<AcquireOptions, 'timeout'>): Promise<Permit | undefined> {
-    const request = checked(() => resolveAcquire({ ...options, timeout: 0 }));
-    const timer = timeAcquire(this.resource);
-    try {
-      return timer.ended(await this.acquirer(request).tryEvery());
-    } catch (error) {
-      throw timer.failed(error);
-    }
-  }
-
-  private acquirer(request: ResolvedAcquire, deadlineMs = Number.POSITIVE_INFINITY): Acquirer<Permit> {
-    const { slots, fair, recheckAfterMs, taskQueue } = this.options;
-    return new Acquirer(
-      { slots, deadlineMs, recheckAfterMs, ...TRIES, triesBeforeJoin: fair ? 0 : 1 },
-      {
-        nowMs: Date.now,
-        random: Math.random,
-        claim: async (slot, offer) => await this.timeClaim(slot, request, offer),
-        place: () => new WorkflowQueuePlace(this.resource, this.ticketFor(request), taskQueue),
-      },
+    return await tryPermit(
+      this.options,
+      checked(() => resolveAcquire({ ...options, timeout: 0 })),
     );
-  }
-
-  private ticketFor({ priority }: ResolvedAcquire): Ticket {
-    const { workflowId, runId, priority: ownPriority } = workflowInfo();
-    const { compactSlots: slots } = this.options;
-    const draft = draftTicket({ id: uuid4(), slots, sinceMs: Date.now(), priority, ownPriority });
-    return { ...draft, waiter: { workflowId, runId } };
-  }
-
-  private async timeClaim(slot: string, request: ResolvedAcquire, offer?: Offer): Promise<Permit | undefined> {
-    const sinceMs = Date.now();
-    const permit = await this.claim(slot, request, offer?.queueId);
-    if (permit && offer) metrics.handoff(this.resource, 'claim', Date.now() - sinceMs);
-    return permit;
-  }
-
-  /**
-   * The atomic step. A start that is under way cannot be recalled, so it is shielded from cancellation, and its permit
-   * handed back if nobody wants it any more.
-   */
-  private async claim(slot: string, request: ResolvedAcquire, watchedBy?: string): Promise<Permit | undefined> {
-    const caller = CancellationScope.current();
-    if (caller.consideredCancelled) return await caller.cancelRequested;
-    const permit = await CancellationScope.nonCancellable(() => this.startPermit(slot, request, watchedBy));
-    if (!caller.consideredCancelled) return permit;
-    await permit?.release();
-    return await caller.cancelRequested;
-  }
-
-  /** `undefined` when the slot is held: the server already runs a Workflow of that ID. */
-  private async startPermit(
-    slot: string,
-    { purpose, outlivesRun }: ResolvedAcquire,
-    watchedBy: string | undefined,
-  ): Promise<Permit | undefined> {
-    const { resource, leaseMs, maxHoldMs, taskQueue } = this.options;
-    listenForRevocations();
-    const options = { leaseMs, maxHoldMs, taskQueue, purpose, outlivesRun, watchedBy };
-    const child = await claimSlot({ resource, slot }, options);
-    if (!child) return undefined;
-    const ref = { resource, slot, workflowId: child.workflowId, runId: child.firstExecutionRunId, leaseMs };
-    return new Permit(ref, endOfChild(child), outlivesRun);
   }
 }

@@ -1,4 +1,5 @@
 import { CancellationScope, isCancellation, sleep } from '@temporalio/workflow';
+import { releaseInReverse } from '../../shared/permit-set';
 import { PermitLostError } from '../errors';
 import { withCurrentPermit } from './current-permit';
 import type { Permit } from './permit';
@@ -9,31 +10,52 @@ export async function withHeldPermit<T>(
   renewEveryMs: number | false,
   fn: (permit: Permit) => Promise<T>,
 ): Promise<T> {
+  return await underPermits([new KeptPermit(permit, renewEveryMs)], () => withCurrentPermit(permit, fn));
+}
+
+/** Runs `fn` under permits: cancels it when one is lost, and releases them all at the end, the last first. */
+export async function underPermits<T>(held: readonly KeptPermit[], fn: () => Promise<T>): Promise<T> {
   const body = new CancellationScope();
   let loss: PermitLostError | undefined;
-  void permit.lost.then((error) => {
-    loss = error;
-    body.cancel();
-  });
-  const renewal = keepRenewed(permit, renewEveryMs);
+  for (const { permit } of held) {
+    void permit.lost.then((error) => {
+      loss ??= error;
+      body.cancel();
+    });
+  }
   try {
-    const result = await body.run(() => withCurrentPermit(permit, fn));
+    const result = await body.run(fn);
     if (loss) throw loss;
     return result;
   } catch (error) {
     throw loss ?? error;
   } finally {
-    renewal.cancel();
-    await permit.release();
+    await releaseInReverse(held);
   }
 }
 
-/** Renews until cancelled. It outlives a cancelled caller, whose `fn` may still be cleaning up under the permit. */
-function keepRenewed(permit: Permit, renewEveryMs: number | false): CancellationScope {
-  const shield = new CancellationScope({ cancellable: false });
-  const scope = new CancellationScope({ parent: shield, cancellable: true });
-  if (renewEveryMs !== false) void scope.run(() => renewRepeatedly(permit, renewEveryMs));
-  return scope;
+/** A permit that is renewed from now until it is released. That outlives a cancelled caller, which may still be cleaning up. */
+export class KeptPermit {
+  private readonly renewal: CancellationScope;
+
+  constructor(
+    readonly permit: Permit,
+    renewEveryMs: number | false,
+  ) {
+    const shield = new CancellationScope({ cancellable: false });
+    this.renewal = new CancellationScope({ parent: shield, cancellable: true });
+    if (renewEveryMs !== false) void this.renewal.run(() => renewRepeatedly(permit, renewEveryMs));
+  }
+
+  /** Leaves the renewing to the caller. */
+  stopRenewing(): void {
+    this.renewal.cancel();
+  }
+
+  async release(): Promise<void> {
+    this.stopRenewing();
+    await this.permit.release();
+  }
 }
 
 async function renewRepeatedly(permit: Permit, everyMs: number): Promise<void> {
