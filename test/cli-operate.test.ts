@@ -123,7 +123,7 @@ test('revoke: not unasked; with --yes the holder is told why; what is not held e
   const { handle, runId } = await startHolding(temporal, { resource, semaphore: CAPACITY_1 });
   const unasked = cli(['revoke', resource, '0']);
   assert.equal(await unasked.exit, 64);
-  assert.match(unasked.stderr, /Nobody can be asked here: give --yes\.\n$/);
+  assert.match(unasked.stderr, /There is no terminal to ask on: give --yes\.\n$/);
   const other = cli(['revoke', resource, '0', '--run-id', randomUUID(), '--yes']);
   assert.equal(await other.exit, 66);
   assert.equal((await handle.describe()).status.name, 'RUNNING');
@@ -284,12 +284,12 @@ test('doctor: finds a healthy pool well, and what is wrong with another', { skip
   await eventually(async () => {
     const found: { is: string; what: string }[] = await jsonOf(['doctor', '--waiting-longer', '0s', '--probe']);
     const all = found.map(({ is, what }) => `${is} ${what}`).join('\n');
-    assert.match(all, /^ok server 1\.\d+\.\d+, whose run IDs are ordered/m);
+    assert.match(all, /^ok server 1\.\d+\.\d+ orders its run IDs/m);
     assert.match(all, /^ok task queue "test-.*" has [1-9]\d* pollers?/m);
     assert.doesNotMatch(all, /development server/, 'ours has no limit, and the probe shows it');
     assert.match(all, new RegExp(`^warning "${resource}": 1 waiting .*, ${waiter.workflowId}, for `, 'm'));
     assert.match(all, /^ok \d+ pools? in use, no permit is past its lease/m);
-    assert.match(all, /^(ok|warning) to take a permit and give it back takes \d+ ms/m);
+    assert.match(all, /^(ok|warning) one acquire and release takes \d+ ms/m);
   }, 20_000);
   await handle.signal(workflows.finish);
   await waiter.result();

@@ -69,7 +69,7 @@ test('no server: the address and what to do, at once', async () => {
 test('a host that is not there is named', async () => {
   const { code, stderr } = await cli('ls', '--address', 'no-such-host.invalid:7233');
   assert.equal(code, 69);
-  assert.match(stderr, /no-such-host\.invalid:7233: (there is no such host|the name can not be looked up)/);
+  assert.match(stderr, /no-such-host\.invalid:7233: (there is no such host|the name can't be looked up)/);
 });
 
 test('what listens and says nothing is named, by the worker too', async (t) => {

@@ -234,8 +234,8 @@ test('whoever waits is told after a while what for', async () => {
   const resource = temporal.resource();
   const permit = await pool(resource).acquire();
   const [first, second] = [run({ resource }, 'true'), run({ resource }, 'true')];
-  const told = await Promise.all([first, second].map((cli) => cli.says(/temporal-semaphore: (waits for .*)\n/)));
-  for (const line of told) assert.ok(line.startsWith(`waits for a permit of "${resource}": 1 of 1 held, `), line);
+  const told = await Promise.all([first, second].map((cli) => cli.says(/temporal-semaphore: (waiting for .*)\n/)));
+  for (const line of told) assert.ok(line.startsWith(`waiting for a permit of "${resource}": 1 of 1 held, `), line);
   await permit.release();
   assert.deepEqual(await Promise.all([first.exit, second.exit]), [0, 0]);
 });

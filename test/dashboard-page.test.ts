@@ -136,7 +136,7 @@ test('a search shows the slots, waiters and past holds of that name, and the poo
   const counts = () =>
     Promise.all(['.pools a', '.slot', '.queue li'].map((selector) => page.locator(selector).count()));
   await eventually(async () => assert.deepEqual(await counts(), [1, 1, 0]));
-  await page.getByText('No waiter has that in its name.').waitFor();
+  await page.getByText('No waiter matches.').waitFor();
   await page.keyboard.press('Escape');
   await eventually(async () => assert.deepEqual(await counts(), [2, 2, 1]));
   await handle.signal(workflows.finish);
@@ -161,8 +161,8 @@ test('while nobody answers for the queue, its waiters are shown as of the last l
   assert.equal(await page.getByText('Nobody waits').count(), 0);
 
   const late = await browser.open((await show(resource, { capacity: 1 })).url);
-  await late.getByText('Until it does, nobody knows the waiters.').waitFor(WITHIN);
-  await late.getByText('The waiters are not known.').waitFor(WITHIN);
+  await late.getByText('Nobody knows the waiters until it answers.').waitFor(WITHIN);
+  await late.getByText('Nobody knows the waiters.').waitFor(WITHIN);
   const tile = late.locator('.tiles > div', { hasText: 'Waiting' }).locator('dd').first();
   assert.equal(await tile.textContent(), '?');
   assert.equal(await late.getByText('Nobody waits').count(), 0);
@@ -202,12 +202,12 @@ test('after a while without a page, one does not show as live what has ended mea
   await handle.signal(workflows.finish);
   await handle.result();
   const page = await browser.open(url);
-  await page.getByText(/What you see is as of \d+:\d+:\d+/).waitFor(WITHIN);
+  await page.getByText(/This page shows the pool as of \d+:\d+:\d+/).waitFor(WITHIN);
   assert.ok(await page.getByRole('button', { name: /^Revoke slot 0/ }).isDisabled());
   assert.ok(await page.getByRole('button', { name: 'Pause …' }).isDisabled());
   assert.equal(await page.title(), `? ${resource}`);
   goOn();
   await page.locator('.slot.free').waitFor(WITHIN);
   assert.ok(await page.getByRole('button', { name: 'Pause …' }).isEnabled());
-  assert.equal(await page.getByText(/What you see is as of/).count(), 0);
+  assert.equal(await page.getByText(/This page shows the pool as of/).count(), 0);
 });

@@ -106,7 +106,7 @@ test('who is asked about a permit that has ended meanwhile can not revoke its su
   const page = await browser.open(url);
   await page.getByRole('button', { name: /^Revoke slot 0/ }).click();
   await handle.signal('finish');
-  await page.getByText('This permit has ended meanwhile.').waitFor();
+  await page.getByText('This permit has ended in the meantime.').waitFor();
   assert.ok(await page.getByRole('dialog').getByRole('button', { name: 'Revoke' }).isDisabled());
 });
 
@@ -216,7 +216,7 @@ test('a page finds back to a dashboard that was started anew', async () => {
   await page.getByText('Live', { exact: true }).waitFor();
   await first.close();
   await page.getByText('Connection lost').waitFor();
-  await page.getByText(/What you see is as of \d+:\d+:\d+/).waitFor();
+  await page.getByText(/This page shows the pool as of \d+:\d+:\d+/).waitFor();
   for (const name of ['Pause …', 'Resize …']) assert.ok(await page.getByRole('button', { name }).isDisabled(), name);
   await show(resource, { capacity: 2 }, { port: Number(new URL(first.url).port) });
   await page.getByText('Live', { exact: true }).waitFor();

@@ -9,12 +9,12 @@ export function wholeNumber(text: string): number {
   return Number(text);
 }
 
-/** An option that gives milliseconds. */
+/** An option whose value is a duration, read as milliseconds. */
 export function durationOption(flags: string, description: string, byDefault?: StringValue, leastMs = 0): Option {
   const option = new Option(flags, description).argParser((text) => {
     let ms = Number.NaN;
     try {
-      // A number without a unit would be milliseconds, which nobody means who writes it.
+      // A number without a unit would mean milliseconds, which no user intends.
       if (!/^\s*-?[\d.]+\s*$/.test(text)) ms = msToNumber(text as StringValue);
     } catch {
       // Refused below.
@@ -41,7 +41,7 @@ export interface AlsoFlag {
   slots?: string[];
 }
 
-/** One more `<resource>=<slots>`, behind those before it. */
+/** Adds one more `<resource>=<slots>` to those before it. */
 export function alsoFlag(text: string, before: AlsoFlag[] = []): AlsoFlag[] {
   const at = text.lastIndexOf('=');
   const [resource, slots] = [text.slice(0, at), text.slice(at + 1)];
@@ -52,21 +52,21 @@ export function alsoFlag(text: string, before: AlsoFlag[] = []): AlsoFlag[] {
   return [...before, { resource, ...(isCount ? { capacity: wholeNumber(slots) } : { slots: slots.split(',') }) }];
 }
 
-/** How a command that shows something shows it. */
+/** The form of a command's output. */
 export type Output = 'text' | 'json' | 'jsonl';
 
-/** As Temporal's own command has it. */
+/** Named as in Temporal's own command. */
 export function withOutputFlags(command: Command): Command {
   return command
     .addOption(
-      new Option('-o, --output <format>', 'for people, as one JSON text, or as a line of JSON for each thing')
+      new Option('-o, --output <format>', 'text for people, one JSON text, or a line of JSON for each thing')
         .choices(['text', 'json', 'jsonl'])
         .default('text'),
     )
     .addOption(new Option('--json', 'the same as -o json').implies({ output: 'json' }));
 }
 
-/** Which pool it is, as far as the flags say, and how to show it. */
+/** The pool, as far as the flags describe it, and the form of the output. */
 export interface PoolFlags extends PoolOptions, ConnectionFlags {
   output: Output;
 }
@@ -75,14 +75,14 @@ export interface PoolFlags extends PoolOptions, ConnectionFlags {
 export function withPoolFlags(command: Command): Command {
   withSlotFlags(
     command,
-    'how many permits the pool is deployed with (default: what its queue knows)',
-    'its named slots instead, separated by commas',
+    'how many permits the pool is deployed with (default: its queue says it)',
+    'the names of its slots instead, separated by commas',
   );
   command.option('--task-queue <name>', "the permit worker's task queue", 'permits');
   return withConnectionFlags(withOutputFlags(command));
 }
 
-/** All after `--` belongs to the command that `run` runs: nothing of it is read here. */
+/** Everything after `--` belongs to the command that `run` executes: nothing reads flags there. */
 export function splitCommand(argv: string[]): { own: string[]; command?: string[] } {
   const [, , name] = argv;
   const at = argv.indexOf('--');

@@ -3,8 +3,8 @@ import { type ConnectionFlags, connectConfig, loadDataConverter } from './connec
 import { knock, unwelcome } from './knock';
 
 /**
- * A client for as long as `use` takes.
- * @param check refuses what is wrong besides, before the server is called
+ * Connects, runs `use` with the client, and closes the connection.
+ * @param check refuses bad options before the server is called
  * @throws UnreachableError
  */
 export async function withClient<T>(

@@ -6,7 +6,7 @@ Example:
   temporal-semaphore completion fish > ~/.config/fish/completions/temporal-semaphore.fish
 `;
 
-/** Commands, flags and their choices, as commander knows them. The shells ask this program at each TAB, by `complete`. */
+/** Completes commands, flags and their choices, as commander knows them. The shell runs this program, with `complete`, at each TAB. */
 export async function addCompletion(program: Command): Promise<void> {
   const { default: tab } = await import('@bomb.sh/tab/commander');
   tab(program, { completionCommandName: 'completion' });

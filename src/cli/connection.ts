@@ -43,18 +43,18 @@ export type ConnectConfig = ReturnType<typeof toClientOptions> & { namespace: st
 
 /**
  * Where and how to connect: for `Connection.connect`, and the namespace for the client.
- * @throws InvalidOptionsError when a file or a profile that was named is not there, or can't be read
+ * @throws InvalidOptionsError when a file or profile that the user named is missing, or can't be read
  */
 export function connectConfig(flags: ConnectionFlags): ConnectConfig {
   const { configFile } = flags;
-  // The library takes a file that is not there for an empty one.
+  // The library reads a missing file as an empty one.
   if (configFile !== undefined && !existsSync(configFile)) {
     throw new InvalidOptionsError(`--config-file: there is no file "${configFile}".`);
   }
   try {
     return merged(flags);
   } catch (error) {
-    // Nothing has been sent: what was given is wrong, or what it names.
+    // Nothing has been sent yet: a flag, a variable or a file is wrong.
     const { message } = error as Error;
     throw new InvalidOptionsError(`The flags, TEMPORAL_* variables or temporal.toml can't be used: ${message}`);
   }
@@ -92,7 +92,7 @@ function tlsOf(flags: ConnectionFlags, configured: ClientConfigTLS | undefined):
   return Object.keys(given).length > 0 ? { ...configured, ...given } : configured;
 }
 
-/** Loads what a user's own clients and workers have, such as a payload codec that encrypts. */
+/** Loads the data converter of the user's own clients and workers, such as one that encrypts. */
 export async function loadDataConverter(path: string | undefined): Promise<DataConverter | undefined> {
   if (path === undefined) return undefined;
   const expected = '--data-converter: expected a module that exports "dataConverter"';
@@ -102,7 +102,7 @@ export async function loadDataConverter(path: string | undefined): Promise<DataC
   } catch (error) {
     throw new InvalidOptionsError(`${expected}, and "${path}" can't be loaded`, { cause: error });
   }
-  // A CommonJS module's exports are not always seen by name.
+  // Node does not always see a CommonJS module's exports by name.
   const converter = loaded.dataConverter ?? loaded.default?.dataConverter;
   if (typeof converter !== 'object' || converter === null) throw new InvalidOptionsError(`${expected}, got "${path}"`);
   return converter;

@@ -7,9 +7,9 @@ export interface NamedResource extends Pick<PoolOptions, 'capacity' | 'slots'> {
   resource: string;
 }
 
-/** What `dashboard` shows: the resources that were named, or else all that are in use. */
+/** The pools that `dashboard` shows: those that the operator has named, or else all that are in use. */
 export class DashboardPools implements PoolFinder {
-  /** Those that were named. */
+  /** The pools that the operator has named. */
   readonly given: Pool[] = [];
   private readonly found = new Map<string, PoolByName>();
   private readonly all: boolean;
@@ -30,7 +30,7 @@ export class DashboardPools implements PoolFinder {
     }
   }
 
-  /** Looks for those that are in use, where not all is known already: two calls to visibility. */
+  /** Finds the pools in use, by two calls to visibility; by none when all pools were named with their slots. */
   async find(): Promise<Pool[]> {
     if (!this.all && this.found.size === 0) return [];
     const inUse: PoolByName[] = [];

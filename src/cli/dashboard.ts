@@ -17,12 +17,12 @@ interface DashboardFlags extends ConnectionFlags {
 }
 
 const HELP = `
-Without resources, it shows all that are in use. A resource is written with its capacity or its slots (gpu-pool=3,
-licences=a,b,c) or by its name alone: then only those slots show which were seen held, until its queue tells how many there
-are. Where its own name has a =, it needs one more.
+Without resources, the page shows all that are in use. Give a resource with its capacity or its slots (gpu-pool=3,
+licences=a,b,c), or by its name alone: the page then shows the slots that it has seen held, until the queue says how many
+there are. The last = counts, so a name with a = in it needs its capacity or slots.
 
-The page is for this machine alone. With a --host that others can reach, visitors need a token: the one that you give, or a
-new one, which is in the address that is printed. There is no TLS, so put it behind something that has.
+By default, only this machine reaches the page. With a --host that others can reach, visitors need a token: the one that
+you give, or a new one in the printed address. The page has no TLS: put it behind a proxy that has.
 
 Example:
   temporal-semaphore dashboard gpu-pool=3 licences=a,b,c
@@ -33,12 +33,12 @@ export function addDashboard(program: Command, done: (exitCode: number) => void)
     .command('dashboard [resources...]')
     .summary('a live page: who holds, who waits; revoke, resize, pause')
     .description('Serves a live page of these resources until SIGTERM or SIGINT.')
-    .option('--port <n>', 'where to listen; 0: any that is free', Number, 8244)
-    .option('--host <name>', 'what to listen on', '127.0.0.1')
-    .option('--token <text>', 'what visitors must show (default: TEMPORAL_SEMAPHORE_TOKEN, or a new one)')
+    .option('--port <n>', 'the port to listen on; 0: any free one', Number, 8244)
+    .option('--host <name>', 'the address to listen on', '127.0.0.1')
+    .option('--token <text>', 'the token that visitors need (default: TEMPORAL_SEMAPHORE_TOKEN, or a new one)')
     .option('--ui <url>', 'the Temporal Web UI, for links (default: that of a dev server, or of Temporal Cloud)')
     .option('--task-queue <name>', "the permit worker's task queue", 'permits')
-    .option('--read-only', 'only show')
+    .option('--read-only', 'offer no actions')
     .addHelpText('after', HELP)
     .action(async (resources: string[], flags: DashboardFlags) => {
       await serve(resources, flags);
@@ -50,10 +50,10 @@ export function addDashboard(program: Command, done: (exitCode: number) => void)
 async function serve(resources: string[], flags: DashboardFlags): Promise<void> {
   const { host, port, ui, taskQueue, readOnly = false } = flags;
   if (!Number.isInteger(port) || port < 0 || port > 65_535) refuse('--port', 'a whole number from 0 to 65535', port);
-  // What this process needs for long is 20 MB. Left alone, V8 would rather let garbage pile up to 100 MB more.
+  // This process keeps 20 MB. By default, V8 lets garbage pile up to 100 MB more.
   setFlagsFromString('--optimize-for-size');
   setFlagsFromString('--semi-space-growth-factor=1');
-  // Only here: the other commands need no web server.
+  // Loaded only here: the other commands need no web server.
   const { startDashboard } = await import('../dashboard/server.js');
   const { resolveAccess } = await import('../dashboard/access.js');
   const { readPageFiles } = await import('../dashboard/page-files.js');

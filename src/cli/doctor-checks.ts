@@ -6,7 +6,7 @@ import { waiterName } from './draw-pool';
 import { holderName } from './render';
 import { count, span } from './wording';
 
-/** One thing that was looked at. */
+/** One result of the examination. */
 export interface Finding {
   is: 'ok' | 'warning' | 'bad';
   what: string;
@@ -16,14 +16,14 @@ export interface Finding {
 export interface DoctorOptions {
   taskQueue: string;
   waitingLongerMs: number;
-  /** Take permits, and measure. */
+  /** Whether to acquire permits and measure the time. */
   probe?: boolean;
 }
 
 /** The first server whose run IDs are UUIDv7, which grow with time. */
 const ORDERED_SINCE = [1, 27] as const;
 
-/** A worker may be slow to end a permit, and a server's timer a second late. */
+/** How late a permit may end: its worker may be slow, and the server's timer a second late. */
 const LEASE_SLACK_MS = 5_000;
 
 const PROBES = 5;
@@ -31,10 +31,10 @@ const PROBE_WITHIN_MS = 10_000;
 
 const AT_ONCE = 10;
 
-/** With a server near by one takes some tens, and ten at once some hundreds. */
+/** With a server nearby, one takes tens of milliseconds, and ten at once take hundreds. */
 const SLOW_PROBE_MS = 1_000;
 
-/** Then one measurement is enough. */
+/** After a round trip of this length, one measurement is enough. */
 const MUCH_TOO_SLOW_MS = 3_000;
 
 /** The kind of task queue that Workflow workers poll, as the server's API has it. */
@@ -66,10 +66,10 @@ async function server({ workflowService }: Client, pools: SeenPool[]): Promise<F
       : major > sinceMajor || (major === sinceMajor && minor >= sinceMinor);
   const found: Finding[] = [
     ordered
-      ? { is: 'ok', what: `server ${serverVersion}, whose run IDs are ordered: so are the fencing tokens made of them` }
+      ? { is: 'ok', what: `server ${serverVersion} orders its run IDs, and so the fencing tokens` }
       : {
           is: 'bad',
-          what: `server ${serverVersion}: its run IDs are not ordered, nor are the fencing tokens made of them`,
+          what: `server ${serverVersion} does not order its run IDs, nor the fencing tokens made of them`,
           advice: `Upgrade the server to ${ORDERED_SINCE.join('.')} or later.`,
         },
   ];
@@ -86,7 +86,7 @@ async function pollers({ workflowService, options }: Client, taskQueue: string):
   if (polled > 0) return { is: 'ok', what: `task queue "${taskQueue}" has ${count(polled, 'poller')}` };
   return {
     is: 'bad',
-    what: `nobody has polled task queue "${taskQueue}" for minutes: no permit there can be taken or given back`,
+    what: `nobody has polled task queue "${taskQueue}" for minutes, so no slot there comes free`,
     advice: 'Start a permit worker (temporal-semaphore worker), or name its task queue with --task-queue.',
   };
 }
@@ -101,8 +101,8 @@ function leases({ resource, slots }: SeenPool): Finding[] {
     }
     const overMs = Date.now() - leaseDeadline.getTime();
     if (overMs < LEASE_SLACK_MS) return [];
-    const advice = 'Its worker is down or overloaded. Does it still run? Otherwise terminate the permit.';
-    return [{ is: 'bad', what: `${what}: its lease is over for ${span(overMs)}`, advice }];
+    const advice = 'The permit worker is down or overloaded. Start one, or terminate the permit.';
+    return [{ is: 'bad', what: `${what}: its lease ended ${span(overMs)} ago`, advice }];
   });
 }
 
@@ -112,7 +112,7 @@ function waits({ resource, waiters, queue, override, problem }: SeenPool, longer
     return [{ is: 'bad', what: `"${resource}" can't be looked at: ${problem}` }];
   }
   if (queue === 'silent') {
-    found.push({ is: 'bad', what: `the queue of "${resource}" runs, and no worker answers for it` });
+    found.push({ is: 'bad', what: `the queue of "${resource}" runs, but no worker answers for it` });
   }
   if (override?.paused) found.push({ is: 'warning', what: `"${resource}" is paused`, advice: override.reason });
   const late = waiters.filter(({ since }) => Date.now() - since.getTime() > longerMs);
@@ -121,21 +121,21 @@ function waits({ resource, waiters, queue, override, problem }: SeenPool, longer
     found.push({
       is: 'warning',
       what: `"${resource}": ${late.length} waiting for more than ${span(longerMs)}, the longest, ${waiterName(longest)}, for ${span(Date.now() - longest.since.getTime())}`,
-      advice: '`temporal-semaphore why` says who is ahead and who holds. Or is the pool too small?',
+      advice: '`temporal-semaphore why` shows who is ahead and who holds. The pool may be too small.',
     });
   }
   return found;
 }
 
-/** What a round trip takes, and what ten at once take. Only that tells a server which is held back from one which is not. */
+/** Measures one round trip, and ten at once: only ten at once show whether the server is held back. */
 async function probe(client: Client, taskQueue: string): Promise<Finding> {
-  // One name for all probes, for every resource is a series of each metric; and room for a few of them at once.
+  // All probes share one name, since each resource is a series of each metric. The capacity has room for several at once.
   const options = { capacity: 100, taskQueue, lease: '15s' } as const;
   const pool = new SemaphoreClient(client, 'temporal-semaphore-doctor', options);
   try {
     const oneMs = await medianMs(() => roundTrip(pool));
     const tenMs = await medianMs(() => Promise.all(Array.from({ length: AT_ONCE }, () => roundTrip(pool))));
-    const what = `to take a permit and give it back takes ${oneMs} ms, and ${AT_ONCE} at once ${tenMs} ms`;
+    const what = `one acquire and release takes ${oneMs} ms, ${AT_ONCE} at once take ${tenMs} ms`;
     if (Math.max(oneMs, tenMs) < SLOW_PROBE_MS) return { is: 'ok', what };
     return { is: 'warning', what, advice: (await isDevelopmentServer(client)) ? DEVELOPMENT_ADVICE : SLOW_ADVICE };
   } catch (error) {
@@ -144,11 +144,11 @@ async function probe(client: Client, taskQueue: string): Promise<Finding> {
   }
 }
 
-const SLOW_ADVICE = 'Is the server far away, or is it or the permit worker overloaded?';
+const SLOW_ADVICE = 'The server may be far away, or the server or the permit worker may be overloaded.';
 const DEVELOPMENT_ADVICE =
-  'As it comes, a development server waits up to 50 ms at each step; `temporal-semaphore server` starts one that does not. Or is it or the permit worker overloaded?';
+  'A development server with its default settings waits up to 50 ms at each step; `temporal-semaphore server` starts one that does not. Or the server or the permit worker is overloaded.';
 
-/** A permit is started, released, and has ended. */
+/** Acquires a permit, releases it, and waits for its end. */
 async function roundTrip(pool: SemaphoreClient): Promise<void> {
   const permit = await pool.acquire({ timeout: PROBE_WITHIN_MS, purpose: 'temporal-semaphore doctor' });
   await permit.release();
@@ -164,7 +164,7 @@ async function medianMs(step: () => Promise<unknown>): Promise<number> {
   return Math.round(timesMs.sort((a, b) => a - b)[Math.floor(timesMs.length / 2)] ?? 0);
 }
 
-/** Not every server tells what it keeps its state in. */
+/** `false` also for a server that does not say where it keeps its state. */
 async function isDevelopmentServer({ workflowService }: Client): Promise<boolean> {
   try {
     return (await workflowService.getClusterInfo({})).persistenceStore === 'sqlite';

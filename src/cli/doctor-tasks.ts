@@ -22,7 +22,7 @@ function finding({ type, reason, runs }: StuckWorkflows): Finding {
   }
   return {
     is: 'bad',
-    what: `${runs[0]?.workflowId} on task queue ${queues} can't go on, its Workflow Task fails: ${reason}`,
+    what: `${runs[0]?.workflowId} on task queue ${queues} can't go on because its Workflow Task fails: ${reason}`,
     advice: "The worker's log says more.",
   };
 }

@@ -32,7 +32,7 @@ export function addDoctor(program: Command, done: (exitCode: number) => void): v
     .addOption(
       durationOption('--waiting-longer <duration>', 'warn of waiters that have waited longer than this', '10m'),
     )
-    .option('--probe', 'also take and give back permits of a pool of its own, and say how long that takes')
+    .option('--probe', 'also acquire and release permits of a pool of its own, and say how long that takes')
     .addHelpText('after', HELP)
     .action(async ({ taskQueue, waitingLonger, probe, output, ...connection }: DoctorFlags) => {
       const options = { taskQueue, waitingLongerMs: waitingLonger, probe };

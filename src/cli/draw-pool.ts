@@ -5,9 +5,9 @@ import { type Align, dim, green, red, Text, table, text, yellow } from './text';
 import { sinceNow, span } from './wording';
 
 interface Drawing {
-  /** At most so many slots, and as many waiters. @default all */
+  /** The most slots to draw, and the most waiters. @default all */
   rows?: number;
-  /** With the run IDs. @default true */
+  /** Whether to draw the run IDs. @default true */
   wide?: boolean;
 }
 
@@ -15,7 +15,7 @@ const SLOT_HEAD = ['slot', 'state', 'holder', 'for', 'lease left', 'purpose', 'r
 const SLOT_ALIGN: Align[] = ['right', 'left', 'left', 'right', 'right', 'left', 'left'];
 const WAITER_HEAD = ['place', 'waiter', 'for', 'priority', 'key', 'turn'];
 const WAITER_ALIGN: Align[] = ['right', 'left', 'right', 'right', 'left', 'left'];
-const PAST_HEAD = ['slot', 'held until lately by', 'for', 'ended', 'how'];
+const PAST_HEAD = ['slot', 'past holder', 'for', 'ended', 'how'];
 const PAST_ALIGN: Align[] = ['right', 'left', 'right', 'right', 'left'];
 
 /** A pool as people read it. */
@@ -83,7 +83,7 @@ function pastRow({ slot, holder, from, to, outcome }: SeenPool['recent'][number]
   return [slot, holderName(holder), span(to.getTime() - from.getTime()), sinceNow(to), outcome];
 }
 
-/** Somebody outside Workflows waits through a Workflow whose ID says nothing. As it came: `Text` escapes it. */
+/** A client's waiter has a Workflow ID that says nothing, so the client's identity names it. Unescaped: `Text` escapes it. */
 export function waiterName({ identity, workflowId }: WaiterInspection): string {
   return identity ?? workflowId;
 }

@@ -1,16 +1,16 @@
 import { constants } from 'node:os';
 
-/** As in sysexits.h and shells, for what is not the command's own exit code. */
+/** Our own exit codes, as in sysexits.h and shells. `run` exits with its command's code otherwise. */
 export const EXIT = {
-  /** Not done: the operator said no. Or looked at, and found bad. */
+  /** The operator said no; `doctor` found something bad; `ls` or `why` found nothing of that name. */
   no: 1,
   /** The command line is wrong. */
   usage: 64,
-  /** The thing that was named is not there. */
+  /** Nobody holds that slot, or not that run. */
   absent: 66,
   /** The server can't be reached, or refuses. */
   unavailable: 69,
-  /** No permit was had: try again later. */
+  /** Try again: no permit came in time, or the override has changed. */
   busy: 75,
   /** The command can't be executed. */
   notExecutable: 126,

@@ -1,16 +1,16 @@
-/** What the guard is to do; each order takes the place of the one before. Times are {@link clockMs}. */
+/** An order to the guard. It replaces the one before. Times are {@link clockMs}. */
 export interface GuardOrder {
-  /** The process group that it ends, */
+  /** The process group to end. */
   group: number;
-  /** by TERM from then on, unless it hears anew; absent while this process does that itself, */
+  /** When to send TERM, unless a new order comes. Absent while this process sends it itself. */
   termAtMs?: number;
-  /** and by KILL from then on. */
+  /** When to send KILL. */
   killAtMs: number;
-  /** How long the group has between the two when this process is dead. */
+  /** The time between TERM and KILL when this process is dead. */
   graceMs: number;
 }
 
-/** A clock that all processes of a machine share, in milliseconds. Nobody can set it, and a stopped process doesn't stop it. */
+/** A clock that all processes of a machine share, in milliseconds. Nobody can set it, and it goes on while a process is stopped. */
 export function clockMs(): number {
   return Number(process.hrtime.bigint() / 1_000_000n);
 }

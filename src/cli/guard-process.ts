@@ -2,7 +2,7 @@ import { clockMs, type GuardOrder } from './guard-order';
 
 // The guard of one command, in a process of its own: see `Guard`.
 
-/** No timer of Node may be longer than some weeks, and a lease may. */
+/** The longest timer: Node's last 24 days at most, and a lease may be longer. */
 const LOOK_AGAIN_MS = 60_000;
 
 let order: GuardOrder | undefined;
@@ -40,7 +40,7 @@ function look(): void {
   timer = setTimeout(look, Math.min(LOOK_AGAIN_MS, nextMs - nowMs));
 }
 
-/** `false` when nobody is left. */
+/** `false` when the group is empty. */
 function signal(group: number, name: NodeJS.Signals): boolean {
   try {
     return process.kill(-group, name);

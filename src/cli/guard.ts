@@ -3,14 +3,14 @@ import type { GuardOrder } from './guard-order';
 import { say } from './render';
 
 /**
- * Ends a process group when this process can't: when it was killed, at once, also by kill -9; when it is stopped or hangs,
- * before the lease is over. Without it, the command would run on beside the next holder. It is a process of its own, which
- * no signal from the terminal reaches.
+ * Ends the command's process group when this process can't. If this process is killed (by kill -9 too), the guard acts at
+ * once. If it is stopped or hangs, the guard acts before the lease ends. Without a guard, the command would run on beside
+ * the next holder. The guard is a process of its own, which no signal from the terminal reaches.
  */
 export class Guard {
   /**
-   * Resolves when the guard listens, or when there is none. The command must not start before: were this process killed
-   * meanwhile, the guard would never hear of it.
+   * Resolves when the guard listens, or has failed to start. The command must not start earlier: if this process were
+   * killed meanwhile, the guard would never know of the command.
    */
   readonly ready: Promise<unknown>;
   private readonly process: ChildProcess;
@@ -22,7 +22,7 @@ export class Guard {
       env: {},
     });
     this.process.unref();
-    this.process.on('error', (error) => say(`no guard: ${error.message}`));
+    this.process.on('error', (error) => say(`no guard watches over the command: ${error.message}`));
     this.ready = new Promise<void>((resolve) => {
       for (const event of ['message', 'error', 'exit']) this.process.once(event, () => resolve());
     }).then(() => this.process.channel?.unref());
@@ -33,7 +33,7 @@ export class Guard {
     if (this.process.connected) this.process.send(order, () => undefined);
   }
 
-  /** The group has ended. */
+  /** Ends the guard: the group has ended. */
   dismiss(): void {
     this.process.kill('SIGKILL');
   }

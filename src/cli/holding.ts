@@ -8,16 +8,16 @@ import { ProcessGroup } from './process-group';
 import { say } from './render';
 import { text } from './text';
 
-/** How long what the command left behind may take to end once asked. */
+/** How long the processes that the command left behind may take to end after TERM. */
 const LEFTOVERS_MS = 1_000;
 
-/** How often the guard hears how long the lease goes, at the least. */
+/** The longest time between two orders to the guard. */
 const BEAT_MS = 60_000;
 
-// The last part of the lease, which the permit leaves for that, is its notice. Of it, counted from its beginning:
-/** then the guard asks the command to end, if this process has not; */
+// The notice is the last part of the lease, in which the command is ended. These are shares of it, from its beginning.
+/** When the guard sends TERM, if this process has not. */
 const GUARD_PART = 0.2;
-/** then the command is killed. */
+/** When the command gets KILL. */
 const KILL_PART = 0.7;
 
 /**
@@ -62,9 +62,9 @@ function soonest({ permits }: PermitSet): Permit {
   return permits.reduce((first, permit) => (permit.deadline < first.deadline ? permit : first));
 }
 
-/** What the guard is to do: it hears how long the lease goes. When a stopped process tells no more, the permit counts as lost. */
+/** Tells the guard when the lease ends. A stopped process sends no more orders: the guard then takes the permit for lost. */
 function orderFor(permit: Permit, group: number, graceMs: number, isEnding: boolean): GuardOrder {
-  // The clock first: should this process be stopped between the two lines, the guard hears too little and not too much.
+  // The clock comes first: if this process is stopped between the two lines, the guard acts too early, never too late.
   const nowMs = clockMs();
   const endsAtMs = nowMs + permit.deadline.getTime() - Date.now();
   const noticeAtMs = endsAtMs - permit.noticeMs;
@@ -76,7 +76,7 @@ function orderFor(permit: Permit, group: number, graceMs: number, isEnding: bool
   };
 }
 
-/** What the command gets to know. It has no use for the key of the live page. */
+/** The command's environment: ours, without the key of the live page, and with the permits' variables. */
 function environment(permits: readonly Permit[]): NodeJS.ProcessEnv {
   const { TEMPORAL_SEMAPHORE_TOKEN: _secret, ...env } = process.env;
   const all = permits.map(({ resource, slot, workflowId, runId }) => ({
@@ -98,10 +98,10 @@ function environment(permits: readonly Permit[]): NodeJS.ProcessEnv {
   };
 }
 
-/** What is passed on to the command. (A terminal's Ctrl-C reaches us alone: the command has a process group of its own.) */
+/** Signals for the command. (A terminal's Ctrl-C reaches this process alone: the command has a process group of its own.) */
 const FORWARDED: NodeJS.Signals[] = ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT', 'SIGUSR1', 'SIGUSR2'];
 
-/** Hands the signals that this process gets to one taker at a time. */
+/** Gives the signals that this process receives to one taker at a time. */
 export class Signals {
   private taker: (signal: NodeJS.Signals) => void = () => undefined;
 

@@ -6,16 +6,16 @@ const SILENT_AFTER_MS = 800;
 
 const DEFAULT_PORT = 7_233;
 
-/** What a name or a port that is wrong looks like, and how it reads. */
+/** The system's codes for a wrong name or port, in words. */
 const NOBODY_THERE: Record<string, string> = {
   ECONNREFUSED: 'nothing listens there',
   ENOTFOUND: 'there is no such host',
-  EAI_AGAIN: 'the name can not be looked up',
-  EHOSTUNREACH: 'there is no way to that host',
-  ENETUNREACH: 'there is no way to that network',
+  EAI_AGAIN: "the name can't be looked up",
+  EHOSTUNREACH: 'there is no route to that host',
+  ENETUNREACH: 'there is no route to that network',
 };
 
-/** The server is not where the command line thinks it is. */
+/** No Temporal server can be reached at the address. */
 export class UnreachableError extends Error {
   override readonly name = 'UnreachableError';
 
@@ -24,28 +24,28 @@ export class UnreachableError extends Error {
     why: string,
   ) {
     super(
-      `No Temporal server can be reached at ${address}: ${why}. Name another by --address or TEMPORAL_ADDRESS, or start one (temporal-semaphore server).`,
+      `No Temporal server can be reached at ${address}: ${why}. Name another with --address or TEMPORAL_ADDRESS, or start one (temporal-semaphore server).`,
     );
   }
 }
 
-/** What went wrong behind the door: somebody listens there. */
+/** The error for an address where something listens, and the connection fails all the same. */
 export function unwelcome(address: string, { message }: Error): UnreachableError {
-  // gRPC's and Rust's own words for "it did not answer as it should", of which no user makes sense.
+  // gRPC and Rust have their own words for "it did not answer as it should", which help no user.
   if (/certificate/i.test(message)) {
     return new UnreachableError(address, 'its certificate is not accepted (see --tls-ca-path and --tls-server-name)');
   }
   const isMute = /before the deadline|transport/i.test(message);
   return new UnreachableError(
     address,
-    isMute ? 'it does not answer as a Temporal server does (is TLS as it should be?)' : message,
+    isMute ? 'it does not answer as a Temporal server does (check the TLS flags)' : message,
   );
 }
 
 /**
- * Looks whether anybody listens there, since a gRPC client tells that only after ten seconds, and without the address. Where
- * nobody has answered yet, it says so and leaves the waiting to gRPC: a network may be slow.
- * @throws UnreachableError when the system says that nobody is there
+ * Checks whether anything listens at the address: a gRPC client tells that only after ten seconds, and without the address.
+ * When no answer comes soon, this says so and leaves the waiting to gRPC: the network may be slow.
+ * @throws UnreachableError when the system says that nothing listens there
  */
 export async function knock(address: string): Promise<void> {
   const target = plainAddress(address);
@@ -54,7 +54,7 @@ export async function knock(address: string): Promise<void> {
   try {
     await new Promise<void>((resolve, reject) => {
       socket.setTimeout(SILENT_AFTER_MS, () => {
-        say(`${address} has not answered yet. Is that where the server is?`);
+        say(`${address} has not answered yet. Is the address right?`);
         resolve();
       });
       socket.once('connect', () => resolve());
@@ -76,7 +76,7 @@ function plainAddress(address: string): { host: string; port: number } | undefin
   return host === undefined || Number(port) > 65_535 ? undefined : { host, port: Number(port) };
 }
 
-/** Through a proxy, a server may be reached that has no name here. gRPC takes these variables. */
+/** A proxy may reach a server whose name this machine does not know. gRPC reads these variables. */
 function isProxied(): boolean {
   return ['grpc_proxy', 'https_proxy', 'http_proxy'].some((name) => process.env[name]);
 }

@@ -13,7 +13,7 @@ interface LsFlags extends PoolFlags {
 }
 
 const HELP = `
-Exit code ${EXIT.no}: nobody holds or waits for a permit of that resource, and nothing is set for it.
+Exit code ${EXIT.no}: nobody holds or waits for a permit of that resource, and no override is set for it.
 
 Examples:
   temporal-semaphore ls
@@ -26,7 +26,7 @@ export function addLs(program: Command, done: (exitCode: number) => void): void 
     .command('ls [resource]')
     .summary('show who holds and who waits')
     .description('Shows who holds and who waits for permits of <resource>, or all resources in use.')
-    .option('--recent <n>', 'with the last n holds that have ended, at most 100', wholeNumber, 0)
+    .option('--recent <n>', 'also show the last n holds that have ended, at most 100', wholeNumber, 0)
     .addHelpText('after', HELP)
     .action(async (resource: string | undefined, flags: LsFlags) => {
       done(await (resource === undefined ? all(flags) : one(resource, flags)));
@@ -50,7 +50,7 @@ async function one(resource: string, flags: LsFlags): Promise<number> {
   return 0;
 }
 
-/** Nothing runs that has this name, and nobody has said how many slots it has. */
+/** Nothing of this name runs or ran lately, and nobody knows how many slots it has. */
 function isUnknown({ capacity, slots, queue, recent }: SeenPool): boolean {
   return capacity === undefined && slots.length === 0 && queue === 'none' && recent.length === 0;
 }

@@ -22,9 +22,9 @@ async function main(argv: string[]): Promise<number> {
   return exitCode;
 }
 
-/** Says what went wrong, by messages only: what errors hold besides may be secret. @returns the exit code */
+/** Prints what went wrong, from messages alone: an error's other fields may hold secrets. @returns the exit code */
 function explain(error: unknown): number {
-  if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : EXIT.usage; // it has said so itself
+  if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : EXIT.usage; // commander has printed it
   if (error instanceof Interrupted) return signalCode(error.signal);
   say(messageOf(error));
   if (error instanceof InvalidOptionsError) return EXIT.usage;
@@ -32,14 +32,14 @@ function explain(error: unknown): number {
   return error instanceof StaleOverrideError ? EXIT.busy : EXIT.unavailable;
 }
 
-// In our own form; of what Node warns of besides, as Node does.
+// Our warnings appear in our own form. Others keep the name that Node gives them.
 process.removeAllListeners('warning');
 process.on('warning', ({ name, message }) => say(name === 'Warning' ? message : `${name}: ${message}`));
 
-// The reader of our output has gone, as `head` does. End as other programs do: by the signal.
+// The reader of our output has gone, as `head` does. Exit as other programs do: with the signal's code.
 process.stdout.on('error', () => process.exit(signalCode('SIGPIPE')));
 // A message that can't be written is no reason to give up a permit.
 process.stderr.on('error', () => undefined);
 
-// The SDK may still hold a connection or wait for an answer that nobody needs.
+// Exit at once: the SDK may still hold a connection or wait for an answer that nobody needs.
 void main(process.argv).then((code) => process.exit(code));

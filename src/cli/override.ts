@@ -13,15 +13,15 @@ interface OverrideFlags extends PoolFlags, Pick<OverrideOptions, 'ifVersion' | '
   yes?: true;
 }
 
-/** The flags of every command that changes what is set for a pool. */
+/** The flags of every command that changes an override. */
 function withOverrideFlags(command: Command): Command {
   command
-    .option('--if-version <n>', 'only if what is set is of this version; 0: if nothing is', wholeNumber)
-    .option('-y, --yes', 'do not ask');
+    .option('--if-version <n>', 'act only on this version of the override; 0: only if there is none', wholeNumber)
+    .option('-y, --yes', 'do not ask for confirmation');
   return withPoolFlags(command);
 }
 
-/** Asks, where there is a question, acts, and shows what is set then. @returns the exit code */
+/** Asks the question, if there is one, acts, and shows the override that results. @returns the exit code */
 async function override(
   resource: string,
   flags: OverrideFlags,
@@ -50,10 +50,10 @@ Example:
 export function addResize(program: Command, done: (exitCode: number) => void): void {
   const resize = program
     .command('resize <resource>')
-    .argument('<n>', 'how many slots are to be in use', wholeNumber)
+    .argument('<n>', 'how many slots to use', wholeNumber)
     .summary('change how many slots are in use')
     .description(
-      'Changes how many slots are in use, until it is changed again. Slots that are held stay held, and are taken out of use as they come free. The number that the pool is deployed with ends the change.',
+      'Changes how many slots are in use, until the next change. Held slots stay held, and go out of use as they come free. The number that the pool is deployed with ends the override.',
     )
     .option('--reason <text>', 'shown to operators')
     .addHelpText('after', RESIZE_HELP)
@@ -86,7 +86,7 @@ export function addPause(program: Command, done: (exitCode: number) => void): vo
 }
 
 const RESUME_HELP = `
-It asks nothing, with --yes or without.
+resume asks for no confirmation, so --yes changes nothing.
 
 Example:
   temporal-semaphore resume gpu-pool

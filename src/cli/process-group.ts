@@ -4,15 +4,15 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { EXIT, signalCode } from './exit-codes';
 import { say } from './render';
 
-/** How often to look whether the group has ended: the system does not tell, but for its first process. */
+/** How often to check whether the group has ended: the system reports the end of its first process only. */
 const LOOK_MS = 20;
 
-/** How long the dead may take to leave the group. */
-const BURIAL_MS = 500;
+/** How long killed processes may take to leave the group. */
+const REAP_MS = 500;
 
 /**
- * A command in a process group of its own, with all that it starts and that stays in the group. A process that leaves the
- * group (`setsid`) escapes.
+ * A command and every process that it starts, in a process group of their own. A process that leaves the group (`setsid`)
+ * escapes.
  */
 export class ProcessGroup {
   /** The exit code of the command itself, as a shell gives it. */
@@ -29,7 +29,7 @@ export class ProcessGroup {
     return this.leader.pid;
   }
 
-  /** Signals all of the group. `false` when none is left. */
+  /** Signals the whole group. `false` when it is empty. */
   signal(name: NodeJS.Signals | 0): boolean {
     if (this.id === undefined) return false;
     try {
@@ -40,13 +40,13 @@ export class ProcessGroup {
     }
   }
 
-  /** Ends all of the group: asks by TERM, and after `graceMs` insists by KILL. Resolves when nobody is left. */
+  /** Ends the whole group: by TERM, and after `graceMs` by KILL. Resolves when the group is empty. */
   async end(graceMs: number): Promise<void> {
     this.signal('SIGTERM');
     if (await this.isGone(graceMs)) return;
     this.signal('SIGKILL');
-    // In a container whose first process buries no dead, they stay in the group. They hold nothing any more.
-    await this.isGone(BURIAL_MS);
+    // In a container whose first process reaps no zombies, they stay in the group. They hold nothing any more.
+    await this.isGone(REAP_MS);
   }
 
   private async isGone(withinMs: number): Promise<boolean> {

@@ -33,8 +33,8 @@ const COMMANDS: AddCommand[] = [
 
 /**
  * All commands with their flags.
- * @param done gets the exit code of the one that ran
- * @param command what `run` is to run
+ * @param done receives the exit code of the command that ran
+ * @param command the words that `run` executes
  */
 export async function makeProgram(done: (exitCode: number) => void, command?: string[]): Promise<Command> {
   const program = new Command('temporal-semaphore')

@@ -3,30 +3,30 @@ import { plainLines, Text } from './text';
 
 // The only file of the command line that writes to a terminal.
 
-/** One JSON text. Control characters are escaped in it, those too that JSON lets pass. */
+/** One JSON text, with all control characters escaped, also those that JSON allows. */
 export function json(value: unknown, indent = 2): string {
   // Line ends are ours: JSON has escaped those of the value.
   return JSON.stringify(value, undefined, indent).replaceAll(/[^\n\P{C}]|[\p{Zl}\p{Zp}]/gu, escapeUnits);
 }
 
-/** On standard output. */
+/** Writes to standard output. */
 export function print(line: Text | '' = ''): void {
   process.stdout.write(`${line}\n`);
 }
 
-/** Where programs read: indented, or each value on a line of its own. */
+/** Writes JSON to standard output: one indented text, or each value on a line of its own. */
 export function printJson(value: unknown, output: 'json' | 'jsonl'): void {
   const texts = output === 'json' ? [json(value)] : [value].flat().map((one) => json(one, 0));
   for (const one of texts) process.stdout.write(`${one}\n`);
 }
 
-/** On standard error, beside whatever the command says there itself. */
+/** Writes to standard error, where the command of `run` writes too. */
 export function say(message: Text | string): void {
   const shown = message instanceof Text ? message : plainLines(message);
   process.stderr.write(`temporal-semaphore: ${shown}\n`);
 }
 
-/** The holder: a Workflow, or somebody outside. As it came: {@link Text} escapes it. */
+/** The holder's Workflow ID, or a client's identity. Unescaped: {@link Text} escapes it. */
 export function holderName({ workflowId, identity }: Holder): string {
   return workflowId ?? identity ?? 'unknown';
 }

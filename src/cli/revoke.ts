@@ -24,10 +24,12 @@ export function addRevoke(program: Command, done: (exitCode: number) => void): v
   const revoke = program
     .command('revoke <resource> <slot>')
     .summary('take a permit away')
-    .description('Takes the permit of a slot away. Its holder is told at once, and why; the slot goes to the next.')
-    .option('--reason <text>', 'told to the holder')
+    .description(
+      'Takes the permit of a slot away. The holder learns that at once, with the reason. The slot goes to the next waiter.',
+    )
+    .option('--reason <text>', 'shown to the holder')
     .option('--run-id <id>', 'only if this run holds the slot')
-    .option('-y, --yes', 'do not ask')
+    .option('-y, --yes', 'do not ask for confirmation')
     .addHelpText('after', HELP)
     .action(async (resource: string, slot: string, flags: RevokeFlags) => {
       done(await take(resource, slot, flags));
@@ -49,7 +51,7 @@ async function take(resource: string, slot: string, flags: RevokeFlags): Promise
     const who = text`${holderName(held.holder)} (for ${sinceNow(held.since)}${purpose})`;
     const what = text`slot "${slot}" of "${resource}" from ${who}`;
     if (!(await confirmed(text`Take ${what}?`, flags))) return EXIT.no;
-    // Of that very run: somebody else may hold the slot by the time that a question is answered.
+    // It names the run: somebody else may hold the slot by the time the operator answers.
     const permit = await pool.revoke(slot, { runId: held.runId, reason: flags.reason });
     if (flags.output === 'text') print(text`Took ${what}.`);
     else printJson(permit, flags.output);

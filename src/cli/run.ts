@@ -29,17 +29,18 @@ interface RunFlags extends ConnectionFlags {
 }
 
 const HELP = `
-The command gets PERMIT_RESOURCE, PERMIT_SLOT, PERMIT_WORKFLOW_ID, PERMIT_RUN_ID and PERMIT_FENCING_TOKEN
-(<resource>/<slot>/<run ID>, to be passed on to whatever must refuse late writes) in its environment, beside all that this
-process has but TEMPORAL_SEMAPHORE_TOKEN. So it has TEMPORAL_API_KEY too: what must not have it is started by env -u.
-With --also, these are of <resource>, and PERMITS has all permits as JSON:
+The command inherits the environment of run, without TEMPORAL_SEMAPHORE_TOKEN. It also gets PERMIT_RESOURCE, PERMIT_SLOT,
+PERMIT_WORKFLOW_ID, PERMIT_RUN_ID and PERMIT_FENCING_TOKEN. The token is <resource>/<slot>/<run ID>: pass it to whatever
+must refuse late writes. With --also, these variables belong to the permit of <resource>. PERMITS has all permits as JSON,
 [{"resource", "slot", "workflowId", "runId", "fencingToken"}, ...], in the order of the command line.
-The permit is renewed while it runs, and released when it has ended and nothing is left of its process group. When the
-permit is lost, the group gets TERM, and KILL before the lease ends; likewise when this process is killed or stopped
-(SIGSTOP). A process that leaves the group (setsid) escapes.
+The command inherits TEMPORAL_API_KEY too; -- env -u TEMPORAL_API_KEY <command> keeps it out.
 
-Exit code: the command's own, 128+n when signal n ended it; after a loss never 0.
-  ${EXIT.busy}  no permit: full (--try), or none came free in time (--timeout)
+run renews the permit while the command runs. It releases the permit when the command's whole process group has ended.
+When the permit is lost, the group gets TERM, and KILL before the lease ends. The same happens when run is killed or
+stopped (SIGSTOP). A process that leaves the group (setsid) escapes.
+
+Exit code: the command's own; 128+n when signal n ended it; never 0 after a loss.
+  ${EXIT.busy}  no permit: all slots are held (--try), or none came free in time (--timeout)
   ${EXIT.usage}  wrong usage      ${EXIT.unavailable}  the server can't be reached, or refuses
   ${EXIT.notExecutable} the command can't be executed      ${EXIT.notFound} no such command
 
@@ -53,14 +54,12 @@ export function addRun(program: Command, done: (exitCode: number) => void, comma
   const run = program
     .command('run <resource>')
     .summary('run a command under a permit')
-    .description(
-      'Waits for a permit of <resource>, runs the command under it, and gives it back: flock across machines.',
-    )
+    .description('Waits for a permit of <resource>, runs the command under it, and releases it: flock across machines.')
     .usage('<resource> (--capacity <n> | --slots <names>) [options] -- <command> [args...]');
   withSlotFlags(
     run,
-    'how many permits there are; everybody who uses the resource must say the same',
-    'named slots instead, separated by commas',
+    'how many permits there are; all acquirers must give the same number',
+    'the names of the slots instead, separated by commas',
   )
     .option(
       '--also <resource=slots>',
@@ -68,23 +67,21 @@ export function addRun(program: Command, done: (exitCode: number) => void, comma
       alsoFlag,
     )
     .option('--task-queue <name>', "the permit worker's task queue", 'permits')
-    .addOption(
-      durationOption('--lease <duration>', 'how long the permit lives on when this process dies (default: 30s)'),
-    )
+    .addOption(durationOption('--lease <duration>', 'how long the permit outlives this process (default: 30s)'))
     .addOption(durationOption('--renew-every <duration>', 'how often the lease is renewed (default: a third of it)'))
     .addOption(
       durationOption(
         '--max-hold <duration>',
-        'the server ends the permit after that (default: as long as renewals can go on)',
+        'when the server ends the permit in any case (default: as long as renewals can go on)',
       ),
     )
     .addOption(durationOption('--timeout <duration>', 'how long to wait for a permit (default: for ever)'))
     .option('--try', 'do not wait')
-    .option('--fair', 'never overtake who waits already')
-    .option('--priority <n>', 'who waits is served by this, 1 first (default: 3)', Number)
-    .option('--fairness-key <key>', 'within one priority, keys get equal shares')
+    .option('--fair', 'never overtake a waiter')
+    .option('--priority <n>', 'the rank in the line, 1 is served first (default: 3)', Number)
+    .option('--fairness-key <key>', 'keys of one priority get equal shares')
     .option('--purpose <text>', 'shown to operators beside the holder')
-    // Else commander would complain of what stands where the command should, and not say what is missing.
+    // Otherwise commander complains about the command's words, and does not say that -- is missing.
     .allowExcessArguments(command === undefined)
     .allowUnknownOption(command === undefined)
     .addHelpText('after', HELP)
@@ -97,7 +94,7 @@ export function addRun(program: Command, done: (exitCode: number) => void, comma
 async function runUnderPermit(resource: string, command: string[] | undefined, flags: RunFlags): Promise<number> {
   if (command === undefined || command.length === 0) {
     throw new InvalidOptionsError(
-      'put -- before the command: what stands before it belongs to this program, what stands behind it to the command.',
+      'put -- before the command: flags before it belong to this program, everything after it to the command.',
     );
   }
   const { capacity, slots, also = [], taskQueue, lease, renewEvery, maxHold, fair } = flags;
@@ -125,7 +122,7 @@ async function runUnderPermit(resource: string, command: string[] | undefined, f
   );
 }
 
-/** `undefined`: there was none, and it has been said. @throws Interrupted */
+/** `undefined` when no permit came in time; this has said so. @throws Interrupted */
 async function acquire(
   pools: SemaphoreClient[],
   client: Client,
@@ -153,7 +150,7 @@ async function acquire(
   }
 }
 
-/** The command has ended and its exit code counts. A release that fails is reported; the lease then ends the permit. */
+/** The command has ended, and its exit code counts. This reports a release that fails: the lease then ends the permit. */
 async function release(set: PermitSet): Promise<void> {
   try {
     await set.release();

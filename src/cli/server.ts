@@ -16,7 +16,7 @@ export function addServer(program: Command, done: (exitCode: number) => void): v
     .command('server')
     .summary('run a Temporal server for development')
     .description(
-      'Runs a Temporal server for development, with its Web UI, until Ctrl-C. It takes the executable that TEMPORAL_SEMAPHORE_SERVER names, or `temporal` on the PATH, or gets one.',
+      'Runs a Temporal server for development, with its Web UI, until Ctrl-C. It takes the executable that TEMPORAL_SEMAPHORE_SERVER names, or `temporal` on the PATH, or downloads one.',
     )
     .option('--port <n>', `the server's port; the Web UI's is ${UI_OFFSET} higher`, parsePort, 7233)
     .option('--db <file>', 'keep the state in this file, so that it outlives the server')

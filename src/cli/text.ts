@@ -1,14 +1,14 @@
 import * as paint from './paint';
 
 /**
- * What a terminal may show. Commands print nothing else, and only {@link text} and its like make it: every string in it
- * that is not our own was escaped, once. So what others have named (a Workflow ID, a purpose, an outcome) can't move the
- * cursor, colour, or turn the direction of writing, whichever command shows it.
+ * Text that is safe on a terminal. Commands print nothing else. Only {@link text} and its like make one, and they escape
+ * each foreign string in it once. So a name that others chose (a Workflow ID, a purpose, an outcome) can't move the cursor,
+ * set colours or reverse the direction of writing.
  */
 export class Text {
   private constructor(private readonly shown: string) {}
 
-  /** Our own, with its colours and line ends. Never of anything that came over the wire. */
+  /** Makes our own text, with its colours and line ends. Never call it with anything that came over the wire. */
   static ours(shown: string): Text {
     return new Text(shown);
   }
@@ -45,7 +45,7 @@ function painted(colour: (shown: string) => string): (value: unknown) => Text {
 
 export type Align = 'left' | 'right';
 
-/** A table without lines. Its cells are texts, or escaped: what is an object over the wire never reaches the table's maker. */
+/** A table without lines. A cell that is not a text is escaped first, so no foreign object reaches the table library. */
 export function table(head: string[], rows: readonly unknown[][], align: Align[]): Text {
   // A row that ends early would get an empty line below it.
   const cells = rows.map((row) => head.map((_, index) => Text.of(row[index]).toString()));
@@ -59,7 +59,7 @@ export function plain(value: unknown): string {
   return written(value).replaceAll(/[\p{C}\p{Zl}\p{Zp}]/gu, escapeCharacter);
 }
 
-/** As {@link plain}, but for the ends of lines. */
+/** As {@link plain}, but it keeps the ends of lines. */
 export function plainLines(value: string): string {
   return value.split('\n').map(plain).join('\n');
 }

@@ -5,22 +5,22 @@ import { heldOf } from './draw-pool';
 import { say } from './render';
 import { text } from './text';
 
-/** Whoever waits less than that need not hear why. */
+/** A shorter wait needs no explanation. */
 const SILENT_MS = 2_000;
 
-/** To look costs a call for each slot. */
+/** A look costs a call for each slot, so a larger pool gets none. */
 const MOST_SLOTS = 100;
 
-/** Says once what this process waits for, if it still does after a while. It never fails: the wait is what counts. */
+/** Says once what this process waits for, when it still waits after a while. It never fails: the wait itself counts more. */
 export async function tellWhatItWaitsFor(pools: SemaphoreClient[], client: Client, over: AbortSignal): Promise<void> {
   await pause(SILENT_MS, over);
   if (over.aborted) return;
   const { identity } = client.options;
   const seen = await Promise.all(pools.map(look));
-  // Of several, the one in whose line it stands.
+  // Of several pools, it names the one in whose line it stands.
   const found = seen.find((pool) => pool?.waiters.some((waiter) => waiter.identity === identity)) ?? seen[0];
   const resource = found?.resource ?? pools.map((pool) => pool.resource).join('" and "');
-  if (!over.aborted) say(text`waits for a permit of "${resource}"${found ? details(found, identity) : ''}`);
+  if (!over.aborted) say(text`waiting for a permit of "${resource}"${found ? details(found, identity) : ''}`);
 }
 
 function details(seen: Inspection, identity: string): unknown {
@@ -29,7 +29,7 @@ function details(seen: Inspection, identity: string): unknown {
   return text`: ${heldOf(seen)}, ${ahead} ahead${seen.override?.paused ? ', and the pool is paused' : ''}`;
 }
 
-/** `undefined`: too large, or the server is slow or does not let us look. Then only that it waits. */
+/** `undefined` when the pool is too large, or the server is slow or refuses. */
 async function look(pool: SemaphoreClient): Promise<Inspection | undefined> {
   if (pool.slotCount > MOST_SLOTS) return undefined;
   return await pool.inspect({ recent: 0 }).catch(() => undefined);

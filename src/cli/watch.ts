@@ -18,7 +18,7 @@ interface Screen {
   close(): void;
 }
 
-/** Looking costs a call a slot, so not all the time. */
+/** The shortest interval: each look costs a call for each slot. */
 const LEAST_MS = 100;
 
 const HELP = `
@@ -32,10 +32,10 @@ export function addWatch(program: Command, done: (exitCode: number) => void): vo
     .command('watch <resource>')
     .summary('show who holds and who waits, over and over')
     .description(
-      'Shows who holds and who waits, until Ctrl-C: redrawn on a terminal, elsewhere a line with its time for each change, and with -o jsonl one line of JSON a look.',
+      'Shows who holds and who waits, until Ctrl-C. It redraws a terminal. Elsewhere it prints a line with the time for each change, and with -o jsonl a line of JSON for each look.',
     )
     .addOption(durationOption('--every <duration>', 'how often to look', '1s', LEAST_MS))
-    .option('--wide', 'with the run IDs')
+    .option('--wide', 'also show the run IDs')
     .addHelpText('after', HELP)
     .action(async (resource: string, flags: WatchFlags) => {
       done(await watchPool(resource, flags));
@@ -73,13 +73,13 @@ function jsonLines(): Screen {
   return { show: (pool) => printJson({ at: new Date(), ...pool }, 'jsonl'), close() {} };
 }
 
-/** No line is wider than the terminal, and no table higher: else the headline would scroll away. */
+/** No line is wider than the terminal, and no table higher: the headline stays in sight. */
 async function redrawn(wide: boolean): Promise<Screen> {
   const { createLogUpdate } = await import('log-update');
   const { default: cut } = await import('cli-truncate');
   const redraw = createLogUpdate(process.stdout);
   const { stdout } = process;
-  // Headings, and the line of what is left out, twice.
+  // Two tables share the height. Their headings and their lines of what is left out take 8.
   const rows = () => Math.max(2, Math.floor((stdout.rows - 8) / 2));
   return {
     show(pool) {

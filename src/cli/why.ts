@@ -28,7 +28,7 @@ interface Part {
   holds: SlotInspection[];
 }
 
-/** Of those ahead and of the slots, a person wants to see a few. */
+/** The most waiters ahead, and the most slots, that it shows. */
 const SHOWN = 10;
 
 const HELP = `
@@ -44,7 +44,7 @@ export function addWhy(program: Command, done: (exitCode: number) => void): void
     .command('why <workflowId>')
     .summary('say what a Workflow waits for')
     .description(
-      "Says what a Workflow (or a client, by its identity) waits for, its place in line, who is ahead, who holds, and what it holds itself. It looks through all pools in use; one that came into use in the last seconds may be missing, unless it's named.",
+      'Says what a Workflow (or a client, by its identity) waits for, its place in line, who is ahead, who holds, and what it holds itself. It looks through all pools in use. It may miss a pool that came into use in the last seconds: name that one with --resource.',
     )
     .option('--resource <name>', 'look at this pool only')
     .addHelpText('after', HELP)
@@ -60,7 +60,7 @@ export function addWhy(program: Command, done: (exitCode: number) => void): void
 }
 
 async function partsOf(client: Client, who: string, { resource }: WhyFlags): Promise<Part[]> {
-  // Pools are only looked at here: on which task queue they run does not matter.
+  // `why` only looks at pools, so their task queue does not matter.
   const flags = { taskQueue: 'unused' };
   const pools =
     resource === undefined

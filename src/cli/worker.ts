@@ -21,11 +21,11 @@ export function addWorker(program: Command, done: (exitCode: number) => void): v
     .command('worker')
     .summary('run the permit Workflows')
     .description(
-      'Runs the permit Workflows on a task queue of their own, until SIGTERM or SIGINT. No permit ends by that.',
+      'Runs the permit Workflows on a task queue of their own, until SIGTERM or SIGINT. Stopping the worker ends no permit.',
     )
-    .option('--task-queue <name>', 'where permits run', 'permits')
+    .option('--task-queue <name>', 'the task queue of the permits', 'permits')
     .addHelpText('after', HELP)
-    .option('--metrics <ip:port>', 'where Prometheus finds the metrics, as 0.0.0.0:9464 (default: nowhere)')
+    .option('--metrics <ip:port>', 'where to serve metrics for Prometheus, such as 0.0.0.0:9464 (default: nowhere)')
     .action(async (flags: WorkerFlags) => {
       await work(flags);
       done(0);
@@ -39,7 +39,7 @@ async function work(flags: WorkerFlags): Promise<void> {
   if (metrics !== undefined && !isSocketAddress(metrics)) refuse('--metrics', 'an IP address and a port', metrics);
   const dataConverter = await loadDataConverter(flags.dataConverter);
   await knock(address);
-  // Only here: it loads native code, and is not installed where nobody runs a worker.
+  // Loaded only here: it is native code, and not installed where nobody runs a worker.
   const { NativeConnection, Runtime } = await import('@temporalio/worker');
   const { createPermitWorker, HISTOGRAM_BUCKETS } = await import('../worker.js');
   if (metrics !== undefined) {
@@ -58,7 +58,7 @@ async function work(flags: WorkerFlags): Promise<void> {
   }
 }
 
-/** What the SDK takes: no name, and an IPv6 address in brackets. */
+/** The SDK takes an IP address and no name; IPv6 in brackets. */
 function isSocketAddress(text: string): boolean {
   const [, ip4, ip6, port] = /^(?:([\d.]+)|\[(.+)\]):(\d+)$/.exec(text) ?? [];
   return (isIP(ip4 ?? '') === 4 || isIP(ip6 ?? '') === 6) && Number(port) <= 65_535;

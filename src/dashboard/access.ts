@@ -5,22 +5,22 @@ import { getCookie, setCookie } from 'hono/cookie';
 import { refuse } from '../client/operators';
 import { CSRF_HEADER } from './page-protocol';
 
-/** How visitors of the dashboard are told from strangers. */
+/** Who may reach the dashboard, and how it recognises them. */
 export interface Access {
-  /** What to listen on. */
+  /** The address to listen on. */
   host: string;
-  /** What everybody must show; absent only on loopback. */
+  /** The token that every visitor needs; absent only on loopback. */
   token?: string;
-  /** The token is a new one, which only the printed address can tell. */
+  /** Whether the token is new, so that the printed address must include it. */
   isTokenNew: boolean;
-  /** What a page of ours sends with each change, and no page of others can know. */
+  /** Our page sends it with each change. No other site's page can know it. */
   csrfToken: string;
 }
 
 const COOKIE = 'temporal-semaphore-session';
 const MIN_TOKEN_LENGTH = 16;
 
-/** Beyond loopback there is always a token: the one given, or a new one. */
+/** Beyond loopback there is always a token: the given one, or a new one. @throws InvalidOptionsError for a short token */
 export function resolveAccess(host = '127.0.0.1', token?: string): Access {
   if (token !== undefined && token.length < MIN_TOKEN_LENGTH) {
     refuse('token', `at least ${MIN_TOKEN_LENGTH} characters`, `${token.length}`);
@@ -36,9 +36,9 @@ export function isLoopback(host: string): boolean {
 }
 
 /**
- * Without a token, refuses requests that were made for another name than this machine's own: a page of others whose name was
- * made to lead here (DNS rebinding) would otherwise count as ours. A token does that too, for a browser keeps its cookie by
- * name.
+ * Without a token, refuses requests for any name but this machine's own. Otherwise an attacker could point a name of his at
+ * this machine (DNS rebinding), and his page would count as ours. A token protects too: a browser sends its cookie only to
+ * the name that has set it.
  */
 export function checkHost({ token }: Access): MiddlewareHandler {
   return async (c, next) => {
@@ -48,7 +48,7 @@ export function checkHost({ token }: Access): MiddlewareHandler {
   };
 }
 
-/** Other sites may link to the page, and nothing else: not even requests whose answers they could not read. */
+/** Other sites may link to the page. All their other requests are refused, even those whose answers they could not read. */
 export function checkSite(): MiddlewareHandler {
   return async (c, next) => {
     const site = c.req.header('sec-fetch-site') ?? 'none';
@@ -58,7 +58,7 @@ export function checkSite(): MiddlewareHandler {
   };
 }
 
-/** Lets in visitors with the token: in the address of the first visit, which leaves a session in a cookie; or as a bearer. */
+/** Lets in visitors with the token. A browser gives it in the address of its first visit, and then has a cookie. Programs give it as a bearer token. */
 export function checkToken({ token }: Access): MiddlewareHandler {
   const session = token === undefined ? '' : sessionOf(token);
   return async (c, next) => {
@@ -66,9 +66,9 @@ export function checkToken({ token }: Access): MiddlewareHandler {
     const given = c.req.query('token');
     if (given !== undefined && c.req.method === 'GET') {
       if (!equal(given, token)) return denied(c);
-      // Lax, for a strict one would be missing right after the visit from a link elsewhere. Changes need more than it.
+      // Lax: a strict cookie would be missing right after a visit from another site's link. Changes need more than the cookie.
       setCookie(c, COOKIE, session, { httpOnly: true, sameSite: 'Lax', path: '/', secure: isHttps(c) });
-      return c.redirect('/', 303); // out of the address bar, and of the history
+      return c.redirect('/', 303); // so that the token leaves the address bar and the browser's history
     }
     const [, bearer] = /^Bearer (.+)$/i.exec(c.req.header('authorization') ?? '') ?? [];
     const isKnown = bearer === undefined ? equal(getCookie(c, COOKIE) ?? '', session) : equal(bearer, token);
@@ -76,7 +76,7 @@ export function checkToken({ token }: Access): MiddlewareHandler {
   };
 }
 
-/** Lets only our own page change something: it says its origin, and knows a token that only our pages know. */
+/** Lets only our own page change something: it names its origin, and knows a token that only our pages know. */
 export function checkChange({ csrfToken }: Access): MiddlewareHandler {
   return async (c, next) => {
     const origin = c.req.header('origin');
@@ -90,12 +90,12 @@ function denied(c: Context): Response {
   return c.text('This page needs a token. Open its address with ?token=<the token> at the end.\n', 401);
 }
 
-/** What a browser keeps instead of the token, which nobody can tell from it. */
+/** The cookie's value. Nobody can compute the token from it. */
 function sessionOf(token: string): string {
   return createHmac('sha256', token).update(COOKIE).digest('base64url');
 }
 
-/** In the same time whatever differs, also the length. */
+/** Takes the same time wherever the texts differ, in length too. */
 function equal(a: string, b: string): boolean {
   const digest = (text: string) => createHash('sha256').update(text).digest();
   return timingSafeEqual(digest(a), digest(b));
@@ -105,7 +105,7 @@ function randomToken(): string {
   return randomBytes(24).toString('base64url');
 }
 
-/** Behind a proxy that speaks TLS. */
+/** Whether a proxy in front of us speaks TLS. */
 function isHttps(c: Context): boolean {
   return c.req.header('x-forwarded-proto') === 'https';
 }

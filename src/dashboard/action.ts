@@ -3,7 +3,7 @@ import type { Hub } from './hub';
 import type { Action } from './page-protocol';
 import type { Pool } from './pool';
 
-/** What a page asks for, checked. @throws InvalidOptionsError */
+/** Checks the action that a page asks for. @throws InvalidOptionsError */
 export function parseAction(input: unknown): Action {
   if (typeof input !== 'object' || input === null) refuse('request', 'an object', input);
   const fields = input as Record<string, unknown>;
@@ -25,11 +25,11 @@ export function parseAction(input: unknown): Action {
   }
 }
 
-/** Does it, and looks at once at what came of it. */
+/** Carries the action out, and looks at the pool at once. */
 export async function act(hub: Hub, pool: Pool, action: Action): Promise<void> {
   switch (action.do) {
     case 'revoke':
-      // This very permit, as the operator saw it: by now the slot may have another.
+      // Only the permit that the operator saw: another one may hold the slot by now.
       await pool.revoke(action.slot, { runId: action.runId, reason: action.reason || undefined });
       break;
     case 'resize':

@@ -24,7 +24,7 @@ const MAX_PAGES = 50;
 const NONE = ["'none'"];
 const SELF = ["'self'"];
 
-/** The dashboard's HTTP side: the page, its events, and what it may do. */
+/** The dashboard's HTTP side: the page, its events and its actions. */
 export function createApp({ hub, access, session, page }: AppOptions): Hono {
   const app = new Hono();
   app.use(
@@ -38,14 +38,14 @@ export function createApp({ hub, access, session, page }: AppOptions): Hono {
         baseUri: NONE,
         formAction: NONE,
         frameAncestors: NONE,
-        // Not even a mistake of ours could make markup of a name.
+        // Even by a mistake of ours, no name becomes markup.
         requireTrustedTypesFor: ["'script'"],
         trustedTypes: NONE,
       },
       crossOriginResourcePolicy: 'same-origin',
       referrerPolicy: 'no-referrer',
       xFrameOptions: 'DENY',
-      // It would forbid the plain HTTP of everything else on this machine.
+      // It would forbid plain HTTP for everything else on this machine.
       strictTransportSecurity: false,
     }),
   );
@@ -65,7 +65,7 @@ export function createApp({ hub, access, session, page }: AppOptions): Hono {
 
   let pages = 0;
   app.get('/events', (c) => {
-    // Hono answers a HEAD by what GET answers, whose body nobody would ever read or close.
+    // Hono runs GET's handler for a HEAD too, and nobody would ever read or close that body.
     if (c.req.method === 'HEAD') return c.body(null, 200, { 'content-type': 'text/event-stream' });
     if (pages >= MAX_PAGES) return c.text('Too many pages are open.\n', 503);
     pages++;
@@ -79,11 +79,11 @@ export function createApp({ hub, access, session, page }: AppOptions): Hono {
   });
 
   app.post('/actions', checkChange(access), bodyLimit({ maxSize: MAX_BODY_BYTES }), async (c) => {
-    if (session.readOnly) return c.json({ error: 'This dashboard only shows.' }, 403);
+    if (session.readOnly) return c.json({ error: 'This dashboard is read-only.' }, 403);
     try {
       const action = parseAction(await c.req.json());
       const pool = hub.pool(action.resource);
-      if (!pool) return c.json({ error: 'There is no such resource here.' }, 404);
+      if (!pool) return c.json({ error: 'This dashboard has no such resource.' }, 404);
       await act(hub, pool, action);
       return c.json({});
     } catch (error) {

@@ -3,12 +3,12 @@ import type { Hub } from './hub';
 import type { Hello, PoolView, Session, Update } from './page-protocol';
 import { diff, emptyView } from './view-diff';
 
-/** Something is sent at least this often, so that both sides find out when the other is gone. */
+/** The server sends something at least this often, so that each side notices when the other is gone. */
 export const BEAT_MS = 10_000;
 
 /**
- * Tells one page what there is, and then what changes, until it is gone. Each page has its own record of what it was
- * told last: a slow page gets fewer and larger updates, and never a growing backlog.
+ * Sends one page all pools, and then the changes, until the page is gone. Each page has its own record of what it got last,
+ * so a slow page gets fewer and larger updates, and never a growing backlog.
  */
 export async function sendEvents(stream: SSEStreamingApi, hub: Hub, session: Session): Promise<void> {
   let told: PoolView[] = [];

@@ -2,40 +2,40 @@ import type { PoolView } from './page-protocol';
 import { type Pace, Poller } from './poller';
 import type { Pool, PoolFinder } from './pool';
 
-/** Between two looks at one resource. */
+/** The time between two looks at one resource. */
 const LOOK_EVERY_MS = 1_000;
 
-/** And for each slot that there is, for a look asks for each: many do not become a load. */
+/** A look asks for each slot, so with many slots the looks are further apart: this long for each slot of all pools. */
 const LOOK_EVERY_MS_PER_SLOT = 20;
 
-/** For what is past: a namespace allows 10 calls a second to visibility, and others need them too. */
+/** The time between two queries for past holds: a namespace allows 10 calls a second to visibility, and others need them too. */
 const PAST_EVERY_MS = 4_000;
 const PAST_APART_MS = 1_000;
 
-/** Between two searches for resources, each some calls to visibility; and between two looks at one that was found and is idle. */
+/** The time between two searches for resources, each some calls to visibility; and between looks at a found one that is idle. */
 const FIND_EVERY_MS = 10_000;
 
-/** A resource that was found stays this long after its last use, as its last holds do. */
+/** A found resource stays this long after its last use, as its last holds do. */
 const FORGET_AFTER_MS = 5 * 60_000;
 
-/** A page that is loaded again finds its pollers running. */
+/** The pollers run on for this long after the last page, so that a page that is loaded again finds them running. */
 const LINGER_MS = 3_000;
 
 interface Watched {
   pool: Pool;
   poller: Poller;
-  /** When a search, or a look at it, last said that it is in use; absent for those that were named: they stay. */
+  /** When a search or a look last found it in use. Absent for a pool that the operator has named: that one stays. */
   usedAtMs?: number;
 }
 
-/** All resources, and who wants to know of them. Looks at nothing while nobody does. */
+/** All resources, and the pages that follow them. It looks at nothing while no page is open. */
 export class Hub {
   private readonly pools = new Map<string, Watched>();
   private readonly listeners = new Set<() => void>();
   private linger: NodeJS.Timeout | undefined;
   private search: NodeJS.Timeout | undefined;
 
-  /** @param finder gives more of them, which go again when they are no longer in use */
+  /** @param finder finds more pools, which leave when they are no longer in use */
   constructor(
     pools: readonly Pool[],
     private readonly finder: PoolFinder = { find: async () => [], forget: () => undefined },
@@ -51,7 +51,7 @@ export class Hub {
     return this.pools.get(resource)?.pool;
   }
 
-  /** @param changed called when there are new views @returns what ends it */
+  /** @param changed called when there are new views @returns a function that ends the subscription */
   subscribe(changed: () => void): () => void {
     this.listeners.add(changed);
     clearTimeout(this.linger);
@@ -64,7 +64,7 @@ export class Hub {
     };
   }
 
-  /** Looks at this resource now, for somebody has just changed it. */
+  /** Looks at this resource now: an operator has just changed it. */
   look(resource: string): void {
     this.pools.get(resource)?.poller.look();
   }
@@ -89,7 +89,7 @@ export class Hub {
   }
 
   private async searchOn(): Promise<void> {
-    const found = await this.finder.find().catch(() => undefined); // it is tried again, and what is known says what is wrong
+    const found = await this.finder.find().catch(() => undefined); // the next search tries again, and each pool's view says what is wrong
     if (this.listeners.size === 0) return;
     if (found) this.keep(found);
     this.search = setTimeout(() => void this.searchOn(), FIND_EVERY_MS).unref();
@@ -119,7 +119,7 @@ export class Hub {
   private pace(resource: string): Pace {
     const slots = this.views.reduce((sum, view) => sum + view.slots.length, 0);
     const watched = this.pools.get(resource);
-    // The next search finds it when it is used again.
+    // An idle one is looked at rarely: the next search finds it when somebody uses it again.
     const isIdle = watched?.usedAtMs !== undefined && watched.poller.view.head.ready && !isInUse(watched.poller.view);
     return {
       lookEveryMs: Math.max(isIdle ? FIND_EVERY_MS : LOOK_EVERY_MS, LOOK_EVERY_MS_PER_SLOT * slots),

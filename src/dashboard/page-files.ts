@@ -1,13 +1,13 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
-/** The page, as the build makes it from `page/`: loaded once, and served from memory. */
+/** The page that the build makes from `page/`. The server loads it once, and serves it from memory. */
 export interface PageFiles {
   html: string;
   script: string;
   style: string;
   icon: string;
-  /** Of what others have written and the script has in it. */
+  /** The licences of the packages that the script includes. */
   licences: string;
 }
 
@@ -19,10 +19,10 @@ export const PAGE_FILES = {
   licences: 'licences.txt',
 } as const satisfies Record<keyof PageFiles, string>;
 
-/** Where the build puts them: from `src` and from `lib` alike. */
+/** The directory of the built page, seen from `src` and from `lib` alike. */
 export const PAGE_DIRECTORY = join(__dirname, '..', '..', 'lib', 'dashboard', 'page');
 
-/** @throws Error that says how to build them, when they are not there */
+/** @throws Error that says how to build the page, when it is missing */
 export async function readPageFiles(): Promise<PageFiles> {
   const read = (name: string) => readFile(join(PAGE_DIRECTORY, name), 'utf8');
   try {

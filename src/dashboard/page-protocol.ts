@@ -1,9 +1,9 @@
 /**
- * What goes from the dashboard's server to its page: plain JSON, times in epoch milliseconds. Both sides import it, so it
- * knows neither Node nor a browser.
+ * The messages between the dashboard's server and its page: plain JSON, times in epoch milliseconds. Both sides import this
+ * module, so it knows neither Node nor a browser.
  */
 
-/** What is to be seen of one resource. Never changed: each look at the resource makes a new one. */
+/** One resource, as the page shows it. It never changes: each look at the resource makes a new one. */
 export interface PoolView {
   resource: string;
   head: PoolHead;
@@ -15,32 +15,32 @@ export interface PoolView {
 }
 
 export interface PoolHead {
-  /** Until the first look is done, nothing else here means anything. */
+  /** `false` until the first look is done: until then, ignore the other fields. */
   ready: boolean;
-  /** Absent when nobody knows how many slots there are besides those that were seen. */
+  /** Absent while nobody knows how many slots there are. */
   capacity?: number;
   held: number;
-  /** Absent when nobody knows, and nobody did before. */
+  /** Absent while the queue has never answered. */
   waiting?: number;
-  /** When `waiting` and the waiters were last known, if that is not now: the queue is silent. */
+  /** When the queue last told the waiters; absent while it answers. */
   waitersAsOfMs?: number;
   queue: 'none' | 'running' | 'silent';
   override?: { version: number; capacity?: number; paused: boolean; reason?: string };
   stats: PoolStats;
   /** Why the last look failed. */
   problem?: string;
-  /** When all of this was seen, if that is not now: nobody has looked for a while, or the last look failed or takes long. */
+  /** The time of this view, if it is old: nobody has looked for a while, or the last look failed or takes long. */
   asOfMs?: number;
 }
 
-/** Of the last {@link PoolStats.windowMs}, as far as the server has seen them. */
+/** Statistics of the last {@link PoolStats.windowMs}, as far as the server has looked. */
 export interface PoolStats {
   windowMs: number;
   /** Permits granted in the last minute. */
   grantsPerMinute: number;
-  /** How long those waited whom the server saw waiting or come: in steps of its looks. */
+  /** How long the holders waited that the server saw come, to the precision of its looks. */
   waits?: Percentiles;
-  /** How long permits were held which have ended. */
+  /** How long the ended permits were held. */
   holds?: Percentiles;
 }
 
@@ -73,7 +73,7 @@ export interface PermitStatus {
   purpose?: string;
   sinceMs: number;
   leaseDeadlineMs?: number;
-  /** The longest time to the deadline that was seen: what a full lease is, or a little less. */
+  /** The longest time to the deadline that a look has seen: a full lease, or a little less. */
   leaseSpanMs?: number;
 }
 
@@ -96,7 +96,7 @@ export interface HoldView {
   fromMs: number;
   /** Absent while it is held. */
   toMs?: number;
-  /** Absent until the server's list of closed Workflows tells, seconds after the end. */
+  /** Absent until visibility lists the closed Workflow, seconds after the end. */
   outcome?: string;
 }
 
@@ -107,22 +107,22 @@ export interface Hello {
   pools: PoolView[];
 }
 
-/** What does not change while a page is connected. */
+/** The facts that stay the same while a page is connected. */
 export interface Session {
   namespace: string;
   address: string;
-  /** Where the Temporal Web UI is, without a slash at the end. */
+  /** The URL of the Temporal Web UI, without a slash at the end. */
   ui?: string;
   readOnly: boolean;
-  /** To be sent with everything that changes something. */
+  /** The page sends it with each action. */
   csrfToken: string;
 }
 
-/** What has changed since the last event on this connection. */
+/** The changes since the last event on this connection. */
 export interface Update {
   nowMs: number;
   patches: PoolPatch[];
-  /** When resources have come or gone: all that there are. */
+  /** All resources; present when some have come or gone. */
   resources?: string[];
 }
 
@@ -134,15 +134,15 @@ export interface PoolPatch {
   holds?: ListPatch<HoldView>;
 }
 
-/** First `gone` leave, then `put` replace the item of the same key or are added at the end, then `order` arranges them. */
+/** Apply in this order: `gone` leave; each of `put` replaces the item of its key, or joins at the end; `order` arranges all. */
 export interface ListPatch<T> {
   gone?: string[];
   put?: T[];
-  /** All keys; only when the order would be wrong without. */
+  /** All keys; absent when the order is right without it. */
   order?: string[];
 }
 
-/** What the page asks for. `ifVersion`: of the override as the operator saw it; 0 for none. */
+/** An action that the page asks for. `ifVersion`: the override's version that the operator saw; 0 for none. */
 export type Action =
   | { do: 'revoke'; resource: string; slot: string; runId: string; reason: string }
   | { do: 'resize'; resource: string; capacity: number; ifVersion?: number; reason: string }

@@ -4,26 +4,26 @@ import type { Pool } from './pool';
 import { PoolHistory } from './pool-history';
 import { emptyView } from './view-diff';
 
-/** How many holds that have ended are asked for at once. */
+/** How many past holds one query asks for. */
 const PAST_HOLDS = 50;
 
-/** A look that takes longer leaves what is known behind the times. */
+/** When a look takes longer, the view counts as outdated. */
 const SLOW_LOOK_MS = 4_000;
 
 export interface Pace {
   lookEveryMs: number;
-  /** Between two queries for what is past, each a call to visibility. */
+  /** The time between two queries for past holds, each a call to visibility. */
   pastEveryMs: number;
 }
 
 /**
- * Looks at one resource every so often while it is wanted, on behalf of all connected pages.
+ * Looks at one resource again and again while a page is open, on behalf of all pages.
  *
  *     stopped --start--> looking --done--> resting --time is up, or look()--> looking
  *        ^------------------stop-------------'
  */
 export class Poller {
-  /** What is known so far. */
+  /** The latest view. */
   view: PoolView;
   private readonly history = new PoolHistory();
   private running: AbortController | undefined;
@@ -44,7 +44,7 @@ export class Poller {
     this.view = emptyView(pool.resource);
   }
 
-  /** @param afterMs before the first look, so that many resources are not asked about at once */
+  /** @param afterMs the pause before the first look, so that the looks at many resources spread out */
   start(afterMs: number): void {
     if (this.running) return;
     this.view = this.outdated();
@@ -58,7 +58,7 @@ export class Poller {
     this.wake();
   }
 
-  /** Somebody has just changed something: do not wait. */
+  /** Looks at once: an operator has just changed something. */
   look(): void {
     this.wanted = true;
     this.wake();
@@ -95,7 +95,7 @@ export class Poller {
     }
   }
 
-  /** What is known, marked as what was: the page goes on showing it, and says how old it is. */
+  /** The latest view, marked as old. The page goes on showing it, and says how old it is. */
   private outdated(problem = this.view.head.problem): PoolView {
     const { head } = this.view;
     return { ...this.view, head: { ...head, asOfMs: head.ready ? this.seenAtMs : undefined, problem } };

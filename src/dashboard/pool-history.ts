@@ -14,15 +14,15 @@ import type {
 /** How far back the page looks. */
 const WINDOW_MS = 5 * 60_000;
 
-/** Of a busy pool, the page keeps fewer minutes. */
+/** The most that is kept: of a busy pool, the page shows fewer minutes. */
 const MAX_HOLDS = 600;
 const MAX_WAITERS_SHOWN = 200;
 const MAX_WAITS = 2_000;
 
-/** How long after its last sight in line somebody is still known when its permit comes to light: visibility is late. */
+/** How long a waiter is remembered after it has left the line: visibility shows its permit late. */
 const REMEMBER_WAITER_MS = 60_000;
 
-/** Looks further apart than this may have missed somebody. */
+/** A longer gap between two looks may hide a waiter. */
 const GAP_MS = 10_000;
 
 interface SeenWaiter {
@@ -34,8 +34,8 @@ interface SeenWaiter {
 }
 
 /**
- * Makes of single looks at one resource what takes more than one to know: who held which slot when, and how long those who
- * came waited. It has no clock of its own, and keeps a bounded part of the past.
+ * Combines the looks at one resource into what no single look shows: the holders of each slot over time, and how long they
+ * waited. It has no clock of its own, and keeps a bounded part of the past.
  */
 export class PoolHistory {
   private readonly holds = new Map<string, HoldView>();
@@ -43,9 +43,9 @@ export class PoolHistory {
   private readonly waiters = new Map<string, SeenWaiter>();
   private waits: { atMs: number; waitMs: number }[] = [];
   private lastLookMs = Number.NEGATIVE_INFINITY;
-  /** Those in line at the last look that told. */
+  /** The waiters at the last look to which the queue answered. */
   private line: { waiters: WaiterInspection[]; atMs: number } | undefined;
-  /** Since when there was no gap between looks. */
+  /** The time since which no gap was too long. */
   private watchingSinceMs = 0;
 
   /** @param nowMs when `inspection` was asked for */
@@ -102,7 +102,7 @@ export class PoolHistory {
     for (const runId of this.leaseSpans.keys()) if (!running.has(runId)) this.leaseSpans.delete(runId);
   }
 
-  /** The server's own record of the past replaces what our looks suggested. */
+  /** The server's record of past holds replaces what our looks suggest. */
   private seePast({ recent }: SeenPool, nowMs: number): void {
     for (const { slot, runId, holder, purpose, from, to, outcome } of [...recent].reverse()) {
       if (to.getTime() < nowMs - WINDOW_MS) continue;
@@ -115,7 +115,7 @@ export class PoolHistory {
   private seeHold(hold: HoldView, holder: Holder): void {
     const known = this.holds.has(hold.runId);
     this.holds.set(hold.runId, hold);
-    // How long a holder waited that came while nobody looked is not known.
+    // Nobody knows how long a holder waited that came while no page was open.
     if (known || hold.drained || hold.fromMs < this.watchingSinceMs) return;
     const waited = this.takeWaiter(holder, hold.fromMs);
     this.waits.push({
@@ -124,7 +124,7 @@ export class PoolHistory {
     });
   }
 
-  /** The waiter that now holds. Of several waiters of one client, the one that came first. */
+  /** Takes out the waiter that now holds. Of several waiters of one client, that is the first. */
   private takeWaiter({ workflowId, runId, identity }: Holder, fromMs: number): SeenWaiter | undefined {
     let found: [string, SeenWaiter] | undefined;
     for (const [ticketId, waiter] of this.waiters) {
@@ -196,7 +196,7 @@ function nameOf({ workflowId, identity }: Holder): string {
   return workflowId ?? identity ?? 'unknown';
 }
 
-/** By the nearest rank: always a value that did occur. `undefined` of nothing. */
+/** Nearest-rank percentiles: each is a value that occurred. `undefined` when there are no values. */
 function percentiles(values: readonly number[]): Percentiles | undefined {
   if (values.length === 0) return undefined;
   const sorted = [...values].sort((a, b) => a - b);

@@ -1,14 +1,14 @@
 import type { SeenPool } from '../client/operators';
 
-/** Looks for pools that nobody named. */
+/** Finds pools that the operator has not named. */
 export interface PoolFinder {
-  /** Those that are in use; of one that was found before, the same object until {@link forget}. Asked now and then while a page is open. */
+  /** The pools in use. A pool that was found before is the same object, until {@link forget}. The hub asks now and then while a page is open. */
   find(): Promise<readonly Pool[]>;
-  /** The dashboard shows this one no longer. */
+  /** The dashboard no longer shows this pool. */
   forget(resource: string): void;
 }
 
-/** What the dashboard needs of a `SemaphoreClient`. */
+/** The part of a `SemaphoreClient` that the dashboard needs. */
 export interface Pool {
   readonly resource: string;
   /** @param options `recent`: how many of the past holds to list; `0` spares a call to visibility */

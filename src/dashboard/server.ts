@@ -12,24 +12,24 @@ import type { Pool, PoolFinder } from './pool';
 
 export interface DashboardOptions {
   pools: readonly Pool[];
-  /** Gives more of them. */
+  /** Finds more pools. */
   finder?: PoolFinder;
-  /** Where to listen, and for whom. @default for this machine alone */
+  /** The address to listen on, and the token. @default this machine alone, without a token */
   access?: Access;
-  /** @default 0: any that is free */
+  /** @default 0: any free port */
   port?: number;
-  /** What the page shows of the server, and whether it may change anything. */
+  /** The facts about the server that the page shows, and whether the page may change anything. */
   session: Omit<Session, 'csrfToken'>;
   page: PageFiles;
 }
 
 export interface Dashboard {
-  /** What to open in a browser, with the token if it is a new one. An operator who gave one knows it. */
+  /** The address for a browser, with the token if it is new. An operator who gave a token knows it. */
   readonly url: string;
   close(): Promise<void>;
 }
 
-/** Serves the live page. It looks at the resources only while a page is open. */
+/** Serves the live page, and looks at the resources only while a page is open. */
 export async function startDashboard(options: DashboardOptions): Promise<Dashboard> {
   const { pools, finder, access = resolveAccess(), port = 0, session, page } = options;
   const { host } = access;
@@ -58,11 +58,11 @@ async function listen(server: Server, host: string, port: number): Promise<void>
     await once(server, 'listening');
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'EADDRINUSE') throw error;
-    throw new Error(`Port ${port} is taken, perhaps by another dashboard. Choose another with --port.`);
+    throw new Error(`Port ${port} is in use, perhaps by another dashboard. Choose another one with --port.`);
   }
 }
 
-/** Where others reach what listens on every address. */
+/** A name by which others reach a server that listens on every address. */
 function reachableName(host: string): string {
   if (host === '0.0.0.0' || host === '::') return hostname();
   return host.includes(':') ? `[${host}]` : host;

@@ -1,6 +1,6 @@
 import type { ListPatch, PoolPatch, PoolView } from './page-protocol';
 
-/** What turns `before` into `after`; `undefined` when they look the same. */
+/** The patch that turns `before` into `after`; `undefined` when they look the same. */
 export function diff(before: PoolView, after: PoolView): PoolPatch | undefined {
   if (before === after) return undefined;
   const patch: PoolPatch = {
@@ -24,7 +24,7 @@ export function apply(before: PoolView, patch: PoolPatch): PoolView {
   };
 }
 
-/** Of a resource that nobody has looked at yet. */
+/** The view of a resource before the first look. */
 export function emptyView(resource: string): PoolView {
   const stats = { windowMs: 0, grantsPerMinute: 0 };
   const head = { ready: false, held: 0, queue: 'none' as const, stats };

@@ -1,12 +1,12 @@
 import { refuse } from '../client/operators';
 import { isLoopback } from './access';
 
-/** The dev server's Web UI answers this far above its own port. */
+/** The port of a dev server's Web UI is its own port plus this. */
 const DEV_UI_OFFSET = 1_000;
 
 /**
- * Where the Temporal Web UI is, without a slash at the end; `undefined` when nobody knows.
- * @param given by the user; otherwise it is guessed for Temporal Cloud and for a server on this machine
+ * The URL of the Temporal Web UI, without a slash at the end; `undefined` when it is not known.
+ * @param given the user's URL; without it, this guesses for Temporal Cloud and for a server on this machine
  */
 export function webUiOf(address: string, given?: string): string | undefined {
   if (given !== undefined) {

@@ -55,7 +55,7 @@ export function App({ store }: { store: Store }) {
         )}
         {session && !chosen && <p class="empty">{emptyText(wanted)}</p>}
         {!session && state.link === 'connecting' && <p class="empty">Connecting …</p>}
-        {!session && state.link === 'lost' && <p class="empty">The dashboard does not answer.</p>}
+        {!session && state.link === 'lost' && <p class="empty">The dashboard's server does not answer.</p>}
       </main>
       <p class="notice" role="status" aria-live="polite">
         {notice}
@@ -122,7 +122,7 @@ function decoded(text: string): string {
   }
 }
 
-/** Something to say that goes away by itself. */
+/** A message that goes away by itself. */
 function useNotice(): [string, (notice: string) => void] {
   const [notice, tell] = useState('');
   useEffect(() => {

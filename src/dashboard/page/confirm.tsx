@@ -3,7 +3,7 @@ import { MAX_REASON_LENGTH } from '../../shared/limits';
 import type { PoolView } from '../page-protocol';
 import { send } from './send';
 
-/** What is to be confirmed, as it was when the question was asked. */
+/** The action to confirm, with the state that the operator saw. */
 export type Question = { resource: string } & (
   | { do: 'revoke'; slot: string; runId: string; holder: string }
   | { do: 'resize'; capacity: number; version: number }
@@ -12,12 +12,12 @@ export type Question = { resource: string } & (
 
 interface ConfirmProps {
   question: Question;
-  /** As it is now. */
+  /** The pool as it is now. */
   view?: PoolView;
-  /** Whether the page shows its present state. */
+  /** Whether the view is current. */
   isCurrent: boolean;
   csrfToken: string;
-  /** @param done what to say when it was done */
+  /** @param done the message after success */
   close: (done?: string) => void;
 }
 
@@ -66,14 +66,14 @@ export function Confirm({ question, view, isCurrent, csrfToken, close }: Confirm
             <input
               type="text"
               maxLength={MAX_REASON_LENGTH}
-              placeholder={question.do === 'revoke' ? 'told to the holder' : 'shown to others'}
+              placeholder={question.do === 'revoke' ? 'shown to the holder' : 'shown to operators'}
               value={reason}
               onInput={({ currentTarget }) => setReason(currentTarget.value)}
             />
           </label>
         )}
-        {over && <p class="problem">This permit has ended meanwhile.</p>}
-        {!isCurrent && <p class="problem">The page is not current. You can go on when it is.</p>}
+        {over && <p class="problem">This permit has ended in the meantime.</p>}
+        {!isCurrent && <p class="problem">This page is out of date. You can continue when it is current.</p>}
         {failure && (
           <p class="problem" role="alert">
             {failure}
@@ -98,7 +98,7 @@ function wordsOf(question: Question) {
     case 'revoke':
       return {
         title: `Revoke slot ${question.slot} of ${resource}?`,
-        text: `${question.holder} loses its permit at once, and is told so. The slot goes to whoever is next.`,
+        text: `${question.holder} loses its permit at once, and learns why. The slot goes to the next waiter.`,
         verb: 'Revoke',
         done: `Slot ${question.slot} of ${resource} was taken from ${question.holder}.`,
         danger: true,
@@ -106,7 +106,7 @@ function wordsOf(question: Question) {
     case 'resize':
       return {
         title: `Resize ${resource}?`,
-        text: 'Nobody loses a permit: surplus slots are drained as they come free. It lasts until it is changed again.',
+        text: 'Nobody loses a permit: surplus slots go out of use as they come free. The new size lasts until the next change.',
         verb: 'Resize',
         done: `${resource} was resized.`,
         danger: false,
@@ -124,7 +124,7 @@ function wordsOf(question: Question) {
         title: `Resume ${resource}?`,
         text: 'Waiters get permits again, in their order.',
         verb: 'Resume',
-        done: `${resource} goes on.`,
+        done: `${resource} gives permits again.`,
         danger: false,
       };
   }
@@ -144,7 +144,7 @@ function actionOf(question: Question, reason: string, capacity: number): Paramet
   }
 }
 
-/** Whether the permit in question is no more: its slot may be somebody else's. */
+/** Whether the permit in question has ended: somebody else may hold its slot. */
 function isOver(question: Question, view: PoolView | undefined): boolean {
   if (question.do !== 'revoke') return false;
   return view?.slots.find(({ slot }) => slot === question.slot)?.permit?.runId !== question.runId;

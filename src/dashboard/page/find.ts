@@ -1,6 +1,6 @@
 import type { HoldView, PartyView, PoolView, SlotView, WaiterView } from '../page-protocol';
 
-/** What of a pool has this text in its names, whatever the case; all of it for no text. */
+/** The slots, waiters and holds of a pool whose names contain this text, ignoring case. An empty text finds all. */
 export function find(view: PoolView, text: string): Pick<PoolView, 'slots' | 'waiters' | 'holds'> {
   if (text === '') return view;
   const has = (names: (string | undefined)[]) => names.some((name) => name?.toLowerCase().includes(text.toLowerCase()));
@@ -11,7 +11,7 @@ export function find(view: PoolView, text: string): Pick<PoolView, 'slots' | 'wa
   };
 }
 
-/** Whether the pool itself, or anybody in it, has this text in a name. */
+/** Whether a name of the pool, its slots, waiters or holds contains this text. */
 export function isFound(view: PoolView, text: string): boolean {
   if (view.resource.toLowerCase().includes(text.toLowerCase())) return true;
   return Object.values(find(view, text)).some(({ length }) => length > 0);

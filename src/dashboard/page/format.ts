@@ -3,7 +3,7 @@ const MINUTE = 60 * SECOND;
 const HOUR = 60 * MINUTE;
 const DAY = 24 * HOUR;
 
-/** A duration that stands still: `0 s`, `840 ms`, `3.2 s`, `42 s`, `4 m 10 s`, `2 h 5 m`, `3 d 4 h`. */
+/** A duration that does not change: `0 s`, `840 ms`, `3.2 s`, `42 s`, `4 m 10 s`, `2 h 5 m`, `3 d 4 h`. */
 export function duration(ms: number): string {
   if (ms <= 0) return '0 s';
   if (ms < SECOND) return `${Math.ceil(ms)} ms`;
@@ -11,7 +11,7 @@ export function duration(ms: number): string {
   return ticking(ms);
 }
 
-/** A duration that changes before one's eyes, in whole seconds. */
+/** A duration that changes while the page shows it, in whole seconds. */
 export function ticking(ms: number): string {
   const left = Math.max(0, ms);
   if (left < MINUTE) return `${Math.floor(left / SECOND)} s`;
@@ -33,7 +33,7 @@ export function count(amount: number, what: string): string {
   return `${amount} ${what}${amount === 1 ? '' : 's'}`;
 }
 
-/** What tells these names apart: without the beginning that all of them share, up to a `-`, `/`, `:`, `.` or `_`. */
+/** Shortens names by the beginning that all of them share, up to a `-`, `/`, `:`, `.` or `_`. */
 export function shortNames(names: Iterable<string>): (name: string) => string {
   const [first = '', ...others] = new Set(names);
   let shared = first.length;
@@ -48,7 +48,7 @@ export function shortNames(names: Iterable<string>): (name: string) => string {
 
 const HUES = 8;
 
-/** The same holder has the same colour wherever it shows: one of the style sheet's `hue-0` to `hue-7`. */
+/** Gives a holder the same colour everywhere: one of the style sheet's `hue-0` to `hue-7`. */
 export function hue(name: string): string {
   let hash = 0;
   for (const char of name) hash = (hash * 31 + (char.codePointAt(0) ?? 0)) >>> 0;

@@ -1,9 +1,9 @@
 import type { PartyView, Session } from '../page-protocol';
 
-/** IDs differ at their ends more often than in the middle. */
+/** How many characters stay at the end: IDs differ there more often than in the middle. */
 const END = 8;
 
-/** A name that is cut in its middle where the room is too small for it. */
+/** A name that is cut in its middle when there is too little room. */
 export function Cut({ text }: { text: string }) {
   const characters = [...text];
   const at = Math.max(0, characters.length - END);
@@ -25,7 +25,7 @@ export function Party({ party, session }: { party: PartyView; session: Session }
   );
 }
 
-/** To a Workflow in the Temporal Web UI; nothing, which makes plain text of an `a`, when nobody knows where that is. */
+/** The attributes of a link to a Workflow in the Temporal Web UI; none when its address is unknown: an `a` is then plain text. */
 export function linkTo({ workflowId, runId }: Pick<PartyView, 'workflowId' | 'runId'>, { ui, namespace }: Session) {
   if (!ui || !workflowId) return {};
   const path = ['namespaces', namespace, 'workflows', workflowId, ...(runId ? [runId, 'history'] : [])];

@@ -11,15 +11,15 @@ import { Timeline } from './timeline';
 interface PoolProps {
   view: PoolView;
   session: Session;
-  /** What to look for in names. */
+  /** The text to search for in names. */
   text: string;
   nowMs: number;
-  /** When the view was so, if that is not now. */
+  /** The time of the view, if it is old. */
   asOfMs?: number;
   ask: (question: Question) => void;
 }
 
-/** Everything about one resource. A resource that is not current stands still, pale and without its buttons. */
+/** Everything about one resource. An old view stands still, pale, with its buttons disabled. */
 export function Pool({ view, session, text, nowMs, asOfMs, ask }: PoolProps) {
   const { head, resource } = view;
   if (!head.ready) {
@@ -35,21 +35,21 @@ export function Pool({ view, session, text, nowMs, asOfMs, ask }: PoolProps) {
       {!isCurrent && (
         <p class="problem" role="alert">
           {head.problem ? `The last look failed: ${head.problem}. ` : ''}
-          What you see is as of {clock(asOfMs)}. You can act again when it is current.
+          This page shows the pool as of {clock(asOfMs)}. You can act again when it is current.
         </p>
       )}
       {head.queue === 'silent' && (
         <p class="problem" role="alert">
-          The wait queue does not answer: does a permit worker run?{' '}
+          The wait queue does not answer. Check that a permit worker runs.{' '}
           {head.waitersAsOfMs === undefined
-            ? 'Until it does, nobody knows the waiters.'
+            ? 'Nobody knows the waiters until it answers.'
             : `The waiters are those of ${clock(head.waitersAsOfMs)}.`}
         </p>
       )}
       {head.capacity === undefined && (
         <p class="hint">
-          Nobody has said how many slots there are: you see those that were seen held. Start the dashboard with{' '}
-          <code>{`'${resource}=<capacity>'`}</code> for all of them.
+          Nobody has said how many slots there are, so you see those that were held. To see all, start the dashboard
+          with <code>{`'${resource}=<capacity>'`}</code>.
         </p>
       )}
       <Tiles view={view} nowMs={shownMs} />
@@ -63,7 +63,7 @@ export function Pool({ view, session, text, nowMs, asOfMs, ask }: PoolProps) {
   );
 }
 
-/** What an operator may do; absent on a page that only shows. */
+/** Lets the operator act; absent on a read-only page. */
 export interface Act {
   ask: (question: Question) => void;
   isCurrent: boolean;

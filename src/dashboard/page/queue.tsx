@@ -5,15 +5,15 @@ import { Party } from './names';
 
 interface QueueProps {
   view: PoolView;
-  /** Those to show. */
+  /** The waiters to show. */
   waiters: WaiterView[];
-  /** What was looked for in their names. */
+  /** The text searched for in their names. */
   text: string;
   session: Session;
   nowMs: number;
 }
 
-/** The waiters, in the order in which they are served as things stand. */
+/** The waiters, in the order in which the queue would serve them now. */
 export function Queue({ view, waiters, text, session, nowMs }: QueueProps) {
   const { waiting, waitersAsOfMs } = view.head;
   const more = (waiting ?? 0) - view.waiters.length;
@@ -59,6 +59,6 @@ function Tags({ turn, priorityKey, fairnessKey }: WaiterView) {
 }
 
 function emptyText(waiting: number | undefined, text: string): string {
-  if (waiting === undefined) return 'The waiters are not known.';
-  return waiting > 0 && text !== '' ? 'No waiter has that in its name.' : 'Nobody waits.';
+  if (waiting === undefined) return 'Nobody knows the waiters.';
+  return waiting > 0 && text !== '' ? 'No waiter matches.' : 'Nobody waits.';
 }

@@ -6,7 +6,7 @@ const SHOWN = 10;
 
 interface RecentProps {
   holds: HoldView[];
-  /** What was looked for in their names. */
+  /** The text searched for in their names. */
   text: string;
   session: Session;
 }
@@ -19,10 +19,10 @@ export function Recent({ holds, text, session }: RecentProps) {
     .slice(0, SHOWN);
   return (
     <section class="recent" aria-labelledby="recent">
-      <h3 id="recent">Ended lately</h3>
+      <h3 id="recent">Ended recently</h3>
       {ended.length === 0 && (
         <p class="empty">
-          {text === '' ? 'No permit has ended in the last minutes.' : 'No permit with that has ended lately.'}
+          {text === '' ? 'No permit has ended in the last minutes.' : 'No permit that has ended recently matches.'}
         </p>
       )}
       {ended.length > 0 && (

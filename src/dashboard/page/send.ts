@@ -1,6 +1,6 @@
 import { type Action, CSRF_HEADER } from '../page-protocol';
 
-/** Asks the server to do something. @returns why it was not done, or nothing */
+/** Asks the server to carry out an action. @returns why that failed; `undefined` when it is done */
 export async function send(action: Action, csrfToken: string): Promise<string | undefined> {
   try {
     const answer = await fetch('/actions', {
@@ -16,6 +16,6 @@ export async function send(action: Action, csrfToken: string): Promise<string | 
       return text;
     }
   } catch {
-    return 'The dashboard does not answer.';
+    return "The dashboard's server does not answer.";
   }
 }

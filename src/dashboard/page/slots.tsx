@@ -3,14 +3,14 @@ import { hue, ticking } from './format';
 import { Cut, linkTo, Party } from './names';
 import type { Act } from './pool';
 
-/** With more than this, cards are smaller. */
+/** With more slots than this, cards are smaller. */
 const MANY = 24;
 
 interface SlotsProps {
   resource: string;
-  /** All that the resource has. */
+  /** All slots of the resource. */
   all: SlotView[];
-  /** Those to show. */
+  /** The slots to show. */
   slots: SlotView[];
   session: Session;
   nowMs: number;
@@ -21,7 +21,7 @@ export function Slots({ resource, all, slots, session, nowMs, act }: SlotsProps)
   return (
     <section aria-labelledby="slots">
       <h3 id="slots">Slots</h3>
-      {slots.length === 0 && all.length > 0 && <p class="empty">No slot or holder has that in its name.</p>}
+      {slots.length === 0 && all.length > 0 && <p class="empty">No slot or holder matches.</p>}
       <ul class={all.length > MANY ? 'slots many' : 'slots'}>
         {slots.map(({ slot, state, permit }) => (
           <li key={slot} class={`slot ${state} ${state === 'held' && permit ? hue(permit.holder.name) : ''}`}>
@@ -85,7 +85,7 @@ function Details({ permit, nowMs, session }: DetailsProps) {
 /** How long the holder may still be silent. */
 function Lease({ permit, nowMs }: { permit: PermitStatus; nowMs: number }) {
   const { leaseDeadlineMs, leaseSpanMs } = permit;
-  if (leaseDeadlineMs === undefined) return <span>lease not known: does a worker run?</span>;
+  if (leaseDeadlineMs === undefined) return <span>lease unknown: does a permit worker run?</span>;
   const leftMs = leaseDeadlineMs - nowMs;
   const share = leaseSpanMs ? Math.min(1, Math.max(0, leftMs / leaseSpanMs)) : 1;
   const late = leftMs < 0;

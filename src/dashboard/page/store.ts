@@ -2,7 +2,7 @@ import type { Hello, PoolView, Session, Update } from '../page-protocol';
 import { apply, emptyView } from '../view-diff';
 import type { Connection } from './title';
 
-/** All that the page knows. Never changed: each event makes a new one. */
+/** Everything that the page knows. It never changes: each event makes a new one. */
 export interface State extends Connection {
   session?: Session;
   pools: readonly PoolView[];
@@ -10,12 +10,12 @@ export interface State extends Connection {
   skewMs: number;
 }
 
-/** The server says something every 10 s. After this long without, the connection is dead, whatever the browser thinks. */
+/** The server sends something every 10 s. After this long without an event, the page takes the connection for dead. */
 const SILENCE_MS = 15_000;
 
 const RECONNECT_MS = 2_000;
 
-/** Keeps up with the server, and connects again whenever it must. */
+/** Follows the server's events, and reconnects when the connection is lost. */
 export class Store {
   state: State = { link: 'connecting', pools: [], heardAtMs: 0, skewMs: 0 };
   private source: EventSource | undefined;
@@ -33,7 +33,7 @@ export class Store {
     this.source = source;
     source.addEventListener('hello', ({ data }) => this.hear(JSON.parse(data) as Hello, hello));
     source.addEventListener('update', ({ data }) => this.hear(JSON.parse(data) as Update, update));
-    // A browser gives up by itself on some failures, and tries again after others: so always do it here.
+    // A browser reconnects after some failures and not after others, so this always does it itself.
     source.onerror = () => this.lose(RECONNECT_MS);
     this.expectWithin(SILENCE_MS);
   }

@@ -17,14 +17,14 @@ export function Tiles({ view, nowMs }: { view: PoolView; nowMs: number }) {
           {held}
           {capacity !== undefined && <small> of {capacity}</small>}
         </dd>
-        <dd class="note">{capacity === undefined ? 'capacity not known' : free > 0 ? `${free} free` : 'none free'}</dd>
+        <dd class="note">{capacity === undefined ? 'capacity unknown' : free > 0 ? `${free} free` : 'none free'}</dd>
       </div>
       <div>
         <dt>Waiting</dt>
         <dd>{waiting ?? '?'}</dd>
         <dd class="note">
           {waiting === undefined
-            ? 'not known'
+            ? 'unknown'
             : waitersAsOfMs !== undefined
               ? `as of ${clock(waitersAsOfMs)}`
               : waiting > 0
@@ -60,7 +60,7 @@ function Spread({ name, values, minutes }: { name: string; values?: Percentiles;
   );
 }
 
-/** Grants over the window. A bar stands still in its own stretch of time, and moves on with it. */
+/** Grants over the window. Each bar belongs to a fixed stretch of time, and moves left with it. */
 function Sparkline({ holds, nowMs, windowMs }: { holds: HoldView[]; nowMs: number; windowMs: number }) {
   const stepMs = windowMs / BUCKETS;
   const last = Math.floor(nowMs / stepMs);

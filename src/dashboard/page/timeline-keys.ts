@@ -1,4 +1,4 @@
-/** Arrow keys lead from bar to bar: along a row, and to the nearest one of the next row that has any. */
+/** Moves the focus by arrow keys: along a row, and to the nearest bar of the next row that has one. */
 export function moveFocus(event: KeyboardEvent): void {
   const from = event.target;
   if (!(from instanceof HTMLElement) || !from.matches('.hold')) return;
@@ -8,7 +8,7 @@ export function moveFocus(event: KeyboardEvent): void {
   to?.focus({ preventScroll: true });
 }
 
-/** `undefined`: this key does not lead anywhere; `null`: it would, if there were one. */
+/** `undefined` for any other key; `null` when no bar lies that way. */
 function target(from: HTMLElement, key: string): HTMLElement | null | undefined {
   const row = from.closest('.row');
   switch (key) {

@@ -6,25 +6,25 @@ import { Cut, linkTo } from './names';
 import { moveFocus } from './timeline-keys';
 
 /**
- * Of a hold that goes on: it reaches beyond the right edge, which is now, for as long as a page may be open. It has no label,
- * which the edge would cut; its details say whose it is.
+ * The length of a present hold's bar: it reaches beyond the right edge, which is now, for as long as a page may be open. The
+ * bar has no label, which the edge would cut. Its details name the holder.
  */
 const OPEN_MS = 100 * 3_600_000;
 
-/** With more than this, rows are thinner. */
+/** With more slots than this, rows are thinner. */
 const MANY = 24;
 
 interface TimelineProps {
   view: PoolView;
-  /** What to show. */
+  /** The slots and holds to show. */
   found: Pick<PoolView, 'slots' | 'holds'>;
   session: Session;
   nowMs: number;
 }
 
 /**
- * The holders of each slot over time. Bars have their places on a sheet of time, and only the sheet is moved as time goes by:
- * so nothing is drawn anew that did not change. For the keyboard it is one stop, within which arrows lead from bar to bar.
+ * The holders of each slot over time. Bars lie on a sheet of time, and only the sheet moves as time goes by, so the browser
+ * draws no bar again that has not changed. The keyboard's Tab stops here once; arrow keys move from bar to bar.
  */
 export function Timeline({ view, found, session, nowMs }: TimelineProps) {
   const windowMs = view.head.stats.windowMs;
@@ -93,7 +93,7 @@ export function Timeline({ view, found, session, nowMs }: TimelineProps) {
           <span>now</span>
         </div>
         <p class="details" aria-hidden="true">
-          {shown ? words(shown).join(' · ') : 'Point at a bar, or go from one to the next by arrow keys.'}
+          {shown ? words(shown).join(' · ') : 'Point at a bar, or use the arrow keys to move from bar to bar.'}
         </p>
       </div>
     </section>
@@ -104,7 +104,7 @@ interface BarProps {
   hold: HoldView;
   label: string;
   href?: string;
-  /** The one that Tab leads to. */
+  /** Whether Tab leads to this bar. */
   isEntry: boolean;
   originMs: number;
   windowMs: number;
