@@ -4,7 +4,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { Client } from '@temporalio/client';
 import { SemaphoreClient } from '../src/client';
 import { monotonicMs } from '../src/client/clock';
-import { Place } from '../src/client/holder/queue-place';
+import { ClientQueuePlace } from '../src/client/holder/queue-place';
 import { resolveRequest } from '../src/client/options';
 import { Server } from '../src/client/server';
 import { permitId } from '../src/shared/permit-id';
@@ -81,7 +81,7 @@ test("a client's ticket stays in the queue when one waiter takes over from anoth
   const permit = await new SemaphoreClient(temporal.client, resource, options).acquire();
   const server = new Server(temporal.client);
   const shift = { waitMs: 4_000, overlapMs: 2_000 };
-  const place = new Place(server, resolveRequest(resource, options), monotonicMs() + 60_000, shift);
+  const place = new ClientQueuePlace(server, resolveRequest(resource, options), monotonicMs() + 60_000, shift);
   assert.equal(await place.join(), false);
   const heard = place.next(60_000);
   await untilWaiting(temporal.client, resource, 1);

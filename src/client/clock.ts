@@ -1,7 +1,7 @@
 import { setMaxListeners } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
 
-/** Milliseconds on a clock that never jumps and goes on while the process is stopped. It stands while the machine sleeps. */
+/** Milliseconds on a clock that never jumps. It goes on while the process is stopped, and stands still while the machine sleeps. */
 export function monotonicMs(): number {
   return performance.now();
 }
@@ -11,7 +11,7 @@ const MAX_TIMER_MS = 2 ** 31 - 1;
 
 /** Waits for that time, or until the signal aborts. */
 export async function pause(ms: number, signal: AbortSignal): Promise<void> {
-  // Many acquires may have one signal, and pause at once while the server is away. Each listener goes with its pause.
+  // Many acquires may share a signal, and all pause while the server is away. Each listener goes with its pause.
   setMaxListeners(0, signal);
   try {
     await delay(Math.min(Math.max(0, ms), MAX_TIMER_MS), undefined, { signal });

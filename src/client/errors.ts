@@ -2,21 +2,21 @@ import { lossMessage, type PermitLoss, timeoutMessage } from '../shared/loss';
 import type { PermitAddress } from '../shared/permit-id';
 import type { Override } from './operator/inspection';
 
-/** How an error of the client came about, beside its `cause`. */
+/** The circumstances of a client's error, beside its `cause`. */
 interface Circumstances extends ErrorOptions {
-  /** The task queue, where nobody polls it. */
+  /** The task queue, when nobody polls it. */
   unpolled?: string;
 }
 
-/** What to do where nobody polls the task queue that permits run on. */
+/** Tells a user that nobody polls the task queue of the permits, and what to do. */
 export function unpolledMessage(taskQueue: string): string {
   return `nobody polls task queue "${taskQueue}", so no slot comes free. Start a permit worker there (temporal-semaphore worker --task-queue ${taskQueue}).`;
 }
 
-/** No permit came free within the acquire's `timeout`. `cause` is set when the server could not be asked at the end. */
+/** No permit came free within the acquire's `timeout`. `cause` is set when the server could not be reached at the end. */
 export class PermitTimeoutError extends Error {
   override readonly name = 'PermitTimeoutError';
-  /** The task queue of the permits, when nobody polls it: then those who held the slots may have given them back. */
+  /** The task queue of the permits, when nobody polls it. The holders may then have released slots that do not come free. */
   readonly unpolled?: string;
 
   constructor(
@@ -37,8 +37,8 @@ function whyTimedOut(resource: string, timeoutMs: number, { cause, unpolled }: C
 }
 
 /**
- * The permit ended before its holder released it, or its lease is about to end and no renewal gets through: somebody else
- * may hold the slot now, or will soon, so stop using the resource. It is also the reason of an aborted `permit.signal`.
+ * The permit has ended before its holder released it, or its lease is about to end and no renewal gets through. Another
+ * holder may have the slot now or soon: stop using the resource. This is also the reason of an aborted `permit.signal`.
  */
 export class PermitLostError extends Error {
   override readonly name = 'PermitLostError';
@@ -51,9 +51,9 @@ export class PermitLostError extends Error {
     readonly runId: string,
     /** How it was lost. */
     readonly how: PermitLoss,
-    /** What the operator said who revoked it. */
+    /** The reason that the operator gave for revoking it. */
     readonly reason?: string,
-    /** `cause`: why no renewal got through. */
+    /** `cause`: the error of the last renewal. */
     options?: ErrorOptions,
   ) {
     super(lossMessage({ resource, slot }, runId, how, reason), options);
@@ -62,7 +62,7 @@ export class PermitLostError extends Error {
   }
 }
 
-/** Nobody holds the slot, or not the run that was named: there is nothing to revoke. */
+/** Nobody holds the slot, or another run than the named one does: there is nothing to revoke. */
 export class NotHeldError extends Error {
   override readonly name = 'NotHeldError';
   readonly resource: string;
@@ -70,13 +70,13 @@ export class NotHeldError extends Error {
 
   constructor(
     { resource, slot }: PermitAddress,
-    /** The run that was to be revoked, if one was named. */
+    /** The run to revoke, if the caller named one. */
     readonly runId?: string,
   ) {
     super(
       runId === undefined
         ? `Nobody holds slot "${slot}" of "${resource}".`
-        : `Run ${runId} does not hold slot "${slot}" of "${resource}" (any more). Look again who does.`,
+        : `Run ${runId} does not hold slot "${slot}" of "${resource}" (any more). Inspect the pool again.`,
     );
     this.resource = resource;
     this.slot = slot;
@@ -84,8 +84,8 @@ export class NotHeldError extends Error {
 }
 
 /**
- * The override is not of the version that `ifVersion` named: somebody has changed it meanwhile. Nothing was changed. Look
- * at `current`, and decide anew.
+ * The override has another version than `ifVersion`: an operator has changed it meanwhile. This call has changed nothing. Look
+ * at `current`, and decide again.
  */
 export class StaleOverrideError extends Error {
   override readonly name = 'StaleOverrideError';
@@ -93,7 +93,7 @@ export class StaleOverrideError extends Error {
   constructor(
     readonly resource: string,
     readonly ifVersion: number,
-    /** What is set now; absent when nothing is. */
+    /** The present override; absent when there is none. */
     readonly current?: Override,
   ) {
     super(
@@ -103,8 +103,8 @@ export class StaleOverrideError extends Error {
 }
 
 /**
- * No worker has carried out the order in time; it may still take effect when one is up. Is a worker with the permit Workflows
- * running on the task queue?
+ * No worker has carried out the order in time. It may still take effect when a worker runs. Check that a worker with the
+ * permit Workflows polls the task queue.
  */
 export class NoAnswerError extends Error {
   override readonly name = 'NoAnswerError';
@@ -119,7 +119,7 @@ export class NoAnswerError extends Error {
     const silence = `No worker has answered for "${resource}" within ${timeoutMs} ms`;
     super(
       unpolled === undefined
-        ? `${silence}. Is one with the permit Workflows up?`
+        ? `${silence}. Check that a worker with the permit Workflows is running.`
         : `${silence}: ${unpolledMessage(unpolled)}`,
       options,
     );
@@ -127,7 +127,7 @@ export class NoAnswerError extends Error {
   }
 }
 
-/** The error's message and those of its causes: the SDK's errors say what failed, and their causes say why. */
+/** The messages of an error and its causes: the SDK's errors say what failed, and their causes say why. */
 export function messageOf(error: unknown): string {
   const messages: string[] = [];
   for (let cause = error; cause instanceof Error; cause = cause.cause) messages.push(cause.message);

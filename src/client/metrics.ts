@@ -4,7 +4,7 @@ import { monotonicMs } from './clock';
 import { PermitLostError, PermitTimeoutError } from './errors';
 import type { Permit } from './holder/permit';
 
-/** What a client counts, where it was given a meter. How long permits are held is told by their own Workflows. */
+/** The metrics of a client that was given a meter. The permits' own Workflows measure how long they are held. */
 export class ClientMetrics {
   private readonly metrics: SemaphoreMetrics;
 
@@ -15,7 +15,7 @@ export class ClientMetrics {
     this.metrics = new SemaphoreMetrics(meter);
   }
 
-  /** Times one acquire, and watches over its permit. */
+  /** Times one acquire, and counts its permit's loss. */
   async acquire<T extends Permit | undefined>(signal: AbortSignal, acquire: () => Promise<T>): Promise<T> {
     const timer = new AcquireTimer(this.metrics, this.resource, monotonicMs, (error) => outcomeOf(error, signal));
     try {
@@ -25,7 +25,7 @@ export class ClientMetrics {
     }
   }
 
-  /** Counts its loss. */
+  /** Counts the permit's loss. */
   watch<T extends Permit | undefined>(permit: T): T {
     if (!permit) return permit;
     const { signal } = permit;
@@ -37,7 +37,7 @@ export class ClientMetrics {
     return permit;
   }
 
-  /** A turn that came then has become a permit. */
+  /** Records that a turn, which came at `turnMs`, has become a permit. */
   claimed(turnMs: number): void {
     this.metrics.handoff(this.resource, 'claim', monotonicMs() - turnMs);
   }

@@ -1,6 +1,6 @@
 /**
- * The door for operators: what the command line and the dashboard use of the client beside its public entry, and all that
- * they may use of it. The linter holds that.
+ * The door for operators: beside the client's public entry, the command line and the dashboard may use this and nothing else
+ * of the client. The linter holds that.
  */
 export { refuse } from '../shared/invalid-options';
 export { MAX_REASON_LENGTH } from '../shared/limits';

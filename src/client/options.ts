@@ -10,21 +10,21 @@ import {
 } from '../shared/options';
 import { monotonicMs } from './clock';
 
-/** What a semaphore is, for a client. */
+/** The options of a semaphore, for a client. */
 export interface SemaphoreClientOptions extends SemaphoreOptions {
-  /** The task queue on which permits and waiters run: of a permit worker, or of any that exports this package's Workflows. */
+  /** The task queue on which permits and waiters run. Its workers must have this package's Workflows, as a permit worker has. */
   taskQueue: string;
   /**
-   * Where acquires, their hand-offs and lost permits are counted: in a worker's process, `Runtime.instance().metricMeter`. A
-   * client has none of its own. How long permits are held is told by whatever worker runs them.
-   * @default nowhere
+   * The meter that counts acquires, hand-offs and lost permits. In a worker's process, take `Runtime.instance().metricMeter`; a
+   * client has no meter of its own. The workers that run the permits measure how long each is held.
+   * @default none
    */
   metricMeter?: MetricMeter;
 }
 
-/** What one acquirer outside Workflows wants. */
+/** The options of one acquire outside Workflows. */
 export interface ClientAcquireOptions extends Omit<AcquireOptions, 'outlivesRun'> {
-  /** Stops the waiting: the acquire rejects with the signal's reason. It has no say over a permit once it is had. */
+  /** Stops the wait: the acquire rejects with the signal's reason. It has no effect on a permit once acquired. */
   signal?: AbortSignal;
   /** As the semaphore's option, for this permit only. @default the semaphore's */
   lease?: Duration;
@@ -79,7 +79,7 @@ export function resolveRequest(
   const semaphore = resolveClientSemaphore(resource, {
     ...defaults,
     lease: lease ?? defaults.lease,
-    // The semaphore's own fit its own lease.
+    // The semaphore's own `renewEvery` and `maxHold` fit its own lease only.
     renewEvery: renewEvery ?? (lease === undefined ? defaults.renewEvery : undefined),
     maxHold: maxHold ?? (lease === undefined ? defaults.maxHold : undefined),
   });

@@ -3,24 +3,24 @@ import { pause } from './clock';
 import { NoAnswerError, unpolledMessage } from './errors';
 import type { Server } from './server';
 
-/** A worker that is up answers sooner. */
+/** A running worker answers sooner than this. */
 export const SILENCE_MS = 2_000;
 
-/** One look may take so long: it is for a message only. */
+/** How long the question may take: its answer is only for a message. */
 const LOOK_MS = 1_000;
 
-/** A worker's poll lasts a minute, and the server remembers it for five. More than that minute, for clocks differ. */
+/** A worker's poll lasts a minute, and the server remembers it for five. This is longer than a minute, since clocks differ. */
 const GONE_AFTER_MS = 90_000;
 
 /** The kind of task queue that Workflow workers poll, as the server's API has it. */
 const WORKFLOW_QUEUE = 1;
 
-/** The `code` of the Node warning that an acquirer waits for a worker which is not there. */
+/** The `code` of the Node warning that an acquirer waits and nobody polls the task queue. */
 export const UNPOLLED_WARNING = 'TEMPORAL_SEMAPHORE_UNPOLLED';
 
 /**
- * Whether anybody polls the task queue that permits run on. Nobody asks while answers come: only where one has been missing
- * for two seconds, and then once for all who wait.
+ * Tells whether anybody polls the task queue of the permits. It asks the server only when an answer has been missing for two
+ * seconds, and then once for all waiters of this client.
  */
 export class Pollers {
   private looking: Promise<boolean> | undefined;
@@ -31,7 +31,7 @@ export class Pollers {
     readonly taskQueue: string,
   ) {}
 
-  /** `false` too where the server does not tell: only what is known is said. */
+  /** Whether nobody polls it. `false` too when the server does not say. */
   async areNone(): Promise<boolean> {
     this.looking ??= this.look().finally(() => {
       this.looking = undefined;
@@ -39,13 +39,13 @@ export class Pollers {
     return await this.looking;
   }
 
-  /** Whether there has been no answer for long, and nobody is there to give it. */
+  /** Waits two seconds for the answer. Whether it has not come, and nobody polls the task queue. */
   async areMissed(answered: AbortSignal): Promise<boolean> {
     await pause(SILENCE_MS, answered);
     return !answered.aborted && (await this.areNone()) && !answered.aborted;
   }
 
-  /** Tells the process, once, when the answer is long in coming and nobody is there to give it. */
+  /** Emits a Node warning, once, when no answer comes and nobody polls the task queue. */
   async warn(answered: AbortSignal): Promise<void> {
     if (this.hasWarned || !(await this.areMissed(answered)) || this.hasWarned) return;
     this.hasWarned = true;
@@ -64,12 +64,12 @@ export class Pollers {
       const sinceMs = Date.now() - GONE_AFTER_MS;
       return !(pollers ?? []).some(({ lastAccessTime }) => lastAccessTime && tsToMs(lastAccessTime) > sinceMs);
     } catch {
-      return false; // it may not be for us to know; whatever we wait for will tell what is wrong
+      return false; // we may lack the permission to ask; the wait's own error tells what is wrong
     }
   }
 }
 
-/** The error of whoever has waited in vain for a worker. It names the task queue where nobody polls it. */
+/** The error after waiting in vain for a worker. It names the task queue when nobody polls it. */
 export async function noAnswer(
   pollers: Pollers,
   resource: string,

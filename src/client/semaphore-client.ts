@@ -11,7 +11,7 @@ import { claimSlot } from './holder/claim';
 import { Lease } from './holder/lease';
 import { Permit } from './holder/permit';
 import { PermitRun } from './holder/permit-run';
-import { Place } from './holder/queue-place';
+import { ClientQueuePlace } from './holder/queue-place';
 import { releaseOrWarn } from './holder/release-or-warn';
 import { ClientMetrics } from './metrics';
 import type { Inspection, Override, PermitInspection } from './operator/inspection';
@@ -27,21 +27,24 @@ import {
 import { Pollers } from './pollers';
 import { isTransient, Server } from './server';
 
-/** Slots that an acquirer tries before it lines up, and in each round while the queue does not answer. Each is one call. */
+/** How many slots an acquirer tries before it lines up, and in each round while the queue does not answer. Each try is one call. */
 const TRIES = { firstTries: 3, triesPerRound: 20 };
 
-/** How long an acquire that does not wait for a slot may still wait for the server to answer. */
+/** How long an acquire that does not wait for a slot waits for the server's answers. */
 const NO_WAIT_MS = 10_000;
 
 /**
- * The same counting semaphore as in Workflows, for everything outside: services, cron jobs, scripts. Its holders and
- * waiters stand in one queue with those of Workflows, and need the Workflows of this package on `taskQueue`.
+ * The same counting semaphore as in Workflows, for everything outside: services, cron jobs, scripts. Clients and Workflows
+ * share the permits and the queue. A worker on `taskQueue` must have this package's Workflows.
  *
- * Not guaranteed: that acquirers agree on `capacity` (nothing checks it; two different ones are safe up to the larger),
- * that one who takes two permits does not wait for itself (it is not reentrant), and that work which ignores `permit.signal`
- * stops when the permit is lost. A client that dies keeps its slot until the end of its lease; one whose machine sleeps
- * or whose process is stopped wakes up without its permit, and may write before it looks: check the fencing token at the
- * resource.
+ * Not guaranteed:
+ * - that acquirers agree on `capacity`. Nothing checks it; with two different ones, the larger holds.
+ * - that taking two permits ends. The semaphore is not reentrant: taking a second permit from a full pool while holding one
+ *   deadlocks.
+ * - that work stops when its permit is lost. Work that ignores `permit.signal` goes on. A client whose machine slept or whose
+ *   process was stopped may wake up without its permit, and write before it looks: check the fencing token at the resource.
+ *
+ * A client that dies keeps its slot until the end of its lease.
  *
  * @example
  * ```ts
@@ -62,9 +65,9 @@ export class SemaphoreClient {
   private readonly pollers: Pollers;
 
   /**
-   * @param client of the namespace in which the resource is shared; its identity names the holder
-   * @param resource names the thing that is shared; printable, at most 204 bytes of UTF-8
-   * @throws InvalidOptionsError that says what was expected and what came
+   * @param client a client of the namespace that shares the resource; its identity names the holder
+   * @param resource the name of the shared thing; printable, at most 204 bytes of UTF-8
+   * @throws InvalidOptionsError that names the expected and the given value
    */
   constructor(client: Client, resource: string, options: SemaphoreClientOptions) {
     if (typeof client?.workflow?.start !== 'function')
@@ -80,13 +83,13 @@ export class SemaphoreClient {
 
   /**
    * Runs `fn` under a permit: acquires one, renews it while `fn` runs, and releases it when `fn` returns or throws. When
-   * the permit is lost, `permit.signal` aborts; it is for `fn` to heed it, and this waits for `fn` in any case. Inside `fn`,
-   * `currentFencingToken()` of `temporal-semaphore/fencing` is this permit's.
+   * the permit is lost, `permit.signal` aborts. `fn` must heed it: this waits for `fn` in any case. Inside `fn`,
+   * `currentFencingToken()` of `temporal-semaphore/fencing` gives this permit's token.
    *
-   * When the server refuses the release, this still gives what `fn` gave: the work is done, and the lease ends the permit. Node
-   * then emits a warning of the type `PermitReleaseWarning`.
+   * When the server refuses the release, this still returns or throws what `fn` did: the work is done, and the lease ends the
+   * permit. Node then emits a warning of the type `PermitReleaseWarning`.
    *
-   * @throws PermitLostError when the permit was lost before `fn` was done, whatever `fn` then returned or threw
+   * @throws PermitLostError when the permit was lost before `fn` was done, whatever `fn` returned or threw
    * @throws PermitTimeoutError as {@link acquire} does; `fn` has not run then
    */
   async withPermit<T>(fn: (permit: Permit) => Promise<T>, options?: ClientAcquireOptions): Promise<T> {
@@ -104,16 +107,16 @@ export class SemaphoreClient {
   }
 
   /**
-   * Waits for a free slot and claims it. The permit renews itself until it is released, detached or lost; prefer
+   * Waits for a free slot and claims it. The permit renews itself until it is released, detached or lost. Prefer
    * {@link withPermit}. While the server can't be reached or is overloaded, this goes on trying.
    *
-   * Where nobody polls the task queue, a wait of more than two seconds emits a Node warning, once for each client, with the
-   * code `TEMPORAL_SEMAPHORE_UNPOLLED`.
+   * When nobody polls the task queue, a wait of more than two seconds emits a Node warning with the code
+   * `TEMPORAL_SEMAPHORE_UNPOLLED`, once for each client.
    *
-   * @throws PermitTimeoutError when `timeout` is given and no permit was had in it; it says so when nobody polls the task queue
-   * @throws the reason of `signal` when that aborts; a slot won meanwhile has been given back
-   * @throws InvalidOptionsError, before any call
-   * @throws ServiceError when the server refuses, for example for want of permission
+   * @throws PermitTimeoutError when no permit came within `timeout`; its message says when nobody polls the task queue
+   * @throws the reason of `signal` when that aborts; a slot won meanwhile has been released
+   * @throws InvalidOptionsError before any call
+   * @throws ServiceError when the server refuses, for example because the caller lacks permission
    */
   async acquire(options?: ClientAcquireOptions): Promise<Permit> {
     return await this.acquireFor(this.request(options));
@@ -140,7 +143,7 @@ export class SemaphoreClient {
     });
   }
 
-  /** Tries every slot once. `undefined` when all are busy. Throws as {@link acquire} does, but for the timeout. */
+  /** Tries every slot once. `undefined` when all are held. Throws as {@link acquire} does, except PermitTimeoutError. */
   async tryAcquire(options?: Omit<ClientAcquireOptions, 'timeout'>): Promise<Permit | undefined> {
     const request = this.request({ ...options, timeout: 0 });
     request.signal.throwIfAborted();
@@ -148,11 +151,11 @@ export class SemaphoreClient {
   }
 
   /**
-   * Takes over a permit that was acquired elsewhere, by another client or a Workflow (with `outlivesRun`). It starts the
-   * lease anew; from now on this side renews and releases it. The holder before must let it be (`permit.detach()`).
+   * Takes over a permit that another client acquired, or a Workflow (with `outlivesRun`). It renews the lease, and from now on
+   * this side renews and releases the permit. The holder before must have detached it (`permit.detach()`).
    *
-   * @param ref what `permit.ref()` or `permit.detach()` gave
-   * @throws PermitLostError when the permit has ended, or the server could not be reached for a whole lease
+   * @param ref the reference that `permit.ref()` or `permit.detach()` returned
+   * @throws PermitLostError when the permit has ended; the last error when the server can't be reached for a whole lease
    */
   async adopt(ref: PermitRef, { renewEvery }: Pick<SemaphoreClientOptions, 'renewEvery'> = {}): Promise<Permit> {
     const reference = resolveRef(ref);
@@ -177,47 +180,46 @@ export class SemaphoreClient {
   }
 
   /**
-   * Shows holders, waiters in order, and what an operator has set. It asks the server for each slot, and workers for the
-   * rest: exact, slot by slot, but not one moment's picture, for a permit can change hands between two answers. Where no
-   * worker answers within two seconds, it says so and leaves out what only they know. It writes nothing anywhere.
+   * Shows the holders, the waiters in order, and what an operator has set. It asks the server about each slot, and workers for
+   * the rest. Each slot is exact, but the whole is no snapshot: a permit can change hands between two answers. When no worker
+   * answers within two seconds, the result says so and leaves out what only workers know. It writes nothing anywhere.
    */
   async inspect(options?: InspectOptions): Promise<Inspection> {
     return await this.operator.inspect(options);
   }
 
   /**
-   * Takes a permit away. Its holder is told at once, with the reason: `withPermit` cancels its function, or aborts its
-   * `signal`, and throws `PermitLostError`. Resolves, with the permit that it was, when the slot is free; the next in line
-   * may have it a moment later. The holder may still write until it has heard: that is what the fencing token is for.
+   * Takes a permit away, and resolves with it when the slot is free. The next waiter may hold the slot a moment later. The
+   * holder learns of it at once, with the reason: `withPermit` cancels its function, or aborts its `signal`, and throws
+   * `PermitLostError`. Until it has learned, the holder may still write: the fencing token guards against that.
    *
-   * @throws NotHeldError when nobody holds the slot, or not the run that `runId` names
-   * @throws NoAnswerError when no worker has ended the permit within `timeout`
+   * @throws NotHeldError when nobody holds the slot, or another run than `runId` does
+   * @throws NoAnswerError when no worker has ended the permit within `timeout`; it may end later
    */
   async revoke(slot: string, options?: RevokeOptions): Promise<PermitInspection> {
     return await this.operator.revoke(slot, options);
   }
 
   /**
-   * Changes how many slots are in use, at run time and for everybody, until it is changed again: the wait queue keeps it.
-   * Fewer: slots that are held stay held, and are taken out of use as they come free. More: the queue offers further slots
-   * (`"3"`, `"4"`) to those who wait; named slots can't grow. Back to the capacity that this client was made with: the
-   * override ends.
+   * Changes how many slots are in use, at run time and for everybody, until the next change. The wait queue keeps it.
+   * With fewer slots, held ones stay held, and go out of use as they come free. With more, the queue offers further slots
+   * (`"3"`, `"4"`) to the waiters; named slots can't grow. The capacity that this client was made with ends the override.
    *
-   * @param capacity from 1 to 1,000; for none at all, {@link pause}
+   * @param capacity from 1 to 1,000; to use no slots at all, {@link pause}
    * @returns what is set now; `version` grows with every change
-   * @throws StaleOverrideError when the override is not of version `ifVersion`; nothing was changed
-   * @throws NoAnswerError when no worker has answered within `timeout`
+   * @throws StaleOverrideError when the override has another version than `ifVersion`; nothing has changed
+   * @throws NoAnswerError when no worker has answered within `timeout`; the change may still take effect
    */
   async resize(capacity: number, options?: OverrideOptions): Promise<Override> {
     return await this.operator.resize(capacity, options);
   }
 
-  /** Takes all slots out of use as they come free, until {@link resume}. Waiters go on waiting. As {@link resize}. */
+  /** Takes all slots out of use as they come free, until {@link resume}. Waiters go on waiting. Throws as {@link resize} does. */
   async pause(options?: OverrideOptions): Promise<Override> {
     return await this.operator.pause(options);
   }
 
-  /** Ends a pause. What {@link resize} has set stays. @returns what is still set, if anything is. Throws as {@link resize} does */
+  /** Ends a pause. A capacity that {@link resize} has set stays. Throws as {@link resize} does. @returns the override that is left, if any */
   async resume(options?: Omit<OverrideOptions, 'reason'>): Promise<Override | undefined> {
     return await this.operator.resume(options);
   }
@@ -229,7 +231,7 @@ export class SemaphoreClient {
       const permit = await this.acquirer(request, request.since.monotonicMs + request.timeoutMs).acquire();
       if (permit) return permit;
     } catch (error) {
-      if (!isTransient(error)) throw error; // a transient one is given up at the deadline only
+      if (!isTransient(error)) throw error; // a transient error comes through only at the deadline
       throw new PermitTimeoutError(this.resource, request.timeoutMs, { cause: error });
     } finally {
       served.abort();
@@ -237,7 +239,7 @@ export class SemaphoreClient {
     throw await this.late(request);
   }
 
-  /** Why there was no permit: nobody gave one back, or nobody was there to take it. */
+  /** The timeout's error. It tells whether a worker is missing, so that no released slot comes free. */
   private async late({ timeoutMs }: Request): Promise<PermitTimeoutError> {
     const unpolled = (await this.pollers.areNone()) ? this.pollers.taskQueue : undefined;
     return new PermitTimeoutError(this.resource, timeoutMs, { unpolled });
@@ -262,7 +264,7 @@ export class SemaphoreClient {
           if (permit && offer) this.metrics.claimed(sinceMs);
           return permit;
         },
-        place: () => new Place(this.server, request, deadlineMs),
+        place: () => new ClientQueuePlace(this.server, request, deadlineMs),
       },
     );
   }

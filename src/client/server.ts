@@ -3,9 +3,9 @@ import { type Client, isGrpcServiceError } from '@temporalio/client';
 import { type BackoffPolicy, backoffMs } from '../shared/backoff';
 import { monotonicMs, pause } from './clock';
 
-/** gRPC's codes for what may go well the next time. None of them says anything about a slot. */
+/** gRPC's codes of errors that a retry may overcome. None of them says anything about a slot. */
 const TRANSIENT = new Set([
-  1, // CANCELLED: a proxy or a closing connection; a caller who aborts does not ask
+  1, // CANCELLED: by a proxy or a closing connection; a caller that aborts makes no retry
   2, // UNKNOWN
   4, // DEADLINE_EXCEEDED
   8, // RESOURCE_EXHAUSTED: slow down
@@ -19,17 +19,17 @@ const RETRY: BackoffPolicy = { baseMs: 100, maxMs: 5_000, factor: 2, jitter: 0.5
 /** How long one call may take. A healthy server answers in milliseconds. */
 const CALL_MS = 5_000;
 
-/** A call that begins shortly before its time is up gets this long all the same: its answer matters. */
+/** A call shortly before the deadline still gets this long: its answer matters. */
 const LAST_CALL_MS = 1_000;
 
 export interface Persistence {
   /** When to give up, on the monotonic clock. */
   untilMs: number;
-  /** When to give up, for another reason. A call that is under way is waited for. */
+  /** Gives up when it aborts, once the call under way has ended. */
   signal: AbortSignal;
 }
 
-/** Calls to the server with a limit of time, and with patience. */
+/** Calls to the server, with a limit of time and with retries. */
 export class Server {
   constructor(readonly client: Client) {}
 
@@ -37,17 +37,17 @@ export class Server {
     return this.client.options.identity;
   }
 
-  /** One call, which fails when it takes too long. Whatever limits the caller has set on its own calls do not count here. */
+  /** Makes one call, which fails when it takes too long. Limits that the user has set on the client's calls do not apply. */
   async call<T>(
     make: () => Promise<T>,
     withinMs = CALL_MS,
     signal: AbortSignal = new AbortController().signal,
   ): Promise<T> {
     const deadline = Date.now() + Math.max(1, withinMs);
-    // The SDK adds a listener for each request and removes none: to a signal of this call's own. (Not `AbortSignal.any`: Node
-    // keeps such a signal for ever while it has a listener, and with it 20 kB of each call.)
+    // The SDK adds a listener for each request and removes none, so each call has a signal of its own. (`AbortSignal.any` would
+    // leak: Node keeps such a signal while it has a listener, and with it 20 kB of each call.)
     const own = new AbortController();
-    // A long poll is many requests, so the listeners are many too. They go with the call, and are no leak to warn of.
+    // A long poll makes many requests, so it has many listeners. They go with the call: Node need not warn of a leak.
     setMaxListeners(0, own.signal);
     const abort = () => own.abort(signal.reason);
     if (signal.aborted) abort();
@@ -59,7 +59,7 @@ export class Server {
     }
   }
 
-  /** Calls until the answer is one, good or bad. @throws the last transient error when it is given up */
+  /** Retries transient errors until a final answer comes. @throws any other error, the last transient one when time is up, or the signal's reason */
   async persist<T>(make: () => Promise<T>, { untilMs, signal }: Persistence): Promise<T> {
     for (let attempt = 0; ; attempt++) {
       try {
@@ -74,12 +74,12 @@ export class Server {
   }
 }
 
-/** The delay before another try. */
+/** The delay before the next try, in milliseconds. */
 export function retryDelayMs(attempt: number): number {
   return backoffMs(attempt, Math.random(), RETRY);
 }
 
-/** Whether this failure says nothing but "not now": overload, a broken connection, a time-out. */
+/** Whether a retry may help: overload, a broken connection, a time-out. */
 export function isTransient(error: unknown): boolean {
   for (let cause = error; cause instanceof Error; cause = cause.cause) {
     if (isGrpcServiceError(cause) && TRANSIENT.has(cause.code)) return true;

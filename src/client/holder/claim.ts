@@ -11,10 +11,10 @@ import { Lease } from './lease';
 import { Permit } from './permit';
 import { PermitRun } from './permit-run';
 
-/** The answer to a start that took longer than this may name a run which has ended meanwhile. */
+/** When a start takes longer than this, its answer may name a run that has ended meanwhile. */
 const SLOW_MS = 1_000;
 
-/** How long each call of a give-back may take. It is waited for: the caller may close the connection next. */
+/** How long each call of a give-back may take. The acquire waits for it, since the caller may close the connection next. */
 const GIVE_BACK_MS = 1_000;
 
 /** What a claim asks for. */
@@ -34,7 +34,7 @@ interface Claim extends ClaimOptions {
   readonly claimId: string;
   /** From before the first attempt: the lease counts from here. */
   readonly sentMs: number;
-  /** A start was carried out, or failed in a way that leaves that open. */
+  /** Whether the server has, or may have, carried out a start. */
   mayHold: boolean;
 }
 
@@ -45,7 +45,7 @@ interface Claim extends ClaimOptions {
  * the server has carried out the start. So a claim marks its permit by an ID of its own, to know it again.
  *
  * @returns the permit; `undefined` when somebody else has the slot
- * @throws the last transient error, when nothing got through; the request's abort reason; whatever else the server says
+ * @throws the last transient error when nothing got through; the request's abort reason; any other error of the server
  */
 export async function claimSlot(server: Server, options: ClaimOptions): Promise<Permit | undefined> {
   const { slot, request, untilMs } = options;
@@ -107,7 +107,7 @@ async function start(claim: Claim): Promise<string | undefined> {
   }
 }
 
-/** `undefined` when the run has ended meanwhile, or its lease is as good as over. */
+/** `undefined` when the run has ended, or its lease is about to. */
 async function permitOf(
   { server, slot, workflowId, sentMs, request }: Claim,
   runId: string,

@@ -1,11 +1,10 @@
 import { monotonicMs } from '../clock';
 
-/** The last part of a lease is left to the holder, to stop what it does. */
+/** The last tenth of a lease is the holder's time to stop its work. */
 const NOTICE_PART = 10;
 
 /**
- * What a holder knows of its lease. It counts from before the claim or renewal was sent, so it ends no later here than at
- * the server.
+ * A lease as its holder counts it: from before the claim or renewal was sent. So it ends here no later than at the server.
  */
 export class Lease {
   private endsAtMs: number;
@@ -21,28 +20,28 @@ export class Lease {
     this.endsAtMs = sentMs + leaseMs;
   }
 
-  /** A renewal sent then got through. */
+  /** A renewal has got through; `sentMs` is when it was sent. */
   renewed(sentMs: number): void {
     this.renewedAtMs = Math.max(this.renewedAtMs, sentMs);
     this.endsAtMs = this.renewedAtMs + this.leaseMs;
   }
 
-  /** How long until it ends. */
+  /** The time until the lease ends. */
   get leftMs(): number {
     return this.endsAtMs - this.nowMs();
   }
 
-  /** How long until the holder must be told that it ends: a tenth of the lease before. */
+  /** The time until the holder must stop: a tenth of the lease before its end. */
   get safeMs(): number {
     return this.leftMs - this.noticeMs;
   }
 
-  /** How long before its end that is. */
+  /** That tenth of the lease. */
   get noticeMs(): number {
     return this.leaseMs / NOTICE_PART;
   }
 
-  /** How long until the next renewal is due. */
+  /** The time until the next renewal is due. */
   dueMs(renewEveryMs: number): number {
     return this.renewedAtMs + renewEveryMs - this.nowMs();
   }

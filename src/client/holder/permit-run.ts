@@ -18,10 +18,10 @@ export interface PermitEnd {
   reason?: string;
 }
 
-/** One long poll is given up after this time and begun anew, so that a dead connection is not waited on for ever. */
+/** After this time a long poll starts again, so that a dead connection does not hold it for ever. */
 const POLL_MS = 70_000;
 
-/** The run of a permit at the server. Every call is pinned to it, so none touches the slot's next holder. */
+/** A permit's run at the server. Every call is pinned to the run, so none touches the slot's next holder. */
 export class PermitRun {
   private readonly handle: WorkflowHandle<() => Promise<PermitOutcome>>;
 
@@ -32,7 +32,7 @@ export class PermitRun {
     this.handle = server.client.workflow.getHandle(workflowId, runId);
   }
 
-  /** Sends once, within that time. `false`: the run has ended. */
+  /** Sends a signal once, within that time. `false`: the run has ended. */
   async send(signal: string, withinMs?: number, ...args: [(AdoptInput | RevokeInput)?]): Promise<boolean> {
     try {
       await this.server.call(() => this.handle.signal(signal, ...args), withinMs);
@@ -43,7 +43,7 @@ export class PermitRun {
     }
   }
 
-  /** Whether it runs now. */
+  /** Whether the run is running now. */
   async isRunning(): Promise<boolean> {
     try {
       return (await this.handle.describe()).status.name === 'RUNNING';
@@ -53,7 +53,7 @@ export class PermitRun {
     }
   }
 
-  /** Waits for its end, however long that takes, through broken connections too. @throws the signal's reason */
+  /** Waits for the run's end, however long it takes, also while connections break. @throws the signal's reason */
   async end(signal: AbortSignal): Promise<PermitEnd> {
     for (let failures = 0; ; ) {
       try {
@@ -74,7 +74,7 @@ export class PermitRun {
       const { memo } = await this.server.call(() => this.handle.describe());
       return (memo as Partial<PermitMemo> | undefined)?.revokedBecause;
     } catch {
-      return undefined; // that it was revoked counts more
+      return undefined; // knowing that it was revoked counts more
     }
   }
 }

@@ -7,8 +7,8 @@ import type { Lease } from './lease';
 import type { PermitEnd, PermitRun } from './permit-run';
 
 /**
- * A held slot, seen from outside Workflows. It renews itself until it is released, detached or lost (unless the semaphore
- * has `renewEvery: false`), and keeps the process alive as long, as an open connection does. Like etcd's `Session` and
+ * A held slot, seen from outside Workflows. It renews itself until it is released, detached or lost, unless the semaphore
+ * has `renewEvery: false`. Until then it keeps the process alive, as an open connection does. Compare etcd's `Session` and
  * Redisson's watchdog.
  *
  *     held --release()--> releasing --permit Workflow closed--> released
@@ -23,20 +23,21 @@ export class Permit implements AsyncDisposable {
   /** The permit's Workflow, `permit:<resource>:<slot>`. */
   readonly workflowId: string;
   /**
-   * What orders the fencing tokens of one slot: the later permit has the greater run ID (server 1.27 or later). That is
-   * observed of servers, not promised; `docs/fencing.md` says what could invert it. The token is `FencingToken.from(permit)`.
+   * It orders the fencing tokens of one slot: the later permit has the greater run ID (server 1.27 or later). Servers do so in
+   * practice; Temporal does not guarantee it, and `docs/fencing.md` says what could invert it. `FencingToken.from(permit)` is
+   * the token.
    */
   readonly runId: string;
 
   private readonly loss = new AbortController();
-  /** Aborted when the permit is not ours to keep any more: stops renewing. */
+  /** Aborted when the permit is no longer ours to keep, which stops the renewals. */
   private readonly keeping = new AbortController();
-  /** Aborted when its end is of no interest any more. */
+  /** Aborted when nobody needs to know the permit's end any more. */
   private readonly watching = new AbortController();
   private readonly ended: Promise<PermitEnd | undefined>;
   private renewing: Promise<boolean> | undefined;
   private releasing: Promise<void> | undefined;
-  /** Why the last renewal did not get through. */
+  /** The error of the last renewal, if it has failed. */
   private lastError: unknown;
 
   /** @internal Made by `SemaphoreClient`. */
@@ -57,41 +58,41 @@ export class Permit implements AsyncDisposable {
   }
 
   /**
-   * Aborts when the permit is lost, with the {@link PermitLostError} as its reason: at once when the server says that it
-   * has ended, and a tenth of the lease before its end when no renewal gets through. Hand it to whatever works under the
-   * permit. Where code may sleep past the lease (a blocked event loop, a stopped process), read `permit.signal.aborted`
-   * before each step: it looks at the clock.
+   * Aborts when the permit is lost; its reason is the {@link PermitLostError}. It aborts at once when the server says that the
+   * permit has ended. When no renewal gets through, it aborts a tenth of the lease before the lease's end. Hand it to whatever
+   * works under the permit. Code that may sleep past the lease (a blocked event loop, a stopped process) reads
+   * `permit.signal.aborted` before each step: reading it checks the clock.
    */
   get signal(): AbortSignal {
     this.looksHeld();
     return this.loss.signal;
   }
 
-  /** Until when the lease goes, for all that is known here; renewals move it. The `signal` aborts a tenth of the lease before. */
+  /** When the lease ends, as far as this client knows; each renewal moves it. The `signal` aborts a tenth of the lease earlier. */
   get deadline(): Date {
     return new Date(Date.now() + this.lease.leftMs);
   }
 
-  /** How long before the lease's end the `signal` aborts, in milliseconds, when no renewal gets through. */
+  /** The time from the `signal`'s abort to the lease's end when no renewal gets through, in milliseconds. */
   get noticeMs(): number {
     return this.lease.noticeMs;
   }
 
   /**
-   * Starts the lease anew: the permit now ends one lease from now unless renewed again. It never shortens. Failures are
-   * retried until the permit is lost.
-   * @throws PermitLostError when the permit has ended, was released or detached, or nothing got through before the lease's end
+   * Renews the lease: without another renewal, the permit ends one lease from now. This retries failures until the permit is
+   * lost.
+   * @throws PermitLostError when the permit has ended, was released or detached, or no renewal got through in time
    */
   async renew(): Promise<void> {
     if (!(await this.renewed())) throw this.lost();
   }
 
   /**
-   * Gives the slot back, and resolves when it is free. When the server can't be reached, it resolves at the lease's end at
-   * the latest, for nothing renews it any more. Idempotent. A permit that was lost or detached is left alone.
-   * @throws NoAnswerError with `unpolled` when the slot is not free after two seconds and nobody polls its task queue: the
-   * release has been sent, and takes effect when a worker is up
-   * @throws ServiceError when the server refuses, for example for want of permission; the lease then ends the permit
+   * Releases the slot, and resolves when it is free. When the server can't be reached, it resolves by the end of the lease,
+   * which nothing renews any more. Idempotent. It does nothing to a permit that was lost or detached.
+   * @throws NoAnswerError with `unpolled` when the slot is not free after two seconds and nobody polls its task queue. The
+   * release has been sent, and takes effect when a worker runs
+   * @throws ServiceError when the server refuses, for example because the caller lacks permission; the lease then ends the permit
    */
   release(): Promise<void> {
     this.releasing ??= this.releaseOnce();
@@ -109,9 +110,9 @@ export class Permit implements AsyncDisposable {
   }
 
   /**
-   * Hands the permit over: this object neither renews nor releases it from now on, nor learns of its loss. Whoever gets the
-   * reference adopts it (`Semaphore.adopt` in a Workflow) before the lease ends.
-   * @throws PermitLostError when there is nothing left to hand over
+   * Hands the permit over: from now on, this object does not renew it, release it, or learn of its loss. The new holder must
+   * adopt the reference before the lease ends (in a Workflow, by `Semaphore.adopt`).
+   * @throws PermitLostError when this object no longer holds the permit
    */
   detach(): PermitRef {
     if (!this.looksHeld()) throw this.lost();
@@ -120,7 +121,7 @@ export class Permit implements AsyncDisposable {
     return this.ref();
   }
 
-  /** Reads the clock too: nobody may have looked at it since the lease ended. */
+  /** Checks the clock too: the lease may have ended since anybody looked. */
   private looksHeld(): boolean {
     if (this.keeping.signal.aborted) return false;
     if (this.lease.safeMs > 0) return true;
@@ -140,7 +141,7 @@ export class Permit implements AsyncDisposable {
     return reason instanceof PermitLostError ? reason : new PermitLostError(this, this.runId, 'released');
   }
 
-  /** Calls that come while one is under way share it. `false`: lost. */
+  /** Concurrent calls share one renewal. `false`: lost. */
   private renewed(): Promise<boolean> {
     this.renewing ??= this.renewOnce().finally(() => {
       this.renewing = undefined;
@@ -154,13 +155,13 @@ export class Permit implements AsyncDisposable {
       try {
         const delivered = await this.run.send(RENEW, Math.min(this.lease.safeMs, this.lease.leaseMs / 3));
         if (!delivered) this.lose(await this.howItEnded());
-        // An answer that comes after the end of the lease we knew of proves nothing: the permit may be closing.
+        // An answer that comes after the end of the lease that we know proves nothing: the permit may be closing.
         if (!this.looksHeld()) return false;
         this.lease.renewed(sentMs);
         this.lastError = undefined;
         return true;
       } catch (error) {
-        // Whatever it is: only "not found" means lost. A permission may come back, and the clock sets the end.
+        // Only "not found" means lost. After any other error a retry may succeed (even a permission may return) until the lease ends.
         this.lastError = error;
         await pause(retryDelayMs(attempt), this.keeping.signal);
       }
@@ -168,7 +169,7 @@ export class Permit implements AsyncDisposable {
     return false;
   }
 
-  /** The permit has ended, so the long poll knows how in a moment, unless it has trouble of its own. */
+  /** The permit has ended, so the long poll tells how in a moment, unless it fails itself. */
   private async howItEnded(): Promise<PermitEnd> {
     return (await Promise.race([this.ended, pause(1_000, this.keeping.signal)])) ?? { how: 'unknown' };
   }
@@ -176,7 +177,7 @@ export class Permit implements AsyncDisposable {
   private async renewEvery(everyMs: number): Promise<void> {
     while (!this.keeping.signal.aborted) {
       await pause(this.lease.dueMs(everyMs), this.keeping.signal);
-      await this.renewed(); // if lost, `signal` tells
+      await this.renewed(); // when the permit is lost, `signal` says so
     }
   }
 
@@ -195,7 +196,7 @@ export class Permit implements AsyncDisposable {
     }
   }
 
-  /** The end that was asked for. @throws NoAnswerError when nobody is there to carry it out */
+  /** Waits for the end after a release. @throws NoAnswerError when nobody polls the task queue */
   private async untilEnded(): Promise<void> {
     const over = new AbortController();
     const lease = pause(this.lease.leftMs, over.signal);

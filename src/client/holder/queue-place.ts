@@ -7,7 +7,7 @@ import {
   type WorkflowHandle,
   WorkflowNotFoundError,
 } from '@temporalio/client';
-import type { Offer, Place as PlaceInLine, Word } from '../../shared/acquirer';
+import type { Offer, Place, Word } from '../../shared/acquirer';
 import { queueId, waiterId } from '../../shared/permit-id';
 import { type AwaitTurnInput, DECLINED, type DeclinedNotice, type Turn, WAITER_WORKFLOW } from '../../shared/protocol';
 import { WORKFLOW_PRIORITY } from '../../shared/start-options';
@@ -18,24 +18,23 @@ import type { Request } from '../options';
 import { isTransient, retryDelayMs, type Server } from '../server';
 
 /**
- * How long one waiter Workflow waits before another takes its place. It bounds what a client that died while waiting
- * leaves behind; its cost is a dozen events for every such time. And how long before that the next one starts, so that the
- * ticket is in the queue all the time.
+ * A waiter Workflow waits for `waitMs`; then the next one takes over, which costs a dozen events. This bounds how long the
+ * waiter of a dead client stays in line. The next one starts `overlapMs` earlier, so that the ticket never leaves the queue.
  */
 const SHIFT = { waitMs: 5 * 60_000, overlapMs: 10_000 };
 
-/** How much longer than it waits a waiter may run: to leave the line. */
+/** How much longer than `waitMs` a waiter may run: the time to leave the line. */
 const WAITER_GRACE_MS = 60_000;
 
-/** How long a waiter that was cancelled may take to say whether it had its turn at that very moment. */
-const FAREWELL_MS = 1_000;
+/** How long a cancelled waiter may take to end: it may have had its turn at that very moment. */
+const CANCEL_MS = 1_000;
 
-/** One poll for a waiter's result; a dead connection is not waited on for longer. */
+/** After this time a poll for a waiter's result starts again, so that a dead connection does not hold it for ever. */
 const POLL_MS = 70_000;
 
 type Handle = WorkflowHandle<(input: AwaitTurnInput) => Promise<Turn | null>>;
 
-/** What a waiter ended with: a turn, `null` when its time was up, or why it could not say. */
+/** A waiter's result: a turn, `null` when its time was up, or the reason why there is none. */
 type Result = Turn | null | 'failed' | 'timed-out';
 
 interface Waiter {
@@ -44,15 +43,15 @@ interface Waiter {
 }
 
 /**
- * A client's place in the wait queue of a resource: what `WorkflowQueuePlace` is to a Workflow. Waiter Workflows keep it, one
- * after the other, all with the same ticket; each starts before the last one leaves.
+ * A client's place in the wait queue of a resource; `WorkflowQueuePlace` is a Workflow's. Waiter Workflows keep the place, one
+ * after the other, all with the same ticket. Each starts before the last one leaves.
  */
-export class Place implements PlaceInLine {
+export class ClientQueuePlace implements Place {
   private readonly ticket: TicketDraft;
   private readonly left = new AbortController();
-  /** Aborted when no answer is of interest any more. */
+  /** Aborted when nobody needs an answer any more. */
   private readonly forgotten = new AbortController();
-  /** Those that run: one, or two at a hand-over. */
+  /** The running waiters: one, or two while one takes over from the other. */
   private readonly waiters = new Set<Waiter>();
   private handOverAtMs = Number.POSITIVE_INFINITY;
   private failures = 0;
@@ -78,7 +77,7 @@ export class Place implements PlaceInLine {
     });
   }
 
-  /** Says only whether there is a queue; {@link next} lines up. It may have become empty a moment ago. */
+  /** Only asks whether a queue runs, which may be empty by now; {@link next} lines up. */
   async join(): Promise<boolean> {
     const queue = this.server.client.workflow.getHandle(queueId(this.request.semaphore.resource));
     const isThere = async () => {
@@ -99,7 +98,7 @@ export class Place implements PlaceInLine {
   async next(withinMs: number): Promise<Word | undefined> {
     if (!this.hearing) {
       this.hearing = this.hear();
-      this.hearing.catch(() => undefined); // it may fail while nobody waits for it: the next call tells
+      this.hearing.catch(() => undefined); // it may fail while nobody waits for it: the next call throws the error
     }
     const waited = new AbortController();
     const over = AbortSignal.any([this.request.signal, waited.signal]);
@@ -114,7 +113,7 @@ export class Place implements PlaceInLine {
   }
 
   async missed(): Promise<void> {
-    // A waiter that runs has lined up since.
+    // With a waiter running, the ticket is in line already.
     if (this.waiters.size === 0) this.missedSlot = this.openOffer?.slot;
     this.openOffer = undefined;
   }
@@ -123,7 +122,7 @@ export class Place implements PlaceInLine {
     this.openOffer = undefined;
   }
 
-  /** If the server can't be reached, the waiters end by themselves. */
+  /** When the server can't be reached, the waiters end by themselves. */
   async leave(): Promise<void> {
     this.left.abort();
     try {
@@ -138,11 +137,11 @@ export class Place implements PlaceInLine {
   private async dismiss(waiter: Waiter): Promise<void> {
     await this.cancel(waiter.handle);
     const late = waiter.result.catch(() => undefined);
-    const result = await Promise.race([late, pause(FAREWELL_MS, this.forgotten.signal)]);
+    const result = await Promise.race([late, pause(CANCEL_MS, this.forgotten.signal)]);
     if (typeof result === 'object') await this.pass(this.wordOf(result));
   }
 
-  /** An offer that nobody here uses goes to the next. */
+  /** Passes on an offer that nobody here uses. */
   private async pass(offer: Word | undefined): Promise<void> {
     if (typeof offer !== 'object') return;
     const declined: DeclinedNotice = { ticketId: this.ticket.id, slot: offer.slot };
@@ -162,7 +161,7 @@ export class Place implements PlaceInLine {
         return word;
       }
       this.left.signal.throwIfAborted();
-      // Otherwise it was terminated or failed, and soon might again.
+      // The waiter was terminated or has failed, and the next one may too.
       this.failures = ended.result === null ? 0 : this.failures + 1;
       if (this.failures > 0) await pause(retryDelayMs(this.failures), this.left.signal);
     }
@@ -183,7 +182,7 @@ export class Place implements PlaceInLine {
     }
   }
 
-  /** `undefined`: nothing that one could act on. */
+  /** `undefined` for a result that calls for nothing. */
   private wordOf(result: Result): Word | undefined {
     if (result === 'timed-out') return 'stuck'; // nobody runs our waiters
     const turn = readTurn(result);
@@ -203,7 +202,7 @@ export class Place implements PlaceInLine {
     const waiter: Waiter = { handle, result: this.runWaiter(handle, this.missedSlot) };
     this.missedSlot = undefined;
     this.waiters.add(waiter);
-    waiter.result.catch(() => this.waiters.delete(waiter)); // `hear` tells why
+    waiter.result.catch(() => this.waiters.delete(waiter)); // `hear` throws the reason
   }
 
   private async runWaiter(handle: Handle, missed: string | undefined): Promise<Result> {
@@ -227,7 +226,7 @@ export class Place implements PlaceInLine {
         workflowExecutionTimeout: waitMs + WAITER_GRACE_MS,
       });
     } catch (error) {
-      // Nobody else knows its ID: an earlier attempt got through, and its answer did not.
+      // Nobody else knows the ID: an earlier attempt got through, and only its answer was lost.
       if (!(error instanceof WorkflowExecutionAlreadyStartedError)) throw error;
     }
   }
@@ -250,7 +249,7 @@ export class Place implements PlaceInLine {
     try {
       await this.server.call(async () => await handle.cancel());
     } catch (error) {
-      if (!(error instanceof WorkflowNotFoundError)) throw error; // it has ended, or not begun: fine
+      if (!(error instanceof WorkflowNotFoundError)) throw error; // it has ended, or never began
     }
   }
 }

@@ -1,5 +1,5 @@
-// Anybody may have written what the server and the workers answer. These readers take what is of the right type, and leave
-// out the rest: an operator sees what there is, and not an error instead.
+// Anybody may have written the values that the server and the workers return. These readers take those of the right type, and
+// leave out the rest, so that an operator sees the pool and no error.
 
 /** The latest time that a `Date` can have. */
 const MAX_DATE_MS = 8.64e15;
@@ -12,7 +12,7 @@ export function listOf(value: unknown): unknown[] {
   return Array.isArray(value) ? value : [];
 }
 
-/** `undefined` for all but a string that is not empty. */
+/** A non-empty string; `undefined` for anything else. */
 export function textOf(value: unknown): string | undefined {
   return typeof value === 'string' && value !== '' ? value : undefined;
 }

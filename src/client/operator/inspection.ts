@@ -1,30 +1,30 @@
 import type { Holder, PermitOutcome } from '../../shared/protocol';
 
-/** One resource, as `SemaphoreClient.inspect()` finds it. Plain data: as JSON, its dates are ISO strings. */
+/** One resource, as `SemaphoreClient.inspect()` finds it. Plain data; in JSON, dates become ISO strings. */
 export interface Inspection {
   resource: string;
-  /** How many permits there may be: what the operator has set, or else what this client was made with. */
+  /** How many permits there may be: the operator's number, or else the one that this client was made with. */
   capacity: number;
   slots: SlotInspection[];
-  /** In the order in which they are served as things stand. */
+  /** In the order in which the queue would serve them now. */
   waiters: WaiterInspection[];
-  /** `silent`: a queue runs, but nobody answers for it in a way that can be read, so nobody knows the waiters. */
+  /** `silent`: a queue runs, but gives no readable answer, so nobody knows the waiters. */
   queue: 'none' | 'running' | 'silent';
-  /** What an operator has set; absent when the pool runs as it was deployed. */
+  /** The operator's override; absent when the pool runs as deployed. */
   override?: Override;
-  /** The last holds that have ended, newest first: from visibility, so seconds late. */
+  /** The last holds that have ended, newest first. They come from visibility, which is seconds late. */
   recent: PastHold[];
 }
 
-/** `drained`: taken out of use by {@link Override}; the queue itself holds it. */
+/** `drained`: an {@link Override} has taken it out of use, and the queue itself holds it. */
 export interface SlotInspection {
   slot: string;
   state: 'free' | 'held' | 'drained';
-  /** Absent when free. */
+  /** Absent when the slot is free. */
   permit?: PermitInspection;
 }
 
-/** A slot that is held, of any resource. */
+/** A held slot of any resource. */
 export interface ResourceSlot extends SlotInspection {
   resource: string;
   permit: PermitInspection;
@@ -32,21 +32,21 @@ export interface ResourceSlot extends SlotInspection {
 
 export interface PermitInspection {
   workflowId: string;
-  /** What orders the permits of one slot: the last part of the fencing token. */
+  /** It orders the permits of one slot, and is the last part of the fencing token. */
   runId: string;
-  /** Empty when the permit does not say, or not in a way that can be read here. */
+  /** Empty when the permit does not name its holder, or the name can't be read here. */
   holder: Holder;
   purpose?: string;
   since: Date;
-  /** When it ends unless it is renewed; absent when no worker answers for the permit. */
+  /** When the permit ends unless it is renewed; absent when no worker answers for it. */
   leaseDeadline?: Date;
 }
 
 export interface WaiterInspection {
-  /** 1 is served next. */
+  /** 1 is next. */
   place: number;
   ticketId: string;
-  /** The Workflow that waits; `permit-waiter:…` for somebody outside Workflows. */
+  /** The waiting Workflow; `permit-waiter:…` when it waits for a client. */
   workflowId: string;
   runId: string;
   /** The client's identity, if the Workflow waits for a client. */
@@ -54,7 +54,7 @@ export interface WaiterInspection {
   priorityKey: number;
   fairnessKey?: string;
   since: Date;
-  /** The slot that it has been told to try. */
+  /** The slot of its turn, if it has one. */
   turn?: string;
 }
 
@@ -66,13 +66,12 @@ export interface PastHold {
   from: Date;
   to: Date;
   /**
-   * `terminated`, `timed-out` and `failed` for a permit that could not end by itself; `unknown` when its result can't be
-   * read here.
+   * `terminated`, `timed-out` and `failed`: the permit did not end by itself. `unknown`: its result can't be read here.
    */
   outcome: PermitOutcome | 'terminated' | 'timed-out' | 'failed' | 'unknown';
 }
 
-/** What an operator has set at run time, kept by the wait queue. */
+/** A change that an operator has made at run time. The wait queue keeps it. */
 export interface Override {
   /** Grows with every change. */
   version: number;

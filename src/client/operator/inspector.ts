@@ -17,10 +17,10 @@ import { permitAddress, permitOf, stateOf } from './permit-memo';
 import { readQueueView } from './queue-view';
 import { WorkerQueries } from './worker-queries';
 
-/** How long all queries to workers may take together. */
+/** The limit of time for all queries of one look. */
 const ANSWERS_WITHIN_MS = 2_000;
 
-/** Looks at one resource, and never writes to what it looks at: `describe` and queries leave no trace in a history. */
+/** Inspects one resource. It never writes: `describe` and queries leave no trace in a history. */
 export class Inspector {
   private readonly reader: WorkflowClient;
 
@@ -32,7 +32,7 @@ export class Inspector {
   }
 
   /**
-   * @param slots what the resource is deployed with; those that the queue knows besides are looked at too
+   * @param slots the slots that the resource is deployed with; the look covers others that the queue knows too
    */
   async look(slots: readonly string[]): Promise<Omit<Inspection, 'recent'>> {
     const { resource } = this;
@@ -41,7 +41,7 @@ export class Inspector {
     const [own, { queue, view }] = await Promise.all([mapConcurrently(slots, lookAt), this.queue(queries)]);
     const added = view?.override ? addedSlots(view.override) : [];
     const known = (view?.slots ?? []).map(([slot]) => slot).filter((slot) => this.canBe(slot));
-    // The queue does not remember a slot that nobody has used yet, so what an operator has added is looked at by itself.
+    // The queue does not remember a slot that nobody has used yet, so the slots that an operator has added come from the override.
     const more = [...new Set([...added, ...known])].filter((slot) => !slots.includes(slot)).slice(0, MAX_SLOTS);
     const others = (await mapConcurrently(more, lookAt)).filter(
       ({ slot, state }) => state !== 'free' || added.includes(slot),
@@ -53,15 +53,15 @@ export class Inspector {
     return { resource, capacity, slots: [...own, ...others], waiters, queue, ...(override && { override }) };
   }
 
-  /** The permit that holds the slot now, all that its memo says; `undefined` when none does. */
+  /** The permit that holds the slot now, as its memo describes it; `undefined` when nobody holds the slot. */
   async permit(slot: string): Promise<PermitInspection | undefined> {
     const description = await this.describe(permitId({ resource: this.resource, slot }));
     return description && permitOf(description);
   }
 
   /**
-   * Permits of drained slots which the present queue knows nothing of: one that was terminated has left them. They are
-   * described before the queue is asked, so that what it has drained since is not taken for one.
+   * Permits of drained slots that the present queue does not know: a terminated queue has left them. This describes the permits
+   * before it asks the queue, so that a slot that the queue drains meanwhile does not count as an orphan.
    */
   async orphans(slots: readonly string[]): Promise<PermitInspection[]> {
     const permits = await mapConcurrently(slots, async (slot) => ({ slot, permit: await this.permit(slot) }));
@@ -97,7 +97,7 @@ export class Inspector {
     return permitAddress(permitId({ resource: this.resource, slot })) !== undefined;
   }
 
-  /** `undefined` when it does not run. */
+  /** `undefined` when the Workflow does not run. */
   private async describe(workflowId: string): Promise<WorkflowExecutionDescription | undefined> {
     try {
       const description = await this.server.call(() => this.reader.getHandle(workflowId).describe());
@@ -109,19 +109,19 @@ export class Inspector {
   }
 }
 
-/** What an operator has added to a pool. Named slots have no more to add, and a paused pool offers none. */
+/** The slots that an operator has added to a pool. An operator can't add to named slots, and a paused pool offers none. */
 function addedSlots({ slots, capacity = 0, paused }: OverrideState): readonly string[] {
   return typeof slots === 'number' && !paused ? slotNames(capacity) : [];
 }
 
-/** Waiters with a turn come first, then the others as they would be served if nobody else came. */
+/** Waiters with a turn come first; then the others in the order in which they would be served if nobody else came. */
 function waitersOf(
   { tickets, slots, shares }: QueueView,
   holders: Map<string, Holder | undefined>,
 ): WaiterInspection[] {
   const turns = new Map<string, string>();
   for (const [slot, state] of slots) if (state.at === 'offered') turns.set(state.ticketId, slot);
-  // The queue hears only seconds later that a turn was taken. The permit tells at once.
+  // The queue learns only seconds later that a waiter has used its turn. The permit shows it at once.
   const called = tickets.filter((ticket) => {
     const turn = turns.get(ticket.id);
     return turn !== undefined && !isHeldBy(ticket, holders.get(turn));
@@ -143,7 +143,7 @@ function waitersOf(
   });
 }
 
-/** Somebody outside Workflows waits through a Workflow, and holds by its identity. */
+/** Whether the waiter holds the slot by now. A client waits through a Workflow, and holds by its identity. */
 function isHeldBy({ waiter, identity }: Ticket, holder: Holder | undefined): boolean {
   if (!holder) return false;
   if (holder.workflowId === undefined) return identity !== undefined && holder.identity === identity;

@@ -2,8 +2,8 @@ import { type Client, WorkflowClient } from '@temporalio/client';
 import type { Payload, SerializationContext } from '@temporalio/common';
 
 /**
- * A client for looking only: what it can't decode it gives as `undefined`. Anybody may have written a memo, with another
- * codec or none, and one that can't be read must not hide all the others from an operator.
+ * A client for reading only. It reads a payload that it can't decode as `undefined`. Anybody may have written a memo, with
+ * another codec or none, and one unreadable memo must not hide all others from an operator.
  */
 export function lenientReader({ connection, workflow }: Client): WorkflowClient {
   const { payloadConverter, payloadCodecs, ...rest } = workflow.options.loadedDataConverter;

@@ -18,24 +18,24 @@ import { overrideQueue } from './override';
 import { type KnownOutcomes, listPastHolds } from './visibility';
 
 export interface InspectOptions {
-  /** How many of the last holds to list. They cost a call to visibility, of which a server allows few: `0` spares it. @default 20 */
+  /** How many past holds to list, 0 to 100. They cost a call to visibility, of which a server allows few; `0` spares it. @default 20 */
   recent?: number;
 }
 
 interface OperatorOptions {
-  /** How long a worker may take to carry it out. @default 10 seconds */
+  /** How long a worker may take to carry out the order. @default 10 seconds */
   timeout?: Duration;
 }
 
 export interface RevokeOptions extends OperatorOptions {
-  /** Only if this run holds the slot: for an operator who acts on what was inspected a while ago. */
+  /** Revoke only this run, as the operator has seen it: another one may hold the slot by now. @default whichever run holds it */
   runId?: string;
-  /** Told to the holder, at most 1,000 characters. */
+  /** Shown to the holder; at most 1,000 characters. */
   reason?: string;
 }
 
 export interface OverrideOptions extends OperatorOptions {
-  /** Only if the override is of this version now; `0`: only if there is none. @default whatever there is */
+  /** Act only if the override has this version now; `0`: only if there is none. @default act in any case */
   ifVersion?: number;
   /** Shown to operators; at most 1,000 characters. */
   reason?: string;
@@ -43,7 +43,7 @@ export interface OverrideOptions extends OperatorOptions {
 
 const ANSWER_WITHIN_MS = 10_000;
 
-/** What an operator can see of one resource, and do to it. */
+/** Lets an operator inspect one resource, and act on it. */
 export class Operator {
   private readonly resource: string;
   private readonly inspector: Inspector;
@@ -100,7 +100,7 @@ export class Operator {
     if (!Number.isInteger(capacity) || capacity < 1 || capacity > most) {
       refuse(
         'capacity',
-        `a whole number from 1 to ${most}${most < MAX_SLOTS ? ' (named slots can not grow)' : ''}`,
+        `a whole number from 1 to ${most}${most < MAX_SLOTS ? " (named slots can't grow)" : ''}`,
         capacity,
       );
     }
@@ -136,7 +136,7 @@ export class Operator {
     return override;
   }
 
-  /** Frees the slots that a terminated queue has drained. If this fails, they stay drained until their leases end. */
+  /** Frees the slots that a terminated queue has left drained. If this fails, they stay drained until their leases end. */
   private async freeOrphans(): Promise<void> {
     try {
       const orphans = await this.inspector.orphans(this.semaphore.slots);

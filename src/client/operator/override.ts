@@ -17,13 +17,13 @@ import { noAnswer, Pollers } from '../pollers';
 import { isTransient, type Server } from '../server';
 import type { Override } from './inspection';
 
-/** A queue that ends at this very moment can't take the update; more than one in a row is unheard of. */
+/** A queue that ends at this very moment can't take the update. More than one in a row is not to be expected. */
 const QUEUE_ENDED_ATTEMPTS = 5;
 
 /**
- * Changes what the wait queue of a resource has been told by operators, and starts the queue for it if there is none.
+ * Changes the override of a resource's wait queue. Without a queue, this starts one.
  *
- * @returns what is set then; `capacity` absent and `paused: false` when nothing is
+ * @returns the override after the change; without `capacity` and with `paused: false` when none is left
  * @throws StaleOverrideError @throws NoAnswerError
  */
 export async function overrideQueue(
@@ -32,7 +32,7 @@ export async function overrideQueue(
   input: OverrideInput,
   timeoutMs: number,
 ): Promise<Override> {
-  // The server carries out one update ID once in a run of the queue, so a call whose answer got lost can be made again.
+  // A run of the queue carries out one update ID only once, so a call whose answer got lost can be repeated.
   const updateId = randomUUID();
   const untilMs = monotonicMs() + timeoutMs;
   const persistence = { untilMs, signal: new AbortController().signal };
@@ -67,7 +67,7 @@ async function update(
   });
 }
 
-/** Without what only the queue needs. */
+/** The override without the fields that only the queue needs. */
 export function shown({ version, capacity, paused, reason }: OverrideState): Override {
   return { version, ...(capacity !== undefined && { capacity }), paused, ...(reason !== undefined && { reason }) };
 }

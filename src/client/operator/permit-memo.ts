@@ -4,7 +4,7 @@ import type { Holder, PermitMemo } from '../../shared/protocol';
 import { recordOf, textOf } from './foreign-values';
 import type { PermitInspection, SlotInspection } from './inspection';
 
-/** Reads what the server says of a permit. Other languages write memos too, so nothing is sure to be there. */
+/** Reads a permit from the server's answer. Other languages write memos too, so any field may be missing. */
 export function permitOf(run: Pick<WorkflowExecutionInfo, 'workflowId' | 'runId' | 'startTime' | 'memo'>) {
   const { holder, purpose } = memoOf(run);
   const permit: PermitInspection = { workflowId: run.workflowId, runId: run.runId, holder, since: run.startTime };
@@ -17,7 +17,7 @@ export function memoOf({ memo }: Pick<WorkflowExecutionInfo, 'memo'>) {
   return { holder: readHolder(holder), purpose: textOf(purpose), wasRevoked: revokedBecause !== undefined };
 }
 
-/** Where a permit lives. `undefined` for a Workflow that no permit of this library can be, whatever its type. */
+/** A permit's resource and slot. `undefined` when the Workflow ID is no permit's, whatever the Workflow's type. */
 export function permitAddress(workflowId: string): PermitAddress | undefined {
   const address = parsePermitId(workflowId);
   if (!address) return undefined;
@@ -30,7 +30,7 @@ export function permitAddress(workflowId: string): PermitAddress | undefined {
   }
 }
 
-/** What a slot with this permit is: the queue itself holds what is drained. */
+/** The state of a slot with this permit: the queue itself holds a drained slot. */
 export function stateOf(resource: string, { holder }: Pick<PermitInspection, 'holder'>): SlotInspection['state'] {
   return holder.workflowId === queueId(resource) ? 'drained' : 'held';
 }

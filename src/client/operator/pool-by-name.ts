@@ -13,37 +13,37 @@ import { readQueueView } from './queue-view';
 import { listHolders } from './visibility';
 import { WorkerQueries } from './worker-queries';
 
-/** What an operator says of a pool. Without `capacity` or `slots`, its queue is asked. */
+/** An operator's description of a pool. Without `capacity` and `slots`, the pool's queue is asked. */
 export interface PoolOptions {
   taskQueue: string;
   capacity?: number;
   slots?: string[];
 }
 
-/** What was found of a pool. Without a capacity, nobody knows how many slots there are besides. */
+/** A pool as far as it could be seen. Without a `capacity`, there may be more slots than those shown. */
 export type SeenPool = Omit<Inspection, 'capacity'> & {
   capacity?: number;
-  /** Why nobody could look at it: then nothing else here means anything. */
+  /** Why the look has failed: then ignore the other fields. */
   problem?: string;
 };
 
 export interface LookOptions {
-  /** How many of the past holds to list; `0` spares a call to visibility. */
+  /** How many past holds to list; `0` spares a call to visibility. */
   recent: number;
-  /** Asks visibility which slots are held, while nobody knows how many there are. @default false */
+  /** Asks visibility for the held slots while nobody knows how many there are. @default false */
   search?: boolean;
 }
 
-/** How long a queue may take to say with how many slots its pool was deployed. */
+/** How long a queue may take to say how many slots its pool has. */
 const ANSWER_WITHIN_MS = 2_000;
 
 /**
- * A pool of which an operator may know the name alone. Its queue tells how many slots it has, as soon as there is one. Until
- * then a look shows the slots that were seen held, and leaves out `capacity`.
+ * A pool of which an operator may know only the name. Its queue, once one runs, tells how many slots there are. Until then, a
+ * look shows the slots that were seen held, and leaves out `capacity`.
  */
 export class PoolByName {
   private sized: SemaphoreClient | undefined;
-  /** Of the slots in `asked`, while the pool's size is unknown. */
+  /** A client for the slots in `asked`, while the pool's size is unknown. */
   private unsized: SemaphoreClient | undefined;
   private readonly asked = new Set<string>();
   private readonly seenHeld = new Set<string>();
@@ -54,7 +54,7 @@ export class PoolByName {
     private readonly options: PoolOptions,
   ) {}
 
-  /** Somebody has heard that these slots are held: the next look asks for them. */
+  /** Adds slots that the caller has found held: the next look asks for them. */
   heard(slots: readonly string[]): void {
     const before = this.asked.size;
     for (const slot of slots) this.asked.add(slot);
@@ -90,7 +90,7 @@ export class PoolByName {
     return await (await this.open()).resume(options);
   }
 
-  /** The pool with all its slots. @throws InvalidOptionsError when nobody knows how many it has */
+  /** A client for the pool with all its slots. @throws InvalidOptionsError when nobody knows how many it has */
   async open(): Promise<SemaphoreClient> {
     const pool = await this.find();
     if (pool) return pool;
@@ -115,7 +115,7 @@ export class PoolByName {
   }
 }
 
-/** One slot of a pool, however many it has. */
+/** A client for one slot of a pool of any size. */
 export function openSlot(
   client: Client,
   resource: string,
@@ -125,7 +125,7 @@ export function openSlot(
   return openSlots(client, resource, taskQueue, [slot]);
 }
 
-/** Refuses wrong options before the server is called. @throws InvalidOptionsError */
+/** Checks the options before any call to the server. @throws InvalidOptionsError */
 export function checkPool(resource: string, { capacity, slots, taskQueue }: PoolOptions): void {
   const unknown = capacity === undefined && slots === undefined;
   resolveClientSemaphore(resource, { taskQueue, slots, capacity: unknown ? 1 : capacity });
@@ -142,7 +142,7 @@ async function heldSlots(client: Client, resource: string): Promise<string[]> {
   return (await listHolders(client)).filter((it) => it.resource === resource).map(({ slot }) => slot);
 }
 
-/** The slots that those who wait, or the operator before us, have named. Where they differ, the most. */
+/** The slots that the waiters, or an earlier operator, have named. When waiters differ, the largest number counts. */
 async function slotsOfQueue(client: Client, resource: string): Promise<Slots | undefined> {
   const queries = new WorkerQueries(new Server(client), ANSWER_WITHIN_MS);
   const answer = await queries.ask(lenientReader(client).getHandle(queueId(resource)), QUEUE_VIEW);

@@ -7,11 +7,11 @@ import { lenientReader } from './lenient-reader';
 import { PoolByName, type PoolOptions, type SeenPool } from './pool-by-name';
 import { listHolders } from './visibility';
 
-/** All resources of the namespace of which somebody holds or waits for a permit, and the slots held; seconds late. */
+/** All resources of the namespace that have a holder or a queue, with their held slots; seconds late. */
 export async function resourcesInUse(client: Client): Promise<Map<string, string[]>> {
   const resources = new Map<string, string[]>();
   const add = (resource: string, slots: string[]) => {
-    // Somebody else's Workflow may have our type by chance, and a name that no pool can have.
+    // A stranger's Workflow may have our type by chance, and a name that no pool can have.
     if (isResource(resource)) resources.set(resource, [...(resources.get(resource) ?? []), ...slots]);
   };
   for (const { resource, slot } of await listHolders(client)) add(resource, [slot]);
@@ -21,8 +21,8 @@ export async function resourcesInUse(client: Client): Promise<Map<string, string
 }
 
 /**
- * A look at each pool of the namespace of which somebody holds or waits for a permit. Which pools those are is seconds late.
- * @throws the first pool's error when no pool could be looked at
+ * Looks at each pool of the namespace that has a holder or a queue. The list of pools is seconds late.
+ * @throws the first pool's error when every look has failed
  */
 export async function poolsInUse(client: Client, options: Pick<PoolOptions, 'taskQueue'>): Promise<SeenPool[]> {
   const resources = [...(await resourcesInUse(client)).keys()].sort();
@@ -35,7 +35,7 @@ export async function poolsInUse(client: Client, options: Pick<PoolOptions, 'tas
       return { resource, slots: [], waiters: [], queue: 'silent', recent: [], problem: messageOf(error) };
     }
   });
-  // One pool that can't be looked at must not hide the others. When none can, it is not the pools.
+  // One failed look must not hide the other pools. When all have failed, the cause is not a pool.
   if (errors.length > 0 && errors.length === pools.length) throw errors[0];
   return pools;
 }

@@ -5,7 +5,7 @@ import type { QueueView, SlotState } from '../../shared/queue-view';
 import type { Slots } from '../../shared/slots';
 import { listOf, numberOf, recordOf, textOf, timeOf } from './foreign-values';
 
-/** Reads what a wait queue answers, and leaves out what is malformed. `undefined` when it is no answer at all. */
+/** Reads a wait queue's answer, and leaves out what is malformed. `undefined` when it is no answer at all. */
 export function readQueueView(answer: unknown): QueueView | undefined {
   if (typeof answer !== 'object' || answer === null) return undefined;
   const { tickets, slots, shares, override } = recordOf(answer);

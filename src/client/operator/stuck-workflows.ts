@@ -2,10 +2,10 @@ import type { Client, WorkflowExecutionInfo } from '@temporalio/client';
 import { PERMIT_WORKFLOW, QUEUE_WORKFLOW, WAITER_WORKFLOW } from '../../shared/protocol';
 import { lenientReader } from './lenient-reader';
 
-/** How many running Workflows of each type are looked at: the newest, which today's workers run. */
+/** How many running Workflows of each type to look at: the newest, which today's workers run. */
 const LOOKED_AT = 20;
 
-/** How far back in a history the reason is looked for: signals may have come since. */
+/** How many events back to look for the reason: signals may have come since. */
 const EVENTS_BACK = 100;
 
 /** Workflows of one type whose Workflow Tasks fail for one reason. */
@@ -16,8 +16,8 @@ export interface StuckWorkflows {
 }
 
 /**
- * Permits, queues and waiters that run and can't go on, since a worker gets their Workflow Task and fails it each time. In
- * the pool's own view such a Workflow is only silent.
+ * Running permits, queues and waiters that can't go on: a worker gets their Workflow Task and fails it each time. An inspection
+ * shows such a Workflow only as silent.
  */
 export async function stuckWorkflows(client: Client): Promise<StuckWorkflows[]> {
   const types = [PERMIT_WORKFLOW, QUEUE_WORKFLOW, WAITER_WORKFLOW];
@@ -31,7 +31,7 @@ async function stuckOfType(client: Client, type: string): Promise<StuckWorkflows
     if (runs.push(run) === LOOKED_AT) break;
   }
   const reasons = await Promise.all(runs.map(async (run) => await failureOf(client, run)));
-  // One entry for each reason: a worker that lacks a type fails all of that type.
+  // One entry for each reason: a worker that lacks a type fails all Workflows of that type.
   const byReason = new Map<string, WorkflowExecutionInfo[]>();
   for (const [index, reason] of reasons.entries()) {
     const run = runs[index];
@@ -40,7 +40,7 @@ async function stuckOfType(client: Client, type: string): Promise<StuckWorkflows
   return [...byReason].map(([reason, stuck]) => ({ type, reason, runs: stuck }));
 }
 
-/** Why the present Workflow Task has failed; `undefined` when it has not, or when the Workflow has ended meanwhile. */
+/** Why the present Workflow Task fails; `undefined` when it does not, or the Workflow has ended meanwhile. */
 async function failureOf(client: Client, { workflowId, runId }: WorkflowExecutionInfo): Promise<string | undefined> {
   const execution = { workflowId, runId };
   const { namespace } = client.options;

@@ -12,17 +12,17 @@ import type { PastHold, ResourceSlot } from './inspection';
 import { lenientReader } from './lenient-reader';
 import { memoOf, permitAddress, permitOf, stateOf } from './permit-memo';
 
-// The visibility store is seconds late, and a server allows few of these calls (by default 10 a second for a whole
-// namespace, on Temporal Cloud 30): never poll it.
+// Visibility is seconds late, and a server allows few calls to it (by default 10 a second for a whole namespace, on Temporal
+// Cloud 30): never poll it.
 
 const OUTCOMES: readonly PermitOutcome[] = ['released', 'lease-expired', 'revoked'];
 
-/** The most that are looked through for one resource's holds: "a" also finds what belongs to "a:b". */
+/** The most runs to look through for one resource's holds: a search for "a" also finds those of "a:b". */
 const MAX_LISTED = 100;
 
 /**
- * All permits that are held in the client's namespace, whatever their resource, newest first. They come from visibility,
- * so they are seconds late and have no lease deadline; `SemaphoreClient.inspect` is exact for one resource.
+ * All permits that are held in the client's namespace, of any resource, newest first. They come from visibility, so they are
+ * seconds late and have no lease deadline. For one resource, `SemaphoreClient.inspect` is exact.
  *
  * @param options `limit`: at most this many; default 1,000
  */
@@ -39,7 +39,7 @@ export async function listHolders(client: Client, { limit = 1_000 }: { limit?: n
   return held;
 }
 
-/** How runs have ended, by run ID: it never changes, and costs a call for each. */
+/** How runs have ended, by run ID. An outcome never changes, and costs a call. */
 export type KnownOutcomes = Map<string, PastHold['outcome']>;
 
 /**
@@ -91,7 +91,7 @@ async function listEnded(reader: WorkflowClient, resource: string, count: number
   return runs;
 }
 
-/** `undefined`: visibility still lists it, and its history is gone. */
+/** `undefined` when visibility still lists the run, but its history is gone. */
 async function outcomeOf(
   server: Server,
   reader: WorkflowClient,

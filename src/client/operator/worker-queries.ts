@@ -7,12 +7,12 @@ import {
 import { monotonicMs } from '../clock';
 import { isTransient, type Server } from '../server';
 
-/** gRPC's code of a query whose task queue no worker has asked for long. */
+/** gRPC's code for a query whose task queue no worker has polled for long. */
 const FAILED_PRECONDITION = 9;
 
 /**
- * Queries, which only a worker can answer. Those of one batch have one limit of time together, so that workers which are
- * down cost that once and not once a question.
+ * Queries, which only a worker can answer. All queries of one batch share one limit of time, so that missing workers cost that
+ * time once, and not once for each query.
  */
 export class WorkerQueries {
   private readonly untilMs: number;
@@ -24,7 +24,7 @@ export class WorkerQueries {
     this.untilMs = monotonicMs() + withinMs;
   }
 
-  /** `undefined`: nobody answers, or nobody who knows the question. */
+  /** `undefined` when nobody answers, or the Workflow does not know the query. */
   async ask<T>(handle: WorkflowHandle, query: string): Promise<T | undefined> {
     const leftMs = this.untilMs - monotonicMs();
     if (leftMs <= 0) return undefined;
