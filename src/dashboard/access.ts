@@ -5,7 +5,7 @@ import { getCookie, setCookie } from 'hono/cookie';
 import { refuse } from '../client/operators';
 import { CSRF_HEADER } from './page-protocol';
 
-/** Who may reach the dashboard, and how it recognises them. */
+/** The visitors that the dashboard admits, and how it recognises them. */
 export interface Access {
   /** The address to listen on. */
   host: string;
