@@ -133,8 +133,8 @@ export class Acquirer<Won> {
     for (;;) {
       const leftMs = this.leftMs();
       if (leftMs <= 0) return undefined; // A7
-      const patienceMs = place.ask ? this.delay.nextMs(this.outside.random()) : Number.POSITIVE_INFINITY;
-      const word = await place.next(Math.min(leftMs, patienceMs));
+      const recheckMs = place.ask ? this.delay.nextMs(this.outside.random()) : Number.POSITIVE_INFINITY;
+      const word = await place.next(Math.min(leftMs, recheckMs));
       const won = await this.heed(word, place);
       if (won !== undefined) return won;
     }

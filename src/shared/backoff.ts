@@ -1,14 +1,14 @@
-/** How delays grow: the first is about `baseMs`, each next `factor` times as long, none over `maxMs`. */
+/** How delays grow: the first is about `baseMs`, each further one `factor` times as long, and none is above `maxMs`. */
 export interface BackoffPolicy {
   readonly baseMs: number;
   readonly maxMs: number;
   readonly factor: number;
-  /** Which part of a delay is left to chance, from 0 (none) to 1 (all of it). */
+  /** The random part of a delay, from 0 (none of it) to 1 (all of it). */
   readonly jitter: number;
 }
 
 /**
- * The delay before try number `attempt` (from 0): exponential, with jitter below it, so that contenders who failed
+ * The delay before try number `attempt` (from 0). It grows exponentially; jitter shortens it, so that contenders that failed
  * together do not come back together.
  *
  * @param random a number in [0, 1): in Workflow code `Math.random()`, which the SDK makes deterministic

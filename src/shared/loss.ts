@@ -1,7 +1,7 @@
 import type { PermitAddress } from './permit-id';
 import type { PermitOutcome } from './protocol';
 
-/** How a permit can end without its holder's release. `unknown`: it ended, and could not say how. */
+/** How a permit can end without its holder's release. `unknown`: it has ended, and nothing says how. */
 export type PermitLoss = PermitOutcome | 'terminated' | 'timed-out' | 'failed' | 'unknown';
 
 const LOSS_TOLD: Record<PermitLoss, string> = {

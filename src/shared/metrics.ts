@@ -2,13 +2,13 @@ import type { Metric, MetricMeter } from '@temporalio/common';
 import type { PermitLoss } from './loss';
 import type { PermitOutcome } from './protocol';
 
-/** How an acquire ended. `full`: it did not wait, and every slot was held. */
+/** How an acquire ended. `full`: the caller did not wait, and all slots were held. */
 export type AcquireOutcome = 'acquired' | 'full' | 'timeout' | 'cancelled' | 'failed';
 
-/** The part of a hand-off that is measured: the queue's, until the turn is delivered; or the waiter's, until it holds. */
+/** The stages of a hand-off: `turn` until the queue's turn is delivered, `claim` from then until the waiter holds the slot. */
 type HandoffStage = 'turn' | 'claim';
 
-/** Why a turn gave nobody a permit: its waiter was beaten to the slot, waited no longer, was gone, or did nothing. */
+/** Why nobody got a permit by a turn: another acquirer was faster, or the waiter had left, had ended, or did nothing. */
 type UnusedTurn = 'missed' | 'declined' | 'gone' | 'overdue';
 
 const ACQUIRE_LATENCY = 'temporal_semaphore_acquire_latency';
@@ -20,7 +20,7 @@ const LONG_MS = [10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 30_000,
 const DAY_MS = 86_400_000;
 
 /**
- * Buckets that fit what this package measures, in milliseconds; the SDK's own end at 10 s. For the Runtime's
+ * Histogram buckets for this package's metrics, in milliseconds; the SDK's own end at 10 s. Give them to the Runtime as
  * `telemetryOptions.metrics.prometheus.histogramBucketOverrides`, or `otel`'s.
  */
 export const HISTOGRAM_BUCKETS: Record<string, number[]> = {
@@ -30,8 +30,8 @@ export const HISTOGRAM_BUCKETS: Record<string, number[]> = {
 };
 
 /**
- * Every metric of this package. It goes to the meter that it is given: in Workflow code the SDK's, which records nothing
- * on replay. Durations are whole milliseconds, as in the SDK's own metrics. No label holds an ID: each would be a series.
+ * Records every metric of this package with the given meter. In Workflow code that is the SDK's, which records nothing on
+ * replay. Durations are whole milliseconds, as in the SDK's own metrics. No label contains an ID: each ID would be a series.
  */
 export class SemaphoreMetrics {
   private readonly made = new Map<string, Metric>();
@@ -75,7 +75,7 @@ export class SemaphoreMetrics {
     this.metric(name, () => this.meter.createCounter(name, undefined, description)).add(1, labels);
   }
 
-  /** A clock may be set back, and a meter throws when it is given less than 0. */
+  /** A clock may be set back, and a meter throws on a value below 0. */
   private time(name: string, description: string, ms: number, labels: Record<string, string>): void {
     const make = () => this.meter.createHistogram(name, 'int', 'ms', description);
     this.metric(name, make).record(Math.max(0, Math.round(ms)), labels);

@@ -49,7 +49,7 @@ test('by default no permit is held for longer than its renewals can go on', () =
   );
   assert.throws(
     () => hold({ lease: '10m', renewEvery: '10ms' }),
-    /renewEvery: expected renewals that the server takes/,
+    /renewEvery: expected a value so long that the server takes all renewals/,
   );
   assert.equal(hold({ lease: '30s', renewEvery: false, maxHold: '18 hours' }), 18);
 });

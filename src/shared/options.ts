@@ -12,37 +12,37 @@ export interface SemaphoreOptions {
   /** Named slots, for things that differ: `['gpu-a', 'gpu-b']`. Give either this or `capacity`. */
   slots?: readonly string[];
   /**
-   * How long a holder may be silent before its permit ends by itself. It counts from the claim and from each renewal.
+   * How long a holder may be silent before its permit ends by itself. It counts from the claim, and again from each renewal.
    * @default 10 minutes in Workflows, 30 seconds outside
    */
   lease?: Duration;
   /**
-   * How often `withPermit` renews the lease while its function runs; below `lease`. `false` never renews, which makes the
-   * lease a hard bound on the hold.
+   * The time between two renewals while a holder works; below `lease`. `false` never renews, which makes the lease a hard bound
+   * on the hold.
    * @default a third of the lease
    */
   renewEvery?: Duration | false;
   /** The task queue on which permits run. Its workers must have this package's Workflows. @default the caller's */
   taskQueue?: string;
   /**
-   * The server ends a permit after this time whatever happens (its `workflowExecutionTimeout`); at least `lease`. The
-   * server takes 10,000 signals and 51,200 events of one run, and renewals use them up: with a lease of 30 seconds at most 17
-   * hours (12 in a Workflow, whose own events they are too), 4 days with one of 10 minutes, 5 without any. A longer one is
-   * refused.
-   * @default 24 hours, or the longest hold that these renewals allow, or lease + 1 minute where `renewEvery` is `false`
+   * The server ends a permit after this time, whatever happens (its `workflowExecutionTimeout`); at least `lease`. The server
+   * takes 10,000 signals and 51,200 events of one run, and renewals use them up. So the longest hold is 17 hours with a lease of
+   * 30 seconds (12 in a Workflow, where renewals add events too), 4 days with a lease of 10 minutes, and 5 days without renewals.
+   * A longer `maxHold` is refused.
+   * @default 24 hours, or the longest hold that the renewals allow; lease + 1 minute when `renewEvery` is `false`
    */
   maxHold?: Duration;
   /**
    * Strict order: an acquirer lines up behind the present waiters, and tries a slot by itself only when nobody waits. It costs
-   * every acquire one more step. Otherwise a newcomer may win a slot in the moment between two holders. As in
+   * every acquire one more step. Without it, a newcomer may win a slot in the moment between two holders. The idea is that of
    * `java.util.concurrent.Semaphore`.
    * @default false
    */
   fair?: boolean;
   /**
-   * How long a parked waiter that hears nothing waits before it asks the queue for a sign of life, and starts the queue anew
-   * if it is gone; 20 to 25 times this once the queue has answered. If no answer comes within this time, the queue is stuck, and
-   * the waiter tries a few slots, the next ones each time, as often as this.
+   * How long a parked waiter hears nothing before it asks the queue for a sign of life, and starts a new queue if it is gone.
+   * Once the queue has answered, the waiter asks again after 20 to 25 times this. If no answer comes within this time, the waiter
+   * takes the queue for stuck: it tries a few slots each time this has passed, the next ones in turn.
    * @default 30 seconds (so 10 to 12.5 minutes while the queue answers)
    */
   recheckAfter?: Duration;
@@ -50,29 +50,29 @@ export interface SemaphoreOptions {
 
 /** The options of one acquire. */
 export interface AcquireOptions {
-  /** How long to wait for a permit. `0` tries every slot once. Its clock starts with the call. @default for ever */
+  /** How long to wait for a permit, from the call on. `0` tries every slot once. @default for ever */
   timeout?: Duration;
   /**
-   * The order among waiters: Temporal's own `Priority`, by `priorityKey` (1 first), then weighted fairness
-   * between `fairnessKey`s, then arrival. @default the Workflow's own priority
+   * The rank among waiters, as Temporal's own `Priority`: by `priorityKey` (1 is served first), then by weighted fairness between
+   * `fairnessKey`s, then by arrival. @default in a Workflow its own priority; outside `priorityKey` 3
    */
   priority?: Priority;
-  /** What the permit is for, shown to operators beside the holder; at most 1,000 characters. */
+  /** The permit's purpose, shown to operators beside the holder; at most 1,000 characters. */
   purpose?: string;
   /**
-   * The permit can outlive this Workflow run, for the next run, or another Workflow, to adopt it: hand over `permit.ref()`.
-   * The price: when this run ends without a release, the slot stays taken until the lease ends. Outside Workflows every
-   * permit is like that.
-   * @default false: it ends with this run, also when that continues as new
+   * Lets the permit outlive this Workflow run, so that the next run or another Workflow can adopt it: hand over `permit.ref()`.
+   * The price: when this run ends without a release, the slot stays taken until the lease ends. A permit outside Workflows always
+   * works so.
+   * @default false: the permit ends with this run, also when that continues as new
    */
   outlivesRun?: boolean;
 }
 
-/** {@link SemaphoreOptions}, checked and with every default filled in. */
+/** Checked {@link SemaphoreOptions}, with every default filled in. */
 export interface ResolvedSemaphore {
   readonly resource: string;
   readonly slots: readonly string[];
-  /** The same as a ticket carries them. */
+  /** The slots in the form of a ticket. */
   readonly compactSlots: Slots;
   readonly leaseMs: number;
   readonly renewEveryMs: number | false;
@@ -82,7 +82,7 @@ export interface ResolvedSemaphore {
   readonly recheckAfterMs: number;
 }
 
-/** {@link AcquireOptions}, checked. */
+/** Checked {@link AcquireOptions}. */
 export interface ResolvedAcquire {
   readonly timeoutMs: number;
   readonly purpose: string | undefined;
@@ -94,10 +94,10 @@ export const MAX_SLOTS = 1_000;
 const MAX_PURPOSE_LENGTH = 1_000;
 const MINUTE_MS = 60_000;
 const DAY_MS = 24 * 60 * MINUTE_MS;
-/** The longest duration taken, so that deadlines stay exact and the server takes the timer. */
+/** The longest duration that an option may have: deadlines stay exact, and the server accepts the timer. */
 export const MAX_DURATION_MS = 10 * 365 * DAY_MS;
 
-/** Checks what was given and fills in the rest. @throws InvalidOptionsError */
+/** Checks the options and fills in the defaults. @throws InvalidOptionsError */
 export function resolveSemaphore(
   resource: string,
   options: SemaphoreOptions,
@@ -123,9 +123,13 @@ export function resolveSemaphore(
   }
   if (longestMs < leaseMs) {
     if (options.renewEvery) {
-      refuse('renewEvery', `renewals that the server takes for a whole lease of ${leaseMs} ms`, renewEveryMs);
+      refuse(
+        'renewEvery',
+        `a value so long that the server takes all renewals of one lease (${leaseMs} ms)`,
+        renewEveryMs,
+      );
     }
-    refuse('lease', `at most ${longestMs} ms, the longest that one permit can be held so`, options.lease ?? leaseMs);
+    refuse('lease', `at most ${longestMs} ms, the longest possible hold with these renewals`, options.lease ?? leaseMs);
   }
   if (maxHoldMs > longestMs) {
     refuse(
@@ -143,7 +147,7 @@ export function resolveSemaphore(
   return { resource, slots, compactSlots, leaseMs, renewEveryMs, maxHoldMs, taskQueue, fair, recheckAfterMs };
 }
 
-/** Checks what was given and fills in the rest. @throws InvalidOptionsError */
+/** Checks the options and fills in the defaults. @throws InvalidOptionsError */
 export function resolveAcquire(options: AcquireOptions = {}): ResolvedAcquire {
   if (typeof options !== 'object' || options === null) refuse('options', 'an object', options);
   const { purpose, priority, outlivesRun = false } = options;
@@ -156,7 +160,7 @@ export function resolveAcquire(options: AcquireOptions = {}): ResolvedAcquire {
   return { timeoutMs, purpose, priority, outlivesRun };
 }
 
-/** Temporal's own bounds. An absent or zero field means "inherit", as in Temporal. */
+/** Checks Temporal's own bounds. An absent or zero field means "inherit", as in Temporal. */
 function checkPriority(priority: Priority | undefined): void {
   if (priority === undefined) return;
   if (typeof priority !== 'object' || priority === null) refuse('priority', "Temporal's Priority", priority);
@@ -171,7 +175,7 @@ function checkPriority(priority: Priority | undefined): void {
   }
 }
 
-/** The slots' names. @throws InvalidOptionsError */
+/** Checks the slots, and gives their names. @throws InvalidOptionsError */
 export function resolveSlots(resource: string, { capacity, slots }: SemaphoreOptions): readonly string[] {
   if ((capacity === undefined) === (slots === undefined)) {
     refuse('options', 'exactly one of "capacity" and "slots"', { capacity, slots });
@@ -194,7 +198,7 @@ function checkSlots(resource: string, slots: readonly string[]): readonly string
   return slots;
 }
 
-/** Whole milliseconds, rounded up; `undefined` passes through for the caller to put its default. */
+/** A duration in whole milliseconds, rounded up; `undefined` when absent, so that the caller can put its default. */
 export function durationMs(what: string, value: Duration | undefined, leastMs: number): number | undefined {
   if (value === undefined) return undefined;
   const expected = `a duration of ${leastMs} ms or more, as a number of milliseconds or a string like "30s"`;

@@ -2,8 +2,8 @@ import { refuse } from './invalid-options';
 import type { PermitRef } from './protocol';
 
 /**
- * The Workflow IDs of the protocol. A Workflow ID is the claim: the server never runs two Workflows with one ID, so
- * whoever starts `permit:<resource>:<slot>` has that slot. Nothing else in this library writes these prefixes.
+ * The Workflow IDs of the protocol. A Workflow ID is the claim: the server never runs two Workflows with one ID, so starting
+ * `permit:<resource>:<slot>` takes that slot. Only this module writes these prefixes.
  */
 const PERMIT_PREFIX = 'permit:';
 const QUEUE_PREFIX = 'permit-queue:';
@@ -17,7 +17,7 @@ const MAX_RESOURCE_BYTES = MAX_ID_BYTES - WAITER_PREFIX.length - ':'.length - 36
 
 const UNPRINTABLE = /[\p{C}\p{Zl}\p{Zp}]/u;
 
-/** Where a permit lives: which slot of which resource. */
+/** A permit's place: one slot of one resource. */
 export interface PermitAddress {
   readonly resource: string;
   readonly slot: string;
@@ -43,7 +43,7 @@ export function waiterId(resource: string, uuid: string): string {
   return `${WAITER_PREFIX}${resource}:${uuid}`;
 }
 
-/** Reads a permit's Workflow ID back, or gives `undefined` for any other ID. A resource may hold `:`, a slot may not. */
+/** Reads a permit's Workflow ID; `undefined` for any other ID. A resource may contain `:`, a slot may not. */
 export function parsePermitId(workflowId: string): PermitAddress | undefined {
   if (!workflowId.startsWith(PERMIT_PREFIX)) return undefined;
   const separator = workflowId.lastIndexOf(':');
@@ -52,7 +52,7 @@ export function parsePermitId(workflowId: string): PermitAddress | undefined {
   return resource && slot ? { resource, slot } : undefined;
 }
 
-/** Refuses a resource name that the protocol cannot carry. */
+/** Checks a resource name. @throws InvalidOptionsError when the protocol can't carry it */
 export function checkResource(resource: unknown): asserts resource is string {
   const name = checkName('resource', resource);
   if (byteLength(name) > MAX_RESOURCE_BYTES) {
@@ -60,7 +60,7 @@ export function checkResource(resource: unknown): asserts resource is string {
   }
 }
 
-/** Whether it is a resource name that the protocol can carry. */
+/** Whether the protocol can carry this resource name. */
 export function isResource(resource: unknown): resource is string {
   try {
     checkResource(resource);
@@ -70,7 +70,7 @@ export function isResource(resource: unknown): resource is string {
   }
 }
 
-/** Refuses a slot name that the protocol cannot carry. `resource` is checked already. */
+/** Checks a slot name of a checked `resource`. @throws InvalidOptionsError when the protocol can't carry it */
 export function checkSlot(resource: string, slot: unknown): asserts slot is string {
   const name = checkName('slot name', slot);
   if (name.includes(':')) refuse('slot name', 'a name without ":"', name);
@@ -79,9 +79,9 @@ export function checkSlot(resource: string, slot: unknown): asserts slot is stri
   }
 }
 
-/** Checks a reference that came from elsewhere. @throws InvalidOptionsError */
+/** Checks a reference to a permit. @throws InvalidOptionsError */
 export function resolveRef(ref: PermitRef): PermitRef {
-  if (typeof ref !== 'object' || ref === null) refuse('ref', 'what permit.ref() gave', ref);
+  if (typeof ref !== 'object' || ref === null) refuse('ref', 'the result of permit.ref()', ref);
   const { resource, slot, workflowId, runId, leaseMs } = ref;
   checkResource(resource);
   checkSlot(resource, slot);
@@ -92,7 +92,7 @@ export function resolveRef(ref: PermitRef): PermitRef {
   return { resource, slot, workflowId, runId, leaseMs };
 }
 
-/** Two names that look the same must not be two pools: each of them would have all the permits. */
+/** Checks a name. Two names that look the same must not be two pools, for each pool would have all the permits. */
 function checkName(what: string, name: unknown): string {
   if (typeof name !== 'string' || name === '') refuse(what, 'a non-empty string', name);
   if (UNPRINTABLE.test(name)) refuse(what, 'printable characters only', name);
@@ -103,7 +103,7 @@ function checkName(what: string, name: unknown): string {
   return name;
 }
 
-/** As `\uXXXX` where it is not ASCII: the two forms look the same. */
+/** Writes `\uXXXX` for all but ASCII, since two forms of a name look the same. */
 function escaped(name: string): string {
   return name.replaceAll(/[^\x20-\x7e]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`);
 }

@@ -1,23 +1,23 @@
 import { refuse } from './invalid-options';
 import { byteOrder } from './permit-id';
 
-/** What a caller wants a permit of: a semaphore, alone or with what is to be said of it. `S` is that of Workflows or of clients. */
+/** One entry of a set: a semaphore, alone or with options. `S` is the semaphore of Workflows or of clients. */
 export type SetEntry<S> = S | { readonly of: S };
 
-/** What each entry of a set gives to the caller. */
+/** The permits that a caller gets for its entries. */
 export type PermitsOf<Entries extends readonly unknown[], Permit> = { -readonly [I in keyof Entries]: Permit };
 
 /** One resource of a set. */
 export interface SetPart<S> {
   readonly semaphore: S;
   readonly resource: string;
-  /** Of the entry that it comes from. */
+  /** The index of its entry. */
   readonly index: number;
 }
 
 /**
- * The parts of a set, in the order in which everybody claims them: by the bytes of the resource's name. It is one for all
- * callers, so that none can hold what another waits for while it waits for what that one holds.
+ * The parts of a set, in the order in which all callers claim them: by the bytes of the resource's name. Since the order is one
+ * for all, no two callers can each hold what the other waits for.
  *
  * @throws InvalidOptionsError
  */
@@ -38,7 +38,7 @@ export function partsInOrder<S extends { readonly resource: string }>(
   return parts;
 }
 
-/** What was acquired part by part, as the caller's entries name it. */
+/** Puts the permits of the parts into the order of the caller's entries. */
 export function byEntry<S, Permit>(parts: readonly SetPart<S>[], permits: readonly Permit[]): Permit[] {
   const granted: Permit[] = [];
   for (const [at, { index }] of parts.entries()) granted[index] = permits[at] as Permit;
@@ -51,13 +51,12 @@ interface Releasable {
 }
 
 /**
- * Acquires part after part: all, or none. Pure: how to wait for a permit, and how to keep it meanwhile, comes in from
- * outside.
+ * Acquires part after part: all, or none. Pure: the caller brings the way to wait for a permit, and to keep it meanwhile.
  *
  * Invariants, cited in the tests:
  *
  * - **S1** It waits for one part at a time, in their order, and holds all that come before.
- * - **S2** When one can't be had, it gives back all that it holds, the last first, and throws what that one threw.
+ * - **S2** When it can't get one, it releases all that it holds, the last first, and throws that one's error.
  */
 export async function acquireInOrder<Part, Permit extends Releasable>(
   parts: readonly Part[],
@@ -68,12 +67,12 @@ export async function acquireInOrder<Part, Permit extends Releasable>(
     for (const part of parts) held.push(await acquire(part)); // S1
     return held;
   } catch (error) {
-    await releaseInReverse(held).catch(() => undefined); // why it can't be had counts more; the lease ends what is left
+    await releaseInReverse(held).catch(() => undefined); // the first error counts more; the lease ends any permit that is left
     throw error; // S2
   }
 }
 
-/** Gives each back, the last first, also when one can't be. @throws the first failure, once each was tried */
+/** Releases each, the last first, also after a failure. @throws the first failure, after trying each */
 export async function releaseInReverse(permits: readonly Releasable[]): Promise<void> {
   const failures: unknown[] = [];
   for (const permit of [...permits].reverse()) {

@@ -7,13 +7,13 @@ const EVENTS_A_SIGNAL = 4;
 /** A timer started and fired, and its Workflow Task. */
 const EVENTS_A_TIMER = 5;
 /**
- * A queue in which somebody waits asks each permit once a minute, and more often at first, whether it still runs. This holds
- * however often lines form and go: a test plays days of them.
+ * The most probes that a permit gets in a day. A queue with waiters asks each permit once a minute whether it still runs, and
+ * more often at first. The bound holds however often lines form and go: a test plays days of them.
  */
 export const MAX_PROBES_A_DAY = 1_700;
 const PROBES_A_MS = MAX_PROBES_A_DAY / (24 * 60 * 60_000);
 
-/** In a Workflow that renews: a timer, a signal sent, and the Workflow Task that each of them causes. */
+/** Events in a Workflow for each renewal: a timer, a sent signal, and the Workflow Task that each of them causes. */
 const HOLDER_EVENTS_A_RENEWAL = 10;
 
 /**
@@ -34,7 +34,7 @@ export function longestHoldMs(leaseMs: number, renewEveryMs: number | false, inW
     return Math.floor(Math.min(MAX_SIGNALS, MAX_EVENTS / EVENTS_A_SIGNAL) / PROBES_A_MS);
   }
   const signalsAMs = 1 / renewEveryMs + PROBES_A_MS;
-  // A renewal leaves the timer alone, which so rings at the end of a lease that was renewed at best `renewEveryMs` ago.
+  // A renewal leaves the timer alone. When the timer fires, the last renewal was up to `renewEveryMs` ago.
   const timersAMs = 1 / (leaseMs - renewEveryMs);
   const eventsAMs = EVENTS_A_SIGNAL * signalsAMs + EVENTS_A_TIMER * timersAMs;
   const holderMs = inWorkflow ? (MAX_EVENTS / HOLDER_EVENTS_A_RENEWAL) * renewEveryMs : Number.POSITIVE_INFINITY;

@@ -12,12 +12,12 @@ interface TicketParts {
   slots: Slots;
   sinceMs: number;
   priority: Priority | undefined;
-  /** The Workflow's own, which holds where `priority` says nothing. An absent or zero field means "inherit", as in Temporal. */
+  /** The Workflow's own priority, for fields that `priority` leaves out. An absent or zero field means "inherit", as in Temporal. */
   ownPriority?: Priority;
   identity?: string;
 }
 
-/** The one place where a ticket is made. */
+/** Makes a ticket. No other place does. */
 export function draftTicket({ id, slots, sinceMs, priority, ownPriority, identity }: TicketParts): TicketDraft {
   return {
     id,

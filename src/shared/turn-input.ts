@@ -4,10 +4,10 @@ import type { Turn } from './protocol';
 import { type Slots, wantsSlot } from './slots';
 import { isWorkflowId } from './wire-input';
 
-// A turn grants nothing, and yet a waiter acts on it: it starts a Workflow whose ID has the turn's slot, and signals one whose
-// ID is the turn's queue. So a turn is checked as everything else that comes over the wire.
+// A turn grants nothing, but a waiter acts on it: it starts a Workflow whose ID has the turn's slot, and signals one whose ID is
+// the turn's queue. So it checks a turn like everything else that comes over the wire.
 
-/** Copies what a turn has to say; `undefined` when it is none, or comes from no queue. */
+/** Copies the fields of a turn; `undefined` when it is malformed, or names no queue. */
 export function readTurn(value: unknown): Turn | undefined {
   if (typeof value !== 'object' || value === null) return undefined;
   const { queueId: from, ticketId, slot, waiting, capacity } = value as Record<string, unknown>;
@@ -21,8 +21,8 @@ export function readTurn(value: unknown): Turn | undefined {
 }
 
 /**
- * Whether a waiter with these slots may claim the slot of this turn: one of its own; or, where they are counted, one that
- * an operator has added, up to the capacity that the turn tells.
+ * Whether a waiter with these slots may claim the slot of this turn: one of its own, or, if it counts its slots, one that an
+ * operator has added, up to the capacity that the turn names.
  */
 export function offersSlot({ slot, capacity = 0 }: Turn, slots: Slots): boolean {
   if (slot === undefined) return false;

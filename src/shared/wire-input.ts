@@ -3,14 +3,14 @@ import { MAX_SLOTS, resolveSlots } from './options';
 import { byteLength } from './permit-id';
 import type { ClosingNotice, DeclinedNotice, Holder, MissedNotice, Ticket } from './protocol';
 
-// What comes over the wire was written by other versions and other languages, or by hand. One message that a Workflow
-// can't digest would fail its task for ever: a malformed ticket would block the queue for everyone, a malformed `watch`
-// would keep a slot. The server is as strict about what we send on: a run ID that is none fails the whole task. So each
-// Workflow of ours checks what it takes in, leaves out what is malformed, and keeps only the fields that it knows.
+// Other versions, other languages or people write the messages on the wire. One message that a Workflow can't handle would
+// fail its task for ever: a malformed ticket would block the queue for everyone, a malformed `watch` would keep a slot. The
+// server is as strict with commands: a malformed run ID fails the whole task. So each of our Workflows checks its input,
+// leaves out what is malformed, and keeps only the fields that it knows.
 
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 
-/** Half a character: no UTF-8 can say it. The SDK's core can't decode a command that has one, and ends the whole worker. */
+/** Half a surrogate pair has no form in UTF-8. The SDK's core can't decode a command that has one, and ends the whole worker. */
 const LONE_SURROGATE = /\p{Cs}/u;
 
 /** The server's own limit. */
@@ -19,10 +19,10 @@ const MAX_WORKFLOW_ID_BYTES = 1_000;
 const MAX_TICKET_ID_LENGTH = 100;
 const MAX_TEXT_LENGTH = 1_000;
 const MAX_FAIRNESS_KEY_BYTES = 64;
-/** The last time that a Date can be. */
+/** The latest time that a `Date` can have. */
 const MAX_TIME_MS = 8.64e15;
 
-/** A Workflow that can be signalled. */
+/** A Workflow to signal. */
 export interface SignalTarget {
   workflowId: string;
   runId?: string;
@@ -37,7 +37,7 @@ export function isWorkflowId(value: unknown): value is string {
   return isText(value) && !LONE_SURROGATE.test(value) && byteLength(value) <= MAX_WORKFLOW_ID_BYTES;
 }
 
-/** The ticket in `value`, without whatever else came with it; `undefined` when it is none. */
+/** The ticket in `value`, without unknown fields; `undefined` when it is malformed. */
 export function readTicket(resource: string, value: unknown): Ticket | undefined {
   if (!isTicket(resource, value)) return undefined;
   const { id, slots, answer, identity, sinceMs, priorityKey, fairnessKey, fairnessWeight } = value;
@@ -69,7 +69,7 @@ function isTicket(resource: string, value: unknown): value is Ticket {
   );
 }
 
-/** The holder in `value`, as far as it is one: of its fields those that are texts. `undefined` when none is. */
+/** The holder in `value`: those of its fields that are texts. `undefined` when none is. */
 export function readHolder(value: unknown): Holder | undefined {
   const { workflowId, runId, workflowType, identity } = fieldsOf(value);
   const holder: Holder = {};
@@ -80,7 +80,7 @@ export function readHolder(value: unknown): Holder | undefined {
   return Object.keys(holder).length > 0 ? holder : undefined;
 }
 
-/** The reason in `value`, cut to a length that a memo can take. */
+/** The reason in `value`, cut to the length that a memo can take. */
 export function readReason(value: unknown): string | undefined {
   const { reason } = fieldsOf(value);
   return isText(reason, Number.POSITIVE_INFINITY) ? reason.slice(0, MAX_TEXT_LENGTH) : undefined;
@@ -124,7 +124,7 @@ function isNumber(value: unknown, least: number, most: number): boolean {
 }
 
 function areSlots(resource: string, slots: unknown): boolean {
-  // The longest name that a number makes fits wherever the resource does.
+  // The longest slot number fits wherever the resource does.
   if (typeof slots === 'number') return isCount(slots, MAX_SLOTS);
   try {
     resolveSlots(resource, { slots: slots as string[] });

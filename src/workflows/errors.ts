@@ -19,7 +19,7 @@ export class PermitTimeoutError extends ApplicationFailure {
 }
 
 /**
- * The permit ended before its holder released it, so somebody else may hold the slot now: stop using the resource.
+ * The permit has ended before its holder released it. Another holder may have the slot now: stop using the resource.
  * Type `PermitLostError`, not retryable.
  */
 export class PermitLostError extends ApplicationFailure {
@@ -30,7 +30,7 @@ export class PermitLostError extends ApplicationFailure {
   constructor(
     { resource, slot }: PermitAddress,
     readonly runId: string,
-    /** How it was lost. */
+    /** How the permit was lost. */
     readonly how: PermitLoss,
     /** The reason that the operator gave for revoking it. */
     readonly reason?: string,
@@ -43,7 +43,7 @@ export class PermitLostError extends ApplicationFailure {
   }
 }
 
-/** Runs a check of the caller's input; what it refuses fails the Workflow instead of its task. */
+/** Runs a check of the caller's input. Bad input fails the Workflow instead of its task. */
 export function checked<T>(check: () => T): T {
   try {
     return check();

@@ -4,15 +4,15 @@ import { parsePermitId, queueId } from '../shared/permit-id';
 import type { Holder, PermitOutcome } from '../shared/protocol';
 import { PermitTimeoutError } from './errors';
 
-/** The metrics of this Workflow, by the SDK's meter, which adds namespace, task queue and Workflow type. */
+/** The metrics of this Workflow. The SDK's meter adds namespace, task queue and Workflow type. */
 export const metrics = new SemaphoreMetrics(metricMeter);
 
-/** Starts now, on the Workflow's clock. */
+/** Starts to time an acquire, on the Workflow's clock. */
 export function timeAcquire(resource: string): AcquireTimer {
   return new AcquireTimer(metrics, resource, Date.now, outcomeOf);
 }
 
-/** In a permit, as it ends. Those by which the queue keeps slots out of use are nobody's. */
+/** Counts a permit's hold as it ends. A permit by which the queue keeps a slot out of use does not count. */
 export function countHold(holder: Holder | undefined, outcome: PermitOutcome): void {
   const { workflowId, startTime } = workflowInfo();
   const resource = parsePermitId(workflowId)?.resource;

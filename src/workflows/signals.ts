@@ -17,12 +17,13 @@ export const closingSignal = defineSignal<[protocol.ClosingNotice]>(protocol.CLO
 export const endedSignal = defineSignal<[adoption.EndedNotice]>(adoption.ENDED);
 export const turnSignal = defineSignal<[protocol.Turn]>(protocol.TURN);
 
-/** `refused`: it runs, but has had its 10,000 signals. */
+/** `refused`: the Workflow runs, but has taken its 10,000 signals. */
 export type Delivery = 'delivered' | 'not-found' | 'refused';
 
 /**
- * Signals another Workflow (without a run ID, whichever run is current) and waits for the server's answer. Never cancelled: every message of the protocol either
- * arrives or is known not to have. Nothing may be told in the Workflow Task that ends a Workflow: the server drops it.
+ * Signals another Workflow (without a run ID, its current run) and waits for the server's answer. A cancellation does not stop
+ * it: each message of the protocol either arrives, or its sender knows that it did not. Await it before the Workflow ends: the
+ * server drops a signal that is commanded in the Workflow Task that ends a Workflow.
  */
 export async function deliver<Args extends unknown[]>(
   { workflowId, runId }: SignalTarget,

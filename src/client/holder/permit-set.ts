@@ -13,15 +13,15 @@ import type { Permit } from './permit';
 import { releaseOrWarn } from './release-or-warn';
 
 /**
- * Permits of several resources that were acquired as one, and are given back as one. Each stays what it is: a permit with its
- * own lease and its own fencing token, which renews itself.
+ * Permits of several resources, acquired together and released together. Each renews itself, and has a lease and a fencing
+ * token of its own.
  */
 export class PermitSet<Permits extends readonly Permit[] = readonly Permit[]> implements AsyncDisposable {
   private readonly loss = new AbortController();
 
   /** @internal Made by {@link acquireAll}. */
   constructor(
-    /** As the caller's entries name them. */
+    /** In the order of the caller's entries. */
     readonly permits: Permits,
     private readonly inOrder: readonly Permit[],
   ) {
@@ -29,20 +29,20 @@ export class PermitSet<Permits extends readonly Permit[] = readonly Permit[]> im
   }
 
   /**
-   * Aborts when the first of them is lost, with its `PermitLostError` as the reason. As `permit.signal`, it looks at the clock
-   * when it is read.
+   * Aborts when the first permit is lost; its reason is that permit's `PermitLostError`. As with `permit.signal`, reading it
+   * checks the clock.
    */
   get signal(): AbortSignal {
     for (const { signal } of this.inOrder) if (signal.aborted) this.loss.abort(signal.reason);
     return this.loss.signal;
   }
 
-  /** Starts the lease of each anew. @throws PermitLostError when one has ended */
+  /** Renews each permit. @throws PermitLostError when one has ended */
   async renew(): Promise<void> {
     await Promise.all(this.inOrder.map((permit) => permit.renew()));
   }
 
-  /** Gives them all back, the last that was acquired first. Idempotent. Throws as a permit's `release` does, once each was tried. */
+  /** Releases all permits, in the reverse of the order in which they were acquired. Idempotent. Throws as a permit's `release` does, after trying each. */
   async release(): Promise<void> {
     await releaseInReverse(this.inOrder);
   }
@@ -54,12 +54,12 @@ export class PermitSet<Permits extends readonly Permit[] = readonly Permit[]> im
 }
 
 /**
- * Runs `fn` under permits of several resources: acquires them as {@link acquireAll} does, and gives them back when `fn` returns or
- * throws. When one is lost, the `signal` that `fn` gets aborts; it is for `fn` to heed it. Each permit has a token of its own:
- * hand on that of the resource which checks it. Releases that fail only warn, as in `withPermit`.
+ * Runs `fn` under permits of several resources: acquires them as {@link acquireAll} does, and releases them when `fn` returns or
+ * throws. When one is lost, the `signal` that `fn` gets aborts. `fn` must heed it. Each permit has its own token: pass to a
+ * resource the token of the permit that protects it. A release that fails only warns, as in `withPermit`.
  *
- * @throws PermitLostError that names the lost permit, whatever `fn` then returned or threw
- * @throws PermitTimeoutError that names the resource which was missing; `fn` has not run then
+ * @throws PermitLostError that names the lost permit, whatever `fn` returned or threw
+ * @throws PermitTimeoutError that names the resource without a free permit; `fn` has not run then
  *
  * @example
  * ```ts
@@ -90,14 +90,14 @@ export async function withPermits<const Entries extends readonly SetEntry<Semaph
 }
 
 /**
- * Acquires a permit of each resource: all, or none. Whatever order the caller writes, all callers claim in one order, by the
- * bytes of the resources' names, so that no two of them can block each other for ever. Those that are held already renew
- * themselves while others are waited for. The `timeout` is for all of them together, and the caller keeps its age in every line.
+ * Acquires a permit of each resource: all, or none. All callers claim in one order, by the bytes of the resources' names,
+ * whatever order they write. So no two of them can block each other for ever. Permits that this holds already renew themselves
+ * while it waits for others. The `timeout` covers all of them together, and the caller keeps its age in every line.
  *
- * Not guaranteed: that callers which nest `withPermit` by hand, in another order, do not deadlock with this one.
+ * Not guaranteed: freedom from deadlock with callers that nest `withPermit` by hand in another order.
  *
- * @throws PermitTimeoutError that names the resource which was missing; nothing is held then
- * @throws PermitLostError when one was lost while another was waited for; nothing is held then
+ * @throws PermitTimeoutError that names the resource without a free permit; nothing is held then
+ * @throws PermitLostError when one was lost during the wait for another; nothing is held then
  * @throws the reason of `signal` when that aborts; nothing is held then
  * @throws InvalidOptionsError, before any call, also when a resource comes twice
  */

@@ -1,8 +1,8 @@
 import type { Permit } from './permit';
 
 /**
- * Gives a permit back after its work is done, which counts more than a release that fails: that only warns. A library has no
- * log of its own. The slot stays taken until the end of the lease, which an operator may want to know.
+ * Releases a permit after its work is done. A release that fails only warns, since the work counts more. (The warning is Node's:
+ * a library has no log.) The slot then stays taken until the lease ends, which an operator may want to know.
  */
 export async function releaseOrWarn(permit: Permit): Promise<void> {
   await permit.release().catch((error: unknown) => warn(permit, error));

@@ -12,8 +12,8 @@ import { Permit } from './permit';
 import { endOfChild } from './permit-end';
 
 /**
- * Each try of a slot that is taken costs a Workflow five history events. Where all are taken, fewer are better; where half are
- * free, two find one three times in four. The rounds are for a queue that does not answer, which may take hours.
+ * Each try of a held slot costs a Workflow five history events. When all slots are held, few tries are better. When half are
+ * free, two tries find one three times in four. The rounds are for a queue that does not answer, which may last for hours.
  */
 const TRIES = { firstTries: 2, triesPerRound: 5 };
 
@@ -41,7 +41,7 @@ export async function acquirePermit(
   }
 }
 
-/** Tries every slot once. `undefined` when all are busy. */
+/** Tries every slot once. `undefined` when all are held. */
 export async function tryPermit(semaphore: ResolvedSemaphore, request: ResolvedAcquire): Promise<Permit | undefined> {
   const timer = timeAcquire(semaphore.resource);
   try {
@@ -88,8 +88,8 @@ async function timeClaim(
 }
 
 /**
- * The atomic step. A start that is under way cannot be recalled, so it is shielded from cancellation, and its permit
- * handed back if nobody wants it any more.
+ * The atomic step. Nobody can recall a start that is under way, so this shields it from cancellation, and releases its permit
+ * if the caller no longer wants it.
  */
 async function claim(
   semaphore: ResolvedSemaphore,

@@ -9,16 +9,16 @@ import type { PermitLoss } from '../../shared/loss';
 import type { PermitChild } from '../permit/claim';
 import { listenForEnd } from './holder-inbox';
 
-/** How the holder of a permit learns of its end. */
+/** Tells the holder of a permit how and when it ends. */
 export interface PermitEndWatch {
   readonly how: Promise<PermitLoss>;
-  /** The server says that the run has ended, so no word of it will come if none has yet. */
+  /** The server says that the run has ended: a notice that has not come yet will not come any more. */
   gone(): void;
-  /** Waits for the end; `false` after a while in which it did not come, where it may get lost. */
+  /** Waits for the end. `false` when an adopter's wait was too long: the notice may be lost. */
   comes(): Promise<boolean>;
 }
 
-/** A permit's first holder is its parent, which the server tells. */
+/** A permit's first holder is its parent: the server tells it of the end. */
 export function endOfChild(child: PermitChild): PermitEndWatch {
   const how = child.result().catch(lossOf);
   return {
@@ -31,10 +31,10 @@ export function endOfChild(child: PermitChild): PermitEndWatch {
   };
 }
 
-/** How long an adopter waits for the permit's last word before it asks whether the permit is still there. */
-const LAST_WORD_MS = 10_000;
+/** How long an adopter waits for the end notice before it asks whether the permit still runs. */
+const END_NOTICE_MS = 10_000;
 
-/** A permit tells its adopter that it ends. A terminated permit can't: then a renewal finds it gone. */
+/** A permit notifies its adopter when it ends. A terminated permit can't: then a renewal finds it gone. */
 export function endOfAdopted(runId: string): PermitEndWatch {
   let ended = false;
   let end: (how: PermitLoss) => void = () => undefined;
@@ -48,7 +48,7 @@ export function endOfAdopted(runId: string): PermitEndWatch {
   return {
     how,
     gone: () => end('unknown'),
-    comes: () => CancellationScope.nonCancellable(() => condition(() => ended, LAST_WORD_MS)),
+    comes: () => CancellationScope.nonCancellable(() => condition(() => ended, END_NOTICE_MS)),
   };
 }
 

@@ -16,28 +16,27 @@ import { Semaphore } from './semaphore';
 import { KeptPermit, underPermits } from './with-permit';
 
 /**
- * Permits of several resources that were acquired as one, and are given back as one. Each stays what it is: a permit with its
- * own lease and its own fencing token.
+ * Permits of several resources, acquired together and released together. Each has a lease and a fencing token of its own.
  */
 export class PermitSet<Permits extends readonly Permit[] = readonly Permit[]> implements AsyncDisposable {
-  /** Resolves when the first of them is lost, and names it. Never otherwise. */
+  /** Resolves when the first permit is lost, with its error; never otherwise. */
   readonly lost: Promise<PermitLostError>;
 
   /** @internal Made by {@link acquireAll}. */
   constructor(
-    /** As the caller's entries name them. */
+    /** In the order of the caller's entries. */
     readonly permits: Permits,
     private readonly inOrder: readonly Permit[],
   ) {
     this.lost = Promise.race(inOrder.map(({ lost }) => lost));
   }
 
-  /** Starts the lease of each anew. @throws PermitLostError when one has ended */
+  /** Renews each permit. @throws PermitLostError when one has ended */
   async renew(): Promise<void> {
     await Promise.all(this.inOrder.map((permit) => permit.renew()));
   }
 
-  /** Gives them all back, the last that was acquired first. Idempotent. */
+  /** Releases all permits, in the reverse of the order in which they were acquired. Idempotent. */
   async release(): Promise<void> {
     await releaseInReverse(this.inOrder);
   }
@@ -49,12 +48,12 @@ export class PermitSet<Permits extends readonly Permit[] = readonly Permit[]> im
 }
 
 /**
- * Runs `fn` under permits of several resources: acquires them as {@link acquireAll} does, renews them while `fn` runs, and gives
- * them back whether `fn` returns, throws or is cancelled. When one is lost, the scope in which `fn` runs is cancelled. Each permit
- * has a token of its own: hand on that of the resource which checks it.
+ * Runs `fn` under permits of several resources: acquires them as {@link acquireAll} does, renews them while `fn` runs, and
+ * releases them when `fn` returns, throws or is cancelled. When one is lost, this cancels the scope in which `fn` runs. Each
+ * permit has its own token: pass to a resource the token of the permit that protects it.
  *
- * @throws PermitLostError that names the lost permit, whatever `fn` then returned or threw
- * @throws PermitTimeoutError that names the resource which was missing; `fn` has not run then
+ * @throws PermitLostError that names the lost permit, whatever `fn` returned or threw
+ * @throws PermitTimeoutError that names the resource without a free permit; `fn` has not run then
  *
  * @example
  * ```ts
@@ -77,16 +76,16 @@ export async function withPermits<const Entries extends readonly SetEntry<Semaph
 }
 
 /**
- * Acquires a permit of each resource: all, or none. Whatever order the caller writes, all callers claim in one order, by the
- * bytes of the resources' names, so that no two of them can block each other for ever. While one permit is waited for, those
- * that are held already are renewed. The `timeout` is for all of them together, and the caller keeps its age in every line.
+ * Acquires a permit of each resource: all, or none. All callers claim in one order, by the bytes of the resources' names,
+ * whatever order they write. So no two of them can block each other for ever. While this waits for one permit, it renews those
+ * that it holds already. The `timeout` covers all of them together, and the caller keeps its age in every line.
  *
- * Renewing and releasing are then up to you; prefer {@link withPermits}. At this moment, each was renewed less than `renewEvery` ago.
+ * The caller must then renew and release them; prefer {@link withPermits}. On return, each was renewed less than `renewEvery` ago.
  *
- * Not guaranteed: that callers which nest `withPermit` by hand, in another order, do not deadlock with this one.
+ * Not guaranteed: freedom from deadlock with callers that nest `withPermit` by hand in another order.
  *
- * @throws PermitTimeoutError that names the resource which was missing; nothing is held then
- * @throws PermitLostError when one was lost while another was waited for; nothing is held then
+ * @throws PermitTimeoutError that names the resource without a free permit; nothing is held then
+ * @throws PermitLostError when one was lost during the wait for another; nothing is held then
  * @throws CancelledFailure when the current scope is cancelled; nothing is held then
  * @throws ApplicationFailure of type `InvalidOptionsError`, also when a resource comes twice
  */
@@ -108,7 +107,7 @@ function resolve(entries: readonly SetEntry<Semaphore>[], options: AcquireOption
   return checked(() => ({ parts: partsInOrder(entries, isSemaphore), request: resolveAcquire(options) }));
 }
 
-/** In the order of `parts`. They are renewed from the moment that each is had. */
+/** Acquires them in the order of `parts`, and renews each from then on. */
 async function acquireKept(parts: readonly SetPart<Semaphore>[], request: ResolvedAcquire): Promise<KeptPermit[]> {
   const sinceMs = Date.now();
   const waiting = new CancellationScope();

@@ -22,12 +22,13 @@ export class Permit implements AsyncDisposable {
   /** The permit's Workflow, `permit:<resource>:<slot>`. */
   readonly workflowId: string;
   /**
-   * It orders the fencing tokens of one slot: the later permit has the greater run ID (server 1.27 or later). That is
-   * observed of servers, not promised; `docs/fencing.md` says what could invert it. The token is `FencingToken.from(permit)`.
+   * It orders the fencing tokens of one slot: the later permit has the greater run ID (server 1.27 or later). Servers do so in
+   * practice; Temporal does not guarantee it, and `docs/fencing.md` says what could invert it. `FencingToken.from(permit)` is
+   * the token.
    */
   readonly runId: string;
   /**
-   * Resolves when the permit ends before `release()` was called, and never otherwise. `withPermit` watches it for you.
+   * Resolves when the permit ends before `release()`, and never otherwise. `withPermit` watches it for you.
    */
   readonly lost: Promise<PermitLostError>;
 
@@ -38,7 +39,7 @@ export class Permit implements AsyncDisposable {
   constructor(
     private readonly reference: PermitRef,
     private readonly end: PermitEndWatch,
-    /** Whether it lives on when this run ends. */
+    /** Whether the permit goes on when this run ends. */
     private readonly outlivesRun: boolean,
   ) {
     this.resource = reference.resource;
@@ -55,20 +56,20 @@ export class Permit implements AsyncDisposable {
   }
 
   /**
-   * Starts the lease anew: the permit now ends one lease from now unless renewed again. It never shortens.
+   * Renews the lease: without another renewal, the permit ends one lease from now.
    * @throws PermitLostError when the permit has ended already
    */
   async renew(): Promise<void> {
     const delivery = await deliver(this, renewSignal);
     if (delivery === 'delivered') return;
-    // It has ended, or has had all the renewals it can take and is about to. Its end says how.
+    // The permit has ended; or it has taken all the signals that it can, and is about to end. Its end says how.
     if (delivery === 'not-found') this.end.gone();
     throw this.lossError(await this.end.how);
   }
 
   /**
-   * Gives the slot back, and resolves when it is free. Idempotent: later calls share the first one's promise. A permit
-   * that has ended already is left alone. Cancelling the caller does not stop a release.
+   * Releases the slot, and resolves when it is free. Idempotent: later calls share the first one's promise. It does nothing
+   * to a permit that has ended. Cancelling the caller does not stop a release.
    */
   release(): Promise<void> {
     this.releasing ??= this.releaseOnce();
@@ -82,8 +83,8 @@ export class Permit implements AsyncDisposable {
 
   /**
    * Names this permit as plain JSON, for its adopter: the next run (`continueAsNew(permit.ref())`), or another Workflow.
-   * It changes nothing; inside `withPermit`, which would release it, use {@link detach}.
-   * @throws ApplicationFailure of type `InvalidOptionsError` when it was not acquired with `outlivesRun`: it ends with this run
+   * It changes nothing. Inside `withPermit`, which would release the permit, use {@link detach}.
+   * @throws ApplicationFailure of type `InvalidOptionsError` when it was acquired without `outlivesRun`: it ends with this run
    */
   ref(): PermitRef {
     checked(() => this.outlivesRun || refuse('permit', 'one acquired with outlivesRun: true', 'one without'));
@@ -91,8 +92,8 @@ export class Permit implements AsyncDisposable {
   }
 
   /**
-   * Hands the permit over: `release` does nothing from now on, `lost` stays silent. Renew it first if its lease is to cover
-   * the time until the other adopts it. Throws as {@link ref} does.
+   * Hands the permit over: from now on `release` does nothing, and `lost` never resolves. Renew it first if its lease must
+   * last until the new holder adopts it. Throws as {@link ref} does.
    */
   detach(): PermitRef {
     const ref = this.ref();

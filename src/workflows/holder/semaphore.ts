@@ -15,13 +15,15 @@ import { withHeldPermit } from './with-permit';
 const DEFAULTS = { leaseMs: 10 * 60_000, inWorkflow: true };
 
 /**
- * A counting semaphore for Workflow code: at most `capacity` holders of `resource` at once, over all Workflows of the
- * namespace that name it. It keeps no state of its own (the running permit Workflows are the state), so it can be made at
- * module level and shared.
+ * A counting semaphore for Workflow code: at most `capacity` holders of `resource` at once, in all Workflows of the
+ * namespace that name it. It has no state of its own (the running permit Workflows are the state), so you can make one at
+ * module level and share it.
  *
- * Not guaranteed: that acquirers agree on `capacity` (nothing checks it; two different ones are safe up to the larger),
- * that a Workflow which takes two permits of one resource does not deadlock (it is not reentrant), and that code which
- * ignores cancellation stops when the permit is lost (for that, check the fencing token at the resource).
+ * Not guaranteed:
+ * - that acquirers agree on `capacity`. Nothing checks it; with two different ones, the larger holds.
+ * - that taking two permits ends. The semaphore is not reentrant: taking a second permit from a full pool while holding one
+ *   deadlocks.
+ * - that work stops when its permit is lost. Code that ignores cancellation goes on: check the fencing token at the resource.
  *
  * @example
  * ```ts
@@ -38,8 +40,8 @@ export class Semaphore {
   readonly options: ResolvedSemaphore;
 
   /**
-   * @param resource names the thing that is shared; printable, at most 204 bytes of UTF-8
-   * @throws ApplicationFailure of type `InvalidOptionsError`, saying what was expected and what came
+   * @param resource the name of the shared thing; printable, at most 204 bytes of UTF-8
+   * @throws ApplicationFailure of type `InvalidOptionsError` that names the expected and the given value
    */
   constructor(resource: string, options: SemaphoreOptions) {
     this.options = checked(() => resolveSemaphore(resource, options, DEFAULTS));
@@ -47,10 +49,10 @@ export class Semaphore {
   }
 
   /**
-   * Runs `fn` under a permit: acquires one, renews its lease while `fn` runs, and releases it whether `fn` returns,
-   * throws or is cancelled. When the permit is lost, the scope in which `fn` runs is cancelled.
+   * Runs `fn` under a permit: acquires one, renews its lease while `fn` runs, and releases it when `fn` returns, throws or
+   * is cancelled. When the permit is lost, this cancels the scope in which `fn` runs.
    *
-   * @throws PermitLostError when the permit was lost before `fn` was done, whatever `fn` then returned or threw
+   * @throws PermitLostError when the permit was lost before `fn` was done, whatever `fn` returned or threw
    * @throws PermitTimeoutError as {@link acquire} does; `fn` has not run then
    */
   async withPermit<T>(fn: (permit: Permit) => Promise<T>, options?: AcquireOptions): Promise<T> {
@@ -58,14 +60,14 @@ export class Semaphore {
   }
 
   /**
-   * Takes over a permit that was acquired elsewhere: by the former run of this Workflow (with `outlivesRun`), by another
-   * Workflow, or by a client. It starts the lease anew. From now on this Workflow renews and releases it, and is told of its
-   * loss; who had it before must let it be (`permit.detach()`).
+   * Takes over a permit that the former run of this Workflow acquired, another Workflow (both with `outlivesRun`), or a client.
+   * It renews the lease. From now on this Workflow renews and releases the permit, and learns of its loss. The holder before
+   * must have detached it (`permit.detach()`).
    *
-   * Not guaranteed: that nobody else adopts the same reference (the last one is the holder that is told), and word of a
-   * permit's termination: an adopted permit is no child, so only the next renewal finds it gone.
+   * Not guaranteed: that nobody else adopts the same reference; the last adopter learns of the end. Nor that this Workflow
+   * learns at once when the permit is terminated: an adopted permit is no child, so only the next renewal finds it gone.
    *
-   * @param ref what `permit.ref()` or `permit.detach()` gave
+   * @param ref the reference that `permit.ref()` or `permit.detach()` returned
    * @throws PermitLostError when the permit has ended meanwhile
    * @throws ApplicationFailure of type `InvalidOptionsError` when `ref` is no reference
    *
@@ -84,8 +86,8 @@ export class Semaphore {
   }
 
   /**
-   * As {@link withPermit}, with a permit that is taken over by {@link adopt} instead of acquired.
-   * @param renewEvery how often the lease is renewed while `fn` runs; default a third of the lease
+   * As {@link withPermit}, with a permit that it takes over as {@link adopt} does.
+   * @param renewEvery the time between two renewals while `fn` runs; default a third of the lease
    */
   static async withAdopted<T>(
     ref: PermitRef,
@@ -99,11 +101,11 @@ export class Semaphore {
   }
 
   /**
-   * Waits for a free slot and claims it. Renewing and releasing are then up to you; prefer {@link withPermit}. A permit
-   * that is never released ends with its lease, or with this Workflow (also when it continues as new).
+   * Waits for a free slot and claims it. The caller must then renew and release the permit; prefer {@link withPermit}. A permit
+   * that nobody releases ends with its lease, or with this Workflow (also when it continues as new).
    *
-   * @throws PermitTimeoutError when `timeout` is given and no slot came free in it
-   * @throws CancelledFailure when the current scope is cancelled; a slot won meanwhile has been given back
+   * @throws PermitTimeoutError when no slot came free within `timeout`
+   * @throws CancelledFailure when the current scope is cancelled; a slot won meanwhile has been released
    * @throws ApplicationFailure of type `InvalidOptionsError`
    */
   async acquire(options?: AcquireOptions): Promise<Permit> {
@@ -111,7 +113,7 @@ export class Semaphore {
     return await acquirePermit(this.options, request, Date.now());
   }
 
-  /** Tries every slot once. `undefined` when all are busy. Throws as {@link acquire} does, but for the timeout. */
+  /** Tries every slot once. `undefined` when all are held. Throws as {@link acquire} does, except PermitTimeoutError. */
   async tryAcquire(options?: Omit<AcquireOptions, 'timeout'>): Promise<Permit | undefined> {
     return await tryPermit(
       this.options,

@@ -65,7 +65,7 @@ async function renewRepeatedly(permit: Permit, everyMs: number): Promise<void> {
       await permit.renew();
     }
   } catch (error) {
-    // Others announce both ends: the caller that cancelled the scope, and `permit.lost`.
+    // Both errors show elsewhere: the caller has cancelled the scope, or `permit.lost` has resolved.
     if (!isCancellation(error) && !(error instanceof PermitLostError)) throw error;
   }
 }

@@ -14,10 +14,10 @@ const HOLDER = 'holder';
 export class EndNotices {
   private readonly endNotices = new Map<string, () => Promise<unknown>>();
 
-  /** @param end how the permit ended, read when it has */
+  /** @param end tells how the permit has ended; called only then */
   constructor(private readonly end: () => EndedNotice) {}
 
-  /** A holder that started the permit learns of its end by itself, but not why it was revoked. */
+  /** Tells the parent why the permit was revoked. Of the end itself, the server tells it. */
   toParent(holder: Holder | undefined): void {
     this.set(HOLDER, holder, async (target) => {
       const { outcome, ...notice } = this.end();
@@ -25,12 +25,12 @@ export class EndNotices {
     });
   }
 
-  /** The adopter is the holder from now on. */
+  /** Tells the adopter how the permit ends. It is the holder from now on. */
   toAdopter(adopter: Holder): void {
     this.set(HOLDER, adopter, (target) => deliver(target, endedSignal, this.end()));
   }
 
-  /** Only the queue of the permit's own resource: telling a thousand others, one by one, would keep the slot meanwhile. */
+  /** Tells the queue of the permit's own resource, and no other: telling a thousand, one by one, would keep the slot meanwhile. */
   toQueue(watch: unknown): void {
     const { workflowId, runId } = this.end();
     const { resource = '', slot = '' } = parsePermitId(workflowId) ?? {};
@@ -39,14 +39,14 @@ export class EndNotices {
     this.set(own, { workflowId: own }, (target) => deliver(target, closingSignal, { slot, runId }));
   }
 
-  /** A recipient that a notice does not reach has ended, or finds out by itself: the holder by our end, a queue by its probes. */
+  /** Sends all notices. A recipient that misses one has ended or finds out itself: a holder by our end, a queue by its probes. */
   async send(): Promise<void> {
     for (const notice of this.endNotices.values()) await notice();
   }
 
   private set(who: string, target: Holder | undefined, notice: (target: SignalTarget) => Promise<unknown>): void {
     this.endNotices.delete(who);
-    // A client hears of the end by its long poll. And a malformed target would fail our task.
+    // A client learns of the end by its long poll. A malformed target would fail our task.
     if (isSignalTarget(target)) this.endNotices.set(who, () => notice(target));
   }
 }
