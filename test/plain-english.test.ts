@@ -12,6 +12,13 @@ const RIDDLES: { pattern: RegExp; instead: string }[] = [
   { pattern: /\bunheard\b(?! of)/, instead: 'without notice' },
   { pattern: /\band is none\b/, instead: 'expected …, found none' },
   { pattern: /\bnot what (it|they) promise/, instead: 'it does not guarantee that' },
+  { pattern: /^(Of|Those) [a-z][^,]*$/, instead: 'start with the thing itself' },
+  { pattern: /\bwhoever\b/i, instead: 'name the actor' },
+  { pattern: /, for (anybody|everybody|it|nobody|nothing|others|they) [a-z]/, instead: 'because, since' },
+  {
+    pattern: /\b(as things stand|but for|can not|for want of|of no interest)\b/,
+    instead: "now; except; can't; because … lacks",
+  },
 ];
 
 function riddlesIn(sentences: Sentence[]): string[] {
@@ -66,6 +73,8 @@ ls # Who is code
 \`\`\`
 
 It goes to who asks, and comes free unheard.
+
+Of a pool. The next is whoever waits, for nobody else comes. All but for one.
 `;
   assert.deepEqual(found(sentencesOfMarkdown(planted)), [
     '3: "Who finds every slot taken** parks in a queue."',
@@ -74,6 +83,10 @@ It goes to who asks, and comes free unheard.
     '10: "Who is a cell"',
     '16: "It goes to who asks, and comes free unheard."',
     '16: "It goes to who asks, and comes free unheard."',
+    '18: "Of a pool."',
+    '18: "The next is whoever waits, for nobody else comes."',
+    '18: "The next is whoever waits, for nobody else comes."',
+    '18: "All but for one."',
   ]);
 });
 

@@ -45,7 +45,7 @@ export async function makeProgram(done: (exitCode: number) => void, command?: st
   return program;
 }
 
-/** Of this package: from `src` and from `lib` alike. */
+/** This package's version, read from `src` and from `lib` alike. */
 function version(): string {
   return JSON.parse(readFileSync(join(__dirname, '..', '..', 'package.json'), 'utf8')).version;
 }

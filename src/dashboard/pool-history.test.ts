@@ -55,7 +55,7 @@ test('waits: from joining the line to the permit, nothing for a holder that neve
   assert.equal(look(found(permit('r1', 'early', -9_000), { waiters: [waiter('a', -4_000)] }), 0), undefined);
   assert.deepEqual(look(found(permit('r2', 'a', 500)), 1_000), { count: 1, p50Ms: 4_500, p95Ms: 4_500, maxMs: 4_500 });
   assert.deepEqual(look(found(permit('r3', 'b', 1_500)), 2_000), { count: 2, p50Ms: 0, p95Ms: 4_500, maxMs: 4_500 });
-  // Nobody looked for a while: whoever came meanwhile may have waited.
+  // Nobody looked for a while: a holder that came meanwhile may have waited.
   assert.equal(look(found(permit('r4', 'c', 60_000)), 90_000)?.count, 2);
 });
 

@@ -8,7 +8,7 @@ const SESSION = { namespace: 'default', address: 'localhost:7233', readOnly: fal
 
 for (const [what, token, isPrinted] of [
   ['a token that was given stays out of the address that is printed', 'a-token-of-enough-characters', false],
-  ['a token that was made is in it, for nobody knows it', undefined, true],
+  ['a token that was made is in it, since nobody knows it', undefined, true],
 ] as const) {
   test(what, async (t) => {
     const access = resolveAccess('0.0.0.0', token);

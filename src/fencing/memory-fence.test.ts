@@ -13,7 +13,7 @@ import { FencingToken } from '../shared/fencing-token';
 import { orderedTokenOf } from './guard';
 import { MemoryFence } from './memory-fence';
 
-/** Of the past: a time above is refused. */
+/** Run IDs of the past: a fence refuses one from the future. */
 const pastRun = fc.uuid({ version: 7 }).map((id) => `00${id.slice(2)}`);
 const runs = fc.uniqueArray(pastRun, { minLength: 1, maxLength: 6 });
 const arrivals = runs.chain((ids) =>

@@ -128,7 +128,7 @@ export class Acquirer<Won> {
     return undefined;
   }
 
-  /** Parked: nothing happens here until word comes, but for a check now and then. */
+  /** Parked: nothing happens here until word comes, except a check now and then. */
   private async waitIn(place: Place): Promise<Won | undefined> {
     for (;;) {
       const leftMs = this.leftMs();

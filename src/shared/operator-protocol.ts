@@ -18,7 +18,7 @@ export interface PermitStatus {
   deadlineMs: number;
 }
 
-/** `override`, to the queue: what an operator changes. Absent fields stay as they are, but for the reason. */
+/** `override`, to the queue: what an operator changes. Absent fields stay as they are, except the reason. */
 export interface OverrideInput {
   /** The slots that acquirers use without an override: a capacity, or names. */
   slots: number | string[];

@@ -28,7 +28,7 @@ export interface QueueView {
 /** A wait queue's argument. */
 export interface QueueInput {
   tickets: Ticket[];
-  /** Of a run that continued as new. */
+  /** The memory of the run that continued as new. */
   view?: QueueView;
   /** Tickets in `view` that are still owed a sign of life. */
   unanswered?: string[];
