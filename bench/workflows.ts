@@ -1,6 +1,19 @@
-// What the bench's worker registers: the library, and polling to compare it with.
-import { proxyActivities, sleep } from '@temporalio/workflow';
-import { type Permit, Semaphore } from '../src/workflow';
+// What the bench's worker registers: the library, and what it is compared with.
+import {
+  type ChildWorkflowHandle,
+  condition,
+  continueAsNew,
+  defineSignal,
+  getExternalWorkflowHandle,
+  proxyActivities,
+  setHandler,
+  sleep,
+  startChild,
+  uuid4,
+  workflowInfo,
+} from '@temporalio/workflow';
+import { RELEASE } from '../src/shared/protocol';
+import { permitSlotWorkflow, Semaphore } from '../src/workflow';
 
 export * from '../src/workflow';
 
@@ -11,33 +24,125 @@ export interface ConsumerInput {
   /** Where permits run. @default the consumer's own */
   permitQueue?: string;
   fair?: boolean;
+  /** How long a polling consumer pauses. @default 1,000 */
+  pollMs?: number;
 }
 
 const { hold } = proxyActivities<{ hold(holdMs: number): Promise<void> }>({ startToCloseTimeout: '10 minutes' });
 
-const POLL_EVERY_MS = 1_000;
-
-/** A consumer that waits by parking. */
-export async function parkingConsumer({ resource, capacity, holdMs, permitQueue, fair }: ConsumerInput): Promise<void> {
-  await holdUnder(await new Semaphore(resource, { capacity, taskQueue: permitQueue, fair }).acquire(), holdMs);
+/** When a consumer held, on its Workflow's clock. */
+export interface Held {
+  fromMs: number;
+  toMs: number;
 }
 
-/** The same as this pattern is usually published: try every slot, sleep a second, try again. */
-export async function pollingConsumer({ resource, capacity, holdMs }: ConsumerInput): Promise<void> {
+/** A consumer that waits by parking. */
+export async function parkingConsumer({ resource, capacity, holdMs, permitQueue, fair }: ConsumerInput): Promise<Held> {
+  const permit = await new Semaphore(resource, { capacity, taskQueue: permitQueue, fair }).acquire();
+  return await holdUnder(() => permit.release(), holdMs);
+}
+
+/** The same as this pattern is usually published: try every slot, sleep, try again. */
+export async function pollingConsumer({ resource, capacity, holdMs, pollMs = 1_000 }: ConsumerInput): Promise<Held> {
   const pool = new Semaphore(resource, { capacity });
   let permit = await pool.tryAcquire();
   while (!permit) {
-    await sleep(POLL_EVERY_MS);
+    await sleep(pollMs);
     permit = await pool.tryAcquire();
   }
-  await holdUnder(permit, holdMs);
+  return await holdUnder(() => permit.release(), holdMs);
 }
 
-/** What both do alike: only the waiting is compared. */
-async function holdUnder(permit: Permit, holdMs: number): Promise<void> {
+const lockRequest = defineSignal<[string]>('lock-request');
+const lockGranted = defineSignal('lock-granted');
+const lockRelease = defineSignal('lock-release');
+
+/** One Workflow that grants by signal, in the order of the requests: as the mutex in Temporal's samples, with a capacity. */
+export async function lockWorkflow(capacity: number, waiting: string[] = [], held = 0): Promise<void> {
+  setHandler(lockRequest, (workflowId) => void waiting.push(workflowId));
+  setHandler(lockRelease, () => void held--);
+  for (;;) {
+    await condition(() => waiting.length > 0 && held < capacity);
+    const next = waiting.shift();
+    held++;
+    if (next) await getExternalWorkflowHandle(next).signal(lockGranted);
+    if (workflowInfo().historyLength > 2_000) await continueAsNew<typeof lockWorkflow>(capacity, waiting, held);
+  }
+}
+
+/** A consumer of the {@link lockWorkflow} whose Workflow ID is the resource. */
+export async function lockConsumer({ resource, holdMs }: ConsumerInput): Promise<Held> {
+  let granted = false;
+  setHandler(lockGranted, () => {
+    granted = true;
+  });
+  const lock = getExternalWorkflowHandle(resource);
+  await lock.signal(lockRequest, workflowInfo().workflowId);
+  await condition(() => granted);
+  return await holdUnder(() => lock.signal(lockRelease), holdMs);
+}
+
+/** What a permit rests on, without a limit: a child is started, signalled, and ends. */
+export async function bareConsumer(): Promise<void> {
+  await endBare(await startBare());
+}
+
+/** One caller takes an uncontended permit again and again. @returns milliseconds of each acquire, and of each release */
+export async function acquireChain(resource: string, rounds: number) {
+  const pool = new Semaphore(resource, { capacity: 1 });
+  const acquireMs: number[] = [];
+  const releaseMs: number[] = [];
+  for (let round = 0; round < rounds; round++) {
+    const startedMs = Date.now();
+    const permit = await pool.acquire();
+    const heldMs = Date.now();
+    await permit.release();
+    acquireMs.push(heldMs - startedMs);
+    releaseMs.push(Date.now() - heldMs);
+  }
+  return { acquireMs, releaseMs };
+}
+
+/** The same by hand. `chainMs`: from the release signal over the child's end to the start of the next. */
+export async function bareChain(rounds: number) {
+  const startMs: number[] = [];
+  const endMs: number[] = [];
+  const chainMs: number[] = [];
+  let releasedMs = Number.NaN;
+  for (let round = 0; round < rounds; round++) {
+    const startedMs = Date.now();
+    const child = await startBare();
+    const heldMs = Date.now();
+    startMs.push(heldMs - startedMs);
+    if (round > 0) chainMs.push(heldMs - releasedMs);
+    releasedMs = heldMs;
+    await endBare(child);
+    endMs.push(Date.now() - heldMs);
+  }
+  return { startMs, endMs, chainMs };
+}
+
+const release = defineSignal(RELEASE);
+
+async function startBare() {
+  return await startChild(permitSlotWorkflow, {
+    workflowId: `bare-${uuid4()}`,
+    args: [{ leaseMs: 30_000, holder: { workflowId: workflowInfo().workflowId, runId: workflowInfo().runId } }],
+  });
+}
+
+async function endBare(child: ChildWorkflowHandle<typeof permitSlotWorkflow>): Promise<void> {
+  await child.signal(release);
+  await child.result();
+}
+
+/** What all do alike: only the waiting is compared. */
+async function holdUnder(release: () => Promise<unknown>, holdMs: number): Promise<Held> {
+  const fromMs = Date.now();
   try {
     if (holdMs > 0) await hold(holdMs);
+    return { fromMs, toMs: Date.now() };
   } finally {
-    await permit.release();
+    await release();
   }
 }

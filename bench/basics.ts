@@ -1,0 +1,45 @@
+import { randomUUID } from 'node:crypto';
+import { contend } from './contend';
+import { type Row, row } from './report';
+import { type Bench, median, quantile } from './support';
+import type { acquireChain, bareChain } from './workflows';
+
+/** How many at a time, and how often in turn with the bare calls: so that both see the same machine. */
+const CHAIN = 10;
+const TURNS = 8;
+
+/** How many wait for one slot, one after the other. */
+const LINE = 40;
+
+/** An acquire that nobody contends, beside the bare calls that it rests on; and a hand-off beside a bare chain, and polling. */
+export async function basics(bench: Bench): Promise<Row[]> {
+  const ours: Awaited<ReturnType<typeof acquireChain>>[] = [];
+  const bare: Awaited<ReturnType<typeof bareChain>>[] = [];
+  const resource = `alone-${randomUUID()}`;
+  const runOurs = async () => ours.push(await run(bench, 'acquireChain', [resource, CHAIN]));
+  const runBare = async () => bare.push(await run(bench, 'bareChain', [CHAIN]));
+  for (let turn = 0; turn < TURNS; turn++) {
+    for (const act of turn % 2 ? [runOurs, runBare] : [runBare, runOurs]) await act();
+  }
+  const acquires = median(ours.flatMap(({ acquireMs }) => acquireMs));
+  const releases = median(ours.flatMap(({ releaseMs }) => releaseMs));
+  const starts = median(bare.flatMap(({ startMs }) => startMs));
+  const ends = median(bare.flatMap(({ endMs }) => endMs));
+  const chain = median(bare.flatMap(({ chainMs }) => chainMs));
+
+  const load = { capacity: 1, holdMs: 200 };
+  const { gapsMs } = await contend(bench, 'parkingConsumer', LINE, load);
+  const polling = median((await contend(bench, 'pollingConsumer', LINE, load)).gapsMs);
+  return [
+    row('acquire, nobody waits', ['startChild', starts], acquires, 'ms', { atMost: 1.15 }),
+    row('acquire and release', ['startChild, signal, end', starts + ends], acquires + releases, 'ms'),
+    row('hand-off, median', ['signal, end, startChild', chain], median(gapsMs), 'ms', { atMost: 3 }),
+    row('… 99th percentile', ['signal, end, startChild', chain], quantile(gapsMs, 0.99), 'ms'),
+    row('… worst', ['signal, end, startChild', chain], Math.max(...gapsMs), 'ms'),
+    row('… median', ['polling each second', polling], median(gapsMs), 'ms', { atMost: 0.2 }),
+  ];
+}
+
+async function run<T>({ client, taskQueue }: Bench, type: string, args: unknown[]): Promise<T> {
+  return await client.workflow.execute(type, { workflowId: `${type}-${randomUUID()}`, taskQueue, args });
+}

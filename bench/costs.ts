@@ -1,0 +1,123 @@
+import { randomUUID } from 'node:crypto';
+import { setTimeout as delay } from 'node:timers/promises';
+import type { WorkflowHandle } from '@temporalio/client';
+import { permitId, queueId } from '@/shared/permit-id';
+import { permitsQuery } from '../scripts/support/holder-intervals';
+import type { Consumer, Load } from './contend';
+import { type Row, row } from './report';
+import { type Bench, untilCounted } from './support';
+
+type Event = NonNullable<Awaited<ReturnType<WorkflowHandle['fetchHistory']>>['events']>[number];
+
+/** What counts as an Action on Temporal Cloud, of what our Workflows write. A signal counts where it arrives. */
+const ACTIONS = [
+  'workflowExecutionStartedEventAttributes',
+  'workflowExecutionSignaledEventAttributes',
+  'timerStartedEventAttributes',
+  'workflowPropertiesModifiedEventAttributes',
+] as const satisfies (keyof Event)[];
+
+interface Cost {
+  events: number;
+  actions: number;
+}
+
+const HOUR_MS = 3_600_000;
+
+/** When a hold is this old, the queue looks at it as rarely as it ever does: once a minute. */
+const OLD_MS = 8 * 60_000;
+
+/** The waits are watched for so long after that. */
+const WATCHED_MS = 3 * 60_000;
+
+/**
+ * One waiter, and ten, park behind a hold, beside one that polls. They go on while other things are measured.
+ * @returns what an hour of waiting writes, when it is known
+ */
+export function waitingHours(bench: Bench): Promise<Row[]> {
+  return Promise.all([
+    perHour(bench, 'pollingConsumer', 1),
+    perHour(bench, 'parkingConsumer', 1),
+    perHour(bench, 'parkingConsumer', 10),
+  ]).then(([polling, one, ten]) => [
+    row('an hour of waiting, alone: events', ['polling each second', polling.events], one.events, 'events', {
+      atMost: 0.01,
+    }),
+    row('… each of ten waiters: events', ['polling each second', polling.events], ten.events, 'events', {
+      atMost: 0.01,
+    }),
+    row('… alone: Cloud Actions', ['polling each second', polling.actions], one.actions, 'actions'),
+    row('… each of ten waiters: Cloud Actions', ['polling each second', polling.actions], ten.actions, 'actions'),
+  ]);
+}
+
+async function perHour(bench: Bench, type: Consumer, waiters: number): Promise<Cost> {
+  const resource = `hour-${randomUUID().slice(0, 8)}`;
+  const start = (type: Consumer, input: Load) =>
+    bench.client.workflow.start(type, {
+      workflowId: `${resource}-${randomUUID()}`,
+      taskQueue: bench.taskQueue,
+      args: [{ ...input, resource }],
+    });
+  const holder = await start('parkingConsumer', { capacity: 1, holdMs: HOUR_MS });
+  await untilCounted(bench.client, permitsQuery(resource), 1);
+  const waiting = await Promise.all(Array.from({ length: waiters }, () => start(type, { capacity: 1, holdMs: 0 })));
+  const ids = [...waiting.map(({ workflowId }) => workflowId), queueId(resource), permitId({ resource, slot: '0' })];
+  // What a poller costs does not change with time, and its load would disturb the others.
+  await delay(type === 'pollingConsumer' ? 5_000 : OLD_MS);
+  const windowMs = type === 'pollingConsumer' ? 20_000 : WATCHED_MS;
+  const fromMs = Date.now();
+  const before = await costOf(bench, ids);
+  await delay(windowMs);
+  const after = await costOf(bench, ids);
+  const share = HOUR_MS / (Date.now() - fromMs) / waiters;
+  for (const handle of [...waiting, holder]) await handle.cancel();
+  return { events: (after.events - before.events) * share, actions: (after.actions - before.actions) * share };
+}
+
+/** One consumer that nobody contends, and the second of two, each with its permit and the queue. */
+export async function costs(bench: Bench): Promise<Row[]> {
+  const { client, taskQueue } = bench;
+  const resource = `cost-${randomUUID().slice(0, 8)}`;
+  const begin = (type: string, args: object[]) =>
+    client.workflow.start(type, { workflowId: `${resource}-${randomUUID()}`, taskQueue, args });
+  const bare = await begin('bareConsumer', []);
+  await bare.result();
+  const bareCost = await costOf(bench, [bare.workflowId]);
+  const EVENTS_OF_CHILD = 10; // started, signalled, its two tasks, the end
+  const ACTIONS_OF_CHILD = 3; // start, signal, lease timer
+
+  const alone = await begin('parkingConsumer', [{ resource, capacity: 1, holdMs: 0 }]);
+  await alone.result();
+  const aloneCost = await costOf(bench, [alone.workflowId, permitId({ resource, slot: '0' })]);
+
+  const contended = `${resource}-contended`;
+  const first = await begin('parkingConsumer', [{ resource: contended, capacity: 1, holdMs: 3_000 }]);
+  await untilCounted(client, permitsQuery(contended), 1);
+  const second = await begin('parkingConsumer', [{ resource: contended, capacity: 1, holdMs: 0 }]);
+  await Promise.all([first.result(), second.result()]);
+  const secondCost = await costOf(bench, [
+    second.workflowId,
+    permitId({ resource: contended, slot: '0' }),
+    queueId(contended),
+  ]);
+  const beside: [string, number] = ['bare child', bareCost.events + EVENTS_OF_CHILD];
+  const actions: [string, number] = ['bare child', bareCost.actions + ACTIONS_OF_CHILD];
+  return [
+    row('a hold, nobody waits: events', beside, aloneCost.events, 'events'),
+    row('… Cloud Actions', actions, aloneCost.actions, 'actions'),
+    row('a hold after a wait, and its queue: events', beside, secondCost.events, 'events'),
+    row('… Cloud Actions', actions, secondCost.actions, 'actions'),
+  ];
+}
+
+/** Of the latest runs of these Workflows; none of one that never was. */
+async function costOf({ client }: Bench, ids: string[]): Promise<Cost> {
+  const sum: Cost = { events: 0, actions: 0 };
+  for (const id of ids) {
+    const { events } = await client.workflow.getHandle(id).fetchHistory();
+    sum.events += events?.length ?? 0;
+    sum.actions += events?.filter((event) => ACTIONS.some((kind) => event[kind])).length ?? 0;
+  }
+  return sum;
+}

@@ -1,0 +1,75 @@
+import { execFileSync } from 'node:child_process';
+import { writeFileSync } from 'node:fs';
+import { Command, Option } from 'commander';
+import { basics } from './basics';
+import { charts } from './charts';
+import { contend } from './contend';
+import { costs, waitingHours } from './costs';
+import { growth, type Point } from './growth';
+import { makespans, throughput } from './loads';
+import { isMet, type Row, table } from './report';
+import { resources } from './resources';
+import { rivals } from './rivals';
+import { type Bench, withBench } from './support';
+
+/** In this order, one after the other. `waiting` goes on meanwhile. */
+const PARTS: Record<string, (bench: Bench) => Promise<Row[]>> = {
+  basics,
+  throughput,
+  makespans,
+  resources,
+  costs,
+  rivals,
+};
+
+interface Options {
+  json?: boolean;
+  waiting: boolean;
+  growth?: string;
+}
+
+/** `pnpm bench [part…]`: everything on one server in one run; ratios first. */
+async function main(): Promise<void> {
+  const command = new Command('bench')
+    .argument('[part...]', `what to measure: ${Object.keys(PARTS).join(', ')}; all of them when none is named`)
+    .addOption(new Option('--json', 'print JSON instead of a table'))
+    .addOption(new Option('--no-waiting', 'leave out what an hour of waiting costs, which takes eleven minutes'))
+    .addOption(new Option('--growth <directory>', 'measure how it grows instead, and write the curves there as SVG'))
+    .parse();
+  const chosen = command.args.length > 0 ? command.args : Object.keys(PARTS);
+  const unknown = chosen.find((part) => !PARTS[part]);
+  if (unknown) command.error(`error: no part is named ${unknown}; there are ${Object.keys(PARTS).join(', ')}`);
+  const options = command.opts<Options>();
+
+  const rows: Row[] = [];
+  let points: Point[] = [];
+  await withBench(async (bench) => {
+    await contend(bench, 'parkingConsumer', 4, { capacity: 2, holdMs: 10 }); // warm
+    if (options.growth) {
+      points = await growth(bench);
+      return;
+    }
+    const waiting = options.waiting && command.args.length === 0 ? waitingHours(bench) : Promise.resolve([]);
+    waiting.catch(() => undefined); // awaited below
+    for (const part of chosen) {
+      console.error(`Measuring: ${part}`);
+      rows.push(...((await PARTS[part]?.(bench)) ?? []));
+    }
+    rows.push(...(await waiting));
+  });
+
+  const commit = execFileSync('git', ['rev-parse', '--short', 'HEAD'], { encoding: 'utf8' }).trim();
+  if (options.growth) {
+    for (const [name, svg] of await charts(points)) writeFileSync(`${options.growth}/${name}.svg`, svg);
+    console.log(options.json ? JSON.stringify({ commit, points }, undefined, 2) : points);
+  } else if (options.json) {
+    console.log(JSON.stringify({ commit, rows: rows.map((row) => ({ ...row, met: isMet(row) })) }, undefined, 2));
+  } else {
+    console.log(`Commit ${commit}, one server and all workers on this machine\n${table(rows)}`);
+  }
+}
+
+main().catch((error: unknown) => {
+  console.error(error);
+  process.exitCode = 1;
+});

@@ -1,0 +1,29 @@
+import { test } from 'node:test';
+import { explore } from './explore';
+import type { Bounds } from './system';
+
+/** Each takes minutes at most. What is explored is all that these bounds allow. */
+const EXPLORED: Bounds[] = [
+  { slots: 1, acquirers: 2, faults: {}, delays: 3 },
+  {
+    slots: 1,
+    acquirers: 2,
+    faults: { 'kill an acquirer': 1, 'cancel an acquirer': 1, 'terminate a permit': 1 },
+    delays: 1,
+  },
+  { slots: 1, acquirers: 2, faults: { 'terminate the queue': 2, 'continue as new': 1 }, delays: 1 },
+  { slots: 1, acquirers: 2, faults: { 'stop the queue': 1, 'terminate the queue': 1 }, delays: 1 },
+  { slots: 1, acquirers: 2, faults: { 'repeat a turn': 2, 'terminate a permit': 1 }, delays: 1 },
+  { slots: 1, acquirers: 3, faults: {}, delays: 1, strictOrder: true },
+  { slots: 1, acquirers: 3, faults: { 'kill an acquirer': 1 }, delays: 0 },
+  { slots: 2, acquirers: 3, faults: {}, delays: 0 },
+];
+
+for (const bounds of EXPLORED) {
+  const { slots, acquirers, faults, delays, strictOrder } = bounds;
+  const often = [...Object.entries(faults), ['a late message', delays]].map(([what, times]) => `${what} x ${times}`);
+  test(`${slots} slots, ${acquirers} acquirers${strictOrder ? ' in strict order' : ''}, ${often.join(', ')}`, async (t) => {
+    const { states, steps, longestMs } = await explore(bounds);
+    t.diagnostic(`${states} states, ${steps} steps, at most ${longestMs / 1000} s to serve everyone`);
+  });
+}
