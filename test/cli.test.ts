@@ -3,12 +3,12 @@ import { spawnSync } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { afterEach, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
+import { TcpProxy } from '../scripts/support/tcp-proxy';
 import { SemaphoreClient } from '../src/client';
 import { permitId } from '../src/shared/permit-id';
 import { REVOKE } from '../src/shared/protocol';
 import { CliProcess } from './support/cli-process';
 import { RefusingProxy } from './support/refusing-proxy';
-import { TcpProxy } from './support/tcp-proxy';
 import { eventually, useTemporal } from './support/temporal';
 
 const temporal = useTemporal({ shared: true });

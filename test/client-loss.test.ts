@@ -2,12 +2,12 @@ import assert from 'node:assert/strict';
 import { afterEach, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Client, Connection, type ConnectionOptions } from '@temporalio/client';
+import { TcpProxy } from '../scripts/support/tcp-proxy';
 import { type Permit, PermitLostError, SemaphoreClient, type SemaphoreClientOptions } from '../src/client';
 import { permitId } from '../src/shared/permit-id';
 import { RELEASE } from '../src/shared/protocol';
 import { OFFER_TIMEOUT_MS } from '../src/workflows/queue/queue-state';
 import { ClientProcess } from './support/client-process';
-import { TcpProxy } from './support/tcp-proxy';
 import { useTemporal } from './support/temporal';
 
 const temporal = useTemporal({ shared: true });

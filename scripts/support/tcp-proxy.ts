@@ -1,11 +1,18 @@
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
 
-/** Stands between a client and the server, and can be cut: `reset` breaks connections, `silent` just moves nothing. */
+/**
+ * How a connection is cut: `reset` breaks it, `silent` moves nothing, and `deaf` passes requests on and throws the answers away.
+ */
+export type Cut = 'reset' | 'silent' | 'deaf';
+
+/** Stands between a client and the server, and can be cut. */
 export class TcpProxy {
   private readonly server: Server;
   private readonly sockets = new Set<Socket>();
-  private state: 'open' | 'reset' | 'silent' = 'open';
+  /** Connections that have lost a part of an answer, and so can't go on. */
+  private readonly maimed = new Set<Socket>();
+  private state: 'open' | Cut = 'open';
 
   private constructor(private readonly target: { host: string; port: number }) {
     this.server = createServer((client) => this.join(client));
@@ -23,16 +30,18 @@ export class TcpProxy {
     return `127.0.0.1:${(this.server.address() as AddressInfo).port}`;
   }
 
-  cut(how: 'reset' | 'silent'): void {
+  cut(how: Cut): void {
     this.state = how;
     for (const socket of this.sockets) {
       if (how === 'reset') socket.destroy();
-      else socket.pause();
+      else if (how === 'silent') socket.pause();
     }
   }
 
   mend(): void {
     this.state = 'open';
+    for (const socket of this.maimed) socket.destroy();
+    this.maimed.clear();
     for (const socket of this.sockets) socket.resume();
   }
 
@@ -53,10 +62,14 @@ export class TcpProxy {
       [upstream, client],
     ] as const) {
       this.sockets.add(from);
-      from.on('data', (data) => to.write(data));
+      from.on('data', (data) => {
+        if (from === upstream && this.state === 'deaf') this.maimed.add(from);
+        else to.write(data);
+      });
       from.on('error', () => from.destroy());
       from.on('close', () => {
         this.sockets.delete(from);
+        this.maimed.delete(from);
         to.destroy();
       });
       if (this.state === 'silent') from.pause();

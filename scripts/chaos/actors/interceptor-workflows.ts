@@ -1,0 +1,78 @@
+import { defaultPayloadConverter, type Payload } from '@temporalio/common';
+import {
+  getExternalWorkflowHandle,
+  proxySinks,
+  type Sinks,
+  sleep,
+  type WorkflowInterceptorsFactory,
+  type WorkflowOutboundCallsInterceptor,
+  workflowInfo,
+} from '@temporalio/workflow';
+import { TURN } from '../../../src/shared/protocol';
+import { acquireStep } from './acquire-steps';
+import { CHAOS_HEADER, FLAKY, type SignalFault, signalFault } from './signal-faults';
+
+export interface TurnSinks extends Sinks {
+  chaos: { turn(): void };
+}
+
+/** Where dropped signals go: nobody has this ID. So the history still tells what was sent. */
+const NOWHERE = 'chaos-dropped';
+
+const { chaos } = proxySinks<TurnSinks>();
+
+/** Signals that this module sends itself are left alone. */
+let isDouble = false;
+
+const outbound: WorkflowOutboundCallsInterceptor = {
+  startTimer: async (input, next) => await acquireStep(() => next(input)),
+  startChildWorkflowExecution: async (input, next) => await acquireStep(() => next(input)),
+  async signalWorkflow(input, next) {
+    return await acquireStep(async () => {
+      if (isDouble || !workflowInfo().workflowId.includes(FLAKY)) return await next(input);
+      const fault = signalFault(Math.random());
+      if (fault === undefined) return await next(input);
+      const { signalName, args, target } = input;
+      const headers = { ...input.headers, [CHAOS_HEADER]: marked(fault) };
+      if (fault === 'signal-dropped') {
+        const lost = {
+          ...input,
+          headers,
+          target: { type: 'external' as const, workflowExecution: { workflowId: NOWHERE } },
+        };
+        return await next(lost).catch(() => undefined);
+      }
+      // A turn is never delayed here: its moment tells the order in which the queue decided.
+      if (fault === 'signal-delayed' && signalName !== TURN) {
+        await sleep(Math.random() * 800);
+        return await next({ ...input, headers });
+      }
+      if (target.type === 'external') {
+        const { workflowId = '', runId } = target.workflowExecution;
+        isDouble = true;
+        const again = getExternalWorkflowHandle(workflowId ?? '', runId ?? undefined).signal(signalName, ...args);
+        isDouble = false;
+        again.catch(() => undefined);
+      }
+      return await next({ ...input, headers });
+    });
+  },
+};
+
+function marked(fault: SignalFault): Payload {
+  return defaultPayloadConverter.toPayload(fault) as Payload;
+}
+
+/** What chaos does inside Workflows: it counts the commands of an acquire, tells of turns, and spoils the signals of flaky pools. */
+export const interceptors: WorkflowInterceptorsFactory = () => ({
+  inbound: [
+    {
+      async handleSignal(input, next) {
+        const { workflowType, unsafe } = workflowInfo();
+        if (input.signalName === TURN && workflowType === 'chaosHolder' && !unsafe.isReplaying) chaos.turn();
+        return await next(input);
+      },
+    },
+  ],
+  outbound: [outbound],
+});

@@ -1,0 +1,76 @@
+import { checkIdle, checkLeaks, checkServed, idleness } from './checks/liveness';
+import { type Recovery, recoveries } from './checks/recovery';
+import { bodyOverlaps, certainHolds, checkFence, checkHolders, checkSlots, checkTokens } from './checks/safety';
+import type { ChaosRecord } from './record';
+
+/** What must never be broken, each with its violations. */
+export interface Invariant {
+  id: 'S1' | 'S2' | 'S3' | 'S4' | 'L1' | 'L2' | 'L3' | 'F' | 'D';
+  promise: string;
+  /** How much it was checked on. */
+  checked: number;
+  violations: string[];
+}
+
+export interface ChaosVerdict {
+  invariants: Invariant[];
+  grants: number;
+  outcomes: Record<string, number>;
+  faults: Record<string, number>;
+  /** Expected where holders are stopped: a lease can't stop a process, a fence can refuse it. */
+  overlapsWithoutFencing: number;
+  staleWritesRejected: number;
+  writes: number;
+  slowestWaitMs: number;
+  longestIdleMs: number;
+  recoveries: Recovery[];
+}
+
+/** Judges a run by its record alone. Pure. */
+export function judge(record: ChaosRecord, idleLimitMs: number): ChaosVerdict {
+  const { acquires, bodies, writes, faults, disorder, turns, replayed, replayFailures, permits } = record;
+  const holds = certainHolds(record).length;
+  const invariant = (id: Invariant['id'], promise: string, checked: number, violations: string[]) => {
+    return { id, promise, checked, violations };
+  };
+  const idle = idleness(record);
+  return {
+    invariants: [
+      invariant('S1', 'no more holders at once than allowed, and one a slot', holds, checkHolders(record)),
+      invariant('S2', 'only declared slots', holds, checkSlots(record)),
+      invariant('S3', 'a stale token is rejected', writes.length, checkFence(record)),
+      invariant('S4', 'tokens are ordered in each slot', holds, checkTokens(record)),
+      invariant('L1', 'no ownerless permit after healing', permits.length, checkLeaks(record)),
+      invariant(
+        'L2',
+        `no free slot idle for more than ${idleLimitMs} ms with a live waiter`,
+        idle.length,
+        checkIdle(record, idleLimitMs),
+      ),
+      invariant('L3', 'every live waiter is served', acquires.length, checkServed(record)),
+      invariant('F', 'turns by priority, then arrival', turns, disorder),
+      invariant('D', 'every history replays', replayed, replayFailures),
+    ],
+    grants: new Set(bodies.map(({ runId }) => runId)).size,
+    outcomes: count(acquires.map(({ outcome }) => outcome ?? 'waiting')),
+    faults: count(faults.filter(({ failed }) => failed === undefined).map(({ kind }) => kind)),
+    overlapsWithoutFencing: bodyOverlaps(record),
+    staleWritesRejected: writes.filter(({ admitted }) => !admitted).length,
+    writes: writes.length,
+    slowestWaitMs: Math.max(0, ...waits(record)),
+    longestIdleMs: Math.round(idle[0]?.idleMs ?? 0),
+    recoveries: recoveries(record),
+  };
+}
+
+function waits({ acquires }: ChaosRecord): number[] {
+  return acquires.flatMap(({ outcome, askedMs, settledMs }) => {
+    return outcome === 'granted' && settledMs !== undefined ? [settledMs - askedMs] : [];
+  });
+}
+
+function count(names: readonly string[]): Record<string, number> {
+  const counts: Record<string, number> = {};
+  for (const name of [...names].sort()) counts[name] = (counts[name] ?? 0) + 1;
+  return counts;
+}

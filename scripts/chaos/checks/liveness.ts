@@ -1,0 +1,87 @@
+import { slotNames } from '@/shared/slots';
+import type { Acquire, ChaosRecord, Outage, Pool } from '../record';
+import { covered, type Interval, union, without } from './intervals';
+
+/** A shell command asks when its process has started, which its parent sees seconds before. */
+const COMMAND_STARTS_MS = 3_000;
+
+/** The outcomes by which an acquire ends as it may. The rest is a failure. */
+const FAIR = ['granted', 'timeout', 'full', 'cancelled', 'unavailable', 'killed'];
+
+/** A slot that was free while somebody waited. */
+export interface Idleness {
+  resource: string;
+  slot: string;
+  fromMs: number;
+  idleMs: number;
+}
+
+/** L1: no permit runs when all acquirers are gone and the longest lease is over. */
+export function checkLeaks({ leftovers }: ChaosRecord): string[] {
+  return leftovers.map((permit) => `${permit} still runs, and nobody holds it`);
+}
+
+/** L3: each acquire that lived was served, or ended as its caller had asked. */
+export function checkServed({ acquires }: ChaosRecord): string[] {
+  return acquires.flatMap(({ id, resource, outcome, error }) => {
+    if (outcome === undefined) return [`${id} still waits for ${resource}`];
+    return FAIR.includes(outcome) ? [] : [`${id} of ${resource} ${outcome}: ${error ?? 'nothing says why'}`];
+  });
+}
+
+/** L2: slots that were free for longer than `limitMs` while a live waiter waited and nothing was down that all need. */
+export function checkIdle(record: ChaosRecord, limitMs: number): string[] {
+  return idleness(record)
+    .filter(({ idleMs }) => idleMs > limitMs)
+    .map(({ resource, slot, fromMs, idleMs }) => {
+      return `${resource}/${slot} was free from ${new Date(fromMs).toISOString().slice(11, 23)} for ${Math.round(idleMs)} ms`;
+    });
+}
+
+/** How long each deployed slot was free between two permits while a live waiter waited, longest first. */
+export function idleness(record: ChaosRecord): Idleness[] {
+  const found = record.pools.flatMap((pool) => {
+    const waited = without(liveWaits(pool, record), union(ofScope(record.outages, '*')));
+    return slotNames(pool.slots).flatMap((slot) =>
+      freeTimes(pool, slot, record).map(([fromMs, toMs]) => {
+        return { resource: pool.resource, slot, fromMs, idleMs: covered([fromMs, toMs], waited) };
+      }),
+    );
+  });
+  return found.sort((a, b) => b.idleMs - a.idleMs);
+}
+
+/** When somebody waited whose own process was up. */
+function liveWaits({ resource }: Pool, { acquires, outages }: ChaosRecord): Interval[] {
+  const downs = new Map<string, Interval[]>();
+  const live = acquires.flatMap((acquire): Interval[] => {
+    if (acquire.resource !== resource) return [];
+    const { actor, settledMs = Number.POSITIVE_INFINITY } = acquire;
+    const down = downs.get(actor) ?? union(ofScope(outages, actor));
+    downs.set(actor, down);
+    return without([[asksMs(acquire), settledMs]], down);
+  });
+  return union(live);
+}
+
+function asksMs({ actor, askedMs }: Acquire): number {
+  return actor.startsWith('command') ? askedMs + COMMAND_STARTS_MS : askedMs;
+}
+
+function freeTimes({ resource }: Pool, slot: string, { permits, acquires }: ChaosRecord): Interval[] {
+  const runs = permits.filter((permit) => permit.resource === resource && permit.slot === slot);
+  runs.sort((a, b) => a.startedMs - b.startedMs);
+  let freeMs = Math.min(...acquires.map(({ askedMs }) => askedMs));
+  const lastMs = Math.max(...acquires.map(({ settledMs }) => settledMs ?? 0));
+  const free: Interval[] = [];
+  for (const { startedMs, closedMs } of runs) {
+    if (startedMs > freeMs) free.push([freeMs, startedMs]);
+    freeMs = Math.max(freeMs, closedMs);
+  }
+  if (freeMs < lastMs) free.push([freeMs, lastMs]);
+  return free;
+}
+
+function ofScope(outages: readonly Outage[], scope: string): Interval[] {
+  return outages.filter((outage) => outage.scope === scope).map(({ fromMs, toMs }) => [fromMs, toMs]);
+}

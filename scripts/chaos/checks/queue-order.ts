@@ -1,0 +1,131 @@
+import type { WorkflowHandle } from '@temporalio/client';
+import { DEFAULT_PRIORITY_KEY } from '@/shared/limits';
+import {
+  CLOSING,
+  type ClosingNotice,
+  DECLINED,
+  type DeclinedNotice,
+  ENQUEUE,
+  MISSED,
+  type MissedNotice,
+  type Ticket,
+  TURN,
+  type Turn,
+} from '@/shared/protocol';
+import type { QueueInput } from '@/shared/queue-view';
+
+type HistoryEvent = NonNullable<Awaited<ReturnType<WorkflowHandle['fetchHistory']>>['events']>[number];
+/** The parts of an event that are read here. */
+export type QueueEvent = Pick<
+  HistoryEvent,
+  | 'eventId'
+  | 'workflowExecutionStartedEventAttributes'
+  | 'workflowExecutionSignaledEventAttributes'
+  | 'workflowTaskCompletedEventAttributes'
+  | 'signalExternalWorkflowExecutionInitiatedEventAttributes'
+>;
+
+/**
+ * F: whether one run of a queue gave its turns by priority, then arrival. It is derived from the run's history alone: which
+ * tickets had come, and not left, when the queue decided. All tickets of a chaos pool want all of its slots and have one fairness
+ * key, so the first must be the first of all.
+ */
+export function checkTurns(events: readonly QueueEvent[]): { turns: number; disorder: string[] } {
+  const line = new Line(events[0]);
+  const signals: QueueEvent[] = [];
+  const disorder: string[] = [];
+  let turns = 0;
+  for (const event of events) {
+    const {
+      workflowTaskCompletedEventAttributes: task,
+      signalExternalWorkflowExecutionInitiatedEventAttributes: sent,
+    } = event;
+    if (event.workflowExecutionSignaledEventAttributes) signals.push(event);
+    if (task) {
+      // The queue has seen what had come when its task began.
+      while (signals[0] && Number(signals[0].eventId) < Number(task.startedEventId)) line.take(signals.shift());
+    }
+    if (sent?.signalName !== TURN) continue;
+    const turn = payload<Turn>(sent.input?.payloads);
+    if (turn?.slot === undefined) continue;
+    turns++;
+    const overtaken = line.offer(turn.ticketId, turn.slot);
+    if (overtaken) disorder.push(`event ${event.eventId}: ticket ${turn.ticketId} had its turn before ${overtaken}`);
+  }
+  return { turns, disorder };
+}
+
+class Line {
+  private readonly waiting = new Map<string, Ticket>();
+  private readonly closed = new Map<string, string>();
+  private readonly offered = new Map<string, { ticket: Ticket; slot: string }>();
+
+  constructor(started: QueueEvent | undefined) {
+    const { input, continuedExecutionRunId } = started?.workflowExecutionStartedEventAttributes ?? {};
+    const { tickets = [], view } = payload<QueueInput>(input?.payloads) ?? { tickets: [] };
+    for (const ticket of [...(continuedExecutionRunId ? (view?.tickets ?? []) : []), ...tickets]) {
+      this.waiting.set(ticket.id, ticket);
+    }
+    for (const [slot, state] of view?.slots ?? []) if (state.at === 'offered') this.offer(state.ticketId, slot);
+  }
+
+  take(event: QueueEvent | undefined): void {
+    const { signalName, input } = event?.workflowExecutionSignaledEventAttributes ?? {};
+    if (signalName === ENQUEUE) this.enqueue(payload<Ticket>(input?.payloads));
+    if (signalName === MISSED) {
+      const missed = payload<MissedNotice>(input?.payloads);
+      if (missed && this.offered.get(missed.ticket.id)?.slot === missed.slot) this.offered.delete(missed.ticket.id);
+      this.enqueue(missed?.ticket);
+    }
+    if (signalName === DECLINED) this.decline(payload<DeclinedNotice>(input?.payloads));
+    if (signalName === CLOSING) {
+      const closing = payload<ClosingNotice>(input?.payloads);
+      if (closing) this.close(closing);
+    }
+  }
+
+  /** @returns whom this turn overtakes */
+  offer(ticketId: string, slot: string): string | undefined {
+    const ticket = this.waiting.get(ticketId);
+    if (!ticket) return undefined; // said twice
+    this.waiting.delete(ticketId);
+    this.offered.set(ticketId, { ticket, slot });
+    return [...this.waiting.values()].find((other) => isBefore(other, ticket))?.id;
+  }
+
+  /** The ticket that had the slot was served. A permit may say twice that it closes, which tells nothing of the next. */
+  private close({ slot, runId }: ClosingNotice): void {
+    if (this.closed.get(slot) === runId) return;
+    this.closed.set(slot, runId);
+    for (const [id, offer] of this.offered) if (offer.slot === slot) this.offered.delete(id);
+  }
+
+  private enqueue(ticket: Ticket | undefined): void {
+    if (!ticket) return;
+    const offer = this.offered.get(ticket.id);
+    if (offer && offer.ticket.waiter.runId === ticket.waiter.runId) return; // it has its turn
+    this.offered.delete(ticket.id);
+    this.waiting.set(ticket.id, ticket);
+  }
+
+  private decline(notice: DeclinedNotice | undefined): void {
+    const { ticketId = '', runId } = notice ?? {};
+    const ticket = this.waiting.get(ticketId) ?? this.offered.get(ticketId)?.ticket;
+    if (!ticket || (runId !== undefined && ticket.waiter.runId !== runId)) return;
+    this.waiting.delete(ticketId);
+    this.offered.delete(ticketId);
+  }
+}
+
+function isBefore(one: Ticket, other: Ticket): boolean {
+  const [first, second] = [one, other].map(({ priorityKey }) => priorityKey || DEFAULT_PRIORITY_KEY) as [
+    number,
+    number,
+  ];
+  return first < second || (first === second && one.sinceMs < other.sinceMs);
+}
+
+function payload<T>(payloads: readonly { data?: Uint8Array | null }[] | null | undefined): T | undefined {
+  const data = payloads?.[0]?.data;
+  return data?.length ? (JSON.parse(Buffer.from(data).toString()) as T) : undefined;
+}

@@ -1,0 +1,167 @@
+import { slotNames, wantsSlot } from '@/shared/slots';
+import type { Body, ChaosRecord, OverrideCall, PermitRun, Pool } from '../record';
+
+/** A time in which somebody certainly held a slot, and knew it. */
+export interface CertainHold {
+  resource: string;
+  slot: string;
+  runId: string;
+  askedMs: number;
+  fromMs: number;
+  toMs: number;
+}
+
+/**
+ * Holds as their holders knew them: from the beginning of the work to its end, or to the end of the permit if that comes first (a
+ * holder that was stopped may work on: that is for the fence). A holder that was killed may hold until the server has closed its
+ * permit. Two bodies of one permit are one hold.
+ */
+export function certainHolds({ bodies, permits, acquires }: ChaosRecord): CertainHold[] {
+  const runs = new Map(permits.map((permit) => [permit.runId, permit]));
+  const asked = new Map(acquires.map(({ id, askedMs }) => [id, askedMs]));
+  const holds = new Map<string, CertainHold>();
+  for (const body of bodies) {
+    const { resource, slot, runId, beganMs } = body;
+    const toMs = Math.min(
+      body.endedMs ?? Number.POSITIVE_INFINITY,
+      runs.get(runId)?.closedMs ?? Number.POSITIVE_INFINITY,
+    );
+    if (toMs <= beganMs) continue;
+    const known = holds.get(runId);
+    const askedMs = Math.min(asked.get(body.acquire) ?? beganMs, known?.askedMs ?? beganMs);
+    const fromMs = Math.min(beganMs, known?.fromMs ?? beganMs);
+    holds.set(runId, { resource, slot, runId, askedMs, fromMs, toMs: Math.max(toMs, known?.toMs ?? toMs) });
+  }
+  return [...holds.values()].sort((a, b) => a.fromMs - b.fromMs);
+}
+
+/** S1: one holder a slot, no more at once than allowed in that interval, and none without a permit at the server. */
+export function checkHolders(record: ChaosRecord): string[] {
+  const holds = certainHolds(record);
+  const violations = ghosts(record.bodies, record.permits);
+  for (const group of bySlot(holds)) {
+    let last: CertainHold | undefined;
+    for (const hold of group) {
+      if (last && last.toMs > hold.fromMs) violations.push(`${told(hold)} overlaps ${told(last)}`);
+      if (!last || hold.toMs > last.toMs) last = hold;
+    }
+  }
+  for (const pool of record.pools) violations.push(...tooMany(pool, holds, record.overrides));
+  return violations;
+}
+
+/** S2: a slot of the pool as deployed, or one that an operator had added while its acquirer waited. */
+export function checkSlots(record: ChaosRecord): string[] {
+  const pools = new Map(
+    record.pools.map((pool) => [pool.resource, { pool, capacityIn: allowance(pool, record.overrides) }]),
+  );
+  return certainHolds(record).flatMap((hold) => {
+    const { pool, capacityIn } = pools.get(hold.resource) ?? {};
+    if (pool && wantsSlot(pool.slots, hold.slot)) return [];
+    const isCounted = typeof pool?.slots === 'number';
+    if (isCounted && wantsSlot(capacityIn?.(hold.askedMs, hold.fromMs) ?? 0, hold.slot)) return [];
+    return [`${told(hold)}: no such slot at that time`];
+  });
+}
+
+/** S3: after a write of a newer permit of a slot, none of an older one was admitted. */
+export function checkFence({ writes }: ChaosRecord): string[] {
+  const newest = new Map<string, string>();
+  const violations: string[] = [];
+  for (const { resource, slot, runId, admitted, atMs } of writes) {
+    if (!admitted) continue;
+    const key = `${resource}/${slot}`;
+    const before = newest.get(key) ?? '';
+    if (runId < before)
+      violations.push(`a write of ${key}/${runId} was admitted after one of ${before} at ${time(atMs)}`);
+    else newest.set(key, runId);
+  }
+  return violations;
+}
+
+/** S4: of two holds of one slot, the later has the greater token. */
+export function checkTokens(record: ChaosRecord): string[] {
+  const violations: string[] = [];
+  for (const group of bySlot(certainHolds(record))) {
+    for (const [index, hold] of group.entries()) {
+      const before = group[index - 1];
+      if (before && before.runId >= hold.runId)
+        violations.push(`${told(hold)} has a lesser token than ${told(before)}`);
+    }
+  }
+  return violations;
+}
+
+/** Bodies that ran at one time in one slot, which only a fence can tell apart: expected where processes are stopped. */
+export function bodyOverlaps({ bodies, permits }: ChaosRecord): number {
+  const closed = new Map(permits.map(({ runId, closedMs }) => [runId, closedMs]));
+  let count = 0;
+  for (const group of bySlot(bodies)) {
+    let last: { runId: string; toMs: number } | undefined;
+    for (const { runId, beganMs, endedMs } of group.sort((a, b) => a.beganMs - b.beganMs)) {
+      const toMs = endedMs ?? closed.get(runId) ?? beganMs;
+      if (last && last.runId !== runId && last.toMs > beganMs) count++;
+      if (!last || toMs > last.toMs) last = { runId, toMs };
+    }
+  }
+  return count;
+}
+
+function ghosts(bodies: readonly Body[], permits: readonly PermitRun[]): string[] {
+  const known = new Set(permits.map(({ runId }) => runId));
+  const unknown = new Set(
+    bodies.filter(({ runId }) => !known.has(runId)).map(({ resource, slot, runId }) => `${resource}/${slot}/${runId}`),
+  );
+  return [...unknown].map((token) => `somebody worked under ${token}, which the server does not know`);
+}
+
+function tooMany(pool: Pool, holds: readonly CertainHold[], overrides: readonly OverrideCall[]): string[] {
+  const violations: string[] = [];
+  const capacityIn = allowance(pool, overrides);
+  let now: CertainHold[] = [];
+  for (const hold of holds) {
+    if (hold.resource !== pool.resource) continue;
+    now = [...now.filter(({ toMs }) => toMs > hold.fromMs), hold];
+    const allowed = Math.max(...now.map(({ askedMs }) => capacityIn(askedMs, hold.fromMs)));
+    if (now.length > allowed)
+      violations.push(`${now.length} holders of ${pool.resource} at ${time(hold.fromMs)}, allowed ${allowed}`);
+  }
+  return violations;
+}
+
+/** Says the largest capacity that may have been in effect at some moment between two. */
+function allowance(
+  { resource, slots }: Pool,
+  overrides: readonly OverrideCall[],
+): (fromMs: number, toMs: number) => number {
+  const own = overrides.filter((call) => call.resource === resource);
+  const windows = own.map(({ sentMs, capacity = 0 }) => {
+    // It is over when a later order has been answered.
+    const later = own.filter((call) => call.answeredMs !== undefined && call.sentMs > sentMs);
+    return { sentMs, capacity, untilMs: Math.min(...later.map(({ answeredMs }) => answeredMs as number)) };
+  });
+  const deployed = slotNames(slots).length;
+  return (fromMs, toMs) => {
+    const inEffect = windows.filter(({ sentMs, untilMs }) => sentMs <= toMs && untilMs >= fromMs);
+    return Math.max(deployed, ...inEffect.map(({ capacity }) => capacity));
+  };
+}
+
+function bySlot<T extends { resource: string; slot: string }>(items: readonly T[]): T[][] {
+  const groups = new Map<string, T[]>();
+  for (const item of items) {
+    const key = `${item.resource}/${item.slot}`;
+    const group = groups.get(key);
+    if (group) group.push(item);
+    else groups.set(key, [item]);
+  }
+  return [...groups.values()];
+}
+
+function told({ resource, slot, runId, fromMs, toMs }: CertainHold): string {
+  return `${resource}/${slot}/${runId} (${time(fromMs)} to ${Number.isFinite(toMs) ? time(toMs) : 'the end'})`;
+}
+
+function time(ms: number): string {
+  return new Date(ms).toISOString().slice(11, 23);
+}

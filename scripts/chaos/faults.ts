@@ -1,0 +1,270 @@
+import { randomUUID } from 'node:crypto';
+import { permitId, queueId } from '@/shared/permit-id';
+import { slotNames } from '@/shared/slots';
+import type { Cut } from '../support/tcp-proxy';
+import type { ActorProcess } from './actor-process';
+import type { ActorInput, PoolSetup } from './actors/input';
+import type { FaultKind, PlannedFault } from './schedule';
+import type { World } from './world';
+
+/** What a fault did, and how that is undone. */
+export interface Injected {
+  /** What was hit. */
+  target: string;
+  heal?(): Promise<void>;
+}
+
+export interface Fault extends FaultKind {
+  /** @returns `undefined` when there was nothing to hit */
+  inject(world: World, plan: PlannedFault): Promise<Injected | undefined>;
+}
+
+type Role = ActorInput['role'];
+
+const ANY: Role[] = ['clients', 'application', 'permits'];
+
+/** How long an operator waits for an answer. */
+const ANSWER = '10s';
+
+/** Every fault that a run has on any server, how often each comes beside the others, and how long it lasts. */
+export const FAULTS: readonly Fault[] = [
+  // Processes. The leases are 4, 5 and 8 seconds.
+  kill('kill-client', 2, [200, 4_000], ['clients']),
+  kill('kill-application', 1, [200, 5_000], ['application']),
+  kill('kill-permit-worker', 2, [200, 5_000], ['permits']),
+  freeze('stop-client', 2, [2_000, 9_000], ['clients']),
+  freeze('stop-application', 1, [3_000, 12_000], ['application']),
+  freeze('stop-permit-worker', 1, [2_000, 8_000], ['permits']),
+  command('kill-command', 1, (child) => void child.kill('SIGKILL')),
+  command(
+    'stop-command',
+    1,
+    (child) => void child.kill('SIGSTOP'),
+    (child) => void child.kill('SIGCONT'),
+  ),
+  // The network.
+  cut('reset-connections', 1, [200, 3_000], 'reset'),
+  cut('freeze-connections', 2, [1_000, 8_000], 'silent'),
+  cut('discard-replies', 2, [500, 6_000], 'deaf'),
+  // Time.
+  clockJump(),
+  // Workflows.
+  onHolder('terminate-holder', 2, async (world, workflowId) => await world.workflows.terminate(workflowId, 'chaos')),
+  onHolder('reset-holder', 1, reset),
+  onTurn(),
+  {
+    kind: 'terminate-queue',
+    weight: 2,
+    lastsMs: [0, 0],
+    async inject({ client, options }, { luck }) {
+      const { resource } = pick(options.pools, luck[0]) ?? { resource: '' };
+      await client.workflow.getHandle(queueId(resource)).terminate('chaos');
+      return { target: resource };
+    },
+  },
+  {
+    kind: 'terminate-permit',
+    weight: 1,
+    lastsMs: [0, 0],
+    async inject({ client, options }, { luck }) {
+      const pool = pick(options.pools, luck[0]) as PoolSetup;
+      const workflowId = permitId({ resource: pool.resource, slot: slotOf(pool, luck[1]) });
+      await client.workflow.getHandle(workflowId).terminate('chaos');
+      return { target: workflowId };
+    },
+  },
+  // Operators.
+  onPool('revoke', 2, async (world, pool, { luck }) => {
+    await world.operated(pool).revoke(slotOf(pool, luck[1]), { reason: 'chaos', timeout: ANSWER });
+  }),
+  onPool('resize', 3, async (world, pool, { luck }) => {
+    const deployed = 'capacity' in pool.slots ? pool.slots.capacity : pool.slots.slots.length;
+    await resize(world, pool, 1 + Math.floor(luck[1] * (deployed + 2)));
+  }),
+  {
+    kind: 'pause',
+    weight: 1,
+    lastsMs: [500, 4_000],
+    async inject(world, { luck }) {
+      const pool = pick(steered(world), luck[0]);
+      if (!pool) return undefined;
+      await world.operated(pool).pause({ reason: 'chaos', timeout: ANSWER });
+      return {
+        target: pool.resource,
+        heal: async () => void (await world.operated(pool).resume({ timeout: ANSWER })),
+      };
+    },
+  },
+];
+
+/** Puts every pool back to what it is deployed with. It also frees what a terminated queue has left drained. */
+export async function restoreCapacity(world: World): Promise<void> {
+  for (const pool of steered(world)) {
+    await resize(world, pool, 'capacity' in pool.slots ? pool.slots.capacity : pool.slots.slots.length);
+    await world.operated(pool).resume({ timeout: ANSWER });
+  }
+}
+
+/**
+ * Pools that operators steer. Not the flaky ones: a queue that gives a drained slot back by a signal which the server took, and
+ * which was lost all the same, would keep the slot. No server does that.
+ */
+function steered({ options }: World): PoolSetup[] {
+  return options.pools.filter(({ flaky }) => !flaky);
+}
+
+async function resize(world: World, pool: PoolSetup, capacity: number): Promise<void> {
+  const { resource } = pool;
+  const call: World['observer']['overrides'][number] = { resource, sentMs: Date.now(), capacity };
+  world.observer.overrides.push(call);
+  await world.operated(pool).resize(capacity, { reason: 'chaos', timeout: ANSWER });
+  call.answeredMs = Date.now();
+}
+
+function kill(kind: string, weight: number, lastsMs: Fault['lastsMs'], roles: Role[]): Fault {
+  return onActor(kind, weight, lastsMs, roles, async (actor) => await actor.kill());
+}
+
+function freeze(kind: string, weight: number, lastsMs: Fault['lastsMs'], roles: Role[]): Fault {
+  return onActor(kind, weight, lastsMs, roles, async (actor) => actor.freeze());
+}
+
+function cut(kind: string, weight: number, lastsMs: Fault['lastsMs'], how: Cut): Fault {
+  return onActor(kind, weight, lastsMs, ANY, async (actor) => actor.cutOff(how));
+}
+
+/** A fault of one process, on which no other fault is at work. */
+function onActor(
+  kind: string,
+  weight: number,
+  lastsMs: Fault['lastsMs'],
+  roles: Role[],
+  hit: (actor: ActorProcess) => Promise<() => void | Promise<void>>,
+): Fault {
+  return {
+    kind,
+    weight,
+    lastsMs,
+    async inject(world, { luck }) {
+      const actor = pick(
+        world.ofRole(...roles).filter(({ isHit }) => !isHit),
+        luck[0],
+      );
+      if (!actor) return undefined;
+      actor.isHit = true;
+      const undo = await hit(actor);
+      return {
+        target: actor.name,
+        async heal() {
+          await undo();
+          actor.isHit = false;
+        },
+      };
+    },
+  };
+}
+
+type Command = World['commands']['running'] extends Map<string, infer Child> ? Child : never;
+
+function command(kind: string, weight: number, hit: (child: Command) => void, undo?: (child: Command) => void): Fault {
+  return {
+    kind,
+    weight,
+    lastsMs: [2_000, 9_000],
+    async inject({ commands }, { luck }) {
+      const [target, child] = pick([...commands.running], luck[0]) ?? [];
+      if (!target || !child) return undefined;
+      hit(child);
+      return { target, heal: async () => undo?.(child) };
+    },
+  };
+}
+
+function clockJump(): Fault {
+  return {
+    kind: 'jump-clock',
+    weight: 1,
+    lastsMs: [2_000, 20_000],
+    async inject(world, { luck }) {
+      const actor = pick(world.actors, luck[0]);
+      const seconds = Math.round((luck[1] - 0.5) * 240);
+      if (!actor?.jumpClock(seconds)) return undefined;
+      return { target: `${actor.name} by ${seconds} s`, heal: async () => void actor.jumpClock(0) };
+    },
+  };
+}
+
+/** A waiter dies as it has its turn: a client's process, or a Workflow. */
+function onTurn(): Fault {
+  return {
+    kind: 'kill-waiter-on-turn',
+    weight: 2,
+    lastsMs: [0, 0],
+    async inject(world, { luck }) {
+      if (luck[0] < 0.5) {
+        world.armedTurns++;
+        return { target: 'the next Workflow' };
+      }
+      const actor = pick(world.ofRole('clients'), luck[1]);
+      actor?.order('kill-on-turn');
+      return actor && { target: actor.name };
+    },
+  };
+}
+
+type HolderHit = (world: World, workflowId: string, plan: PlannedFault) => Promise<void>;
+
+function onHolder(kind: string, weight: number, hit: HolderHit): Fault {
+  return {
+    kind,
+    weight,
+    lastsMs: [0, 0],
+    async inject(world, plan) {
+      const workflowId = pick([...world.workflows.running], plan.luck[0]);
+      if (!workflowId) return undefined;
+      await hit(world, workflowId, plan);
+      return { target: workflowId };
+    },
+  };
+}
+
+function onPool(
+  kind: string,
+  weight: number,
+  hit: (world: World, pool: PoolSetup, plan: PlannedFault) => Promise<void>,
+): Fault {
+  return {
+    kind,
+    weight,
+    lastsMs: [0, 0],
+    async inject(world, plan) {
+      const pool = pick(steered(world), plan.luck[0]);
+      if (!pool) return undefined;
+      await hit(world, pool, plan);
+      return { target: pool.resource };
+    },
+  };
+}
+
+/** Resets a Workflow to some point of its own history. */
+async function reset({ client }: World, workflowId: string, { luck }: PlannedFault): Promise<void> {
+  const { events } = await client.workflow.getHandle(workflowId).fetchHistory();
+  const tasks = (events ?? []).filter((event) => event.workflowTaskCompletedEventAttributes);
+  const task = pick(tasks, luck[1]);
+  if (!task) return;
+  await client.workflowService.resetWorkflowExecution({
+    namespace: client.options.namespace,
+    workflowExecution: { workflowId },
+    workflowTaskFinishEventId: task.eventId,
+    requestId: randomUUID(),
+    reason: 'chaos',
+  });
+}
+
+function slotOf({ slots }: PoolSetup, luck: number): string {
+  return pick(slotNames('capacity' in slots ? slots.capacity : slots.slots), luck) ?? '0';
+}
+
+function pick<T>(items: readonly T[], luck: number): T | undefined {
+  return items[Math.floor(luck * items.length)];
+}

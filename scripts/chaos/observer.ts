@@ -1,0 +1,138 @@
+import { once } from 'node:events';
+import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
+import { createInterface } from 'node:readline';
+import { FencingToken, MemoryFence, StaleTokenError } from '@/fencing';
+import type { Acquire, Body, FaultEvent, Outage, Outcome, OverrideCall, Write } from './record';
+
+/** A line from an actor. Shell commands send them too, so they are as plain as can be. */
+export type Message =
+  | { do: 'ask'; acquire: string; resource: string; actor: string }
+  | { do: 'begin' | 'write'; acquire: string; token: string }
+  | { do: 'end'; acquire: string }
+  | { do: 'settle'; acquire: string; outcome: Outcome; error?: string }
+  | { do: 'fault'; kind: string };
+
+/**
+ * The protected resource, and the one witness of a run. Actors tell it, over a connection that no fault touches, when they ask,
+ * work and end. Each write carries a fencing token, which the library's own guard admits or refuses.
+ *
+ * A body's times are sound for the check of safety: its begin is stamped after the holder knew of its permit, and its end before
+ * the holder gives it back, for the holder awaits the answer.
+ */
+export class Observer {
+  readonly acquires = new Map<string, Acquire>();
+  readonly bodies: Body[] = [];
+  readonly writes: Write[] = [];
+  readonly overrides: OverrideCall[] = [];
+  readonly outages: Outage[] = [];
+  readonly faults: FaultEvent[] = [];
+  private readonly open = new Map<string, Body>();
+  private readonly fences = new Map<string, MemoryFence>();
+  private readonly sockets = new Set<Socket>();
+  private readonly server: Server;
+
+  private constructor() {
+    this.server = createServer((socket) => this.serve(socket));
+  }
+
+  static async start(): Promise<Observer> {
+    const observer = new Observer();
+    observer.server.listen(0, '127.0.0.1');
+    await once(observer.server, 'listening');
+    return observer;
+  }
+
+  get port(): number {
+    return (this.server.address() as AddressInfo).port;
+  }
+
+  stop(): void {
+    for (const socket of this.sockets) socket.destroy();
+    this.server.close();
+  }
+
+  asked(acquire: Pick<Acquire, 'id' | 'resource' | 'actor'>): void {
+    this.acquires.set(acquire.id, { ...acquire, askedMs: Date.now() });
+  }
+
+  /** The first outcome counts: an acquire whose permit was lost later was served. */
+  settled(id: string, outcome: Outcome, error?: string): void {
+    const acquire = this.acquires.get(id);
+    if (!acquire || acquire.outcome) return;
+    Object.assign(acquire, { settledMs: Date.now(), outcome, ...(error !== undefined && { error }) });
+  }
+
+  /** All that this process was about has ended, and nobody can say how. */
+  killed(actor: string): void {
+    for (const acquire of this.acquires.values()) {
+      if (acquire.actor !== actor) continue;
+      this.settled(acquire.id, 'killed');
+      this.open.delete(acquire.id); // its body ends with its permit
+    }
+  }
+
+  /** Acquires that wait. */
+  get waiting(): Acquire[] {
+    return [...this.acquires.values()].filter(({ outcome }) => outcome === undefined);
+  }
+
+  get openBodies(): number {
+    return this.open.size;
+  }
+
+  /** How many holders have been seen at work. */
+  get grants(): number {
+    return new Set(this.bodies.map(({ runId }) => runId)).size;
+  }
+
+  private serve(socket: Socket): void {
+    this.sockets.add(socket);
+    socket.on('error', () => socket.destroy());
+    socket.on('close', () => this.sockets.delete(socket));
+    createInterface(socket).on('line', (line) => {
+      const { n, ...message } = JSON.parse(line) as Message & { n?: number };
+      void this.heed(message).then((answer) => {
+        if (!socket.destroyed) socket.write(n === undefined ? `${answer}\n` : `${JSON.stringify({ n, answer })}\n`);
+      });
+    });
+  }
+
+  private async heed(message: Message): Promise<string> {
+    if (message.do === 'fault') this.faults.push({ kind: message.kind, atMs: Date.now() });
+    else if (message.do === 'ask') this.asked({ ...message, id: message.acquire });
+    else if (message.do === 'settle') this.settled(message.acquire, message.outcome, message.error);
+    else if (message.do === 'begin') this.begin(message.acquire, FencingToken.parse(message.token));
+    else if (message.do === 'write')
+      return (await this.write(FencingToken.parse(message.token))) ? 'admitted' : 'stale';
+    else this.end(message.acquire);
+    return 'ok';
+  }
+
+  private begin(acquire: string, { resource, slot, runId }: FencingToken): void {
+    this.settled(acquire, 'granted');
+    const body: Body = { acquire, resource, slot, runId, beganMs: Date.now() };
+    this.bodies.push(body);
+    this.open.set(acquire, body);
+  }
+
+  private end(acquire: string): void {
+    const body = this.open.get(acquire);
+    if (body) body.endedMs = Date.now();
+    this.open.delete(acquire);
+  }
+
+  private async write(token: FencingToken): Promise<boolean> {
+    const { resource, slot, runId } = token;
+    const fence = this.fences.get(resource) ?? new MemoryFence(resource);
+    this.fences.set(resource, fence);
+    const note = (admitted: boolean) => this.writes.push({ atMs: Date.now(), resource, slot, runId, admitted });
+    try {
+      await fence.transaction(token, async () => note(true)); // noted in the order in which they were carried out
+      return true;
+    } catch (error) {
+      if (!(error instanceof StaleTokenError)) throw error;
+      note(false);
+      return false;
+    }
+  }
+}

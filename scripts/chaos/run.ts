@@ -1,0 +1,131 @@
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { buildActors, lastWords } from './build';
+import { judge } from './checker';
+import { actorClock, NO_FAKETIME } from './faketime';
+import { FAULTS, type Fault, restoreCapacity } from './faults';
+import { readHistories, runningPermits } from './histories';
+import { torment } from './nemesis';
+import type { ChaosOptions } from './options';
+import type { ChaosRecord } from './record';
+import type { ChaosReport } from './report';
+import type { ChaosServer } from './server';
+import { World } from './world';
+
+/** How often a waiter asks whether the queue lives. 20 to 25 times as long once it has answered: so X of L2 is above that. */
+const RECHECK_AFTER_MS = 1_000;
+
+/** After healing, all acquirers are served within this, or L3 is violated. */
+const SERVED_WITHIN_MS = 120_000;
+
+/** … and no permit is left after this, of which the longest lease is 8 s. */
+const LEFT_WITHIN_MS = 60_000;
+
+const WORKERS = ['permits', 'application', 'clients-1', 'clients-2', 'commands'];
+
+/** One chaos run, on a server that its caller starts and stops. */
+export async function runChaos(
+  startServer: (directory: string) => Promise<ChaosServer>,
+  options: ChaosOptions,
+  {
+    commit,
+    command,
+    tell,
+    interrupt,
+  }: { commit: string; command: string; tell(line: string): void; interrupt: AbortSignal },
+): Promise<ChaosReport> {
+  tell('Building the actors …');
+  const { directory, built } = await buildActors();
+  const server = await startServer(directory);
+  const id = `chaos-${Date.now().toString(36)}`;
+  const pools = [
+    { resource: `${id}-steered`, slots: { capacity: options.capacity }, flaky: false },
+    { resource: `${id}-flaky`, slots: { slots: ['blue', 'green'] }, flaky: true },
+  ];
+  let world: World | undefined;
+  try {
+    tell('Starting the actors …');
+    world = await World.start(server, {
+      ...{ seed: options.seed, pools, directory, built, tell, taskQueue: id },
+      recheckAfterMs: RECHECK_AFTER_MS,
+    });
+    const startedAt = new Date();
+    const faults = chosen([...FAULTS, ...server.faults], options);
+    const durationMs = options.minutes * 60_000;
+    const progress = setInterval(() => world && tell(standing(world, startedAt)), 30_000);
+    await torment(world, faults, { seed: options.seed, durationMs, everyMs: options.every, tell }, interrupt);
+    clearInterval(progress);
+    interrupt.throwIfAborted();
+    tell('Healing …');
+    const healing = Date.now();
+    const leftovers = await heal(world);
+    const healedInMs = Date.now() - healing;
+    tell(`Healed in ${healedInMs} ms. Reading and replaying the histories …`);
+    const resources = pools.map(({ resource }) => resource);
+    const { faults: seen, ...found } = await readHistories(world.client, resources, built.bundle);
+    const { observer } = world;
+    const record: ChaosRecord = {
+      pools: pools.map(({ resource, slots }) => ({
+        resource,
+        slots: 'capacity' in slots ? (slots.capacity ?? 0) : slots.slots,
+      })),
+      acquires: [...observer.acquires.values()],
+      bodies: observer.bodies,
+      writes: observer.writes,
+      overrides: observer.overrides,
+      outages: observer.outages,
+      faults: [...observer.faults, ...seen],
+      leftovers,
+      ...found,
+    };
+    await writeFile(join(directory, 'record.json'), JSON.stringify(record));
+    const { seed, minutes, idleLimit } = options;
+    return {
+      ...{ seed, commit, command, minutes, healedInMs },
+      server: server.faults.length > 0 ? 'a dev server of its own' : `the server at ${server.address}`,
+      startedAt: startedAt.toISOString(),
+      leftOut: actorClock(directory, 'probe') ? [] : [NO_FAKETIME],
+      ...judge(record, idleLimit),
+    };
+  } catch (error) {
+    tell(await lastWords(directory, WORKERS));
+    throw error;
+  } finally {
+    await world?.stop();
+    await server.stop();
+  }
+}
+
+/** Ends all faults, lets everybody be served, and says which permits are left then. */
+async function heal(world: World): Promise<string[]> {
+  await world.server.heal();
+  const resources = world.options.pools.map(({ resource }) => resource);
+  await within(30_000, async () => {
+    await restoreCapacity(world);
+    return true;
+  });
+  world.retire();
+  await within(SERVED_WITHIN_MS, async () => world.isRetired);
+  let left: string[] = [];
+  await within(LEFT_WITHIN_MS, async () => {
+    left = await runningPermits(world.client, resources);
+    return left.length === 0;
+  });
+  return left;
+}
+
+async function within(ms: number, isDone: () => Promise<boolean>): Promise<void> {
+  for (const untilMs = performance.now() + ms; performance.now() < untilMs; await delay(500)) {
+    if (await isDone().catch(() => false)) return;
+  }
+}
+
+function chosen(faults: readonly Fault[], { only, without }: ChaosOptions): Fault[] {
+  return faults.filter(({ kind }) => (only ? only.includes(kind) : !without?.includes(kind)));
+}
+
+function standing({ observer }: World, startedAt: Date): string {
+  const minutes = ((Date.now() - startedAt.getTime()) / 60_000).toFixed(1);
+  return `${minutes} min: ${observer.grants} grants, ${observer.waiting.length} waiting, ${observer.faults.length} faults`;
+}

@@ -1,0 +1,66 @@
+import { join } from 'node:path';
+import { freePort, spawnServer } from '@/dev-server/process';
+import { findServer } from '../support/find-server';
+import type { Fault } from './faults';
+
+/** The Temporal server of a run. */
+export interface ChaosServer {
+  readonly address: string;
+  /** What can be done to it, beside the faults that every run has. */
+  readonly faults: readonly Fault[];
+  /** Undoes whatever the faults did. */
+  heal(): Promise<void>;
+  stop(): Promise<void>;
+}
+
+/** A queue is to continue as new after so many events, far sooner than by its own rule. No public option says it: the server does. */
+const SUGGEST_CONTINUE_AS_NEW = 'limit.historyCount.suggestContinueAsNew=40';
+
+/** A server that somebody else runs: it is left alone. */
+export function givenServer(address: string): ChaosServer {
+  return { address, faults: [], heal: async () => undefined, stop: async () => undefined };
+}
+
+/** A dev server of our own with its state in a file, which is killed and started again. */
+export async function ownServer(directory: string): Promise<ChaosServer> {
+  const source = await findServer();
+  if ('address' in source) return givenServer(source.address);
+  const options = {
+    port: await freePort(),
+    dbFilename: join(directory, 'server.db'),
+    dynamicConfig: [SUGGEST_CONTINUE_AS_NEW],
+  };
+  let server = await spawnServer(source.path, options);
+  let isDown = false;
+  const start = async () => {
+    if (!isDown) return;
+    server = await spawnServer(source.path, options);
+    isDown = false;
+  };
+  const killServer: Fault = {
+    kind: 'kill-server',
+    weight: 1,
+    lastsMs: [100, 2_000],
+    async inject({ outage }) {
+      if (isDown) return undefined;
+      isDown = true;
+      const over = outage('*');
+      await server.stop('SIGKILL');
+      return {
+        target: 'server',
+        async heal() {
+          await start();
+          over();
+        },
+      };
+    },
+  };
+  return {
+    address: server.address,
+    faults: [killServer],
+    heal: start,
+    async stop() {
+      await server.stop('SIGKILL');
+    },
+  };
+}

@@ -1,0 +1,131 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import {
+  CancelledFailure,
+  type Client,
+  TerminatedFailure,
+  WorkflowExecutionAlreadyStartedError,
+  WorkflowFailedError,
+} from '@temporalio/client';
+import { messageOf } from '../support/main';
+import type { PoolSetup } from './actors/input';
+import type { HolderInput, HolderResult } from './actors/workflows';
+import type { Observer } from './observer';
+import { Luck } from './random';
+import type { Outcome } from './record';
+
+/** The IDs of holding Workflows begin with this, and name their resource, by which flaky ones know themselves. */
+export const HOLDER_PREFIX = 'chaos-holder:';
+
+const LANES = 6;
+const LEASE_MS = 8_000;
+const POLL_MS = 30_000;
+
+interface LaneOptions {
+  seed: string;
+  pools: PoolSetup[];
+  taskQueue: string;
+  recheckAfterMs: number;
+}
+
+/** Holding Workflows, some at a time: each is started, and waited for. */
+export class WorkflowLanes {
+  /** Workflows that run, by ID, in the order of their start. */
+  readonly running = new Set<string>();
+  private isRetired = false;
+  private count = 0;
+  private readonly luck: Luck;
+
+  constructor(
+    private readonly client: Client,
+    private readonly observer: Observer,
+    private readonly options: LaneOptions,
+  ) {
+    this.luck = new Luck(`${options.seed}/workflows`);
+  }
+
+  start(): void {
+    for (let lane = 0; lane < LANES; lane++) void this.lane(lane);
+  }
+
+  retire(): void {
+    this.isRetired = true;
+  }
+
+  async terminate(workflowId: string, reason: string): Promise<void> {
+    await this.client.workflow.getHandle(workflowId).terminate(reason);
+  }
+
+  private async lane(lane: number): Promise<void> {
+    await delay(lane * 100);
+    while (!this.isRetired) {
+      await this.hold();
+      await delay(this.luck.between(0, 300));
+    }
+  }
+
+  private async hold(): Promise<void> {
+    const { luck, options } = this;
+    const { resource, slots } = options.pools[luck.whole(0, options.pools.length - 1)] as PoolSetup;
+    const workflowId = `${HOLDER_PREFIX}${resource}:${this.count++}`;
+    const isCancelled = luck.chance(0.2);
+    const input: HolderInput = {
+      acquire: workflowId,
+      resource,
+      semaphore: {
+        ...slots,
+        lease: LEASE_MS,
+        taskQueue: options.taskQueue,
+        recheckAfter: options.recheckAfterMs,
+        fair: luck.chance(0.3),
+      },
+      options: {
+        priority: { priorityKey: luck.whole(1, 3) },
+        ...(luck.chance(0.2) && { timeout: luck.whole(0, 10_000) }),
+      },
+      holdMs: luck.between(100, 1_200) * (luck.chance(0.05) ? 8 : 1),
+      ...(isCancelled && { cancelAt: { step: luck.whole(1, 8), after: luck.chance(0.5) } }),
+    };
+    this.observer.asked({ id: workflowId, resource, actor: 'application' });
+    this.running.add(workflowId);
+    await this.persist(() => this.begin(workflowId, input));
+    const { outcome, error } = await this.persist(() => this.outcome(workflowId));
+    if (outcome === 'cancelled') this.observer.faults.push({ kind: 'acquire-cancelled', atMs: Date.now() });
+    this.observer.settled(workflowId, outcome, error);
+    this.running.delete(workflowId);
+  }
+
+  private async begin(workflowId: string, input: HolderInput): Promise<void> {
+    try {
+      const taskQueue = `${this.options.taskQueue}-application`;
+      await this.client.workflow.start('chaosHolder', { workflowId, taskQueue, args: [input] });
+    } catch (error) {
+      if (!(error instanceof WorkflowExecutionAlreadyStartedError)) throw error; // an earlier try got through
+    }
+  }
+
+  private async outcome(workflowId: string): Promise<{ outcome: Outcome; error?: string }> {
+    const handle = this.client.workflow.getHandle<() => Promise<HolderResult>>(workflowId);
+    try {
+      const result = await this.client.withDeadline(Date.now() + POLL_MS, () => handle.result());
+      return { outcome: result === 'held' || result === 'lost' ? 'granted' : result };
+    } catch (error) {
+      if (!(error instanceof WorkflowFailedError)) throw error;
+      // One that was reset goes on in another run.
+      if ((await handle.describe()).status.name === 'RUNNING') throw error;
+      if (error.cause instanceof TerminatedFailure) return { outcome: 'killed' };
+      if (error.cause instanceof CancelledFailure) return { outcome: 'cancelled' };
+      return { outcome: 'failed', error: messageOf(error) };
+    }
+  }
+
+  /** The server may be down. */
+  private async persist<T>(call: () => Promise<T>): Promise<T> {
+    for (;;) {
+      try {
+        return await call();
+      } catch {
+        await delay(200);
+      }
+    }
+  }
+}

@@ -1,0 +1,124 @@
+import { openSync } from 'node:fs';
+import { join } from 'node:path';
+import { Client, Connection } from '@temporalio/client';
+import { SemaphoreClient } from '@/client';
+import { TcpProxy } from '../support/tcp-proxy';
+import { ActorProcess } from './actor-process';
+import type { ActorInput, PoolSetup } from './actors/input';
+import { type BuiltActors, CommandLanes } from './command-lanes';
+import { actorClock } from './faketime';
+import { Observer } from './observer';
+import type { ChaosServer } from './server';
+import { WorkflowLanes } from './workflow-lanes';
+
+export interface WorldOptions {
+  seed: string;
+  pools: PoolSetup[];
+  taskQueue: string;
+  /** Where logs and clocks lie. */
+  directory: string;
+  built: BuiltActors;
+  recheckAfterMs: number;
+  /** Called with what is worth a line. */
+  tell(line: string): void;
+}
+
+/** All that takes part in a run but the nemesis: the server, the actors, and the observer who sees them. */
+export class World {
+  /** How many Workflows are terminated at their next turns. */
+  armedTurns = 0;
+  private constructor(
+    readonly options: WorldOptions,
+    readonly server: ChaosServer,
+    readonly observer: Observer,
+    readonly client: Client,
+    readonly actors: readonly ActorProcess[],
+    readonly workflows: WorkflowLanes,
+    readonly commands: CommandLanes,
+  ) {}
+
+  static async start(server: ChaosServer, options: WorldOptions): Promise<World> {
+    const observer = await Observer.start();
+    const client = new Client({ connection: await Connection.connect({ address: server.address }) });
+    const actors: ActorProcess[] = [];
+    const workflows = new WorkflowLanes(client, observer, options);
+    const commands = new CommandLanes(await TcpProxy.to(server.address), observer, options);
+    const world = new World(options, server, observer, client, actors, workflows, commands);
+    for (const [role, name, holders] of [
+      ['permits', 'permits', 0],
+      ['application', 'application', 0],
+      ['clients', 'clients-1', 3],
+      ['clients', 'clients-2', 3],
+    ] as const) {
+      actors.push(await world.actor(role, name, holders));
+    }
+    await Promise.all(actors.map((actor) => actor.start()));
+    workflows.start();
+    commands.start();
+    return world;
+  }
+
+  ofRole(...roles: ActorInput['role'][]): ActorProcess[] {
+    return this.actors.filter(({ input }) => roles.includes(input.role));
+  }
+
+  /** Marks that this is down from now on, until the function that it gives is called. What permits need, all need. */
+  readonly outage = (scope: string): (() => void) => {
+    const fromMs = Date.now();
+    return () => void this.observer.outages.push({ scope, fromMs, toMs: Date.now() });
+  };
+
+  /** An operator's view of a pool. */
+  operated({ resource, slots }: PoolSetup): SemaphoreClient {
+    return new SemaphoreClient(this.client, resource, { ...slots, taskQueue: this.options.taskQueue });
+  }
+
+  /** Ends all acquirers: none acquires anew, and those that wait are served first. The permit worker stays. */
+  retire(): void {
+    this.workflows.retire();
+    this.commands.retire();
+    for (const actor of this.ofRole('clients')) actor.retire();
+  }
+
+  /** Whether all of them are gone. */
+  get isRetired(): boolean {
+    const { observer, workflows, commands } = this;
+    const clientsEnded = this.ofRole('clients').every(({ hasEnded }) => hasEnded);
+    return clientsEnded && workflows.running.size === 0 && commands.running.size === 0 && observer.waiting.length === 0;
+  }
+
+  async stop(): Promise<void> {
+    await Promise.all(this.actors.map((actor) => actor.stop()));
+    await this.commands.stop();
+    this.observer.stop();
+  }
+
+  private async actor(role: ActorInput['role'], name: string, holders: number): Promise<ActorProcess> {
+    const { seed, taskQueue, pools, recheckAfterMs, built, directory } = this.options;
+    const proxy = await TcpProxy.to(this.server.address);
+    const input: ActorInput = {
+      ...{ role, name, seed, taskQueue, pools, recheckAfterMs, holders },
+      address: proxy.address,
+      observerPort: this.observer.port,
+      bundle: built.bundle,
+    };
+    return new ActorProcess(input, {
+      main: built.actor,
+      log: openSync(join(directory, `${name}.log`), 'a'),
+      proxy,
+      clock: actorClock(directory, name),
+      outage: () => this.outage(role === 'permits' ? '*' : name),
+      died: (how, asked) => {
+        this.observer.killed(name);
+        if (!asked) this.options.tell(`${name} has died: ${how}`);
+      },
+      hadTurn: (workflowId) => this.hadTurn(workflowId),
+    });
+  }
+
+  private hadTurn(workflowId: string): void {
+    if (this.armedTurns === 0) return;
+    this.armedTurns--;
+    void this.workflows.terminate(workflowId, 'its turn').catch(() => undefined);
+  }
+}

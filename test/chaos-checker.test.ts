@@ -1,0 +1,270 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { type ChaosVerdict, type Invariant, judge } from '../scripts/chaos/checker';
+import { covered, union, without } from '../scripts/chaos/checks/intervals';
+import type { ChaosRecord } from '../scripts/chaos/record';
+
+const POOL = 'pool';
+const LIMIT_MS = 10_000;
+
+/**
+ * Two clients hold slot 0 one after the other, from 1,000 to 2,000 and from 3,000 to 4,000 ms, and a third holds slot 1 from 1,500
+ * to 3,500 ms. Nothing is wrong.
+ */
+function sound(): ChaosRecord {
+  const hold = (acquire: string, slot: string, runId: string, askedMs: number, beganMs: number, endedMs: number) => ({
+    acquire: {
+      id: acquire,
+      resource: POOL,
+      actor: 'clients',
+      askedMs,
+      settledMs: beganMs,
+      outcome: 'granted' as const,
+    },
+    body: { acquire, resource: POOL, slot, runId, beganMs, endedMs },
+    permit: { resource: POOL, slot, runId, startedMs: beganMs - 50, closedMs: endedMs + 50, drained: false },
+    write: { atMs: beganMs + 100, resource: POOL, slot, runId, admitted: true },
+  });
+  const holds = [
+    hold('one', '0', 'run-1', 900, 1_000, 2_000),
+    hold('other', '1', 'run-2', 900, 1_500, 3_500),
+    hold('two', '0', 'run-3', 2_500, 3_000, 4_000),
+  ];
+  return {
+    pools: [{ resource: POOL, slots: 2 }],
+    acquires: holds.map(({ acquire }) => acquire),
+    bodies: holds.map(({ body }) => body),
+    permits: holds.map(({ permit }) => permit),
+    writes: holds.map(({ write }) => write),
+    overrides: [],
+    outages: [],
+    faults: [],
+    disorder: [],
+    turns: 2,
+    replayed: 5,
+    replayFailures: [],
+    leftovers: [],
+  };
+}
+
+/** The invariants that a changed record breaks. */
+function broken(change: (record: ChaosRecord) => void): Invariant['id'][] {
+  const record = sound();
+  change(record);
+  return brokenIn(judge(record, LIMIT_MS));
+}
+
+function brokenIn({ invariants }: ChaosVerdict): Invariant['id'][] {
+  return invariants.filter(({ violations }) => violations.length > 0).map(({ id }) => id);
+}
+
+function at<T>(items: T[], index: number): T {
+  return items[index] ?? assert.fail(`no item ${index}`);
+}
+
+test('a sound record breaks nothing', () => {
+  const verdict = judge(sound(), LIMIT_MS);
+  assert.deepEqual(brokenIn(verdict), []);
+  assert.equal(verdict.grants, 3);
+  assert.equal(verdict.slowestWaitMs, 600);
+  assert.deepEqual(verdict.outcomes, { granted: 3 });
+  assert.deepEqual(
+    verdict.invariants.map(({ id }) => id),
+    ['S1', 'S2', 'S3', 'S4', 'L1', 'L2', 'L3', 'F', 'D'],
+  );
+});
+
+test('S1: two holders of one slot at once', () => {
+  assert.deepEqual(
+    broken(({ bodies, permits }) => {
+      at(bodies, 2).beganMs = 1_900;
+      at(permits, 0).closedMs = 5_000;
+    }),
+    ['S1'],
+  );
+});
+
+test('S1: a holder that works on after its permit has ended does not count, and neither does its end', () => {
+  assert.deepEqual(
+    broken(({ bodies, permits }) => {
+      at(bodies, 0).endedMs = 3_800; // it was stopped
+      at(permits, 0).closedMs = 2_900; // its lease
+    }),
+    [],
+  );
+});
+
+test('S1: a holder that was killed holds until the server says closed', () => {
+  const kill = (closedMs: number) =>
+    broken(({ bodies, permits }) => {
+      delete at(bodies, 0).endedMs;
+      at(permits, 0).closedMs = closedMs;
+    });
+  assert.deepEqual(kill(2_900), []);
+  assert.deepEqual(kill(3_100), ['S1']);
+});
+
+test('S1: more at once than the capacity, each in a slot of its own', () => {
+  assert.deepEqual(
+    broken(({ bodies, permits }) => {
+      Object.assign(at(bodies, 2), { slot: '7', beganMs: 1_600 });
+      at(permits, 2).slot = '7';
+    }),
+    ['S1', 'S2'],
+  );
+});
+
+test('S1: a holder under a permit that the server does not know', () => {
+  assert.deepEqual(
+    broken(({ permits }) => void permits.splice(1, 1)),
+    ['S1'],
+  );
+});
+
+test('S1 and S2: an operator may add slots, for those who wait meanwhile', () => {
+  const resized = (sentMs: number, backMs?: number) =>
+    broken(({ bodies, permits, overrides }) => {
+      Object.assign(at(bodies, 2), { slot: '2' });
+      at(permits, 2).slot = '2';
+      overrides.push({ resource: POOL, sentMs, capacity: 3, answeredMs: sentMs + 10 });
+      if (backMs !== undefined)
+        overrides.push({ resource: POOL, sentMs: backMs, capacity: 2, answeredMs: backMs + 10 });
+    });
+  assert.deepEqual(resized(2_600), []);
+  assert.deepEqual(resized(3_100), ['S2'], 'the order came after the grant');
+  assert.deepEqual(resized(1_000, 2_600), [], 'it was in effect when the acquirer asked');
+  assert.deepEqual(resized(1_000, 2_000), ['S2'], 'it was over by then');
+});
+
+test('S2: a slot that no pool has', () => {
+  assert.deepEqual(
+    broken(({ bodies, permits }) => {
+      at(bodies, 1).slot = 'red';
+      at(permits, 1).slot = 'red';
+    }),
+    ['S2'],
+  );
+});
+
+test('S3: a stale write that was admitted; one that was refused is as it should be', () => {
+  const late = (admitted: boolean) =>
+    broken(({ writes }) => void writes.push({ atMs: 3_500, resource: POOL, slot: '0', runId: 'run-1', admitted }));
+  assert.deepEqual(late(true), ['S3']);
+  assert.deepEqual(late(false), []);
+});
+
+test('S4: a later permit of a slot with a lesser token', () => {
+  assert.deepEqual(
+    broken(({ bodies, permits, writes }) => {
+      for (const items of [bodies, permits, writes]) at<{ runId: string }>(items, 2).runId = 'run-0';
+      writes.splice(2, 1);
+    }),
+    ['S4'],
+  );
+});
+
+test('L1: a permit that is left', () => {
+  assert.deepEqual(
+    broken(({ leftovers }) => void leftovers.push('permit:pool:0')),
+    ['L1'],
+  );
+});
+
+test('L2: a free slot with a live waiter', () => {
+  const gap = (change: (record: ChaosRecord) => void) =>
+    broken((record) => {
+      Object.assign(at(record.acquires, 2), { askedMs: 2_100, settledMs: 20_000 });
+      Object.assign(at(record.bodies, 2), { beganMs: 20_000, endedMs: 21_000 });
+      Object.assign(at(record.permits, 2), { startedMs: 19_950, closedMs: 21_050 });
+      change(record);
+    });
+  assert.deepEqual(
+    gap(() => undefined),
+    ['L2'],
+  );
+  assert.deepEqual(
+    gap(({ outages }) => void outages.push({ scope: 'clients', fromMs: 5_000, toMs: 15_000 })),
+    [],
+    'the only waiter was down',
+  );
+  assert.deepEqual(
+    gap(({ outages }) => void outages.push({ scope: '*', fromMs: 5_000, toMs: 15_000 })),
+    [],
+    'the server was down',
+  );
+  assert.deepEqual(
+    gap(({ outages }) => void outages.push({ scope: 'another', fromMs: 5_000, toMs: 15_000 })),
+    ['L2'],
+  );
+  assert.deepEqual(
+    gap(({ acquires }) => void Object.assign(at(acquires, 2), { askedMs: 15_000 })),
+    [],
+    'nobody waited',
+  );
+});
+
+test('L3: an acquire that never ended, and one that failed', () => {
+  const ends = (outcome?: 'failed' | 'timeout') =>
+    broken(({ acquires }) => {
+      acquires.push({
+        id: 'late',
+        resource: POOL,
+        actor: 'clients',
+        askedMs: 3_000,
+        ...(outcome && { outcome, settledMs: 4_000 }),
+      });
+    });
+  assert.deepEqual(ends(), ['L3']);
+  assert.deepEqual(ends('failed'), ['L3']);
+  assert.deepEqual(ends('timeout'), []);
+});
+
+test('F and D are what the histories told', () => {
+  assert.deepEqual(
+    broken(({ disorder }) => void disorder.push('a turn')),
+    ['F'],
+  );
+  assert.deepEqual(
+    broken(({ replayFailures }) => void replayFailures.push('a history')),
+    ['D'],
+  );
+});
+
+test('it tells stale writes, overlaps that only a fence can tell apart, and how long recoveries took', () => {
+  const record = sound();
+  at(record.bodies, 0).endedMs = 3_800;
+  record.writes.push({ atMs: 3_500, resource: POOL, slot: '0', runId: 'run-1', admitted: false });
+  record.faults.push(
+    { kind: 'kill-client', atMs: 1_800, target: 'clients' },
+    { kind: 'terminate-queue', atMs: 2_600, target: POOL },
+    { kind: 'terminate-queue', atMs: 2_700, target: POOL, failed: 'not found' },
+  );
+  const verdict = judge(record, LIMIT_MS);
+  assert.deepEqual(brokenIn(verdict), []);
+  assert.equal(verdict.overlapsWithoutFencing, 1);
+  assert.equal(verdict.staleWritesRejected, 1);
+  assert.deepEqual(verdict.faults, { 'kill-client': 1, 'terminate-queue': 1 });
+  const took = Object.fromEntries(verdict.recoveries.map(({ what, tookMs }) => [what, tookMs]));
+  assert.deepEqual(took['holder death to slot free'], [250, 1_750]);
+  assert.deepEqual(took['queue termination to next grant'], [400]);
+});
+
+test('intervals: what is covered, and what is left', () => {
+  const joined = union([
+    [5, 7],
+    [1, 3],
+    [2, 4],
+    [9, 9],
+  ]);
+  assert.deepEqual(joined, [
+    [1, 4],
+    [5, 7],
+  ]);
+  assert.equal(covered([2, 6], joined), 3);
+  assert.equal(covered([4, 5], joined), 0);
+  assert.deepEqual(without([[0, 10]], joined), [
+    [0, 1],
+    [4, 5],
+    [7, 10],
+  ]);
+});

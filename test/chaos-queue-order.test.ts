@@ -1,0 +1,107 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { checkTurns, type QueueEvent } from '../scripts/chaos/checks/queue-order';
+import { CLOSING, DECLINED, ENQUEUE, MISSED, type Ticket, TURN } from '../src/shared/protocol';
+
+/** A queue's history, written by hand. */
+class Script {
+  readonly events: QueueEvent[] = [];
+
+  constructor(...input: unknown[]) {
+    this.add({ workflowExecutionStartedEventAttributes: { input: payloads(...input) } });
+  }
+
+  signal(signalName: string, payload: unknown): this {
+    return this.add({ workflowExecutionSignaledEventAttributes: { signalName, input: payloads(payload) } });
+  }
+
+  /** A task that saw all that came before the last `unseen` events, and gave these turns. */
+  task(turns: Record<string, string>, unseen = 0): this {
+    const startedEventId = this.events.length + 1 - unseen;
+    this.add({
+      workflowTaskCompletedEventAttributes: {
+        startedEventId,
+      } as unknown as QueueEvent['workflowTaskCompletedEventAttributes'],
+    });
+    for (const [slot, ticketId] of Object.entries(turns)) {
+      const input = payloads({ queueId: 'permit-queue:pool', ticketId, slot });
+      this.add({ signalExternalWorkflowExecutionInitiatedEventAttributes: { signalName: TURN, input } });
+    }
+    return this;
+  }
+
+  get disorder(): number {
+    return checkTurns(this.events).disorder.length;
+  }
+
+  private add(event: Partial<QueueEvent>): this {
+    this.events.push({ ...event, eventId: this.events.length + 1 } as unknown as QueueEvent);
+    return this;
+  }
+}
+
+function payloads(...values: unknown[]) {
+  return { payloads: values.map((value) => ({ data: Buffer.from(JSON.stringify(value)) })) };
+}
+
+function ticket(id: string, sinceMs: number, priorityKey?: number): Ticket {
+  return { id, sinceMs, priorityKey, slots: 1, waiter: { workflowId: id, runId: 'run' } };
+}
+
+const [early, late, urgent] = [ticket('early', 1), ticket('late', 2), ticket('urgent', 3, 1)];
+const line = () => new Script({ tickets: [] }).signal(ENQUEUE, late).signal(ENQUEUE, early).signal(ENQUEUE, urgent);
+
+test('priority, then arrival', () => {
+  assert.equal(line().task({ '0': 'urgent', '1': 'early', '2': 'late' }).disorder, 0);
+  assert.equal(checkTurns(line().task({ '0': 'urgent' }).events).turns, 1);
+});
+
+test('a turn before one who came earlier, or is more urgent', () => {
+  assert.equal(line().task({ '0': 'urgent', '1': 'late' }).disorder, 1);
+  assert.equal(line().task({ '0': 'early' }).disorder, 1);
+});
+
+test('a ticket that the task had not seen is not overtaken', () => {
+  assert.equal(line().task({ '0': 'early' }, 1).disorder, 0);
+});
+
+test('who has left, was served, or has its turn is not overtaken', () => {
+  const left = line().signal(DECLINED, { ticketId: 'urgent', runId: 'run' });
+  assert.equal(left.task({ '0': 'early' }).disorder, 0);
+  const another = line().signal(DECLINED, { ticketId: 'urgent', runId: 'another' });
+  assert.equal(another.task({ '0': 'early' }).disorder, 1, 'the ticket is of another waiter by now');
+  const again = line().task({ '0': 'urgent' }).signal(ENQUEUE, urgent).task({ '1': 'early' });
+  assert.equal(again.disorder, 0, 'it has its turn, and asks for a sign of life');
+});
+
+test('who missed its slot is first again', () => {
+  const missed = line().task({ '0': 'urgent' }).signal(MISSED, { ticket: urgent, slot: '0' });
+  assert.equal(missed.task({ '1': 'early' }).disorder, 1);
+});
+
+test('who was served and comes anew stands in line anew', () => {
+  const served = line().task({ '0': 'urgent' }).signal(CLOSING, { slot: '0', runId: 'permit' }).signal(ENQUEUE, urgent);
+  assert.equal(served.task({ '0': 'early' }).disorder, 1);
+});
+
+test('a closing that is said twice tells nothing of the next permit', () => {
+  const closing = { slot: '0', runId: 'permit' };
+  const twice = line()
+    .signal(CLOSING, closing)
+    .task({ '0': 'urgent' })
+    .signal(CLOSING, closing)
+    .signal(ENQUEUE, urgent);
+  assert.equal(twice.task({ '1': 'early' }).disorder, 0);
+});
+
+test('a run that continues another has its line', () => {
+  const view = { tickets: [late, early], slots: [['0', { at: 'offered', ticketId: 'early', untilMs: 9 }]], shares: [] };
+  const next = new Script({ tickets: [], view });
+  const started = next.events[0]?.workflowExecutionStartedEventAttributes;
+  if (started) started.continuedExecutionRunId = 'former';
+  assert.equal(next.task({ '1': 'late' }).disorder, 0);
+  const without = new Script({ tickets: [], view: { ...view, slots: [] } });
+  const other = without.events[0]?.workflowExecutionStartedEventAttributes;
+  if (other) other.continuedExecutionRunId = 'former';
+  assert.equal(without.task({ '1': 'late' }).disorder, 1);
+});
