@@ -32,6 +32,7 @@ function sound(): ChaosRecord {
   ];
   return {
     pools: [{ resource: POOL, slots: 2 }],
+    permitWorkers: ['permits-1', 'permits-2'],
     acquires: holds.map(({ acquire }) => acquire),
     bodies: holds.map(({ body }) => body),
     permits: holds.map(({ permit }) => permit),
@@ -191,6 +192,16 @@ test('L2: a free slot with a live waiter', () => {
     gap(({ outages }) => void outages.push({ scope: '*', fromMs: 5_000, toMs: 15_000 })),
     [],
     'the server was down',
+  );
+  const workerDown = (n: number) => ({ scope: `permits-${n}`, fromMs: 5_000, toMs: 15_000 });
+  assert.deepEqual(
+    gap(({ outages }) => void outages.push(workerDown(1), workerDown(2))),
+    [],
+    'all permit workers were down',
+  );
+  assert.deepEqual(
+    gap(({ outages }) => void outages.push(workerDown(1))),
+    ['L2'],
   );
   assert.deepEqual(
     gap(({ outages }) => void outages.push({ scope: 'another', fromMs: 5_000, toMs: 15_000 })),

@@ -75,7 +75,7 @@ export class CommandLanes {
   private async lane(): Promise<void> {
     while (!this.isRetired) {
       await this.run();
-      await delay(this.luck.between(500, 2_000));
+      await delay(this.luck.between(1_000, 4_000));
     }
   }
 

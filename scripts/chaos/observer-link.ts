@@ -9,7 +9,10 @@ export class ObserverLink {
   private sent = 0;
 
   private constructor(private readonly socket: Socket) {
-    createInterface(socket).on('line', (line) => {
+    const lines = createInterface(socket);
+    // Without its observer an actor is of no use.
+    for (const end of ['error', 'close'] as const) lines.on(end, () => process.exit(1));
+    lines.on('line', (line) => {
       const { n, answer } = JSON.parse(line) as { n: number; answer: string };
       this.waiting.get(n)?.(answer);
       this.waiting.delete(n);
@@ -19,8 +22,6 @@ export class ObserverLink {
   static async to(port: number): Promise<ObserverLink> {
     const socket = connect(port, '127.0.0.1');
     await once(socket, 'connect');
-    // Without its observer an actor is of no use.
-    socket.on('close', () => process.exit(1));
     return new ObserverLink(socket);
   }
 

@@ -89,7 +89,9 @@ export class Observer {
     this.sockets.add(socket);
     socket.on('error', () => socket.destroy());
     socket.on('close', () => this.sockets.delete(socket));
-    createInterface(socket).on('line', (line) => {
+    const lines = createInterface(socket);
+    lines.on('error', () => socket.destroy()); // a reader hands its socket's errors on
+    lines.on('line', (line) => {
       const { n, ...message } = JSON.parse(line) as Message & { n?: number };
       void this.heed(message).then((answer) => {
         if (!socket.destroyed) socket.write(n === undefined ? `${answer}\n` : `${JSON.stringify({ n, answer })}\n`);

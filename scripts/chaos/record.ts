@@ -6,6 +6,8 @@ import type { Slots } from '@/shared/slots';
  */
 export interface ChaosRecord {
   pools: Pool[];
+  /** The actors of which one must be up for anybody to be served. */
+  permitWorkers: string[];
   acquires: Acquire[];
   bodies: Body[];
   writes: Write[];
@@ -75,7 +77,7 @@ export interface OverrideCall {
   capacity?: number;
 }
 
-/** Something that was down: an actor, or (`*`) what all actors need. */
+/** Something that was down: an actor, or (`*`) the server. */
 export interface Outage {
   scope: string;
   fromMs: number;

@@ -45,7 +45,8 @@ export class World {
     const commands = new CommandLanes(await TcpProxy.to(server.address), observer, options);
     const world = new World(options, server, observer, client, actors, workflows, commands);
     for (const [role, name, holders] of [
-      ['permits', 'permits', 0],
+      ['permits', 'permits-1', 0],
+      ['permits', 'permits-2', 0],
       ['application', 'application', 0],
       ['clients', 'clients-1', 3],
       ['clients', 'clients-2', 3],
@@ -62,7 +63,7 @@ export class World {
     return this.actors.filter(({ input }) => roles.includes(input.role));
   }
 
-  /** Marks that this is down from now on, until the function that it gives is called. What permits need, all need. */
+  /** Marks that this is down from now on, until the function that it gives is called. */
   readonly outage = (scope: string): (() => void) => {
     const fromMs = Date.now();
     return () => void this.observer.outages.push({ scope, fromMs, toMs: Date.now() });
@@ -107,7 +108,7 @@ export class World {
       log: openSync(join(directory, `${name}.log`), 'a'),
       proxy,
       clock: actorClock(directory, name),
-      outage: () => this.outage(role === 'permits' ? '*' : name),
+      outage: () => this.outage(name),
       died: (how, asked) => {
         this.observer.killed(name);
         if (!asked) this.options.tell(`${name} has died: ${how}`);

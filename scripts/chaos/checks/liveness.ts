@@ -40,8 +40,9 @@ export function checkIdle(record: ChaosRecord, limitMs: number): string[] {
 
 /** How long each deployed slot was free between two permits while a live waiter waited, longest first. */
 export function idleness(record: ChaosRecord): Idleness[] {
+  const down = allDown(record);
   const found = record.pools.flatMap((pool) => {
-    const waited = without(liveWaits(pool, record), union(ofScope(record.outages, '*')));
+    const waited = without(liveWaits(pool, record), down);
     return slotNames(pool.slots).flatMap((slot) =>
       freeTimes(pool, slot, record).map(([fromMs, toMs]) => {
         return { resource: pool.resource, slot, fromMs, idleMs: covered([fromMs, toMs], waited) };
@@ -49,6 +50,13 @@ export function idleness(record: ChaosRecord): Idleness[] {
     );
   });
   return found.sort((a, b) => b.idleMs - a.idleMs);
+}
+
+/** When nobody could be served: the server was down, or every permit worker was. */
+function allDown({ outages, permitWorkers }: ChaosRecord): Interval[] {
+  const [first = [], ...others] = permitWorkers.map((worker) => union(ofScope(outages, worker)));
+  const allWorkers = others.reduce((down, other) => without(down, without(down, other)), first);
+  return union([...ofScope(outages, '*'), ...allWorkers]);
 }
 
 /** When somebody waited whose own process was up. */
