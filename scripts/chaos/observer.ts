@@ -92,11 +92,14 @@ export class Observer {
     const lines = createInterface(socket);
     lines.on('error', () => socket.destroy()); // a reader hands its socket's errors on
     lines.on('line', (line) => {
-      const { n, ...message } = JSON.parse(line) as Message & { n?: number };
-      void this.heed(message).then((answer) => {
-        if (!socket.destroyed) socket.write(n === undefined ? `${answer}\n` : `${JSON.stringify({ n, answer })}\n`);
-      });
+      void this.answer(socket, line).catch(() => socket.destroy()); // the last line of a killed process may be half a line
     });
+  }
+
+  private async answer(socket: Socket, line: string): Promise<void> {
+    const { n, ...message } = JSON.parse(line) as Message & { n?: number };
+    const answer = await this.heed(message);
+    if (!socket.destroyed) socket.write(n === undefined ? `${answer}\n` : `${JSON.stringify({ n, answer })}\n`);
   }
 
   private async heed(message: Message): Promise<string> {

@@ -16,6 +16,8 @@ export interface ChaosServer {
 /** A queue is to continue as new after so many events, far sooner than by its own rule. No public option says it: the server does. */
 const SUGGEST_CONTINUE_AS_NEW = 'limit.historyCount.suggestContinueAsNew=40';
 
+const START_ATTEMPTS = 5;
+
 /** A server that somebody else runs: it is left alone. */
 export function givenServer(address: string): ChaosServer {
   return { address, faults: [], heal: async () => undefined, stop: async () => undefined };
@@ -33,9 +35,14 @@ export async function ownServer(directory: string): Promise<ChaosServer> {
   let server = await spawnServer(source.path, options);
   let isDown = false;
   const start = async () => {
-    if (!isDown) return;
-    server = await spawnServer(source.path, options);
-    isDown = false;
+    for (let attempt = 1; isDown; attempt++) {
+      try {
+        server = await spawnServer(source.path, options);
+        isDown = false;
+      } catch (error) {
+        if (attempt >= START_ATTEMPTS) throw error; // a busy machine may need longer than one attempt has
+      }
+    }
   };
   const killServer: Fault = {
     kind: 'kill-server',
