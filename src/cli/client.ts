@@ -1,6 +1,6 @@
 import { Client, Connection } from '@temporalio/client';
+import { checkAddress, connectionError } from './check-address';
 import { type ConnectionFlags, connectConfig, loadDataConverter } from './connection';
-import { knock, unwelcome } from './knock';
 
 /**
  * Connects, runs `use` with the client, and closes the connection.
@@ -17,10 +17,10 @@ export async function withClient<T>(
   const connection = Connection.lazy(connectionOptions);
   const client = new Client({ connection, namespace, dataConverter });
   check(client);
-  await knock(address);
+  await checkAddress(address);
   try {
     await connection.ensureConnected().catch((error: Error) => {
-      throw unwelcome(address, error);
+      throw connectionError(address, error);
     });
     return await use(client);
   } finally {

@@ -37,7 +37,7 @@ export class DashboardPools implements PoolFinder {
     for (const [resource, slots] of await resourcesInUse(this.client)) {
       if (!this.all && !this.found.has(resource)) continue;
       const pool = this.pool(resource);
-      pool.heard(slots);
+      pool.addSlots(slots);
       inUse.push(pool);
     }
     return inUse;

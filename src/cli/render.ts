@@ -4,7 +4,7 @@ import { plainLines, Text } from './text';
 // The only file of the command line that writes to a terminal.
 
 /** One JSON text, with all control characters escaped, also those that JSON allows. */
-export function json(value: unknown, indent = 2): string {
+function json(value: unknown, indent = 2): string {
   // Line ends are ours: JSON has escaped those of the value.
   return JSON.stringify(value, undefined, indent).replaceAll(/[^\n\P{C}]|[\p{Zl}\p{Zp}]/gu, escapeUnits);
 }

@@ -55,7 +55,7 @@ export function table(head: string[], rows: readonly unknown[][], align: Align[]
 /**
  * Any value as one line without control characters. It may be of any type: anybody in the namespace can send anything.
  */
-export function plain(value: unknown): string {
+function plain(value: unknown): string {
   return written(value).replaceAll(/[\p{C}\p{Zl}\p{Zp}]/gu, escapeCharacter);
 }
 

@@ -1,8 +1,8 @@
 import { isIP } from 'node:net';
 import type { Command } from 'commander';
 import { refuse } from '../client/operators';
+import { checkAddress, connectionError } from './check-address';
 import { type ConnectionFlags, connectConfig, loadDataConverter, withConnectionFlags } from './connection';
-import { knock, unwelcome } from './knock';
 import { say } from './render';
 
 interface WorkerFlags extends ConnectionFlags {
@@ -38,7 +38,7 @@ async function work(flags: WorkerFlags): Promise<void> {
   const { taskQueue, metrics } = flags;
   if (metrics !== undefined && !isSocketAddress(metrics)) refuse('--metrics', 'an IP address and a port', metrics);
   const dataConverter = await loadDataConverter(flags.dataConverter);
-  await knock(address);
+  await checkAddress(address);
   // Loaded only here: it is native code, and not installed where nobody runs a worker.
   const { NativeConnection, Runtime } = await import('@temporalio/worker');
   const { createPermitWorker, HISTOGRAM_BUCKETS } = await import('../worker.js');
@@ -47,7 +47,7 @@ async function work(flags: WorkerFlags): Promise<void> {
     Runtime.install({ telemetryOptions: { metrics: { prometheus } } });
   }
   const connection = await NativeConnection.connect(connectionOptions).catch((error: Error) => {
-    throw unwelcome(address, error);
+    throw connectionError(address, error);
   });
   try {
     const worker = await createPermitWorker({ connection, namespace, taskQueue, dataConverter });

@@ -16,7 +16,7 @@ const GONE_AFTER_MS = 90_000;
 const WORKFLOW_QUEUE = 1;
 
 /** The `code` of the Node warning that an acquirer waits and nobody polls the task queue. */
-export const UNPOLLED_WARNING = 'TEMPORAL_SEMAPHORE_UNPOLLED';
+const UNPOLLED_WARNING = 'TEMPORAL_SEMAPHORE_UNPOLLED';
 
 /**
  * Tells whether anybody polls the task queue of the permits. It asks the server only when an answer has been missing for two

@@ -4,7 +4,7 @@ import type { Hello, PoolView, Session, Update } from './page-protocol';
 import { diff, emptyView } from './view-diff';
 
 /** The server sends something at least this often, so that each side notices when the other is gone. */
-export const BEAT_MS = 10_000;
+const BEAT_MS = 10_000;
 
 /**
  * Sends one page all pools, and then the changes, until the page is gone. Each page has its own record of what it got last,

@@ -118,8 +118,8 @@ async function untilItAnswers(address: string, ended: Promise<string>): Promise<
     words = said;
   });
   for (const deadline = Date.now() + START_WITHIN_MS; ; await delay(25)) {
-    // A gRPC client that found nobody listening waits a second before it tries again: so knock first.
-    const listening = await knock(address);
+    // After a refused connection, a gRPC client waits a second before it tries again, so this checks the port first.
+    const listening = await isListening(address);
     if (words !== undefined) throw new Error(`The Temporal server did not start: ${words}`);
     if (listening) break;
     if (Date.now() > deadline) throw new Error(`The Temporal server did not listen within ${START_WITHIN_MS} ms`);
@@ -127,7 +127,7 @@ async function untilItAnswers(address: string, ended: Promise<string>): Promise<
   await (await Connection.connect({ address })).close();
 }
 
-async function knock(address: string): Promise<boolean> {
+async function isListening(address: string): Promise<boolean> {
   const { hostname, port } = new URL(`tcp://${address}`);
   const socket = connect(Number(port), hostname);
   try {

@@ -10,7 +10,7 @@ export interface Offer {
 }
 
 /**
- * The words that an acquirer hears in line:
+ * The messages to an acquirer in line:
  * - an offer: its turn;
  * - `waiting`: the sign of life that it asked for; the queue has its ticket;
  * - `full`: the queue is alive, and has no room for it;
@@ -20,23 +20,23 @@ export type Word = Offer | 'waiting' | 'full' | 'stuck';
 
 /** A place in the line of a resource. */
 export interface Place {
-  /** Lines up if somebody waits already. `false`: nobody does. */
+  /** Lines up if there is a line already. `false`: there is none. */
   join(): Promise<boolean>;
   /** Lines up, and starts the line if there is none. */
   enter(): Promise<void>;
   /** Sends the ticket again, asking for a sign of life. Absent where somebody else waits, and asks, on the acquirer's behalf. */
   ask?(): Promise<void>;
-  /** Waits for word; `undefined` when none came in time. An offer stays open until `missed`, `served` or `leave`. */
+  /** Waits for a message; `undefined` when none came in time. An offer stays open until `missed`, `served` or `leave`. */
   next(withinMs: number): Promise<Word | undefined>;
   /** Somebody else was faster at the slot of the open offer. The place is kept. */
   missed(): Promise<void>;
-  /** The open offer has become a permit: there is nothing to say to the queue. */
+  /** The open offer has become a permit: the queue needs no message. */
   served(): void;
-  /** Gives the place up, and passes on an offer that is open. */
+  /** Leaves the line, and passes on an open offer. */
   leave(): Promise<void>;
 }
 
-/** Where an acquirer lives: in a Workflow, in a client, or in the Workflow that waits for a client. */
+/** What surrounds an acquirer: a Workflow, a client, or the Workflow that waits for a client. */
 export interface Surroundings<Won> {
   /** Milliseconds, on the clock of `deadlineMs`. */
   nowMs(): number;
@@ -44,28 +44,29 @@ export interface Surroundings<Won> {
   random(): number;
   /** Tries one slot, because of an offer or on its own. `undefined`: somebody else has it. */
   claim(slot: string, offer?: Offer): Promise<Won | undefined>;
-  /** Makes the place; called once. */
+  /** Makes the place in line; called once. */
   place(): Place;
 }
 
 export interface AcquirerOptions {
   readonly slots: readonly string[];
-  /** When to give up. Infinity: never. */
+  /** When to give up, on the clock of `nowMs`. Infinity: never. */
   readonly deadlineMs: number;
   readonly recheckAfterMs: number;
   /** Slots that a newcomer tries before it starts a line. */
   readonly firstTries: number;
-  /** After so many of these it asks whether there is a line already, and stands in it if so. Strict order: 0. */
+  /** After this many of them it asks whether there is a line, and joins it. Strict order: 0. */
   readonly triesBeforeJoin: number;
-  /** Slots that it tries at most in one round while the queue does not answer. */
+  /** The most slots that it tries in one round while the queue does not answer. */
   readonly triesPerRound: number;
 }
 
-/** A queue that does not answer is asked again, or started anew if it is gone, after so many rounds. */
+/** After this many rounds, the acquirer asks a silent queue again, or starts a new one if it is gone. */
 const ROUNDS_BEFORE_ASKING_AGAIN = 20;
 
 /**
- * How an acquirer goes about it, wherever it lives. Pure: clock, luck, claims and the place in line come in from outside.
+ * How an acquirer tries slots, lines up, checks the queue and gives up, wherever it runs. Pure: clock, randomness, claims and the
+ * place in line come in from outside.
  *
  *     newcomer --slot free--> won                       .--missed--.
  *        '--all taken, or others wait--> parked --offer--> claiming --> won
@@ -96,7 +97,7 @@ export class Acquirer<Won> {
     private readonly options: AcquirerOptions,
     private readonly outside: Surroundings<Won>,
   ) {
-    // So that contenders do not all start at slot 0 and fail in step.
+    // Shuffled, so that contenders do not all start at slot 0 and fail in step.
     this.slots = shuffle(options.slots, () => outside.random());
     this.delay = new RecheckDelay(options.recheckAfterMs);
   }
@@ -110,14 +111,14 @@ export class Acquirer<Won> {
   async acquire(): Promise<Won | undefined> {
     const place = this.outside.place();
     try {
-      return (await this.comeNewly(place)) ?? (await this.waitIn(place));
+      return (await this.tryThenLineUp(place)) ?? (await this.waitIn(place));
     } finally {
       await place.leave(); // A4
     }
   }
 
   /** `undefined` when it stands in line. */
-  private async comeNewly(place: Place): Promise<Won | undefined> {
+  private async tryThenLineUp(place: Place): Promise<Won | undefined> {
     const { firstTries, triesBeforeJoin } = this.options;
     for (let tried = 0; tried < Math.min(firstTries, this.slots.length); tried++) {
       if (tried === triesBeforeJoin && (await place.join())) return undefined; // A2
@@ -128,29 +129,29 @@ export class Acquirer<Won> {
     return undefined;
   }
 
-  /** Parked: nothing happens here until word comes, except a check now and then. */
+  /** Parked: nothing happens here until a message comes, except a check now and then. */
   private async waitIn(place: Place): Promise<Won | undefined> {
     for (;;) {
       const leftMs = this.leftMs();
       if (leftMs <= 0) return undefined; // A7
       const recheckMs = place.ask ? this.delay.nextMs(this.outside.random()) : Number.POSITIVE_INFINITY;
       const word = await place.next(Math.min(leftMs, recheckMs));
-      const won = await this.heed(word, place);
+      const won = await this.handle(word, place);
       if (won !== undefined) return won;
     }
   }
 
-  private async heed(word: Word | undefined, place: Place): Promise<Won | undefined> {
-    if (word === undefined) return this.leftMs() > 0 ? await this.heedSilence(place) : undefined;
+  private async handle(word: Word | undefined, place: Place): Promise<Won | undefined> {
+    if (word === undefined) return this.leftMs() > 0 ? await this.handleSilence(place) : undefined;
     if (word === 'waiting')
       this.delay.answered(); // A6
     else if (word === 'full') this.delay.hadNoRoom();
     else if (word === 'stuck') return await this.tryNext(this.options.triesPerRound);
-    else return await this.heedOffer(word, place);
+    else return await this.handleOffer(word, place);
     return undefined;
   }
 
-  private async heedOffer(offer: Offer, place: Place): Promise<Won | undefined> {
+  private async handleOffer(offer: Offer, place: Place): Promise<Won | undefined> {
     this.delay.hadTurn();
     const won = await this.outside.claim(offer.slot, offer); // A3: if this throws, `leave` passes the offer on
     if (won !== undefined) place.served();
@@ -159,7 +160,7 @@ export class Acquirer<Won> {
   }
 
   /** The first silence asks whether the queue is there. If it is gone, that starts it anew; if it is stuck, a slot may be free. */
-  private async heedSilence(place: Place): Promise<Won | undefined> {
+  private async handleSilence(place: Place): Promise<Won | undefined> {
     const isStuck = this.delay.isAnswerOwed; // A2
     if (!isStuck) this.rounds = 0;
     if (this.rounds % ROUNDS_BEFORE_ASKING_AGAIN === 0) {

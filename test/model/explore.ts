@@ -11,7 +11,7 @@ export interface Explored {
 }
 
 /** A violation, and the shortest way to it. */
-export class Violation extends Error {
+class Violation extends Error {
   constructor(
     readonly path: readonly string[],
     override readonly cause: unknown,

@@ -55,7 +55,7 @@ export class PoolByName {
   ) {}
 
   /** Adds slots that the caller has found held: the next look asks for them. */
-  heard(slots: readonly string[]): void {
+  addSlots(slots: readonly string[]): void {
     const before = this.asked.size;
     for (const slot of slots) this.asked.add(slot);
     if (this.asked.size > before) this.unsized = undefined;
@@ -64,7 +64,7 @@ export class PoolByName {
   async inspect({ recent, search = false }: LookOptions): Promise<SeenPool> {
     const sized = await this.find();
     if (sized) return await sized.inspect({ recent });
-    if (search) this.heard(await heldSlots(this.client, this.resource));
+    if (search) this.addSlots(await heldSlots(this.client, this.resource));
     const { capacity: _unknown, ...seen } = await this.openAsked().inspect({ recent });
     for (const { slot, state } of seen.slots) if (state !== 'free') this.seenHeld.add(slot);
     return { ...seen, slots: seen.slots.filter(({ slot }) => this.seenHeld.has(slot)) };

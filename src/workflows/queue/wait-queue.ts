@@ -22,7 +22,7 @@ import { OperatedQueueState } from './operated-queue-state';
 import { HELD_UNSEEN_MS } from './queue-state';
 import { RunLength } from './run-length';
 
-export const queueViewQuery = defineQuery<QueueView>(QUEUE_VIEW);
+const queueViewQuery = defineQuery<QueueView>(QUEUE_VIEW);
 
 /** How long an empty queue stays for the next waiter, which would otherwise start one and probe every slot anew. */
 const LINGER_MS = 2_000;

@@ -30,7 +30,7 @@ export class UnreachableError extends Error {
 }
 
 /** The error for an address where something listens, and the connection fails all the same. */
-export function unwelcome(address: string, { message }: Error): UnreachableError {
+export function connectionError(address: string, { message }: Error): UnreachableError {
   // gRPC and Rust have their own words for "it did not answer as it should", which help no user.
   if (/certificate/i.test(message)) {
     return new UnreachableError(address, 'its certificate is not accepted (see --tls-ca-path and --tls-server-name)');
@@ -47,7 +47,7 @@ export function unwelcome(address: string, { message }: Error): UnreachableError
  * When no answer comes soon, this says so and leaves the waiting to gRPC: the network may be slow.
  * @throws UnreachableError when the system says that nothing listens there
  */
-export async function knock(address: string): Promise<void> {
+export async function checkAddress(address: string): Promise<void> {
   const target = plainAddress(address);
   if (!target || isProxied()) return;
   const socket = connect({ ...target, autoSelectFamily: true });
