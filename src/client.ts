@@ -9,10 +9,11 @@ export {
   NotHeldError,
   PermitLostError,
   PermitTimeoutError,
+  SelfDeadlockError,
   StaleOverrideError,
 } from './client/errors';
 export type { Permit } from './client/holder/permit';
-export { acquireAll, PermitSet, withPermits } from './client/holder/permit-set';
+export { PermitSet } from './client/holder/permit-set';
 export type {
   Inspection,
   Override,
@@ -26,6 +27,7 @@ export type { InspectOptions, OverrideOptions, RevokeOptions } from './client/op
 export { listHolders } from './client/operator/visibility';
 export type { ClientAcquireOptions, SemaphoreClientOptions } from './client/options';
 export { SemaphoreClient } from './client/semaphore-client';
+export { acquireAll, withPermits } from './client/with-permits';
 export { InvalidOptionsError } from './shared/invalid-options';
 export type { PermitLoss } from './shared/loss';
 export type { AcquireOptions, SemaphoreOptions } from './shared/options';

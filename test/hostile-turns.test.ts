@@ -8,6 +8,7 @@ import { queueId } from '../src/shared/permit-id';
 import { TURN } from '../src/shared/protocol';
 import { startHolder } from './support/holders';
 import { assertSafe, permitsRunning, untilWaiting, useTemporal } from './support/temporal';
+import type { SemaphoreOptions } from './support/workflows';
 
 const temporal = useTemporal({ shared: true });
 
@@ -96,7 +97,7 @@ async function mislead(kind: 'Workflow' | 'client', name: string, forge: Forge, 
   await assertSafe(client, resource, 1, [{ runId: held.runId, fromMs, toMs: releasedMs }]);
 }
 
-async function waitInWorkflow(resource: string, semaphore: Omit<SemaphoreClientOptions, 'taskQueue'>): Promise<number> {
+async function waitInWorkflow(resource: string, semaphore: SemaphoreOptions): Promise<number> {
   const waiter = await startHolder(temporal, { resource, semaphore, holdMs: 0 });
   assert.equal((await waiter.result()).at, 'done');
   return Date.now();

@@ -34,7 +34,7 @@ export class DashboardPools implements PoolFinder {
   async find(): Promise<Pool[]> {
     if (!this.all && this.found.size === 0) return [];
     const inUse: PoolByName[] = [];
-    for (const [resource, slots] of await resourcesInUse(this.client)) {
+    for (const [resource, { slots }] of await resourcesInUse(this.client)) {
       if (!this.all && !this.found.has(resource)) continue;
       const pool = this.pool(resource);
       pool.addSlots(slots);

@@ -1,10 +1,10 @@
 import { type Client, isGrpcServiceError } from '@temporalio/client';
 import { NoAnswerError, PermitTimeoutError, SemaphoreClient } from '../client';
-import { monotonicMs, poolsInUse, type SeenPool } from '../client/operators';
+import { findDeadlocks, monotonicMs, poolsInUse, type SeenPool } from '../client/operators';
 import { failingTasks } from './doctor-tasks';
 import { waiterName } from './draw-pool';
 import { holderName } from './render';
-import { count, span } from './wording';
+import { count, deadlockLine, span } from './wording';
 
 /** One result of the examination. */
 export interface Finding {
@@ -41,12 +41,13 @@ const MUCH_TOO_SLOW_MS = 3_000;
 const WORKFLOW_QUEUE = 1;
 
 export async function findings(client: Client, options: DoctorOptions): Promise<Finding[]> {
-  const pools = await poolsInUse(client, { taskQueue: options.taskQueue });
+  const pools = await poolsInUse(client, { taskQueue: options.taskQueue, keys: true });
   const found = [
     ...(await server(client, pools)),
     await pollers(client, options.taskQueue),
     ...(await failingTasks(client)),
     ...pools.flatMap((pool) => [...leases(pool), ...waits(pool, options.waitingLongerMs)]),
+    ...deadlocks(pools),
   ];
   if (pools.length > 0 && found.every(({ is }) => is !== 'bad')) {
     found.push({ is: 'ok', what: `${count(pools.length, 'pool')} in use, no permit is past its lease` });
@@ -125,6 +126,15 @@ function waits({ resource, waiters, queue, override, problem }: SeenPool, longer
     });
   }
   return found;
+}
+
+function deadlocks(pools: SeenPool[]): Finding[] {
+  return findDeadlocks(pools).map((steps) => ({
+    is: 'bad',
+    what: `deadlock: ${deadlockLine(steps)}`,
+    advice:
+      'withPermits takes several resources in one order, so that none can block another. Revoke one permit to go on.',
+  }));
 }
 
 /** Measures one round trip, and ten at once: only ten at once show whether the server is held back. */

@@ -26,12 +26,17 @@ const KILL_PART = 0.7;
  *
  * @returns the exit code
  */
-export async function runHolding(set: PermitSet, command: string[], signals: Signals): Promise<number> {
+export async function runHolding(
+  set: PermitSet,
+  command: string[],
+  signals: Signals,
+  env: NodeJS.ProcessEnv = {},
+): Promise<number> {
   const guard = new Guard();
   await guard.ready;
   const { noticeMs } = soonest(set);
   const graceMs = noticeMs * KILL_PART;
-  const group = new ProcessGroup(command, environment(set.permits));
+  const group = new ProcessGroup(command, { ...environment(set.permits), ...env });
   const tellGuard = (isEnding: boolean) => {
     if (group.id !== undefined) guard.tell(orderFor(soonest(set), group.id, graceMs, isEnding));
   };

@@ -64,11 +64,11 @@ async function all({ output, taskQueue, ...connection }: LsFlags): Promise<numbe
   return 0;
 }
 
-const HEAD = ['resource', 'held', 'of', 'waiting', 'longest', 'set'];
-const ALIGN: Align[] = ['left', 'right', 'right', 'right', 'right', 'left'];
+const HEAD = ['resource', 'held', 'of', 'waiting', 'longest', 'keys', 'set'];
+const ALIGN: Align[] = ['left', 'right', 'right', 'right', 'right', 'left', 'left'];
 
-function row({ resource, capacity, slots, waiters, queue, override, problem }: SeenPool): unknown[] {
-  if (problem !== undefined) return [resource, '?', '?', '?', '', problem];
+function row({ resource, capacity, slots, waiters, queue, override, keys, problem }: SeenPool): unknown[] {
+  if (problem !== undefined) return [resource, '?', '?', '?', '', '', problem];
   const first = waiters.map(({ since }) => since).sort((a, b) => a.getTime() - b.getTime())[0];
   return [
     resource,
@@ -76,6 +76,7 @@ function row({ resource, capacity, slots, waiters, queue, override, problem }: S
     capacity ?? '?',
     queue === 'silent' ? '?' : waiters.length,
     first ? sinceNow(first) : '',
+    keys ? text`${keys.held} hold, ${keys.queued} with a queue` : '',
     override ? overrideNote(override) : '',
   ];
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 import { CommanderError } from 'commander';
-import { InvalidOptionsError, NotHeldError, StaleOverrideError } from '../client';
+import { InvalidOptionsError, NotHeldError, SelfDeadlockError, StaleOverrideError } from '../client';
 import { messageOf } from '../client/operators';
 import { splitCommand } from './arguments';
 import { Interrupted } from './confirm';
@@ -27,7 +27,7 @@ function explain(error: unknown): number {
   if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : EXIT.usage; // commander has printed it
   if (error instanceof Interrupted) return signalCode(error.signal);
   say(messageOf(error));
-  if (error instanceof InvalidOptionsError) return EXIT.usage;
+  if (error instanceof InvalidOptionsError || error instanceof SelfDeadlockError) return EXIT.usage;
   if (error instanceof NotHeldError) return EXIT.absent;
   return error instanceof StaleOverrideError ? EXIT.busy : EXIT.unavailable;
 }

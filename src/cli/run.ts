@@ -1,12 +1,13 @@
 import type { Client } from '@temporalio/client';
-import type { Command } from 'commander';
+import { type Command, Option } from 'commander';
 import { acquireAll, InvalidOptionsError, type PermitSet, PermitTimeoutError, SemaphoreClient } from '../client';
 import { messageOf } from '../client/operators';
-import { type AlsoFlag, alsoFlag, durationOption, withSlotFlags } from './arguments';
+import { type AlsoFlag, alsoFlag, durationOption, wholeNumber, withSlotFlags } from './arguments';
 import { withClient } from './client';
 import { Interrupted } from './confirm';
 import { type ConnectionFlags, withConnectionFlags } from './connection';
 import { EXIT } from './exit-codes';
+import { checkSelfDeadlock, heldInside, type RunPool } from './held-outside';
 import { runHolding, Signals } from './holding';
 import { say } from './render';
 import { text } from './text';
@@ -16,6 +17,9 @@ interface RunFlags extends ConnectionFlags {
   capacity?: number;
   slots?: string[];
   also?: AlsoFlag[];
+  perKey?: number;
+  key?: string;
+  permits?: number;
   taskQueue: string;
   lease?: number;
   renewEvery?: number;
@@ -48,6 +52,7 @@ Examples:
   temporal-semaphore run gpu-pool --capacity 3 --timeout 5m -- sh -c 'train --gpu "$PERMIT_SLOT"'
   temporal-semaphore run nightly --capacity 1 --try -- ./backup.sh --full
   temporal-semaphore run gpu-pool --capacity 3 --also licences=5 -- simulate
+  temporal-semaphore run openai --capacity 20 --per-key 2 --key "$TENANT" -- ./ask.sh
 `;
 
 export function addRun(program: Command, done: (exitCode: number) => void, command?: string[]): void {
@@ -66,6 +71,14 @@ export function addRun(program: Command, done: (exitCode: number) => void, comma
       'a permit of this resource too, all or none: licences=5, or gpus=a,b for named slots; may be repeated',
       alsoFlag,
     )
+    .addOption(
+      new Option(
+        '--per-key <n>',
+        'how many permits of <resource> each --key may have; everybody must say the same',
+      ).argParser(wholeNumber),
+    )
+    .addOption(new Option('--permits <n>', 'so many permits of <resource>, all or none').argParser(wholeNumber))
+    .option('--key <key>', 'whose permit it is: a tenant, a customer (with --per-key)')
     .option('--task-queue <name>', "the permit worker's task queue", 'permits')
     .addOption(durationOption('--lease <duration>', 'how long the permit outlives this process (default: 30s)'))
     .addOption(durationOption('--renew-every <duration>', 'how often the lease is renewed (default: a third of it)'))
@@ -97,23 +110,26 @@ async function runUnderPermit(resource: string, command: string[] | undefined, f
       'put -- before the command: flags before it belong to this program, everything after it to the command.',
     );
   }
-  const { capacity, slots, also = [], taskQueue, lease, renewEvery, maxHold, fair } = flags;
+  const { capacity, slots, perKey, also = [], taskQueue, lease, renewEvery, maxHold, fair } = flags;
   if (capacity === undefined && slots === undefined) {
     throw new InvalidOptionsError('give --capacity (how many permits there are) or --slots (their names).');
   }
   const options = { taskQueue, lease, renewEvery, maxHold, fair };
+  const pools: RunPool[] = [{ resource, capacity, slots, perKey, key: flags.key, permits: flags.permits }, ...also];
   const poolsOf = (client: Client) =>
-    [{ resource, capacity, slots }, ...also].map(
-      ({ resource, ...slots }) => new SemaphoreClient(client, resource, { ...options, ...slots }),
+    pools.map(
+      ({ resource, key: _key, permits: _permits, ...slots }) =>
+        new SemaphoreClient(client, resource, { ...options, ...slots }),
     );
   return await withClient(
     flags,
     async (client) => {
+      checkSelfDeadlock(client, pools, flags.try ? 0 : flags.timeout);
       const signals = new Signals();
       const permits = await acquire(poolsOf(client), client, flags, signals);
       if (permits === undefined) return EXIT.busy;
       try {
-        return await runHolding(permits, command, signals);
+        return await runHolding(permits, command, signals, heldInside(client, pools));
       } finally {
         await release(permits);
       }
@@ -135,12 +151,14 @@ async function acquire(
   const over = new AbortController();
   if (!flags.try) void tellWhatItWaitsFor(pools, client, over.signal);
   try {
-    return await acquireAll(pools, {
+    const [pool, ...others] = pools as [SemaphoreClient, ...SemaphoreClient[]];
+    const set = await acquireAll([{ of: pool, key: flags.key, permits: flags.permits ?? 1 }, ...others], {
       timeout: flags.try ? 0 : timeout,
       purpose,
       priority: { priorityKey: priority, fairnessKey },
       signal: interrupted.signal,
     });
+    return set.flat();
   } catch (error) {
     if (!(error instanceof PermitTimeoutError)) throw error;
     say(text`${error.message}`);

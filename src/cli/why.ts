@@ -1,15 +1,15 @@
 import type { Client } from '@temporalio/client';
 import type { Command } from 'commander';
 import type { SlotInspection, WaiterInspection } from '../client';
-import { PoolByName, poolsInUse, type SeenPool } from '../client/operators';
+import { type DeadlockStep, findDeadlocks, PoolByName, poolsInUse, type SeenPool } from '../client/operators';
 import { type Output, withOutputFlags } from './arguments';
 import { withClient } from './client';
 import { type ConnectionFlags, withConnectionFlags } from './connection';
 import { waiterName } from './draw-pool';
 import { EXIT } from './exit-codes';
 import { holderName, print, printJson, say } from './render';
-import { dim, table, text, yellow } from './text';
-import { sinceNow } from './wording';
+import { dim, red, table, text, yellow } from './text';
+import { deadlockLine, sinceNow } from './wording';
 
 interface WhyFlags extends ConnectionFlags {
   resource?: string;
@@ -49,24 +49,33 @@ export function addWhy(program: Command, done: (exitCode: number) => void): void
     .option('--resource <name>', 'look at this pool only')
     .addHelpText('after', HELP)
     .action(async (workflowId: string, flags: WhyFlags) => {
-      const parts = await withClient(flags, (client) => partsOf(client, workflowId, flags));
+      const pools = await withClient(flags, (client) => poolsOf(client, flags));
+      const parts = partsOf(pools, workflowId);
+      const deadlocks = findDeadlocks(pools).filter((steps) => concerns(steps, workflowId, parts));
       const { output } = flags;
-      if (output !== 'text') printJson({ workflowId, pools: parts }, output);
-      else show(workflowId, parts);
+      if (output !== 'text') printJson({ workflowId, pools: parts, deadlocks }, output);
+      else show(workflowId, parts, deadlocks);
       if (parts.length === 0) say(text`${workflowId} neither waits for a permit nor holds one.`);
       done(parts.length === 0 ? EXIT.no : 0);
     });
   withConnectionFlags(withOutputFlags(why));
 }
 
-async function partsOf(client: Client, who: string, { resource }: WhyFlags): Promise<Part[]> {
+async function poolsOf(client: Client, { resource }: WhyFlags): Promise<SeenPool[]> {
   // `why` only looks at pools, so their task queue does not matter.
   const flags = { taskQueue: 'unused' };
-  const pools =
-    resource === undefined
-      ? await poolsInUse(client, flags)
-      : [await new PoolByName(client, resource, flags).inspect({ recent: 0, search: true })];
+  if (resource === undefined) return await poolsInUse(client, { ...flags, keys: true });
+  return [await new PoolByName(client, resource, flags).inspect({ recent: 0, search: true })];
+}
+
+function partsOf(pools: SeenPool[], who: string): Part[] {
   return pools.map((pool) => partIn(pool, who)).filter((part) => part.waits !== undefined || part.holds.length > 0);
+}
+
+/** Whether it is in the cycle, or waits for a resource that one of the cycle waits for too. */
+function concerns(steps: readonly DeadlockStep[], who: string, parts: readonly Part[]): boolean {
+  const lines = new Set(parts.filter(({ waits }) => waits).map(({ resource }) => resource));
+  return steps.some(({ workflowId, waitsFor }) => workflowId === who || lines.has(waitsFor));
 }
 
 function partIn({ resource, waiters, slots }: SeenPool, who: string): Part {
@@ -81,7 +90,8 @@ function partIn({ resource, waiters, slots }: SeenPool, who: string): Part {
   };
 }
 
-function show(who: string, parts: Part[]): void {
+function show(who: string, parts: Part[], deadlocks: DeadlockStep[][]): void {
+  for (const steps of deadlocks) print(red(text`Deadlock: ${deadlockLine(steps)}.`));
   for (const { resource, waits, ahead, slots, holds } of parts) {
     for (const { slot, permit } of holds) {
       print(text`${who} holds slot ${slot} of ${resource}, for ${permit ? sinceNow(permit.since) : '?'}.`);

@@ -1,3 +1,4 @@
+import type { DeadlockStep } from '../client/operators';
 /** `"4.2 s"`, `"3m 12s"`, `"2h 5m"`, `"3d 4h"`. */
 export function span(ms: number): string {
   const seconds = Math.max(0, ms) / 1_000;
@@ -24,4 +25,11 @@ export function duration(ms: number): string {
 /** `"1 permit"`, `"3 permits"`. */
 export function count(number: number, noun: string): string {
   return `${number} ${noun}${number === 1 ? '' : 's'}`;
+}
+
+/** Who waits for whom, around the cycle. */
+export function deadlockLine(steps: readonly DeadlockStep[]): string {
+  return steps
+    .map(({ workflowId, waitsFor, heldBy }) => `${workflowId} waits for "${waitsFor}", held by ${heldBy}`)
+    .join('; ');
 }

@@ -1,5 +1,6 @@
 import { lossMessage, type PermitLoss, timeoutMessage } from '../shared/loss';
 import type { PermitAddress } from '../shared/permit-id';
+import { selfDeadlockMessage } from '../shared/self-deadlock';
 import type { Override } from './operator/inspection';
 
 /** The circumstances of a client's error, beside its `cause`. */
@@ -59,6 +60,19 @@ export class PermitLostError extends Error {
     super(lossMessage({ resource, slot }, runId, how, reason), options);
     this.resource = resource;
     this.slot = slot;
+  }
+}
+
+/** The caller holds all permits of the resource and asks for one more without a timeout: it would wait for itself. */
+export class SelfDeadlockError extends Error {
+  override readonly name = 'SelfDeadlockError';
+
+  constructor(
+    readonly resource: string,
+    held: number,
+    capacity: number,
+  ) {
+    super(selfDeadlockMessage(resource, held, capacity));
   }
 }
 

@@ -8,16 +8,17 @@ import type { Permit } from './holder/permit';
 export class ClientMetrics {
   private readonly metrics: SemaphoreMetrics;
 
-  constructor(
-    private readonly resource: string,
-    meter: MetricMeter = noopMetricMeter,
-  ) {
+  constructor(meter: MetricMeter = noopMetricMeter) {
     this.metrics = new SemaphoreMetrics(meter);
   }
 
   /** Times one acquire, and counts its permit's loss. */
-  async acquire<T extends Permit | undefined>(signal: AbortSignal, acquire: () => Promise<T>): Promise<T> {
-    const timer = new AcquireTimer(this.metrics, this.resource, monotonicMs, (error) => outcomeOf(error, signal));
+  async acquire<T extends Permit | undefined>(
+    resource: string,
+    signal: AbortSignal,
+    acquire: () => Promise<T>,
+  ): Promise<T> {
+    const timer = new AcquireTimer(this.metrics, resource, monotonicMs, (error) => outcomeOf(error, signal));
     try {
       return this.watch(timer.ended(await acquire()));
     } catch (error) {
@@ -30,7 +31,7 @@ export class ClientMetrics {
     if (!permit) return permit;
     const { signal } = permit;
     const count = () => {
-      if (signal.reason instanceof PermitLostError) this.metrics.lost(this.resource, signal.reason.how);
+      if (signal.reason instanceof PermitLostError) this.metrics.lost(permit.resource, signal.reason.how);
     };
     if (signal.aborted) count();
     else signal.addEventListener('abort', count, { once: true });
@@ -38,8 +39,8 @@ export class ClientMetrics {
   }
 
   /** Records that a turn, which came at `turnMs`, has become a permit. */
-  claimed(turnMs: number): void {
-    this.metrics.handoff(this.resource, 'claim', monotonicMs() - turnMs);
+  claimed(resource: string, turnMs: number): void {
+    this.metrics.handoff(resource, 'claim', monotonicMs() - turnMs);
   }
 }
 

@@ -1,5 +1,6 @@
 import type { Duration, MetricMeter } from '@temporalio/common';
 import { refuse } from '../shared/invalid-options';
+import type { PerKey } from '../shared/key-pool';
 import {
   type AcquireOptions,
   type ResolvedAcquire,
@@ -10,9 +11,11 @@ import {
 } from '../shared/options';
 import { monotonicMs } from './clock';
 
-/** The options of a semaphore, for a client. */
-export interface SemaphoreClientOptions extends SemaphoreOptions {
-  /** The task queue on which permits and waiters run. Its workers must have this package's Workflows, as a permit worker has. */
+/** What a semaphore is, for a client. */
+export interface SemaphoreClientOptions extends Omit<SemaphoreOptions, 'perKey'> {
+  /** As {@link SemaphoreOptions.perKey}; or a function that gives each key a limit of its own. */
+  perKey?: PerKey;
+  /** The task queue on which permits and waiters run: of a permit worker, or of any that exports this package's Workflows. */
   taskQueue: string;
   /**
    * The meter that counts acquires, hand-offs and lost permits. In a worker's process, take `Runtime.instance().metricMeter`; a

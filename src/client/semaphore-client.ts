@@ -3,14 +3,17 @@ import { withFencingToken } from '../fencing/current-token';
 import { Acquirer } from '../shared/acquirer';
 import { ADOPT } from '../shared/adoption-protocol';
 import { refuse } from '../shared/invalid-options';
+import { checkNoKeyPool } from '../shared/key-pool';
 import { resolveRef } from '../shared/permit-id';
 import type { PermitRef } from '../shared/protocol';
 import { monotonicMs } from './clock';
 import { PermitLostError, PermitTimeoutError } from './errors';
 import { claimSlot } from './holder/claim';
+import { checkSelfDeadlock, holding } from './holder/held-here';
 import { Lease } from './holder/lease';
 import { Permit } from './holder/permit';
 import { PermitRun } from './holder/permit-run';
+import { acquireSet, type ClientPool, type PermitSet, underSet, type WantedSet } from './holder/permit-set';
 import { ClientQueuePlace } from './holder/queue-place';
 import { releaseOrWarn } from './holder/release-or-warn';
 import { ClientMetrics } from './metrics';
@@ -37,14 +40,11 @@ const NO_WAIT_MS = 10_000;
  * The same counting semaphore as in Workflows, for everything outside: services, cron jobs, scripts. Clients and Workflows
  * share the permits and the queue. A worker on `taskQueue` must have this package's Workflows.
  *
- * Not guaranteed:
- * - that acquirers agree on `capacity`. Nothing checks it; with two different ones, the larger holds.
- * - that taking two permits ends. The semaphore is not reentrant: taking a second permit from a full pool while holding one
- *   deadlocks.
- * - that work stops when its permit is lost. Work that ignores `permit.signal` goes on. A client whose machine slept or whose
- *   process was stopped may wake up without its permit, and write before it looks: check the fencing token at the resource.
- *
- * A client that dies keeps its slot until the end of its lease.
+ * Not guaranteed: that acquirers agree on `capacity` (nothing checks it; two different ones are safe up to the larger),
+ * that one who holds by `acquire` does not wait for itself (inside `withPermit` that is refused; a permit is not reentrant,
+ * for it has one token), and that work which ignores `permit.signal` stops when the permit is lost. A client that dies keeps its slot until the end of its lease; one whose machine sleeps
+ * or whose process is stopped wakes up without its permit, and may write before it looks: check the fencing token at the
+ * resource.
  *
  * @example
  * ```ts
@@ -78,7 +78,7 @@ export class SemaphoreClient {
     this.pollers = new Pollers(this.server, semaphore.taskQueue);
     this.resource = resource;
     this.options = { ...options };
-    this.metrics = new ClientMetrics(resource, options.metricMeter);
+    this.metrics = new ClientMetrics(options.metricMeter);
   }
 
   /**
@@ -93,33 +93,62 @@ export class SemaphoreClient {
    * @throws PermitTimeoutError as {@link acquire} does; `fn` has not run then
    */
   async withPermit<T>(fn: (permit: Permit) => Promise<T>, options?: ClientAcquireOptions): Promise<T> {
-    const permit = await this.acquire(options);
+    const request = this.request(options);
+    if (request.permits !== undefined) refuse('permits', 'none: withPermits(n, fn) takes several', request.permits);
+    if (this.isSet(request)) {
+      return await underSet(this.wanted(request), request, ([permit]) => runUnder(permit as Permit, fn));
+    }
+    checkSelfDeadlock([{ pool: request.semaphore }], request);
+    const permit = await this.acquireFor(request);
     try {
-      const result = await withFencingToken(permit, () => fn(permit));
-      permit.signal.throwIfAborted();
-      return result;
-    } catch (error) {
-      permit.signal.throwIfAborted();
-      throw error;
+      return await holding([permit], () => runUnder(permit, fn));
     } finally {
       await releaseOrWarn(permit);
     }
   }
 
   /**
-   * Waits for a free slot and claims it. The permit renews itself until it is released, detached or lost. Prefer
+   * Runs `fn` under so many permits of this resource, all or none: as {@link withPermit} does for one, with the options of one
+   * acquire. When one is lost, the `signal` that `fn` gets aborts. Each permit has a token of its own.
+   *
+   * Of those that want more than one, a single one at a time keeps a part while it waits for the rest, in the order in which
+   * they came. While it accumulates, it holds the only permit of the pool `<resource>~set` too.
+   *
+   * @param permits at most the capacity
+   * @throws as {@link withPermit} does
+   */
+  async withPermits<T>(
+    permits: number,
+    fn: (permits: Permit[], signal: AbortSignal) => Promise<T>,
+    options?: Omit<ClientAcquireOptions, 'permits'>,
+  ): Promise<T> {
+    const request = this.request({ ...options, permits });
+    return await underSet(this.wanted(request), request, ([all], signal) => fn(all as Permit[], signal));
+  }
+
+  /**
+   * Waits for a free slot and claims it. The permit renews itself until it is released, detached or lost; prefer
    * {@link withPermit}. While the server can't be reached or is overloaded, this goes on trying.
    *
    * When nobody polls the task queue, a wait of more than two seconds emits a Node warning with the code
    * `TEMPORAL_SEMAPHORE_UNPOLLED`, once for each client.
    *
-   * @throws PermitTimeoutError when no permit came within `timeout`; its message says when nobody polls the task queue
-   * @throws the reason of `signal` when that aborts; a slot won meanwhile has been released
-   * @throws InvalidOptionsError before any call
-   * @throws ServiceError when the server refuses, for example because the caller lacks permission
+   * With `permits` it gives a {@link PermitSet}, as {@link withPermits} takes it; likewise with a `key`, of one permit, which the
+   * key's own permit stands behind.
+   *
+   * @throws SelfDeadlockError inside `withPermit`s that hold all permits of this resource, where no `timeout` is given
+   * @throws PermitTimeoutError when `timeout` is given and no permit was had in it; it says so when nobody polls the task queue
+   * @throws the reason of `signal` when that aborts; a slot won meanwhile has been given back
+   * @throws InvalidOptionsError, before any call
+   * @throws ServiceError when the server refuses, for example for want of permission
    */
-  async acquire(options?: ClientAcquireOptions): Promise<Permit> {
-    return await this.acquireFor(this.request(options));
+  async acquire(options: ClientAcquireOptions & ({ key: string } | { permits: number })): Promise<PermitSet>;
+  async acquire(options?: Omit<ClientAcquireOptions, 'key' | 'permits'>): Promise<Permit>;
+  async acquire(options?: ClientAcquireOptions): Promise<Permit | PermitSet> {
+    const request = this.request(options);
+    if (this.isSet(request)) return await this.acquireSet(request);
+    checkSelfDeadlock([{ pool: request.semaphore }], request);
+    return await this.acquireFor(request);
   }
 
   /** @internal How many slots this client was made with. */
@@ -129,13 +158,19 @@ export class SemaphoreClient {
 
   /** @internal Checks what one acquire is to be. @throws InvalidOptionsError */
   request(options: ClientAcquireOptions | undefined, since?: Moment): Request {
+    checkNoKeyPool(this.resource); // to operate it is fine
     return resolveRequest(this.resource, this.options, options, since);
+  }
+
+  /** @internal As a part of a set. */
+  poolOf({ semaphore }: Request): ClientPool {
+    return { ...semaphore, client: this };
   }
 
   /** @internal One acquire of this pool, alone or as a part of a set. */
   async acquireFor(request: Request): Promise<Permit> {
     request.signal.throwIfAborted();
-    return await this.metrics.acquire(request.signal, async () => {
+    return await this.metrics.acquire(request.semaphore.resource, request.signal, async () => {
       if (request.timeoutMs > 0) return await this.acquireWithin(request);
       const permit = await this.claimEvery(request);
       if (permit) return permit;
@@ -143,11 +178,16 @@ export class SemaphoreClient {
     });
   }
 
-  /** Tries every slot once. `undefined` when all are held. Throws as {@link acquire} does, except PermitTimeoutError. */
-  async tryAcquire(options?: Omit<ClientAcquireOptions, 'timeout'>): Promise<Permit | undefined> {
+  /** Tries every slot once. `undefined` when all are busy. Throws as {@link acquire} does, but for the timeout. */
+  async tryAcquire(
+    options: Omit<ClientAcquireOptions, 'timeout'> & ({ key: string } | { permits: number }),
+  ): Promise<PermitSet | undefined>;
+  async tryAcquire(options?: Omit<ClientAcquireOptions, 'timeout' | 'key' | 'permits'>): Promise<Permit | undefined>;
+  async tryAcquire(options?: Omit<ClientAcquireOptions, 'timeout'>): Promise<Permit | PermitSet | undefined> {
     const request = this.request({ ...options, timeout: 0 });
+    if (this.isSet(request)) return await this.acquireSet(request).catch(noneInTime);
     request.signal.throwIfAborted();
-    return await this.metrics.acquire(request.signal, () => this.claimEvery(request));
+    return await this.metrics.acquire(this.resource, request.signal, () => this.claimEvery(request));
   }
 
   /**
@@ -224,6 +264,21 @@ export class SemaphoreClient {
     return await this.operator.resume(options);
   }
 
+  /** Whether it takes more than one permit. */
+  private isSet({ key, permits }: Request): boolean {
+    return this.options.perKey !== undefined || key !== undefined || permits !== undefined;
+  }
+
+  private wanted(request: Request): WantedSet {
+    const { key, permits } = request;
+    return [{ pool: this.poolOf(request), key, permits }];
+  }
+
+  private async acquireSet(request: Request): Promise<PermitSet> {
+    const { key, permits = 1 } = request;
+    return (await acquireSet([{ pool: this.poolOf(request), key, permits }], request)).flat();
+  }
+
   private async acquireWithin(request: Request): Promise<Permit> {
     const served = new AbortController();
     void this.pollers.warn(served.signal);
@@ -232,7 +287,7 @@ export class SemaphoreClient {
       if (permit) return permit;
     } catch (error) {
       if (!isTransient(error)) throw error; // a transient error comes through only at the deadline
-      throw new PermitTimeoutError(this.resource, request.timeoutMs, { cause: error });
+      throw new PermitTimeoutError(request.semaphore.resource, request.timeoutMs, { cause: error });
     } finally {
       served.abort();
     }
@@ -240,9 +295,9 @@ export class SemaphoreClient {
   }
 
   /** The timeout's error. It tells whether a worker is missing, so that no released slot comes free. */
-  private async late({ timeoutMs }: Request): Promise<PermitTimeoutError> {
+  private async late({ semaphore, timeoutMs }: Request): Promise<PermitTimeoutError> {
     const unpolled = (await this.pollers.areNone()) ? this.pollers.taskQueue : undefined;
-    return new PermitTimeoutError(this.resource, timeoutMs, { unpolled });
+    return new PermitTimeoutError(semaphore.resource, timeoutMs, { unpolled });
   }
 
   /** Tries every slot once. */
@@ -261,11 +316,26 @@ export class SemaphoreClient {
           const sinceMs = monotonicMs();
           const options = { slot, request, untilMs: deadlineMs, watchedBy: offer?.queueId };
           const permit = await claimSlot(this.server, options);
-          if (permit && offer) this.metrics.claimed(sinceMs);
+          if (permit && offer) this.metrics.claimed(request.semaphore.resource, sinceMs);
           return permit;
         },
         place: () => new ClientQueuePlace(this.server, request, deadlineMs),
       },
     );
   }
+}
+
+async function runUnder<T>(permit: Permit, fn: (permit: Permit) => Promise<T>): Promise<T> {
+  try {
+    const result = await withFencingToken(permit, () => fn(permit));
+    permit.signal.throwIfAborted();
+    return result;
+  } catch (error) {
+    permit.signal.throwIfAborted();
+    throw error;
+  }
+}
+
+function noneInTime(error: unknown): undefined {
+  if (!(error instanceof PermitTimeoutError)) throw error;
 }

@@ -1,4 +1,5 @@
 import type { Metric, MetricMeter } from '@temporalio/common';
+import { isKeyPool, metricLabel } from './key-pool';
 import type { PermitLoss } from './loss';
 import type { PermitOutcome } from './protocol';
 
@@ -65,20 +66,22 @@ export class SemaphoreMetrics {
     this.count('temporal_semaphore_turn_unused', 'Turns that gave nobody a permit', { resource, reason });
   }
 
+  /** Not of a key's pool: it has a queue of its own, and one series can't tell the waiters of many. */
   waiters(resource: string, count: number): void {
+    if (isKeyPool(resource)) return;
     const name = 'temporal_semaphore_waiters';
     const make = () => this.meter.createGauge(name, 'int', undefined, 'Waiters in line, turns under way not counted');
     this.metric(name, make).set(count, { resource });
   }
 
   private count(name: string, description: string, labels: Record<string, string>): void {
-    this.metric(name, () => this.meter.createCounter(name, undefined, description)).add(1, labels);
+    this.metric(name, () => this.meter.createCounter(name, undefined, description)).add(1, folded(labels));
   }
 
   /** A clock may be set back, and a meter throws on a value below 0. */
   private time(name: string, description: string, ms: number, labels: Record<string, string>): void {
     const make = () => this.meter.createHistogram(name, 'int', 'ms', description);
-    this.metric(name, make).record(Math.max(0, Math.round(ms)), labels);
+    this.metric(name, make).record(Math.max(0, Math.round(ms)), folded(labels));
   }
 
   private metric<T extends Metric>(name: string, make: () => T): T {
@@ -86,6 +89,11 @@ export class SemaphoreMetrics {
     this.made.set(name, made);
     return made;
   }
+}
+
+/** Ten thousand keys must not be ten thousand series. */
+function folded(labels: Record<string, string>): Record<string, string> {
+  return { ...labels, resource: metricLabel(labels.resource ?? '') };
 }
 
 /**

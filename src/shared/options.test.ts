@@ -12,6 +12,7 @@ test('defaults are filled in once', () => {
     resource: 'pool',
     slots: ['0', '1', '2'],
     compactSlots: 3,
+    perKey: undefined,
     leaseMs: 600_000,
     renewEveryMs: 200_000,
     maxHoldMs: 24 * HOUR_MS,
@@ -21,6 +22,8 @@ test('defaults are filled in once', () => {
   });
   assert.deepEqual(resolveAcquire(), {
     timeoutMs: Number.POSITIVE_INFINITY,
+    key: undefined,
+    permits: undefined,
     purpose: undefined,
     priority: undefined,
     outlivesRun: false,

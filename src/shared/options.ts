@@ -1,6 +1,7 @@
 import type { Duration, Priority } from '@temporalio/common';
 import { msToNumber } from '@temporalio/common/lib/time';
 import { refuse } from './invalid-options';
+import { checkKey, checkPerKey, type PerKey } from './key-pool';
 import { byteLength, checkResource, checkSlot } from './permit-id';
 import { longestHoldMs } from './run-limits';
 import { type Slots, slotNames } from './slots';
@@ -11,6 +12,11 @@ export interface SemaphoreOptions {
   capacity?: number;
   /** Named slots, for things that differ: `['gpu-a', 'gpu-b']`. Give either this or `capacity`. */
   slots?: readonly string[];
+  /**
+   * How many of the permits one key may have, such as 2 for each tenant of 20 in all. Every acquire then names its `key`. All
+   * acquirers must agree on it, as on the slots. @default no limit
+   */
+  perKey?: number;
   /**
    * How long a holder may be silent before its permit ends by itself. It counts from the claim, and again from each renewal.
    * @default 10 minutes in Workflows, 30 seconds outside
@@ -57,6 +63,13 @@ export interface AcquireOptions {
    * `fairnessKey`s, then by arrival. @default in a Workflow its own priority; outside `priorityKey` 3
    */
   priority?: Priority;
+  /** Whose permit it is, where the semaphore has a limit `perKey`: a tenant, a customer. In a set, the entry names it instead. */
+  key?: string;
+  /**
+   * How many permits, all or none; at most the capacity. In a set, the entry says it instead.
+   * @default 1
+   */
+  permits?: number;
   /** The permit's purpose, shown to operators beside the holder; at most 1,000 characters. */
   purpose?: string;
   /**
@@ -74,6 +87,7 @@ export interface ResolvedSemaphore {
   readonly slots: readonly string[];
   /** The slots in the form of a ticket. */
   readonly compactSlots: Slots;
+  readonly perKey: PerKey | undefined;
   readonly leaseMs: number;
   readonly renewEveryMs: number | false;
   readonly maxHoldMs: number;
@@ -85,6 +99,8 @@ export interface ResolvedSemaphore {
 /** Checked {@link AcquireOptions}. */
 export interface ResolvedAcquire {
   readonly timeoutMs: number;
+  readonly key: string | undefined;
+  readonly permits: number | undefined;
   readonly purpose: string | undefined;
   readonly priority: Priority | undefined;
   readonly outlivesRun: boolean;
@@ -100,7 +116,7 @@ export const MAX_DURATION_MS = 10 * 365 * DAY_MS;
 /** Checks the options and fills in the defaults. @throws InvalidOptionsError */
 export function resolveSemaphore(
   resource: string,
-  options: SemaphoreOptions,
+  options: Omit<SemaphoreOptions, 'perKey'> & { perKey?: PerKey },
   defaults: { leaseMs: number; inWorkflow?: boolean },
 ): ResolvedSemaphore {
   checkResource(resource);
@@ -116,7 +132,7 @@ export function resolveSemaphore(
     durationMs('maxHold', options.maxHold, 1) ??
     Math.min(longestMs, Math.max(renewEveryMs === false ? 0 : DAY_MS, leaseMs + MINUTE_MS));
   const recheckAfterMs = durationMs('recheckAfter', options.recheckAfter, 1) ?? 30_000;
-  const { taskQueue, fair = false } = options;
+  const { taskQueue, fair = false, perKey } = options;
 
   if (renewEveryMs !== false && renewEveryMs >= leaseMs) {
     refuse('renewEvery', `less than the lease (${leaseMs} ms)`, options.renewEvery ?? renewEveryMs);
@@ -143,21 +159,30 @@ export function resolveSemaphore(
     refuse('taskQueue', 'a non-empty string', taskQueue);
   }
   if (typeof fair !== 'boolean') refuse('fair', 'a boolean', fair);
+  checkPerKey(resource, perKey, MAX_SLOTS);
   const compactSlots = options.capacity ?? [...slots];
-  return { resource, slots, compactSlots, leaseMs, renewEveryMs, maxHoldMs, taskQueue, fair, recheckAfterMs };
+  return { resource, slots, compactSlots, perKey, leaseMs, renewEveryMs, maxHoldMs, taskQueue, fair, recheckAfterMs };
 }
 
 /** Checks the options and fills in the defaults. @throws InvalidOptionsError */
 export function resolveAcquire(options: AcquireOptions = {}): ResolvedAcquire {
   if (typeof options !== 'object' || options === null) refuse('options', 'an object', options);
-  const { purpose, priority, outlivesRun = false } = options;
+  const { key, permits, purpose, priority, outlivesRun = false } = options;
+  checkKey(key);
+  checkPermits(permits);
   const timeoutMs = durationMs('timeout', options.timeout, 0) ?? Number.POSITIVE_INFINITY;
   if (purpose !== undefined && (typeof purpose !== 'string' || purpose.length > MAX_PURPOSE_LENGTH)) {
     refuse('purpose', `a string of at most ${MAX_PURPOSE_LENGTH} characters`, purpose);
   }
   checkPriority(priority);
   if (typeof outlivesRun !== 'boolean') refuse('outlivesRun', 'a boolean', outlivesRun);
-  return { timeoutMs, purpose, priority, outlivesRun };
+  return { timeoutMs, key, permits, purpose, priority, outlivesRun };
+}
+
+/** The pool's capacity is checked where the pool is known. */
+export function checkPermits(permits: unknown): asserts permits is number | undefined {
+  if (permits === undefined || (Number.isInteger(permits) && (permits as number) >= 1)) return;
+  refuse('permits', 'a whole number from 1', permits);
 }
 
 /** Checks Temporal's own bounds. An absent or zero field means "inherit", as in Temporal. */
@@ -176,7 +201,10 @@ function checkPriority(priority: Priority | undefined): void {
 }
 
 /** Checks the slots, and gives their names. @throws InvalidOptionsError */
-export function resolveSlots(resource: string, { capacity, slots }: SemaphoreOptions): readonly string[] {
+export function resolveSlots(
+  resource: string,
+  { capacity, slots }: Pick<SemaphoreOptions, 'capacity' | 'slots'>,
+): readonly string[] {
   if ((capacity === undefined) === (slots === undefined)) {
     refuse('options', 'exactly one of "capacity" and "slots"', { capacity, slots });
   }

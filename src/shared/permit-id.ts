@@ -13,7 +13,7 @@ const WAITER_PREFIX = 'permit-waiter:';
 const MAX_ID_BYTES = 255;
 
 /** The longest resource name, in bytes, for which every ID of the protocol fits: a waiter's ends in `:<uuid>`. */
-const MAX_RESOURCE_BYTES = MAX_ID_BYTES - WAITER_PREFIX.length - ':'.length - 36;
+export const MAX_RESOURCE_BYTES = MAX_ID_BYTES - WAITER_PREFIX.length - ':'.length - 36;
 
 const UNPRINTABLE = /[\p{C}\p{Zl}\p{Zp}]/u;
 

@@ -4,36 +4,75 @@ import fc from 'fast-check';
 import { FakeClock } from '../../test/support/fake-clock';
 import { FakePool } from '../../test/support/fake-pool';
 import { Acquirer } from './acquirer';
-import { acquireInOrder, byEntry, partsInOrder, releaseInReverse, type SetEntry } from './permit-set';
+import { type ResolvedSemaphore, resolveSemaphore } from './options';
+import {
+  acquireInOrder,
+  byEntry,
+  checkSetOptions,
+  partsInOrder,
+  releaseInReverse,
+  type SetEntry,
+  type SetPart,
+  wantedOf,
+} from './permit-set';
 
-interface Pool {
-  resource: string;
-}
+type Entry = SetEntry<ResolvedSemaphore>;
 
-const isPool = (value: unknown): value is Pool => typeof value === 'object' && value !== null && 'resource' in value;
-const pools = (...resources: string[]) => resources.map((resource) => ({ resource }));
-const order = (entries: SetEntry<Pool>[]) => partsInOrder(entries, isPool).map(({ resource }) => resource);
+const poolOf = (resource: string, perKey?: number): ResolvedSemaphore =>
+  resolveSemaphore(resource, { capacity: 3, perKey }, { leaseMs: 1_000 });
+const pools = (...resources: string[]) => resources.map((resource) => poolOf(resource));
+const isPool = (value: unknown) =>
+  typeof value === 'object' && value !== null && 'slots' in value ? (value as ResolvedSemaphore) : undefined;
+const parts = (entries: Entry[]) => partsInOrder(wantedOf(entries, isPool));
+const order = (entries: Entry[]) => parts(entries).map(({ pool }) => pool.resource);
 
 test('whatever order the caller writes, parts are claimed by the bytes of their names', () => {
   assert.deepEqual(order(pools('b', 'a')), ['a', 'b']);
-  assert.deepEqual(order([{ of: { resource: 'ab' } }, { resource: 'a' }]), ['a', 'ab']);
+  assert.deepEqual(order([{ of: poolOf('ab') }, poolOf('a')]), ['a', 'ab']);
   // UTF-16 would have it the other way round: it writes the last as a pair of units that come before U+FF21.
   assert.deepEqual(order(pools('\u{1d49c}', 'Ａ')), ['Ａ', '\u{1d49c}']);
 });
 
-test('the caller gets its permits in the order that it wrote', () => {
-  const parts = partsInOrder(pools('c', 'a', 'b'), isPool);
-  assert.deepEqual(byEntry(parts, ['permit of a', 'permit of b', 'permit of c']), [
-    'permit of c',
-    'permit of a',
-    'permit of b',
-  ]);
+test("a key's pool comes right before its resource, whatever else is in the set", () => {
+  const keyed = { of: poolOf('b', 2), key: 'x' };
+  assert.deepEqual(order([poolOf('b~'), keyed, poolOf('a'), poolOf('bb')]), ['a', 'b~key:x', 'b', 'bb', 'b~']);
+  const [key, whole] = parts([keyed]) as [SetPart<ResolvedSemaphore>, SetPart<ResolvedSemaphore>];
+  assert.deepEqual(key.pool.slots, ['0', '1']);
+  const held = [
+    { part: key, permit: 'of the key' },
+    { part: whole, permit: 'of all' },
+  ];
+  assert.deepEqual(byEntry([{}], held), ['of all']);
+  assert.deepEqual(byEntry([{ permits: 1 }], held), [['of all']]);
 });
 
-test('no entries, a resource twice and what is no semaphore are refused', () => {
+test('who wants several of one resource takes the permit to accumulate first', () => {
+  const names = (entries: Entry[]) => parts(entries).map(({ pool }) => pool.resource);
+  assert.deepEqual(names([{ of: poolOf('b'), permits: 2 }, poolOf('a')]), ['a', 'b~set', 'b', 'b']);
+  assert.deepEqual(names([{ of: poolOf('b'), permits: 1 }]), ['b']);
+  const keyed = { of: poolOf('b', 2), key: 'x', permits: 2 };
+  assert.deepEqual(names([keyed]), ['b~key:x~set', 'b~key:x', 'b~key:x', 'b~set', 'b', 'b']);
+  const [accumulator] = parts([{ of: poolOf('b'), permits: 2 }]);
+  assert.deepEqual(accumulator?.pool.slots, ['0']);
+  assert.throws(() => names([{ of: poolOf('b'), permits: 4 }]), /permits: expected at most 3, the capacity of "b"/);
+  assert.throws(() => names([{ ...keyed, permits: 3 }]), /permits: expected at most 2, the capacity of "b~key:x"/);
+  assert.throws(() => names([{ of: poolOf('b'), permits: 0 }]), /permits: expected a whole number from 1/);
+});
+
+test('the caller gets its permits in the order that it wrote', () => {
+  const held = parts(pools('c', 'a', 'b')).map((part) => ({ part, permit: `permit of ${part.resource}` }));
+  assert.deepEqual(byEntry([{}, {}, {}], held), ['permit of c', 'permit of a', 'permit of b']);
+});
+
+test('no entries, a resource twice, a missing key and what is no semaphore are refused', () => {
   assert.throws(() => order([]), /entries: expected an array of one or more semaphores/);
   assert.throws(() => order(pools('a', 'b', 'a')), /entries: expected each resource once, got "a"/);
-  assert.throws(() => order([{ of: 'a' } as unknown as Pool]), /entries\[0\]: expected a semaphore/);
+  assert.throws(() => order([{ of: 'a' } as unknown as Entry]), /entries\[0\]: expected a semaphore/);
+  assert.throws(() => order([poolOf('a', 1)]), /key: expected a key, for "a" has a limit per key/);
+  assert.throws(() => order([{ of: poolOf('a'), key: 'x' }]), /key: expected no key, for "a" has no perKey/);
+  assert.throws(() => order([{ of: poolOf('a', 1), key: '' }]), /key: expected a non-empty string/);
+  assert.throws(() => checkSetOptions({ key: 'x', permits: undefined }), /key: expected the key in its entry/);
+  assert.throws(() => checkSetOptions({ key: undefined, permits: 2 }), /permits: expected the number in its entry/);
 });
 
 test('a release that fails keeps none of the others from being tried, and is told', async () => {
@@ -59,7 +98,7 @@ interface Wait {
   won: boolean;
 }
 
-test('with any pools: one part at a time, all or none, and back in reverse order (S1, S2)', async () => {
+test('with any pools: one part at a time, all or none, and back in reverse order (S1, S2, S3)', async () => {
   const anyPool = fc.record({
     freeAtMs: fc.array(fc.oneof(fc.constant(NEVER), fc.nat(3_000)), { minLength: 1, maxLength: 4 }),
     words: fc.array(fc.record({ atMs: fc.nat(4_000), word: fc.nat(3) }), { maxLength: 8 }),
@@ -69,14 +108,20 @@ test('with any pools: one part at a time, all or none, and back in reverse order
   await fc.assert(
     fc.asyncProperty(fc.array(anyPool, { minLength: 1, maxLength: 4 }), fc.nat(5_000), async (scripts, deadlineMs) => {
       const clock = new FakeClock();
+      // Each resource has two parts, of which the first may be the accumulator's.
+      const parts = scripts.map(({ hasLine }, part) => {
+        return { part, resource: `r${Math.floor(part / 2)}`, isAccumulator: part % 2 === 0 && hasLine };
+      });
       const waits: Wait[] = [];
       const held: number[] = [];
       const releases: number[] = [];
-      const acquire = async (part: number) => {
+      const acquire = async ({ part }: { part: number }) => {
+        const before = parts.slice(0, part);
+        const open = before.filter((it) => !it.isAccumulator || it.resource === parts[part]?.resource);
         assert.deepEqual(
           held,
-          Array.from({ length: part }, (_, before) => before),
-          'S1: it holds all that come before',
+          open.map((it) => it.part),
+          'S1: it holds all that come before, S3: and an accumulator until it has what it accumulates',
         );
         const pool = new FakePool(scripts[part] ?? assert.fail(), part + 1, clock);
         const { slots } = pool;
@@ -94,27 +139,37 @@ test('with any pools: one part at a time, all or none, and back in reverse order
         return {
           release: async () => {
             await clock.sleep(RELEASE_MS);
-            assert.equal(held.pop(), part, 'S2: the last first');
+            const isDone = parts[part]?.isAccumulator && waits.at(-1)?.won;
+            if (isDone) held.splice(held.indexOf(part), 1);
+            else assert.equal(held.pop(), part, 'S2: the last first');
             releases.push(part);
           },
         };
       };
-      const parts = scripts.map((_, part) => part);
       const ended = await clock.run(acquireInOrder(parts, acquire).catch((error: Error) => error.message));
 
       for (const [index, { fromMs, part }] of waits.entries()) {
         assert.equal(part, index);
         assert.ok(index === 0 || fromMs >= (waits[index - 1]?.untilMs ?? NEVER), 'S1: one part at a time');
       }
+      const missed = ({ part }: Wait) => parts[part]?.resource;
       const missing = waits.find(({ won }) => !won);
       if (missing) {
         assert.ok(ended === 'late' || ended === 'cancelled', String(ended));
         assert.deepEqual(held, [], 'S2: none is held');
-        assert.deepEqual(releases, parts.slice(0, missing.part).reverse());
+        const given = parts
+          .slice(0, missing.part)
+          .filter((it) => !(it.isAccumulator && it.resource !== missed(missing)));
+        const back = releases.slice(-given.length || releases.length);
+        assert.deepEqual(back, given.map((it) => it.part).reverse(), 'S2: the last first');
         assert.ok(missing.untilMs <= deadlineMs + 10 || ended === 'cancelled', 'one deadline for all');
       } else {
-        assert.deepEqual(held, parts);
-        assert.deepEqual(releases, []);
+        const accumulators = parts.filter((it) => it.isAccumulator).map((it) => it.part);
+        assert.deepEqual(releases, accumulators, 'S3');
+        assert.deepEqual(
+          held,
+          parts.filter((it) => !it.isAccumulator).map((it) => it.part),
+        );
       }
     }),
     { numRuns: 300 },

@@ -1,48 +1,101 @@
 import { refuse } from './invalid-options';
-import { byteOrder } from './permit-id';
+import { accumulatorOf, checkKey, claimOrder, poolsFor } from './key-pool';
+import { checkPermits, MAX_SLOTS, type ResolvedAcquire, type ResolvedSemaphore } from './options';
 
-/** One entry of a set: a semaphore, alone or with options. `S` is the semaphore of Workflows or of clients. */
-export type SetEntry<S> = S | { readonly of: S };
+/**
+ * What a caller wants a permit of: a semaphore; or one with the `key` that its limit per key asks for, or with how many `permits`.
+ * `S` is that of Workflows or of clients.
+ */
+export type SetEntry<S> = S | { readonly of: S; readonly key?: string; readonly permits?: number };
 
-/** The permits that a caller gets for its entries. */
-export type PermitsOf<Entries extends readonly unknown[], Permit> = { -readonly [I in keyof Entries]: Permit };
+/** What each entry of a set gives to the caller: a permit, or so many as it asked for. */
+export type PermitsOf<Entries extends readonly unknown[], Permit> = {
+  -readonly [I in keyof Entries]: Entries[I] extends { readonly permits: number } ? Permit[] : Permit;
+};
 
-/** One resource of a set. */
-export interface SetPart<S> {
-  readonly semaphore: S;
+/** What is wanted of one pool. */
+export interface Wanted<Pool> {
+  readonly pool: Pool;
+  readonly key?: string;
+  readonly permits?: number;
+}
+
+/** One permit of a set. */
+export interface SetPart<Pool> {
+  readonly pool: Pool;
+  /** Those of one resource come one after the other. The accumulator's has the name of the resource that it is for. */
   readonly resource: string;
-  /** The index of its entry. */
-  readonly index: number;
+  /** Of the entry whose permit it is; `undefined` for one that only has to be held: a key's, or the accumulator's. */
+  readonly index: number | undefined;
+  /** Allows its holder to keep some permits of the resource while it waits for more. Given back when it has them. */
+  readonly isAccumulator: boolean;
+}
+
+/** The options of one set. What concerns one resource belongs to its entry. */
+export function checkSetOptions({ key, permits }: Pick<ResolvedAcquire, 'key' | 'permits'>): void {
+  if (key !== undefined) refuse('key', 'the key in its entry, { of: semaphore, key }', key);
+  if (permits !== undefined) refuse('permits', 'the number in its entry, { of: semaphore, permits }', permits);
+}
+
+/** Reads the caller's entries. @param poolOf `undefined` for what is no semaphore @throws InvalidOptionsError */
+export function wantedOf<S, Pool>(
+  entries: readonly SetEntry<S>[],
+  poolOf: (value: unknown) => Pool | undefined,
+): Wanted<Pool>[] {
+  if (!Array.isArray(entries) || entries.length === 0) refuse('entries', 'an array of one or more semaphores', entries);
+  return entries.map((entry: unknown, index) => {
+    const { of, key, permits } = (
+      typeof entry === 'object' && entry !== null && 'of' in entry ? entry : { of: entry }
+    ) as { of: unknown; key?: string; permits?: number };
+    const pool = poolOf(of);
+    if (pool === undefined) refuse(`entries[${index}]`, 'a semaphore, or { of: semaphore }', typeof of);
+    checkKey(key);
+    checkPermits(permits);
+    return { pool, key, permits };
+  });
 }
 
 /**
- * The parts of a set, in the order in which all callers claim them: by the bytes of the resource's name. Since the order is one
- * for all, no two callers can each hold what the other waits for.
+ * The parts of a set, in the order in which everybody claims them ({@link claimOrder}). It is one for all callers, so that none
+ * can hold what another waits for while it waits for what that one holds. The slots of one resource have no order; so whoever
+ * wants several of them first takes the accumulator's permit, of which there is one.
  *
  * @throws InvalidOptionsError
  */
-export function partsInOrder<S extends { readonly resource: string }>(
-  entries: readonly SetEntry<S>[],
-  isSemaphore: (value: unknown) => value is S,
-): SetPart<S>[] {
-  if (!Array.isArray(entries) || entries.length === 0) refuse('entries', 'an array of one or more semaphores', entries);
-  const parts = entries.map((entry: SetEntry<S>, index) => {
-    const semaphore = isSemaphore(entry) ? entry : entry?.of;
-    if (!isSemaphore(semaphore)) refuse(`entries[${index}]`, 'a semaphore, or { of: semaphore }', typeof entry);
-    return { semaphore, resource: semaphore.resource, index };
+export function partsInOrder<Pool extends ResolvedSemaphore>(wanted: readonly Wanted<Pool>[]): SetPart<Pool>[] {
+  const resources = wanted.flatMap(({ pool: whole, key, permits = 1 }, index) =>
+    poolsFor(whole, key, MAX_SLOTS).map((pool) => ({ pool, permits, index: pool === whole ? index : undefined })),
+  );
+  resources.sort((a, b) => claimOrder(a.pool.resource, b.pool.resource));
+  return resources.flatMap(({ pool, permits, index }, at) => {
+    const { resource, slots } = pool;
+    if (resource === resources[at - 1]?.pool.resource) refuse('entries', 'each resource once', resource);
+    if (permits > slots.length) refuse('permits', `at most ${slots.length}, the capacity of "${resource}"`, permits);
+    const part = { pool, resource, index, isAccumulator: false };
+    const parts = Array.from({ length: permits }, () => part);
+    if (permits === 1) return parts;
+    return [{ pool: accumulatorOf(pool), resource, index: undefined, isAccumulator: true }, ...parts];
   });
-  parts.sort((a, b) => byteOrder(a.resource, b.resource));
-  for (const [index, { resource }] of parts.entries()) {
-    if (resource === parts[index - 1]?.resource) refuse('entries', 'each resource once', resource);
-  }
-  return parts;
 }
 
-/** Puts the permits of the parts into the order of the caller's entries. */
-export function byEntry<S, Permit>(parts: readonly SetPart<S>[], permits: readonly Permit[]): Permit[] {
-  const granted: Permit[] = [];
-  for (const [at, { index }] of parts.entries()) granted[index] = permits[at] as Permit;
-  return granted;
+/** What was acquired, as the caller's entries name it: a list for each that says how many. */
+export function byEntry<Permit>(
+  wanted: readonly Pick<Wanted<unknown>, 'permits'>[],
+  held: readonly { readonly part: SetPart<unknown>; readonly permit: Permit }[],
+): (Permit | Permit[])[] {
+  return wanted.map(({ permits }, index) => {
+    const own = held.filter(({ part }) => part.index === index).map(({ permit }) => permit);
+    return permits === undefined ? (own[0] as Permit) : own;
+  });
+}
+
+/** The slots that a caller tries by itself, without those that it holds already. */
+export function withoutHeld(
+  { resource, slots }: Pick<ResolvedSemaphore, 'resource' | 'slots'>,
+  held: readonly { readonly resource: string; readonly slot: string }[],
+): readonly string[] {
+  const own = new Set(held.filter((permit) => permit.resource === resource).map(({ slot }) => slot));
+  return own.size === 0 ? slots : slots.filter((slot) => !own.has(slot));
 }
 
 /** A permit as a set sees it. */
@@ -56,18 +109,32 @@ interface Releasable {
  * Invariants, cited in the tests:
  *
  * - **S1** It waits for one part at a time, in their order, and holds all that come before.
- * - **S2** When it can't get one, it releases all that it holds, the last first, and throws that one's error.
+ * - **S2** When one can't be had, it gives back all that it holds, the last first, and throws what that one threw.
+ * - **S3** It gives the accumulator's permit back as soon as it has all that it accumulated, and not before.
+ *
+ * @param acquire is told which permits are held already
+ * @returns all but the accumulators' permits, in the order in which they were acquired
  */
-export async function acquireInOrder<Part, Permit extends Releasable>(
+export async function acquireInOrder<
+  Part extends Pick<SetPart<unknown>, 'resource' | 'isAccumulator'>,
+  Permit extends Releasable,
+>(
   parts: readonly Part[],
-  acquire: (part: Part) => Promise<Permit>,
-): Promise<Permit[]> {
-  const held: Permit[] = [];
+  acquire: (part: Part, held: readonly Permit[]) => Promise<Permit>,
+): Promise<{ part: Part; permit: Permit }[]> {
+  const held: { part: Part; permit: Permit }[] = [];
+  const permits = () => held.map(({ permit }) => permit);
   try {
-    for (const part of parts) held.push(await acquire(part)); // S1
+    for (const [at, part] of parts.entries()) {
+      held.push({ part, permit: await acquire(part, permits()) }); // S1
+      const accumulator = held.findIndex((it) => it.part.isAccumulator);
+      if (accumulator < 0 || parts[at + 1]?.resource === part.resource) continue;
+      await held[accumulator]?.permit.release(); // S3
+      held.splice(accumulator, 1);
+    }
     return held;
   } catch (error) {
-    await releaseInReverse(held).catch(() => undefined); // the first error counts more; the lease ends any permit that is left
+    await releaseInReverse(permits()).catch(() => undefined); // why it can't be had counts more; the lease ends what is left
     throw error; // S2
   }
 }

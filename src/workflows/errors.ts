@@ -2,6 +2,7 @@ import { ApplicationFailure } from '@temporalio/workflow';
 import { InvalidOptionsError } from '../shared/invalid-options';
 import { lossMessage, type PermitLoss, timeoutMessage } from '../shared/loss';
 import type { PermitAddress } from '../shared/permit-id';
+import { selfDeadlockMessage } from '../shared/self-deadlock';
 
 // In Workflow code a plain Error fails the Workflow Task, which is then retried for ever. These are
 // ApplicationFailures, so an error that nobody catches fails the Workflow; `type` stays the same across releases.
@@ -43,7 +44,23 @@ export class PermitLostError extends ApplicationFailure {
   }
 }
 
-/** Runs a check of the caller's input. Bad input fails the Workflow instead of its task. */
+/**
+ * The caller holds all permits of the resource and asks for one more without a timeout: it would wait for itself. Type
+ * `SelfDeadlockError`, not retryable.
+ */
+export class SelfDeadlockError extends ApplicationFailure {
+  override readonly name = 'SelfDeadlockError';
+
+  constructor(
+    readonly resource: string,
+    held: number,
+    capacity: number,
+  ) {
+    super(selfDeadlockMessage(resource, held, capacity), 'SelfDeadlockError', true, [{ resource }]);
+  }
+}
+
+/** Runs a check of the caller's input; what it refuses fails the Workflow instead of its task. */
 export function checked<T>(check: () => T): T {
   try {
     return check();

@@ -13,6 +13,9 @@ const SAYS_WITHIN_MS = 60_000;
 
 /** The command line, in a process of its own. */
 export class CliProcess {
+  /** The words with which it starts. */
+  static readonly command = [process.execPath, ...(MAIN.endsWith('.ts') ? ['--import', 'tsx'] : []), MAIN];
+
   stdout = '';
   stderr = '';
   /** Its exit code, when all its output is here (also that of what it left behind); `null` when a signal ended it. */

@@ -276,10 +276,14 @@ export async function setHolder({ pools, acquire, holdMs }: SetInput): Promise<{
 }
 
 /** As {@link setHolder}, by hand: one `withPermit` inside the other, in the order given. */
-export async function nester({ pools, holdMs }: SetInput): Promise<void> {
+export async function nester({ pools, holdMs }: SetInput, pauseMs = 0): Promise<void> {
   const finished = finishes();
   const nest = async ([pool, ...rest]: SetInput['pools']): Promise<void> => {
-    if (pool) await new Semaphore(pool.resource, pool.semaphore).withPermit(async () => await nest(rest));
+    if (pool)
+      await new Semaphore(pool.resource, pool.semaphore).withPermit(async () => {
+        if (pauseMs > 0 && rest.length > 0) await sleep(pauseMs);
+        await nest(rest);
+      });
     else if (holdMs === undefined) await finished();
     else await sleep(holdMs);
   };
@@ -296,4 +300,66 @@ export async function setDisposer({ pools }: SetInput): Promise<boolean[]> {
   const again = await Promise.all(entries.map((entry) => entry.tryAcquire()));
   await Promise.all(again.map((permit) => permit?.release()));
   return again.map((permit) => permit !== undefined);
+}
+
+/** Holds a permit for a key, by `withPermit`. */
+export async function keyHolder({ resource, semaphore, acquire, holdMs = 0 }: HolderInput): Promise<string> {
+  return await new Semaphore(resource, semaphore).withPermit(async ({ resource, runId }) => {
+    await marked(runId, async () => await sleep(Math.max(1, holdMs)));
+    return resource;
+  }, acquire);
+}
+
+/**
+ * Inside permits of its pool, as many as `depth`, asks for one more: by itself, as one of a set, and in a signal handler, which
+ * stands outside. Says what came of each.
+ */
+export async function reentrant({ resource, semaphore }: PoolInput, depth: number, other: string): Promise<string[]> {
+  const pool = new Semaphore(resource, semaphore);
+  const outcome = (asked: Promise<unknown>) =>
+    asked.then(
+      () => 'acquired',
+      (error: Error) => error.name,
+    );
+  let handled: Promise<string> | undefined;
+  setHandler(finish, () => {
+    handled = outcome(pool.withPermit(async () => undefined));
+  });
+  const nest = async (left: number): Promise<string[]> => {
+    if (left > 0) return await pool.withPermit(async () => await nest(left - 1));
+    const inside = [
+      await outcome(pool.withPermit(async () => undefined)),
+      await outcome(withPermits([pool, new Semaphore(other, { capacity: 1 })], async () => undefined)),
+      await outcome(pool.withPermit(async () => undefined, { timeout: 100 })),
+    ];
+    await condition(() => handled !== undefined);
+    return inside;
+  };
+  const inside = await nest(depth);
+  return [...inside, (await handled) ?? 'none'];
+}
+
+/** Holds several permits of one resource by `withPermits`, and tells by query where it stands. */
+export async function manyHolder(
+  { resource, semaphore, acquire, holdMs }: HolderInput,
+  size: number,
+): Promise<string[]> {
+  let now: Stage = { at: 'waiting' };
+  const finished = finishes();
+  setHandler(stage, () => now);
+  return await new Semaphore(resource, semaphore).withPermits(
+    size,
+    async (permits) => {
+      now = { at: 'holding', slot: permits.map(({ slot }) => slot).join(' ') };
+      for (const { runId } of permits) upsertMemo({ [BODY_MARKS.began(runId)]: true });
+      try {
+        if (holdMs === undefined) await finished();
+        else if (holdMs > 0) await sleep(holdMs);
+      } finally {
+        for (const { runId } of permits) upsertMemo({ [BODY_MARKS.ended(runId)]: true });
+      }
+      return permits.map(({ slot }) => slot);
+    },
+    acquire,
+  );
 }

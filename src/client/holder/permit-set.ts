@@ -1,22 +1,35 @@
+import type { ResolvedSemaphore } from '../../shared/options';
 import {
   acquireInOrder,
   byEntry,
-  type PermitsOf,
   partsInOrder,
   releaseInReverse,
-  type SetEntry,
   type SetPart,
+  type Wanted,
+  withoutHeld,
 } from '../../shared/permit-set';
-import { type ClientAcquireOptions, type Request, thisMoment } from '../options';
-import { SemaphoreClient } from '../semaphore-client';
+import { PermitTimeoutError } from '../errors';
+import type { Request } from '../options';
+import { checkSelfDeadlock, holding } from './held-here';
 import type { Permit } from './permit';
 import { releaseOrWarn } from './release-or-warn';
+
+/** A pool, and who acquires of it. */
+export interface ClientPool extends ResolvedSemaphore {
+  readonly taskQueue: string;
+  readonly client: { acquireFor(request: Request): Promise<Permit> };
+}
+
+/** A set that is wanted. */
+export type WantedSet = readonly Wanted<ClientPool>[];
+
+type SetRequest = Omit<Request, 'semaphore'>;
 
 /**
  * Permits of several resources, acquired together and released together. Each renews itself, and has a lease and a fencing
  * token of its own.
  */
-export class PermitSet<Permits extends readonly Permit[] = readonly Permit[]> implements AsyncDisposable {
+export class PermitSet<Permits extends readonly (Permit | Permit[])[] = readonly Permit[]> implements AsyncDisposable {
   private readonly loss = new AbortController();
 
   /** @internal Made by {@link acquireAll}. */
@@ -37,6 +50,11 @@ export class PermitSet<Permits extends readonly Permit[] = readonly Permit[]> im
     return this.loss.signal;
   }
 
+  /** @internal The same set, with its permits in one list. */
+  flat(): PermitSet {
+    return new PermitSet(this.permits.flat() as Permit[], this.inOrder);
+  }
+
   /** Renews each permit. @throws PermitLostError when one has ended */
   async renew(): Promise<void> {
     await Promise.all(this.inOrder.map((permit) => permit.renew()));
@@ -53,32 +71,15 @@ export class PermitSet<Permits extends readonly Permit[] = readonly Permit[]> im
   }
 }
 
-/**
- * Runs `fn` under permits of several resources: acquires them as {@link acquireAll} does, and releases them when `fn` returns or
- * throws. When one is lost, the `signal` that `fn` gets aborts. `fn` must heed it. Each permit has its own token: pass to a
- * resource the token of the permit that protects it. A release that fails only warns, as in `withPermit`.
- *
- * @throws PermitLostError that names the lost permit, whatever `fn` returned or threw
- * @throws PermitTimeoutError that names the resource without a free permit; `fn` has not run then
- *
- * @example
- * ```ts
- * const gpus = new SemaphoreClient(client, 'gpu-pool', { capacity: 3, taskQueue: 'permits' });
- * const licences = new SemaphoreClient(client, 'licences', { capacity: 5, taskQueue: 'permits' });
- *
- * await withPermits([gpus, licences], async ([gpu, licence], signal) => {
- *   await fetch(`https://gpus.example/${gpu.slot}`, { method: 'POST', body: licence.slot, signal });
- * });
- * ```
- */
-export async function withPermits<const Entries extends readonly SetEntry<SemaphoreClient>[], T>(
-  entries: Entries,
-  fn: (permits: PermitsOf<Entries, Permit>, signal: AbortSignal) => Promise<T>,
-  options?: ClientAcquireOptions,
+/** Runs `fn` under a set, as `withPermits` says. */
+export async function underSet<T>(
+  wanted: WantedSet,
+  request: SetRequest,
+  fn: (permits: (Permit | Permit[])[], signal: AbortSignal) => Promise<T>,
 ): Promise<T> {
-  const { set, inOrder } = await acquire(entries, options);
+  const { set, inOrder } = await acquireParts(wanted, request);
   try {
-    const result = await fn(set.permits, set.signal);
+    const result = await holding(inOrder, () => fn([...set.permits], set.signal));
     set.signal.throwIfAborted();
     return result;
   } catch (error) {
@@ -89,58 +90,45 @@ export async function withPermits<const Entries extends readonly SetEntry<Semaph
   }
 }
 
-/**
- * Acquires a permit of each resource: all, or none. All callers claim in one order, by the bytes of the resources' names,
- * whatever order they write. So no two of them can block each other for ever. Permits that this holds already renew themselves
- * while it waits for others. The `timeout` covers all of them together, and the caller keeps its age in every line.
- *
- * Not guaranteed: freedom from deadlock with callers that nest `withPermit` by hand in another order.
- *
- * @throws PermitTimeoutError that names the resource without a free permit; nothing is held then
- * @throws PermitLostError when one was lost during the wait for another; nothing is held then
- * @throws the reason of `signal` when that aborts; nothing is held then
- * @throws InvalidOptionsError, before any call, also when a resource comes twice
- */
-export async function acquireAll<const Entries extends readonly SetEntry<SemaphoreClient>[]>(
-  entries: Entries,
-  options?: ClientAcquireOptions,
-): Promise<PermitSet<PermitsOf<Entries, Permit>>> {
-  return (await acquire(entries, options)).set;
-}
-
-async function acquire<const Entries extends readonly SetEntry<SemaphoreClient>[]>(
-  entries: Entries,
-  options: ClientAcquireOptions | undefined,
-): Promise<{ set: PermitSet<PermitsOf<Entries, Permit>>; inOrder: readonly Permit[] }> {
-  const isSemaphore = (value: unknown): value is SemaphoreClient => value instanceof SemaphoreClient;
-  const parts = partsInOrder(entries, isSemaphore);
-  const since = thisMoment();
-  const requests = new Map(parts.map((part) => [part, part.semaphore.request(options, since)]));
-  const inOrder = await acquireParts(parts, requests);
-  const permits = byEntry(parts, inOrder) as unknown as PermitsOf<Entries, Permit>;
-  return { set: new PermitSet(permits, inOrder), inOrder };
+/** Acquires a set, as `acquireAll` says. */
+export async function acquireSet(wanted: WantedSet, request: SetRequest): Promise<PermitSet<(Permit | Permit[])[]>> {
+  return (await acquireParts(wanted, request)).set;
 }
 
 /** A loss ends the wait for the others, as the caller's own signal does. */
-async function acquireParts(
-  parts: readonly SetPart<SemaphoreClient>[],
-  requests: ReadonlyMap<SetPart<SemaphoreClient>, Request>,
-): Promise<Permit[]> {
+async function acquireParts(wanted: WantedSet, request: SetRequest) {
+  const parts = partsInOrder(wanted);
+  checkSelfDeadlock(parts, request);
+  const { signal } = request;
   const waiting = new AbortController();
   const over = new AbortController();
-  const [first] = requests.values();
-  const abort = () => waiting.abort(first?.signal.reason);
-  if (first?.signal.aborted) abort();
-  first?.signal.addEventListener('abort', abort, { signal: over.signal });
+  const abort = () => waiting.abort(signal.reason);
+  if (signal.aborted) abort();
+  signal.addEventListener('abort', abort, { signal: over.signal });
   try {
-    return await acquireInOrder(parts, async (part) => {
-      const request = requests.get(part) as Request;
-      const permit = await part.semaphore.acquireFor({ ...request, signal: waiting.signal });
+    const held = await acquireInOrder(parts, async (part: SetPart<ClientPool>, had: readonly Permit[]) => {
+      const permit = await acquirePart(part, had, { ...request, signal: waiting.signal });
       whenLost(permit, (reason) => waiting.abort(reason));
       return permit;
     });
+    const inOrder = held.map(({ permit }) => permit);
+    return { set: new PermitSet(byEntry(wanted, held), inOrder), inOrder };
   } finally {
     over.abort();
+  }
+}
+
+async function acquirePart(
+  { pool, resource }: SetPart<ClientPool>,
+  had: readonly Permit[],
+  request: SetRequest,
+): Promise<Permit> {
+  try {
+    return await pool.client.acquireFor({ ...request, semaphore: { ...pool, slots: withoutHeld(pool, had) } });
+  } catch (error) {
+    if (!(error instanceof PermitTimeoutError) || error.resource === resource) throw error;
+    // The accumulator's permit is missing because somebody else accumulates this resource.
+    throw new PermitTimeoutError(resource, error.timeoutMs, { unpolled: error.unpolled, cause: error.cause });
   }
 }
 

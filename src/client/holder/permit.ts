@@ -121,6 +121,11 @@ export class Permit implements AsyncDisposable {
     return this.ref();
   }
 
+  /** @internal Neither released, handed over nor known to be lost. */
+  get isHeld(): boolean {
+    return !this.keeping.signal.aborted;
+  }
+
   /** Checks the clock too: the lease may have ended since anybody looked. */
   private looksHeld(): boolean {
     if (this.keeping.signal.aborted) return false;

@@ -20,9 +20,21 @@ export interface PoolOptions {
   slots?: string[];
 }
 
+/** What is in use of the pools of a resource's keys. */
+export interface KeysInUse {
+  /** Keys of which somebody holds a permit … */
+  held: number;
+  /** … and these permits. */
+  permits: number;
+  /** Keys that have a queue: somebody waits for one of their permits, or has until lately. */
+  queued: number;
+}
+
 /** A pool as far as it could be seen. Without a `capacity`, there may be more slots than those shown. */
 export type SeenPool = Omit<Inspection, 'capacity'> & {
   capacity?: number;
+  /** Of a resource with a limit per key, where visibility was asked. */
+  keys?: KeysInUse;
   /** Why the look has failed: then ignore the other fields. */
   problem?: string;
 };

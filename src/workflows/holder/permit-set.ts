@@ -1,25 +1,25 @@
 import { CancellationScope } from '@temporalio/workflow';
-import { type AcquireOptions, type ResolvedAcquire, resolveAcquire } from '../../shared/options';
+import type { ResolvedAcquire, ResolvedSemaphore } from '../../shared/options';
 import {
   acquireInOrder,
   byEntry,
-  type PermitsOf,
   partsInOrder,
   releaseInReverse,
-  type SetEntry,
   type SetPart,
+  type Wanted,
+  withoutHeld,
 } from '../../shared/permit-set';
-import { checked, type PermitLostError } from '../errors';
+import { checked, type PermitLostError, PermitTimeoutError } from '../errors';
 import { acquirePermit } from './acquire-permit';
+import { checkSelfDeadlock } from './current-permit';
 import type { Permit } from './permit';
-import { Semaphore } from './semaphore';
 import { KeptPermit, underPermits } from './with-permit';
 
 /**
  * Permits of several resources, acquired together and released together. Each has a lease and a fencing token of its own.
  */
-export class PermitSet<Permits extends readonly Permit[] = readonly Permit[]> implements AsyncDisposable {
-  /** Resolves when the first permit is lost, with its error; never otherwise. */
+export class PermitSet<Permits extends readonly (Permit | Permit[])[] = readonly Permit[]> implements AsyncDisposable {
+  /** Resolves when the first of them is lost, and names it. Never otherwise. */
   readonly lost: Promise<PermitLostError>;
 
   /** @internal Made by {@link acquireAll}. */
@@ -31,7 +31,12 @@ export class PermitSet<Permits extends readonly Permit[] = readonly Permit[]> im
     this.lost = Promise.race(inOrder.map(({ lost }) => lost));
   }
 
-  /** Renews each permit. @throws PermitLostError when one has ended */
+  /** @internal The same set, with its permits in one list. */
+  flat(): PermitSet {
+    return new PermitSet(this.permits.flat() as Permit[], this.inOrder);
+  }
+
+  /** Starts the lease of each anew. @throws PermitLostError when one has ended */
   async renew(): Promise<void> {
     await Promise.all(this.inOrder.map((permit) => permit.renew()));
   }
@@ -47,80 +52,56 @@ export class PermitSet<Permits extends readonly Permit[] = readonly Permit[]> im
   }
 }
 
-/**
- * Runs `fn` under permits of several resources: acquires them as {@link acquireAll} does, renews them while `fn` runs, and
- * releases them when `fn` returns, throws or is cancelled. When one is lost, this cancels the scope in which `fn` runs. Each
- * permit has its own token: pass to a resource the token of the permit that protects it.
- *
- * @throws PermitLostError that names the lost permit, whatever `fn` returned or threw
- * @throws PermitTimeoutError that names the resource without a free permit; `fn` has not run then
- *
- * @example
- * ```ts
- * const gpus = new Semaphore('gpu-pool', { capacity: 3 });
- * const licences = new Semaphore('licences', { capacity: 5 });
- *
- * export async function simulate(model: string): Promise<string> {
- *   return await withPermits([gpus, licences], async ([gpu, licence]) => run(model, gpu.slot, licence.slot));
- * }
- * ```
- */
-export async function withPermits<const Entries extends readonly SetEntry<Semaphore>[], T>(
-  entries: Entries,
-  fn: (permits: PermitsOf<Entries, Permit>) => Promise<T>,
-  options?: AcquireOptions,
-): Promise<T> {
-  const { parts, request } = resolve(entries, options);
-  const held = await acquireKept(parts, request);
-  return await underPermits(held, () => fn(granted<Entries>(parts, held)));
-}
+/** A set that is wanted, and in what order its parts are claimed. */
+export type WantedSet = readonly Wanted<ResolvedSemaphore>[];
 
-/**
- * Acquires a permit of each resource: all, or none. All callers claim in one order, by the bytes of the resources' names,
- * whatever order they write. So no two of them can block each other for ever. While this waits for one permit, it renews those
- * that it holds already. The `timeout` covers all of them together, and the caller keeps its age in every line.
- *
- * The caller must then renew and release them; prefer {@link withPermits}. On return, each was renewed less than `renewEvery` ago.
- *
- * Not guaranteed: freedom from deadlock with callers that nest `withPermit` by hand in another order.
- *
- * @throws PermitTimeoutError that names the resource without a free permit; nothing is held then
- * @throws PermitLostError when one was lost during the wait for another; nothing is held then
- * @throws CancelledFailure when the current scope is cancelled; nothing is held then
- * @throws ApplicationFailure of type `InvalidOptionsError`, also when a resource comes twice
- */
-export async function acquireAll<const Entries extends readonly SetEntry<Semaphore>[]>(
-  entries: Entries,
-  options?: AcquireOptions,
-): Promise<PermitSet<PermitsOf<Entries, Permit>>> {
-  const { parts, request } = resolve(entries, options);
-  const held = await acquireKept(parts, request);
-  for (const kept of held) kept.stopRenewing();
-  return new PermitSet(
-    granted<Entries>(parts, held),
+/** Runs `fn` under a set, as `withPermits` says. */
+export async function underSet<T>(
+  wanted: WantedSet,
+  request: ResolvedAcquire,
+  fn: (permits: (Permit | Permit[])[]) => Promise<T>,
+): Promise<T> {
+  const held = await acquireKept(wanted, request);
+  return await underPermits(
     held.map(({ permit }) => permit),
+    () => fn(granted(wanted, held)),
   );
 }
 
-function resolve(entries: readonly SetEntry<Semaphore>[], options: AcquireOptions | undefined) {
-  const isSemaphore = (value: unknown): value is Semaphore => value instanceof Semaphore;
-  return checked(() => ({ parts: partsInOrder(entries, isSemaphore), request: resolveAcquire(options) }));
+/** Acquires a set, as `acquireAll` says. */
+export async function acquireSet(
+  wanted: WantedSet,
+  request: ResolvedAcquire,
+): Promise<PermitSet<(Permit | Permit[])[]>> {
+  const held = await acquireKept(wanted, request);
+  for (const { permit } of held) permit.stopRenewing();
+  return new PermitSet(
+    granted(wanted, held),
+    held.map(({ permit }) => permit.permit),
+  );
 }
 
-/** Acquires them in the order of `parts`, and renews each from then on. */
-async function acquireKept(parts: readonly SetPart<Semaphore>[], request: ResolvedAcquire): Promise<KeptPermit[]> {
+interface Held {
+  part: SetPart<ResolvedSemaphore>;
+  permit: KeptPermit;
+}
+
+/** They are renewed from the moment that each is had. */
+async function acquireKept(wanted: WantedSet, request: ResolvedAcquire): Promise<Held[]> {
+  const parts = checked(() => partsInOrder(wanted));
+  checkSelfDeadlock(parts, request);
   const sinceMs = Date.now();
   const waiting = new CancellationScope();
   let loss: PermitLostError | undefined;
   try {
     return await waiting.run(() =>
-      acquireInOrder(parts, async ({ semaphore: { options } }) => {
-        const permit = await acquirePermit(options, request, sinceMs);
+      acquireInOrder(parts, async (part: SetPart<ResolvedSemaphore>, held: readonly KeptPermit[]) => {
+        const permit = await acquirePart(part, held, request, sinceMs);
         void permit.lost.then((error) => {
           loss ??= error;
           waiting.cancel();
         });
-        return new KeptPermit(permit, options.renewEveryMs);
+        return new KeptPermit(permit, part.pool.renewEveryMs);
       }),
     );
   } catch (error) {
@@ -128,10 +109,24 @@ async function acquireKept(parts: readonly SetPart<Semaphore>[], request: Resolv
   }
 }
 
-function granted<Entries extends readonly unknown[]>(
-  parts: readonly SetPart<Semaphore>[],
+async function acquirePart(
+  { pool, resource }: SetPart<ResolvedSemaphore>,
   held: readonly KeptPermit[],
-): PermitsOf<Entries, Permit> {
-  const permits = held.map(({ permit }) => permit);
-  return byEntry(parts, permits) as unknown as PermitsOf<Entries, Permit>;
+  request: ResolvedAcquire,
+  sinceMs: number,
+): Promise<Permit> {
+  const slots = withoutHeld(pool, held);
+  try {
+    return await acquirePermit({ ...pool, slots }, request, sinceMs);
+  } catch (error) {
+    // The accumulator's permit is missing because somebody else accumulates this resource.
+    throw error instanceof PermitTimeoutError ? new PermitTimeoutError(resource, request.timeoutMs) : error;
+  }
+}
+
+function granted(wanted: WantedSet, held: readonly Held[]): (Permit | Permit[])[] {
+  return byEntry(
+    wanted,
+    held.map(({ part, permit }) => ({ part, permit: permit.permit })),
+  );
 }

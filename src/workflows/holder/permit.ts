@@ -101,6 +101,11 @@ export class Permit implements AsyncDisposable {
     return ref;
   }
 
+  /** @internal Neither released, handed over nor known to be lost. */
+  get isHeld(): boolean {
+    return !this.releasing && !this.loss;
+  }
+
   private async releaseOnce(): Promise<void> {
     // A parent that finishes before its permit has closed would get it terminated instead of released.
     do {

@@ -1,15 +1,20 @@
+import { refuse } from '../../shared/invalid-options';
+import { checkNoKeyPool } from '../../shared/key-pool';
 import {
   type AcquireOptions,
+  type ResolvedAcquire,
   type ResolvedSemaphore,
   resolveAcquire,
   resolveSemaphore,
   type SemaphoreOptions,
 } from '../../shared/options';
 import type { PermitRef } from '../../shared/protocol';
-import { checked } from '../errors';
+import { checked, PermitTimeoutError } from '../errors';
 import { acquirePermit, tryPermit } from './acquire-permit';
 import { adopt } from './adoption';
+import { checkSelfDeadlock, withCurrentPermit } from './current-permit';
 import type { Permit } from './permit';
+import { acquireSet, type PermitSet, underSet, type WantedSet } from './permit-set';
 import { withHeldPermit } from './with-permit';
 
 const DEFAULTS = { leaseMs: 10 * 60_000, inWorkflow: true };
@@ -19,11 +24,10 @@ const DEFAULTS = { leaseMs: 10 * 60_000, inWorkflow: true };
  * namespace that name it. It has no state of its own (the running permit Workflows are the state), so you can make one at
  * module level and share it.
  *
- * Not guaranteed:
- * - that acquirers agree on `capacity`. Nothing checks it; with two different ones, the larger holds.
- * - that taking two permits ends. The semaphore is not reentrant: taking a second permit from a full pool while holding one
- *   deadlocks.
- * - that work stops when its permit is lost. Code that ignores cancellation goes on: check the fencing token at the resource.
+ * Not guaranteed: that acquirers agree on `capacity` (nothing checks it; two different ones are safe up to the larger),
+ * that a Workflow which holds by `acquire` does not wait for itself (inside `withPermit` that is refused; a permit is not reentrant, for
+ * it has one token), and that code which
+ * ignores cancellation stops when the permit is lost (for that, check the fencing token at the resource).
  *
  * @example
  * ```ts
@@ -44,7 +48,11 @@ export class Semaphore {
    * @throws ApplicationFailure of type `InvalidOptionsError` that names the expected and the given value
    */
   constructor(resource: string, options: SemaphoreOptions) {
-    this.options = checked(() => resolveSemaphore(resource, options, DEFAULTS));
+    this.options = checked(() => {
+      const resolved = resolveSemaphore(resource, options, DEFAULTS);
+      checkNoKeyPool(resource);
+      return resolved;
+    });
     this.resource = resource;
   }
 
@@ -56,7 +64,41 @@ export class Semaphore {
    * @throws PermitTimeoutError as {@link acquire} does; `fn` has not run then
    */
   async withPermit<T>(fn: (permit: Permit) => Promise<T>, options?: AcquireOptions): Promise<T> {
-    return await withHeldPermit(await this.acquire(options), this.options.renewEveryMs, fn);
+    const request = checked(() => resolveAcquire(options));
+    if (!this.isSet(request)) {
+      checkSelfDeadlock([{ pool: this.options }], request);
+      const permit = await acquirePermit(this.options, request, Date.now());
+      return await withHeldPermit(permit, this.options.renewEveryMs, fn);
+    }
+    checked(
+      () =>
+        request.permits === undefined || refuse('permits', 'none: withPermits(n, fn) takes several', request.permits),
+    );
+    return await underSet(this.wanted(request), request, ([permit]) => withCurrentPermit(permit as Permit, fn));
+  }
+
+  /**
+   * Runs `fn` under so many permits of this resource, all or none: as {@link withPermit} does for one, with the options of one
+   * acquire. When one is lost, the scope in which `fn` runs is cancelled. Each permit has a token of its own.
+   *
+   * Of those that want more than one, a single one at a time keeps a part while it waits for the rest, in the order in which
+   * they came. While it accumulates, it holds the only permit of the pool `<resource>~set` too.
+   *
+   * @param permits at most the capacity
+   * @throws as {@link withPermit} does
+   *
+   * @example
+   * ```ts
+   * await gpus.withPermits(3, async (permits) => trainOn(permits.map(({ slot }) => slot)));
+   * ```
+   */
+  async withPermits<T>(
+    permits: number,
+    fn: (permits: Permit[]) => Promise<T>,
+    options?: Omit<AcquireOptions, 'permits'>,
+  ): Promise<T> {
+    const request = checked(() => resolveAcquire({ ...options, permits }));
+    return await underSet(this.wanted(request), request, ([all]) => fn(all as Permit[]));
   }
 
   /**
@@ -104,20 +146,49 @@ export class Semaphore {
    * Waits for a free slot and claims it. The caller must then renew and release the permit; prefer {@link withPermit}. A permit
    * that nobody releases ends with its lease, or with this Workflow (also when it continues as new).
    *
-   * @throws PermitTimeoutError when no slot came free within `timeout`
-   * @throws CancelledFailure when the current scope is cancelled; a slot won meanwhile has been released
+   * With `permits` it gives a {@link PermitSet}, as {@link withPermits} takes it; likewise with a `key`, of one permit, which the
+   * key's own permit stands behind.
+   *
+   * @throws PermitTimeoutError when `timeout` is given and no slot came free in it
+   * @throws SelfDeadlockError inside `withPermit`s that hold all permits of this resource, where no `timeout` is given
+   * @throws CancelledFailure when the current scope is cancelled; a slot won meanwhile has been given back
    * @throws ApplicationFailure of type `InvalidOptionsError`
    */
-  async acquire(options?: AcquireOptions): Promise<Permit> {
+  async acquire(options: AcquireOptions & ({ key: string } | { permits: number })): Promise<PermitSet>;
+  async acquire(options?: Omit<AcquireOptions, 'key' | 'permits'>): Promise<Permit>;
+  async acquire(options?: AcquireOptions): Promise<Permit | PermitSet> {
     const request = checked(() => resolveAcquire(options));
+    if (this.isSet(request)) return await this.acquireSet(request);
+    checkSelfDeadlock([{ pool: this.options }], request);
     return await acquirePermit(this.options, request, Date.now());
   }
 
-  /** Tries every slot once. `undefined` when all are held. Throws as {@link acquire} does, except PermitTimeoutError. */
-  async tryAcquire(options?: Omit<AcquireOptions, 'timeout'>): Promise<Permit | undefined> {
-    return await tryPermit(
-      this.options,
-      checked(() => resolveAcquire({ ...options, timeout: 0 })),
-    );
+  /** Tries every slot once. `undefined` when all are busy. Throws as {@link acquire} does, but for the timeout. */
+  async tryAcquire(
+    options: Omit<AcquireOptions, 'timeout'> & ({ key: string } | { permits: number }),
+  ): Promise<PermitSet | undefined>;
+  async tryAcquire(options?: Omit<AcquireOptions, 'timeout' | 'key' | 'permits'>): Promise<Permit | undefined>;
+  async tryAcquire(options?: Omit<AcquireOptions, 'timeout'>): Promise<Permit | PermitSet | undefined> {
+    const request = checked(() => resolveAcquire({ ...options, timeout: 0 }));
+    if (!this.isSet(request)) return await tryPermit(this.options, request);
+    return await this.acquireSet(request).catch(noneInTime);
   }
+
+  /** Whether it takes more than one permit. */
+  private isSet({ key, permits }: ResolvedAcquire): boolean {
+    return this.options.perKey !== undefined || key !== undefined || permits !== undefined;
+  }
+
+  private wanted({ key, permits }: ResolvedAcquire): WantedSet {
+    return [{ pool: this.options, key, permits }];
+  }
+
+  private async acquireSet(request: ResolvedAcquire): Promise<PermitSet> {
+    const { key, permits = 1 } = request;
+    return (await acquireSet([{ pool: this.options, key, permits }], request)).flat();
+  }
+}
+
+function noneInTime(error: unknown): undefined {
+  if (!(error instanceof PermitTimeoutError)) throw error;
 }

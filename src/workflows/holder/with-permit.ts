@@ -1,7 +1,7 @@
 import { CancellationScope, isCancellation, sleep } from '@temporalio/workflow';
 import { releaseInReverse } from '../../shared/permit-set';
 import { PermitLostError } from '../errors';
-import { withCurrentPermit } from './current-permit';
+import { holding, withCurrentPermit } from './current-permit';
 import type { Permit } from './permit';
 
 /** Runs `fn` under a permit: renews it meanwhile, cancels `fn` when it is lost, and releases it at the end. */
@@ -24,7 +24,8 @@ export async function underPermits<T>(held: readonly KeptPermit[], fn: () => Pro
     });
   }
   try {
-    const result = await body.run(fn);
+    const permits = held.map(({ permit }) => permit);
+    const result = await body.run(() => holding(permits, fn));
     if (loss) throw loss;
     return result;
   } catch (error) {
@@ -45,6 +46,14 @@ export class KeptPermit {
     const shield = new CancellationScope({ cancellable: false });
     this.renewal = new CancellationScope({ parent: shield, cancellable: true });
     if (renewEveryMs !== false) void this.renewal.run(() => renewRepeatedly(permit, renewEveryMs));
+  }
+
+  get resource(): string {
+    return this.permit.resource;
+  }
+
+  get slot(): string {
+    return this.permit.slot;
   }
 
   /** Leaves the renewing to the caller. */

@@ -1,0 +1,72 @@
+import type { Client } from '@temporalio/client';
+import { SelfDeadlockError } from '../client';
+import { keyResource, waitsForItself } from '../client/operators';
+
+/** Tells a `run` inside a `run` what the outer ones hold, as JSON. */
+const VARIABLE = 'TEMPORAL_SEMAPHORE_HELD';
+
+/** A pool of which a `run` holds a permit, or wants one. */
+export interface RunPool {
+  resource: string;
+  capacity?: number;
+  slots?: string[];
+  perKey?: number;
+  key?: string;
+  permits?: number;
+}
+
+interface Held {
+  /** Where it is: the same name in another place is another resource. */
+  at: string;
+  resource: string;
+}
+
+/** @throws SelfDeadlockError when the `run`s around this one hold all permits of one of the pools, and it would wait for ever */
+export function checkSelfDeadlock(
+  client: Client,
+  pools: readonly RunPool[],
+  timeoutMs = Number.POSITIVE_INFINITY,
+): void {
+  const held = heldOutside().filter(({ at }) => at === placeOf(client));
+  for (const { resource, capacity = 0, slots, perKey, key, permits = 1 } of pools) {
+    const wanted = [{ resource, count: slots?.length ?? capacity }];
+    if (key !== undefined && perKey !== undefined) wanted.push({ resource: keyResource(resource, key), count: perKey });
+    for (const { resource, count } of wanted) {
+      const pool = { resource, slots: Array.from({ length: count }, String) };
+      const own = waitsForItself(
+        pool,
+        { timeoutMs },
+        held.map((it) => it.resource),
+        permits,
+      );
+      if (own > 0) throw new SelfDeadlockError(resource, own, count);
+    }
+  }
+}
+
+/** What the command's environment has to say of it. */
+export function heldInside(client: Client, pools: readonly RunPool[]): NodeJS.ProcessEnv {
+  const at = placeOf(client);
+  const held = pools.flatMap(({ resource, key, permits = 1 }) => {
+    const names = key === undefined ? [resource] : [resource, keyResource(resource, key)];
+    return names.flatMap((name) => Array.from({ length: permits }, (): Held => ({ at, resource: name })));
+  });
+  return { [VARIABLE]: JSON.stringify([...heldOutside(), ...held]) };
+}
+
+function placeOf({ connection, options }: Client): string {
+  const { address } = (connection as { options?: { address?: string } }).options ?? {};
+  return `${address}/${options.namespace}`;
+}
+
+/** Whatever else stands in the variable is not ours. */
+function heldOutside(): Held[] {
+  try {
+    const held: unknown = JSON.parse(process.env[VARIABLE] ?? '[]');
+    return Array.isArray(held)
+      ? held.filter((it) => typeof it?.at === 'string' && typeof it?.resource === 'string')
+      : [];
+  } catch {
+    return [];
+  }
+}

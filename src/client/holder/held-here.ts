@@ -1,0 +1,30 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
+import { waitsForItself } from '../../shared/self-deadlock';
+import { SelfDeadlockError } from '../errors';
+import type { Request } from '../options';
+import type { Permit } from './permit';
+
+/** The permits under which code runs: those of all `withPermit`s around it. */
+const storage = new AsyncLocalStorage<readonly Permit[]>();
+
+/** Runs `fn` as the holder of these permits too. */
+export function holding<T>(permits: readonly Permit[], fn: () => T): T {
+  return storage.run([...(storage.getStore() ?? []), ...permits], fn);
+}
+
+/**
+ * @param parts one for each permit that the calling code asks for
+ * @throws SelfDeadlockError when it would wait for a permit that only itself can give back
+ */
+export function checkSelfDeadlock(
+  parts: readonly { pool: Request['semaphore'] }[],
+  request: Pick<Request, 'timeoutMs'>,
+): void {
+  const held = (storage.getStore() ?? []).filter((permit) => permit.isHeld).map(({ resource }) => resource);
+  for (const { pool } of parts) {
+    const { resource, slots } = pool;
+    const wanted = parts.filter((part) => part.pool.resource === resource).length;
+    const own = waitsForItself(pool, request, held, wanted);
+    if (own > 0) throw new SelfDeadlockError(resource, own, slots.length);
+  }
+}

@@ -1,0 +1,83 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { SelfDeadlockError, SemaphoreClient, withPermits } from '../src/client';
+import { CliProcess } from './support/cli-process';
+import { startOptions } from './support/holders';
+import { useTemporal } from './support/temporal';
+import * as workflows from './support/workflows';
+
+const temporal = useTemporal({ shared: true });
+
+function clientOf(resource: string, capacity: number, perKey?: number): SemaphoreClient {
+  return new SemaphoreClient(temporal.client, resource, { taskQueue: temporal.taskQueue, capacity, perKey });
+}
+
+test('a Workflow that holds all and asks for more is refused, but not with a timeout, nor in a handler', async () => {
+  const [resource, other] = [temporal.resource(), temporal.resource('other')];
+  const handle = await temporal.client.workflow.start(workflows.reentrant, {
+    ...startOptions(temporal, 'reentrant'),
+    args: [{ resource, semaphore: { capacity: 2 } }, 2, other],
+  });
+  await handle.signal(workflows.finish);
+  const asked = await handle.result();
+  assert.deepEqual(asked, ['SelfDeadlockError', 'SelfDeadlockError', 'PermitTimeoutError', 'acquired']);
+});
+
+test('one that leaves a permit to others is served', async () => {
+  const [resource, other] = [temporal.resource(), temporal.resource('other')];
+  const handle = await temporal.client.workflow.start(workflows.reentrant, {
+    ...startOptions(temporal, 'reentrant'),
+    args: [{ resource, semaphore: { capacity: 3 } }, 2, other],
+  });
+  await handle.signal(workflows.finish);
+  assert.deepEqual(await handle.result(), ['acquired', 'acquired', 'acquired', 'acquired']);
+});
+
+test('likewise a client, and for a key', async () => {
+  const resource = temporal.resource();
+  const pool = clientOf(resource, 1);
+  const other = clientOf(temporal.resource('other'), 1);
+  let elsewhere: Promise<string> | undefined;
+  const outside = new Promise<void>((resolve) => setImmediate(resolve)).then(async () => {
+    elsewhere = pool.withPermit(async () => 'elsewhere');
+  });
+  await pool.withPermit(async () => {
+    await outside;
+    await assert.rejects(
+      pool.withPermit(async () => 0),
+      SelfDeadlockError,
+    );
+    await assert.rejects(pool.acquire(), { name: 'SelfDeadlockError', resource });
+    await assert.rejects(
+      withPermits([other, pool], async () => 0),
+      SelfDeadlockError,
+    );
+    await assert.rejects(pool.acquire({ timeout: 100 }), { name: 'PermitTimeoutError' });
+    assert.equal(await pool.tryAcquire(), undefined);
+  });
+  assert.equal(await elsewhere, 'elsewhere', 'a caller that does not run inside waits its turn');
+
+  const keyed = clientOf(temporal.resource('keyed'), 5, 1);
+  await keyed.withPermit(
+    async () => {
+      await assert.rejects(keyed.acquire({ key: 'acme' }), SelfDeadlockError);
+      assert.equal(await keyed.withPermit(async () => 'served', { key: 'other' }), 'served');
+    },
+    { key: 'acme' },
+  );
+});
+
+test('run inside run exits 64', async () => {
+  const resource = temporal.resource();
+  const to = ['--address', temporal.env.address, '--task-queue', temporal.taskQueue];
+  const inner = 'exec $RUN --capacity 1 $FLAGS -- echo inner';
+  const nested = (flags: string) =>
+    new CliProcess(['run', resource, '--capacity', '1', ...to, '--', 'sh', '-c', inner], false, {
+      RUN: `${CliProcess.command.join(' ')} run ${resource} ${to.join(' ')}`,
+      FLAGS: flags,
+    });
+  const waits = nested('');
+  assert.equal(await waits.exit, 64, waits.stdout);
+  assert.match(waits.stderr, /this waits for itself/);
+  assert.equal(await nested('--try').exit, 75);
+});
