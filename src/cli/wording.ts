@@ -27,7 +27,7 @@ export function count(number: number, noun: string): string {
   return `${number} ${noun}${number === 1 ? '' : 's'}`;
 }
 
-/** Who waits for whom, around the cycle. */
+/** One line for a cycle of Workflows that wait for each other. */
 export function deadlockLine(steps: readonly DeadlockStep[]): string {
   return steps
     .map(({ workflowId, waitsFor, heldBy }) => `${workflowId} waits for "${waitsFor}", held by ${heldBy}`)

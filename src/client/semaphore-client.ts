@@ -40,11 +40,14 @@ const NO_WAIT_MS = 10_000;
  * The same counting semaphore as in Workflows, for everything outside: services, cron jobs, scripts. Clients and Workflows
  * share the permits and the queue. A worker on `taskQueue` must have this package's Workflows.
  *
- * Not guaranteed: that acquirers agree on `capacity` (nothing checks it; two different ones are safe up to the larger),
- * that one who holds by `acquire` does not wait for itself (inside `withPermit` that is refused; a permit is not reentrant,
- * for it has one token), and that work which ignores `permit.signal` stops when the permit is lost. A client that dies keeps its slot until the end of its lease; one whose machine sleeps
- * or whose process is stopped wakes up without its permit, and may write before it looks: check the fencing token at the
- * resource.
+ * Not guaranteed:
+ * - that acquirers agree on `capacity`. Nothing checks it; with two different ones, the larger holds.
+ * - that a caller which holds all permits by `acquire` does not wait for itself. Inside `withPermit` that is refused. A permit
+ *   is not reentrant, since it has one token.
+ * - that work stops when its permit is lost. Work that ignores `permit.signal` goes on. A client whose machine slept or whose
+ *   process was stopped may wake up without its permit, and write before it looks: check the fencing token at the resource.
+ *
+ * A client that dies keeps its slot until the end of its lease.
  *
  * @example
  * ```ts
@@ -127,20 +130,20 @@ export class SemaphoreClient {
   }
 
   /**
-   * Waits for a free slot and claims it. The permit renews itself until it is released, detached or lost; prefer
+   * Waits for a free slot and claims it. The permit renews itself until it is released, detached or lost. Prefer
    * {@link withPermit}. While the server can't be reached or is overloaded, this goes on trying.
    *
    * When nobody polls the task queue, a wait of more than two seconds emits a Node warning with the code
    * `TEMPORAL_SEMAPHORE_UNPOLLED`, once for each client.
    *
-   * With `permits` it gives a {@link PermitSet}, as {@link withPermits} takes it; likewise with a `key`, of one permit, which the
-   * key's own permit stands behind.
+   * With `permits` it gives a {@link PermitSet}, as {@link withPermits} takes it. With a `key` it gives a set of one permit, and the
+   * set holds the key's own permit behind it.
    *
-   * @throws SelfDeadlockError inside `withPermit`s that hold all permits of this resource, where no `timeout` is given
-   * @throws PermitTimeoutError when `timeout` is given and no permit was had in it; it says so when nobody polls the task queue
-   * @throws the reason of `signal` when that aborts; a slot won meanwhile has been given back
-   * @throws InvalidOptionsError, before any call
-   * @throws ServiceError when the server refuses, for example for want of permission
+   * @throws SelfDeadlockError inside `withPermit`s that hold all permits of this resource, if no `timeout` is given
+   * @throws PermitTimeoutError when no permit came within `timeout`; its message says when nobody polls the task queue
+   * @throws the reason of `signal` when that aborts; a slot won meanwhile has been released
+   * @throws InvalidOptionsError before any call
+   * @throws ServiceError when the server refuses, for example because the caller lacks permission
    */
   async acquire(options: ClientAcquireOptions & ({ key: string } | { permits: number })): Promise<PermitSet>;
   async acquire(options?: Omit<ClientAcquireOptions, 'key' | 'permits'>): Promise<Permit>;
@@ -178,7 +181,7 @@ export class SemaphoreClient {
     });
   }
 
-  /** Tries every slot once. `undefined` when all are busy. Throws as {@link acquire} does, but for the timeout. */
+  /** Tries every slot once. `undefined` when all are held. Throws as {@link acquire} does, except PermitTimeoutError. */
   async tryAcquire(
     options: Omit<ClientAcquireOptions, 'timeout'> & ({ key: string } | { permits: number }),
   ): Promise<PermitSet | undefined>;

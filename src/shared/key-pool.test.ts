@@ -65,7 +65,10 @@ test('limits that are none, names that are too long, and keys that are none are 
   const semaphore = (perKey: unknown, resource = 'r') =>
     resolveSemaphore(resource, { capacity: 3, perKey: perKey as number }, { leaseMs: 1_000 });
   for (const perKey of [0, 1.5, 1_001, '2']) assert.throws(() => semaphore(perKey), /perKey: expected a whole number/);
-  assert.throws(() => semaphore(1, 'x'.repeat(131)), /resource: expected at most 130 bytes of UTF-8, for it has keys/);
+  assert.throws(
+    () => semaphore(1, 'x'.repeat(131)),
+    /resource: expected at most 130 bytes of UTF-8, because it has keys/,
+  );
   assert.ok(semaphore(1, 'x'.repeat(130)));
   for (const key of ['', 7, null]) assert.throws(() => resolveAcquire({ key: key as string }), /key: expected/);
   assert.throws(() => resolveAcquire({ key: 'cafe\u0301' }), /NFC/);

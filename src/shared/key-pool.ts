@@ -100,7 +100,7 @@ export function checkPerKey(
   if (perKey === undefined) return;
   if (typeof perKey !== 'function') checkLimit('perKey', perKey, mostSlots);
   if (byteLength(resource) > MAX_KEYED_RESOURCE_BYTES) {
-    refuse('resource', `at most ${MAX_KEYED_RESOURCE_BYTES} bytes of UTF-8, for it has keys`, resource);
+    refuse('resource', `at most ${MAX_KEYED_RESOURCE_BYTES} bytes of UTF-8, because it has keys`, resource);
   }
 }
 
@@ -122,10 +122,10 @@ export function poolsFor<Pool extends ResolvedSemaphore>(
 ): Pool[] {
   const { resource, perKey } = whole;
   if (perKey === undefined) {
-    if (key !== undefined) refuse('key', `no key, for "${resource}" has no perKey`, key);
+    if (key !== undefined) refuse('key', `no key, because "${resource}" has no perKey`, key);
     return [whole];
   }
-  if (key === undefined) refuse('key', `a key, for "${resource}" has a limit per key`, key);
+  if (key === undefined) refuse('key', `a key, because "${resource}" has a limit per key`, key);
   const capacity = typeof perKey === 'function' ? perKey(key) : perKey;
   checkLimit(`perKey(${JSON.stringify(key)})`, capacity, mostSlots);
   const slots = slotNames(capacity);

@@ -68,8 +68,8 @@ test('no entries, a resource twice, a missing key and what is no semaphore are r
   assert.throws(() => order([]), /entries: expected an array of one or more semaphores/);
   assert.throws(() => order(pools('a', 'b', 'a')), /entries: expected each resource once, got "a"/);
   assert.throws(() => order([{ of: 'a' } as unknown as Entry]), /entries\[0\]: expected a semaphore/);
-  assert.throws(() => order([poolOf('a', 1)]), /key: expected a key, for "a" has a limit per key/);
-  assert.throws(() => order([{ of: poolOf('a'), key: 'x' }]), /key: expected no key, for "a" has no perKey/);
+  assert.throws(() => order([poolOf('a', 1)]), /key: expected a key, because "a" has a limit per key/);
+  assert.throws(() => order([{ of: poolOf('a'), key: 'x' }]), /key: expected no key, because "a" has no perKey/);
   assert.throws(() => order([{ of: poolOf('a', 1), key: '' }]), /key: expected a non-empty string/);
   assert.throws(() => checkSetOptions({ key: 'x', permits: undefined }), /key: expected the key in its entry/);
   assert.throws(() => checkSetOptions({ key: undefined, permits: 2 }), /permits: expected the number in its entry/);

@@ -23,7 +23,7 @@ export interface Wanted<Pool> {
 /** One permit of a set. */
 export interface SetPart<Pool> {
   readonly pool: Pool;
-  /** Those of one resource come one after the other. The accumulator's has the name of the resource that it is for. */
+  /** The parts of one resource come one after the other. The accumulator's part names the resource that it is for. */
   readonly resource: string;
   /** Of the entry whose permit it is; `undefined` for one that only has to be held: a key's, or the accumulator's. */
   readonly index: number | undefined;
@@ -31,7 +31,7 @@ export interface SetPart<Pool> {
   readonly isAccumulator: boolean;
 }
 
-/** The options of one set. What concerns one resource belongs to its entry. */
+/** Refuses options that belong to an entry. */
 export function checkSetOptions({ key, permits }: Pick<ResolvedAcquire, 'key' | 'permits'>): void {
   if (key !== undefined) refuse('key', 'the key in its entry, { of: semaphore, key }', key);
   if (permits !== undefined) refuse('permits', 'the number in its entry, { of: semaphore, permits }', permits);
@@ -57,8 +57,8 @@ export function wantedOf<S, Pool>(
 
 /**
  * The parts of a set, in the order in which everybody claims them ({@link claimOrder}). It is one for all callers, so that none
- * can hold what another waits for while it waits for what that one holds. The slots of one resource have no order; so whoever
- * wants several of them first takes the accumulator's permit, of which there is one.
+ * can hold what another waits for while it waits for what that one holds. The slots of one resource have no order. So a
+ * caller that wants several of them first takes the accumulator's permit, of which there is one.
  *
  * @throws InvalidOptionsError
  */

@@ -15,7 +15,7 @@ type Pool = Pick<Inspection, 'resource' | 'slots' | 'waiters'>;
 
 interface Wait {
   resource: string;
-  /** Who holds its permits; `undefined` where somebody may give one back for sure: a client, or a slot that is free. */
+  /** The Workflows that hold its permits. `undefined` stands for a client and for a free slot: then the wait can end. */
   holders: (string | undefined)[];
 }
 

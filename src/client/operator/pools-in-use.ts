@@ -43,7 +43,7 @@ export async function resourcesInUse(client: Client): Promise<Map<string, Resour
   return resources;
 }
 
-/** All pools of which somebody holds or waits for a permit, those of keys one by one. For whoever looks for one waiter. */
+/** All pools of which somebody holds or waits for a permit, with each key's pool by itself. */
 async function allPoolsInUse(client: Client): Promise<string[]> {
   const pools = new Set<string>();
   for (const { resource } of await listHolders(client)) pools.add(resource);

@@ -5,9 +5,9 @@ import { SelfDeadlockError } from '../errors';
 import type { Permit } from './permit';
 
 interface Here {
-  /** Of the innermost function under one permit. */
+  /** The permit of the innermost function under one permit. */
   current?: Permit;
-  /** All under which the code runs. */
+  /** All permits under which the code runs. */
   held: readonly Permit[];
 }
 

@@ -24,10 +24,11 @@ const DEFAULTS = { leaseMs: 10 * 60_000, inWorkflow: true };
  * namespace that name it. It has no state of its own (the running permit Workflows are the state), so you can make one at
  * module level and share it.
  *
- * Not guaranteed: that acquirers agree on `capacity` (nothing checks it; two different ones are safe up to the larger),
- * that a Workflow which holds by `acquire` does not wait for itself (inside `withPermit` that is refused; a permit is not reentrant, for
- * it has one token), and that code which
- * ignores cancellation stops when the permit is lost (for that, check the fencing token at the resource).
+ * Not guaranteed:
+ * - that acquirers agree on `capacity`. Nothing checks it; with two different ones, the larger holds.
+ * - that a caller which holds all permits by `acquire` does not wait for itself. Inside `withPermit` that is refused. A permit
+ *   is not reentrant, since it has one token.
+ * - that work stops when its permit is lost. Code that ignores cancellation goes on: check the fencing token at the resource.
  *
  * @example
  * ```ts
@@ -146,12 +147,12 @@ export class Semaphore {
    * Waits for a free slot and claims it. The caller must then renew and release the permit; prefer {@link withPermit}. A permit
    * that nobody releases ends with its lease, or with this Workflow (also when it continues as new).
    *
-   * With `permits` it gives a {@link PermitSet}, as {@link withPermits} takes it; likewise with a `key`, of one permit, which the
-   * key's own permit stands behind.
+   * With `permits` it gives a {@link PermitSet}, as {@link withPermits} takes it. With a `key` it gives a set of one permit, and the
+   * set holds the key's own permit behind it.
    *
-   * @throws PermitTimeoutError when `timeout` is given and no slot came free in it
-   * @throws SelfDeadlockError inside `withPermit`s that hold all permits of this resource, where no `timeout` is given
-   * @throws CancelledFailure when the current scope is cancelled; a slot won meanwhile has been given back
+   * @throws SelfDeadlockError inside `withPermit`s that hold all permits of this resource, if no `timeout` is given
+   * @throws PermitTimeoutError when no slot came free within `timeout`
+   * @throws CancelledFailure when the current scope is cancelled; a slot won meanwhile has been released
    * @throws ApplicationFailure of type `InvalidOptionsError`
    */
   async acquire(options: AcquireOptions & ({ key: string } | { permits: number })): Promise<PermitSet>;
@@ -163,7 +164,7 @@ export class Semaphore {
     return await acquirePermit(this.options, request, Date.now());
   }
 
-  /** Tries every slot once. `undefined` when all are busy. Throws as {@link acquire} does, but for the timeout. */
+  /** Tries every slot once. `undefined` when all are held. Throws as {@link acquire} does, except PermitTimeoutError. */
   async tryAcquire(
     options: Omit<AcquireOptions, 'timeout'> & ({ key: string } | { permits: number }),
   ): Promise<PermitSet | undefined>;
