@@ -16,7 +16,7 @@ test('a Workflow that holds all and asks for more is refused, but not with a tim
   const [resource, other] = [temporal.resource(), temporal.resource('other')];
   const handle = await temporal.client.workflow.start(workflows.reentrant, {
     ...startOptions(temporal, 'reentrant'),
-    args: [{ resource, semaphore: { capacity: 2 } }, 2, other],
+    args: [{ resource, semaphore: { capacity: 2 }, acquire: { timeout: 200 } }, 2, other],
   });
   await handle.signal(workflows.finish);
   const asked = await handle.result();
@@ -27,7 +27,7 @@ test('one that leaves a permit to others is served', async () => {
   const [resource, other] = [temporal.resource(), temporal.resource('other')];
   const handle = await temporal.client.workflow.start(workflows.reentrant, {
     ...startOptions(temporal, 'reentrant'),
-    args: [{ resource, semaphore: { capacity: 3 } }, 2, other],
+    args: [{ resource, semaphore: { capacity: 3 }, acquire: { timeout: '1 minute' } }, 2, other],
   });
   await handle.signal(workflows.finish);
   assert.deepEqual(await handle.result(), ['acquired', 'acquired', 'acquired', 'acquired']);

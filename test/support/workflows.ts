@@ -314,7 +314,11 @@ export async function keyHolder({ resource, semaphore, acquire, holdMs = 0 }: Ho
  * Inside permits of its pool, as many as `depth`, asks for one more: by itself, as one of a set, and in a signal handler, which
  * stands outside. Says what came of each.
  */
-export async function reentrant({ resource, semaphore }: PoolInput, depth: number, other: string): Promise<string[]> {
+export async function reentrant(
+  { resource, semaphore, acquire }: PoolInput,
+  depth: number,
+  other: string,
+): Promise<string[]> {
   const pool = new Semaphore(resource, semaphore);
   const outcome = (asked: Promise<unknown>) =>
     asked.then(
@@ -330,7 +334,7 @@ export async function reentrant({ resource, semaphore }: PoolInput, depth: numbe
     const inside = [
       await outcome(pool.withPermit(async () => undefined)),
       await outcome(withPermits([pool, new Semaphore(other, { capacity: 1 })], async () => undefined)),
-      await outcome(pool.withPermit(async () => undefined, { timeout: 100 })),
+      await outcome(pool.withPermit(async () => undefined, acquire)),
     ];
     await condition(() => handled !== undefined);
     return inside;
