@@ -19,7 +19,7 @@ const HASH_LENGTH = 64;
 const MAX_KEY_POOL_BYTES = MAX_RESOURCE_BYTES - 4;
 
 /** The longest name of a resource whose keys have pools: a hash must fit behind it. */
-export const MAX_KEYED_RESOURCE_BYTES = MAX_KEY_POOL_BYTES - MARK.length - HASHED.length - HASH_LENGTH;
+const MAX_KEYED_RESOURCE_BYTES = MAX_KEY_POOL_BYTES - MARK.length - HASHED.length - HASH_LENGTH;
 
 /** These bytes of a key stand for themselves. */
 const PLAIN = /[A-Za-z0-9._@-]/;
@@ -47,7 +47,7 @@ export function accumulatorResource(resource: string): string {
   return resource + ACCUMULATOR;
 }
 
-export function isAccumulator(resource: string): boolean {
+function isAccumulator(resource: string): boolean {
   return resource.endsWith(ACCUMULATOR);
 }
 
