@@ -1,7 +1,8 @@
 import type { OverrideInput } from './operator-protocol';
 import { MAX_SLOTS, resolveSlots } from './options';
-import { byteLength } from './permit-id';
-import type { ClosingNotice, DeclinedNotice, Holder, MissedNotice, Ticket } from './protocol';
+import { byteLength, queueId, resourceOfQueue } from './permit-id';
+import type { ClosingNotice, DeclinedNotice, Holder, MissedNotice, Ticket, Turn } from './protocol';
+import { type Slots, wantsSlot } from './slots';
 
 // Other versions, other languages or people write the messages on the wire. One message that a Workflow can't handle would
 // fail its task for ever: a malformed ticket would block the queue for everyone, a malformed `watch` would keep a slot. The
@@ -101,6 +102,30 @@ export function readDeclined(value: unknown): DeclinedNotice | undefined {
 export function readClosing(value: unknown): ClosingNotice | undefined {
   const { slot, runId } = fieldsOf(value);
   return isText(slot) && isRunId(runId) ? { slot, runId } : undefined;
+}
+
+/**
+ * The turn in `value`; `undefined` when it is none, or comes from no queue. A turn grants nothing, and yet a waiter acts on it: it
+ * starts a Workflow whose ID has the turn's slot, and signals one whose ID is the turn's queue.
+ */
+export function readTurn(value: unknown): Turn | undefined {
+  const { queueId: from, ticketId, slot, waiting, capacity } = fieldsOf(value);
+  if (!isWorkflowId(from) || queueId(resourceOfQueue(from)) !== from) return undefined;
+  if (!isText(ticketId, MAX_TICKET_ID_LENGTH) || !(slot === undefined || typeof slot === 'string')) return undefined;
+  const turn: Turn = { queueId: from, ticketId };
+  if (slot !== undefined) turn.slot = slot;
+  if (waiting === true) turn.waiting = true;
+  if (Number.isInteger(capacity)) turn.capacity = capacity as number;
+  return turn;
+}
+
+/**
+ * Whether a waiter with these slots may claim the slot of this turn: one of its own; or, where they are counted, one that
+ * an operator has added, up to the capacity that the turn tells.
+ */
+export function offersSlot({ slot, capacity = 0 }: Turn, slots: Slots): boolean {
+  if (slot === undefined) return false;
+  return wantsSlot(slots, slot) || (typeof slots === 'number' && wantsSlot(Math.min(capacity, MAX_SLOTS), slot));
 }
 
 export function isOverride(resource: string, value: unknown): value is OverrideInput {

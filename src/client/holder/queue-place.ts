@@ -12,7 +12,7 @@ import { queueId, waiterId } from '../../shared/permit-id';
 import { type AwaitTurnInput, DECLINED, type DeclinedNotice, type Turn, WAITER_WORKFLOW } from '../../shared/protocol';
 import { WORKFLOW_PRIORITY } from '../../shared/start-options';
 import { draftTicket, type TicketDraft } from '../../shared/ticket';
-import { offersSlot, readTurn } from '../../shared/turn-input';
+import { offersSlot, readTurn } from '../../shared/wire-input';
 import { monotonicMs, pause } from '../clock';
 import type { Request } from '../options';
 import { isTransient, retryDelayMs, type Server } from '../server';

@@ -10,7 +10,7 @@ import type { Offer, Place, Word } from '../../shared/acquirer';
 import { queueId } from '../../shared/permit-id';
 import type { Ticket, Turn } from '../../shared/protocol';
 import { WORKFLOW_PRIORITY } from '../../shared/start-options';
-import { offersSlot } from '../../shared/turn-input';
+import { offersSlot } from '../../shared/wire-input';
 import { declinedSignal, deliver, enqueueSignal, missedSignal } from '../signals';
 import { hearNoMoreTurns, hearTurns, leaveOut } from './turn-inbox';
 import { waitQueueWorkflow } from './wait-queue';

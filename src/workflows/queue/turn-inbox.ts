@@ -1,7 +1,7 @@
 import { HandlerUnfinishedPolicy } from '@temporalio/common';
 import { log, setHandler } from '@temporalio/workflow';
 import type { Turn } from '../../shared/protocol';
-import { readTurn } from '../../shared/turn-input';
+import { readTurn } from '../../shared/wire-input';
 import { declinedSignal, deliver, turnSignal } from '../signals';
 
 /** The places of this Workflow in all queues, by ticket. (The sandbox loads modules anew for each Workflow: none shares them.) */

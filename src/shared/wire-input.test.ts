@@ -2,18 +2,15 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { slotNames } from './slots';
-import { offersSlot, readTurn } from './turn-input';
+import { offersSlot, readTurn } from './wire-input';
 
 const TURN = { queueId: 'permit-queue:pool', ticketId: 't', slot: '0' };
 
 test('a turn is read field by field, and what else it has is left out', () => {
   assert.deepEqual(readTurn(TURN), TURN);
   assert.deepEqual(readTurn({ ...TURN, capacity: 5, more: { deep: 1 } }), { ...TURN, capacity: 5 });
-  assert.deepEqual(readTurn({ queueId: 'permit-queue:a:b', ticketId: '', waiting: true }), {
-    queueId: 'permit-queue:a:b',
-    ticketId: '',
-    waiting: true,
-  });
+  const sign = { queueId: 'permit-queue:a:b', ticketId: 't'.repeat(100), waiting: true };
+  assert.deepEqual(readTurn(sign), sign);
   assert.deepEqual(readTurn({ ...TURN, waiting: 'yes', capacity: '5' }), TURN);
 });
 
@@ -28,6 +25,8 @@ const BAD: [string, unknown][] = [
   ['a queue of another type', { ...TURN, queueId: {} }],
   ['an endless queue', { ...TURN, queueId: `permit-queue:${'w'.repeat(1_000)}` }],
   ['a ticket of another type', { ...TURN, ticketId: 5 }],
+  ['a ticket without an ID', { ...TURN, ticketId: '' }],
+  ['an endless ticket', { ...TURN, ticketId: 't'.repeat(101) }],
   ['a slot that is a number', { ...TURN, slot: 7 }],
   ['a slot that is null', { ...TURN, slot: null }],
   ['a slot that is an object', { ...TURN, slot: { toString: 1, valueOf: 1 } }],
