@@ -1,9 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { SemaphoreClient } from '../src/client';
-import { queueId } from '../src/shared/permit-id';
-import { startHolder, startHolding, startOptions, untilAt } from './support/holders';
-import { assertSafe, endQueue, eventually, untilWaiting, useTemporal } from './support/temporal';
+import { startHolder, startHolding, strandQueue, untilAt } from './support/holders';
+import { assertSafe, endQueue, eventually, useTemporal } from './support/temporal';
 import * as workflows from './support/workflows';
 
 const temporal = useTemporal({ shared: true });
@@ -18,15 +17,7 @@ async function behindStuckQueue(resource: string, capacity: number, fair: boolea
     Array.from({ length: capacity }, () => startHolding(temporal, { resource, semaphore })),
   );
   await endQueue(temporal.client, resource); // that of the holders
-  const elsewhere = `${temporal.taskQueue}-elsewhere-${resource}`;
-  const other = await temporal.worker({ taskQueue: elsewhere });
-  const stranded = await temporal.client.workflow.start(workflows.holder, {
-    ...startOptions(temporal),
-    taskQueue: elsewhere,
-    args: [{ resource, semaphore, holdMs: 0 }],
-  });
-  await untilWaiting(temporal.client, resource, 1); // it has started the queue on its own task queue
-  await other.stop();
+  const endStranded = await strandQueue(temporal, { resource, semaphore });
   return {
     semaphore,
     free: async () => {
@@ -34,8 +25,7 @@ async function behindStuckQueue(resource: string, capacity: number, fair: boolea
       await holders[0]?.handle.result();
     },
     async end() {
-      await stranded.terminate();
-      await temporal.client.workflow.getHandle(queueId(resource)).terminate();
+      await endStranded();
       await Promise.all(holders.slice(1).map(({ handle }) => handle.signal(workflows.finish)));
       await Promise.all(holders.map(({ handle }) => handle.result()));
     },

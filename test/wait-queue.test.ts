@@ -6,7 +6,7 @@ import { SemaphoreClient } from '../src/client';
 import { permitId, queueId } from '../src/shared/permit-id';
 import { CLOSING, DECLINED, ENQUEUE, MISSED } from '../src/shared/protocol';
 import { OFFER_TIMEOUT_MS } from '../src/workflows/queue/queue-state';
-import { assertFails, startHolder, startHolding, startOptions, untilAt } from './support/holders';
+import { assertFails, startHolder, startHolding, startOptions, strandQueue, untilAt } from './support/holders';
 import { taskFailures } from './support/strangers';
 import { assertSafe, endQueue, eventually, queueView, untilWaiting, useTemporal } from './support/temporal';
 import type { HolderInput, SemaphoreOptions } from './support/workflows';
@@ -204,20 +204,11 @@ test('fair, a queue whose worker is gone delays and does not block', async () =>
   const resource = temporal.resource();
   const semaphore = { capacity: 1, fair: true, recheckAfter: 300 };
   const first = await startHolding(temporal, { resource, semaphore });
-  const elsewhere = `${temporal.taskQueue}-elsewhere`;
-  const other = await temporal.worker({ taskQueue: elsewhere });
-  const stranded = await temporal.client.workflow.start(workflows.holder, {
-    ...startOptions(temporal),
-    taskQueue: elsewhere,
-    args: [{ resource, semaphore, holdMs: 0 }],
-  });
-  await untilWaiting(temporal.client, resource, 1); // it has started the queue on its own task queue
-  await other.stop();
+  const endStranded = await strandQueue(temporal, { resource, semaphore });
   const waiter = await startHolder(temporal, { resource, semaphore, holdMs: 0 });
   await first.handle.signal(workflows.finish);
   await waiter.result();
-  await stranded.terminate();
-  await temporal.client.workflow.getHandle(queueId(resource)).terminate();
+  await endStranded();
   await assertSafe(temporal.client, resource, 1);
 });
 

@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { ApplicationFailure, WorkflowFailedError, type WorkflowHandle } from '@temporalio/client';
-import { eventually, type Temporal } from './temporal';
-import type { HolderInput, Stage } from './workflows';
+import { queueId } from '../../src/shared/permit-id';
+import { eventually, type Temporal, untilWaiting } from './temporal';
+import type { HolderInput, PoolInput, Stage } from './workflows';
 import * as workflows from './workflows';
 
 /** Options that every Workflow of a test starts with. */
@@ -26,6 +27,23 @@ export async function untilAt(handle: Pick<WorkflowHandle, 'query'>, at: Stage['
     assert.equal(stage.at, at);
     return { slot: stage.slot ?? '', runId: stage.runId ?? '' };
   });
+}
+
+/** Puts a queue before a full pool that runs and has no worker any more. @returns what ends it */
+export async function strandQueue(temporal: Temporal, { resource, semaphore }: PoolInput) {
+  const taskQueue = `${temporal.taskQueue}-elsewhere-${resource}`;
+  const other = await temporal.worker({ taskQueue });
+  const stranded = await temporal.client.workflow.start(workflows.holder, {
+    ...startOptions(temporal),
+    taskQueue,
+    args: [{ resource, semaphore, holdMs: 0 }],
+  });
+  await untilWaiting(temporal.client, resource, 1); // it has started the queue on its own task queue
+  await other.stop();
+  return async () => {
+    await stranded.terminate();
+    await temporal.client.workflow.getHandle(queueId(resource)).terminate();
+  };
 }
 
 /** The failure with which a Workflow ended. */
