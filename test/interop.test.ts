@@ -3,11 +3,12 @@ import { randomUUID } from 'node:crypto';
 import { describe, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { ApplicationFailure, type WorkflowFailedError } from '@temporalio/client';
-import { CancelledFailure } from '@temporalio/common';
+import { CancelledFailure, type Priority } from '@temporalio/common';
 import { lacking } from '../scripts/support/requirements';
 import { permitId, queueId } from '../src/shared/permit-id';
 import { type PermitMemo, REVOKE, TURN } from '../src/shared/protocol';
 import { QUEUE_VIEW, type QueueView } from '../src/shared/queue-view';
+import { WORKFLOW_PRIORITY } from '../src/shared/start-options';
 import { type ForeignHolderInput, LANGUAGES, type Language, useOtherLanguages } from './support/other-languages';
 import { assertSafe, eventually, permitsRunning, useTemporal } from './support/temporal';
 import { finish, type HolderInput, holder } from './support/workflows';
@@ -60,10 +61,10 @@ async function childrenOf(workflowId: string): Promise<number> {
 describe('in several languages', { skip: LANGUAGES.length === 0 && lacking('Python', 'Go') }, () => {
   const others = useOtherLanguages(temporal);
 
-  function startForeign(language: Language, input: ForeignHolderInput) {
+  function startForeign(language: Language, input: ForeignHolderInput, priority?: Priority) {
     return temporal.client.workflow.start<(input: ForeignHolderInput) => Promise<{ slot: string; run_id: string }>>(
       'PermitHolder',
-      { workflowId: `${language}-${randomUUID()}`, taskQueue: others.taskQueues[language], args: [input] },
+      { workflowId: `${language}-${randomUUID()}`, taskQueue: others.taskQueues[language], args: [input], priority },
     );
   }
 
@@ -152,6 +153,22 @@ describe('in several languages', { skip: LANGUAGES.length === 0 && lacking('Pyth
       assert.deepEqual(await permitsRunning(temporal.client, resource), [permitId({ resource, slot: '0' })]);
       await first.signal(finish);
       await waiter.result();
+      await assertSafe(temporal.client, resource, 1);
+    });
+
+    test(`permit and queue that a Workflow in ${language} starts do not have its low priority`, async () => {
+      const resource = temporal.resource();
+      const low = { priorityKey: 5, fairnessKey: 'low', fairnessWeight: 0.5 };
+      const holder = await startForeign(language, foreignInput(resource, 1, 60_000), low);
+      const permit = await untilHolding(resource, holder.workflowId);
+      const waiter = await startForeign(language, foreignInput(resource, 1, 0), low);
+      await untilWaiting(resource, 1);
+      for (const run of [permit, temporal.client.workflow.getHandle(queueId(resource))]) {
+        assert.deepEqual((await run.describe()).priority, WORKFLOW_PRIORITY, run.workflowId);
+      }
+      await waiter.cancel();
+      await holder.cancel();
+      await Promise.allSettled([holder.result(), waiter.result()]);
       await assertSafe(temporal.client, resource, 1);
     });
 

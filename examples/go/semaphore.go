@@ -25,6 +25,9 @@ const (
 	queueFullSilence = time.Second
 )
 
+// priority: without it, a child inherits its parent's, and others wait for its tasks.
+var priority = temporal.Priority{PriorityKey: 1, FairnessKey: "permits", FairnessWeight: 1}
+
 var errHeld = errors.New("the slot is held")
 
 // Pool is what everyone who uses a resource must agree on, and where its permits run.
@@ -202,6 +205,7 @@ func enqueue(ctx workflow.Context, pool Pool, place ticket) error {
 			WorkflowID:        pool.queueID(),
 			TaskQueue:         pool.TaskQueue,
 			ParentClosePolicy: enumspb.PARENT_CLOSE_POLICY_ABANDON,
+			Priority:          priority,
 		})
 		input := map[string]any{"tickets": []ticket{place}}
 		queue := workflow.ExecuteChildWorkflow(options, "waitQueueWorkflow", input)
@@ -237,6 +241,7 @@ func startPermit(ctx workflow.Context, pool Pool, slot, watchedBy string) (Permi
 		Memo:                     map[string]any{"leaseMs": pool.LeaseMs, "holder": holder},
 		ParentClosePolicy:        enumspb.PARENT_CLOSE_POLICY_TERMINATE,
 		WorkflowExecutionTimeout: maxHold,
+		Priority:                 priority,
 	})
 	child := workflow.ExecuteChildWorkflow(options, "permitSlotWorkflow", permitInput{pool.LeaseMs, holder, watchedBy})
 	var run workflow.Execution

@@ -22,7 +22,7 @@ from temporalio.envconfig import ClientConfig
 from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
 
-from permits import MAX_HOLD, Pool
+from permits import MAX_HOLD, PRIORITY, Pool
 
 Permit = WorkflowHandle[object, object]
 
@@ -76,6 +76,7 @@ async def claim(client: Client, pool: Pool, slot: str) -> Permit | None:
             id_conflict_policy=WorkflowIDConflictPolicy.FAIL,
             execution_timeout=MAX_HOLD,
             memo=memo,
+            priority=PRIORITY,
         )
     except WorkflowAlreadyStartedError:
         return None

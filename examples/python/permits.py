@@ -11,6 +11,7 @@ from datetime import timedelta
 from typing import Any, TypeVar
 
 from temporalio import workflow
+from temporalio.common import Priority
 from temporalio.exceptions import ApplicationError, WorkflowAlreadyStartedError
 from temporalio.workflow import ChildWorkflowHandle, ParentClosePolicy
 
@@ -20,6 +21,9 @@ FAST_ATTEMPTS = 3
 ENQUEUE_ATTEMPTS = 5
 MAX_HOLD = timedelta(days=1)
 MAX_CAPACITY = 1000
+
+# Without it, a child inherits its parent's priority, and others wait for its tasks.
+PRIORITY = Priority(priority_key=1, fairness_key="permits", fairness_weight=1)
 
 # After this silence a parked waiter tries a slot itself; each next silence is longer.
 FIRST_SILENCE = timedelta(seconds=30)
@@ -171,6 +175,7 @@ class Semaphore:
                     id=self.pool.queue_id,
                     task_queue=self.pool.task_queue,
                     parent_close_policy=ParentClosePolicy.ABANDON,
+                    priority=PRIORITY,
                 )
                 return
             except WorkflowAlreadyStartedError:
@@ -223,6 +228,7 @@ class Semaphore:
                 memo=memo,
                 parent_close_policy=ParentClosePolicy.TERMINATE,
                 execution_timeout=MAX_HOLD,
+                priority=PRIORITY,
             )
         except WorkflowAlreadyStartedError:
             return None  # the one and only "busy"
