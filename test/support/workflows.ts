@@ -155,17 +155,20 @@ export async function doubleHolder(first: PoolInput, second: PoolInput): Promise
   );
 }
 
-/** Holds so many permits at once, each from when it gets it until it is told to finish, or for no time at all. */
-export async function crowd({ resource, semaphore }: PoolInput, size: number, holds: boolean): Promise<void> {
+/** Holds each of these slots until it is told to finish. */
+export async function holdEach({ resource, semaphore }: PoolInput): Promise<void> {
   const finished = finishes();
-  const pool = new Semaphore(resource, semaphore);
   await Promise.all(
-    Array.from({ length: size }, () =>
-      pool.withPermit(async () => {
-        if (holds) await finished();
-      }),
+    (semaphore.slots ?? []).map((slot) =>
+      new Semaphore(resource, { ...semaphore, slots: [slot] }).withPermit(finished),
     ),
   );
+}
+
+/** Waits for so many permits at once, and gives each back when it has it. */
+export async function crowd({ resource, semaphore }: PoolInput, size: number): Promise<void> {
+  const pool = new Semaphore(resource, semaphore);
+  await Promise.all(Array.from({ length: size }, () => pool.withPermit(async () => undefined)));
 }
 
 /** Does nothing but make a semaphore, for bad options. */

@@ -1,22 +1,30 @@
 import type { Ticket } from '../../shared/protocol';
 import { slotNames, wantsSlot } from '../../shared/slots';
 
-/** Which slots some tickets would take, asked slot by slot without a walk through all tickets. */
+/**
+ * Which slots some tickets would take, asked slot by slot without a walk through all tickets. It counts the names of a list once
+ * for all tickets that share the list, as those of {@link Tickets} do.
+ */
 export class Demand {
-  /** How many tickets ask for each capacity. */
+  /** How many tickets ask for each capacity … */
   private readonly capacities = new Map<number, number>();
+  /** … and for each list of names. */
+  private readonly lists = new Map<string[], number>();
+  /** How many lists have each name. */
   private readonly names = new Map<string, number>();
 
   constructor(tickets: Iterable<Ticket> = []) {
     for (const ticket of tickets) this.add(ticket);
   }
 
-  add(ticket: Ticket): void {
-    this.count(ticket, 1);
+  add({ slots }: Ticket): void {
+    if (typeof slots === 'number') count(this.capacities, slots, 1);
+    else if (count(this.lists, slots, 1) === 1) for (const name of slots) count(this.names, name, 1);
   }
 
-  remove(ticket: Ticket): void {
-    this.count(ticket, -1);
+  remove({ slots }: Ticket): void {
+    if (typeof slots === 'number') count(this.capacities, slots, -1);
+    else if (count(this.lists, slots, -1) === 0) for (const name of slots) count(this.names, name, -1);
   }
 
   /** Whether one of them would take this slot by itself. */
@@ -33,15 +41,15 @@ export class Demand {
     return new Set([...slotNames(this.capacity), ...this.names.keys()]);
   }
 
-  /** How many different names there would be with this ticket. */
-  namesWith({ slots }: Ticket): number {
-    if (typeof slots === 'number') return this.names.size;
-    return this.names.size + slots.filter((name) => !this.names.has(name)).length;
+  /** The list with just these names, if one of them has it. */
+  listOf(names: readonly string[]): string[] | undefined {
+    for (const list of this.lists.keys()) if (isSame(list, names)) return list;
+    return undefined;
   }
 
-  private count({ slots }: Ticket, change: number): void {
-    if (typeof slots === 'number') add(this.capacities, slots, change);
-    else for (const name of slots) add(this.names, name, change);
+  /** How many different names there would be with these. */
+  namesWith(names: readonly string[]): number {
+    return this.names.size + names.filter((name) => !this.names.has(name)).length;
   }
 
   private get capacity(): number {
@@ -51,8 +59,14 @@ export class Demand {
   }
 }
 
-function add<K>(counts: Map<K, number>, key: K, change: number): void {
-  const count = (counts.get(key) ?? 0) + change;
-  if (count > 0) counts.set(key, count);
+function isSame(a: readonly string[], b: readonly string[]): boolean {
+  return a.length === b.length && a.every((name, index) => name === b[index]);
+}
+
+/** @returns how many there are now */
+function count<K>(counts: Map<K, number>, key: K, change: number): number {
+  const now = (counts.get(key) ?? 0) + change;
+  if (now > 0) counts.set(key, now);
   else counts.delete(key);
+  return now;
 }

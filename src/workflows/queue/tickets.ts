@@ -20,20 +20,27 @@ export class Tickets extends Map<string, Ticket> {
   hasRoomFor(ticket: Ticket): boolean {
     const known = this.get(ticket.id);
     if (!known && this.size >= MAX_WAITERS) return false;
-    if (this.demand.namesWith(ticket) > MAX_NAMES) return false;
+    if (typeof ticket.slots !== 'number' && this.demand.namesWith(ticket.slots) > MAX_NAMES) return false;
     return this.bytes - bytesOf(known) + bytesOf(ticket) <= MAX_TICKET_BYTES;
   }
 
   override set(ticketId: string, ticket: Ticket): this {
+    const shared = this.sharing(ticket);
     this.forget(ticketId);
     this.bytes += bytesOf(ticket);
-    this.demand.add(ticket);
-    return super.set(ticketId, ticket);
+    this.demand.add(shared);
+    return super.set(ticketId, shared);
   }
 
   override delete(ticketId: string): boolean {
     this.forget(ticketId);
     return super.delete(ticketId);
+  }
+
+  /** The ticket, with the list of names that others have, if it is the same: those of one pool nearly always have one list. */
+  private sharing(ticket: Ticket): Ticket {
+    const slots = typeof ticket.slots === 'number' ? undefined : this.demand.listOf(ticket.slots);
+    return slots ? { ...ticket, slots } : ticket;
   }
 
   private forget(ticketId: string): void {
