@@ -34,7 +34,7 @@ export function isSignalTarget(value: unknown): value is SignalTarget {
   return isWorkflowId(workflowId) && (runId === undefined || isRunId(runId));
 }
 
-export function isWorkflowId(value: unknown): value is string {
+function isWorkflowId(value: unknown): value is string {
   return isText(value) && !LONE_SURROGATE.test(value) && byteLength(value) <= MAX_WORKFLOW_ID_BYTES;
 }
 

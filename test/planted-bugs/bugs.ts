@@ -97,10 +97,10 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
   },
   {
     name: 'A waiter claims any slot that a turn names',
-    file: 'src/shared/turn-input.ts',
+    file: 'src/shared/wire-input.ts',
     find: 'if (slot === undefined) return false;\n  return wantsSlot',
     replace: 'if (slot === undefined) return false;\n  if (slot) return true;\n  return wantsSlot',
-    caughtBy: { file: 'src/shared/turn-input.test.ts' },
+    caughtBy: { file: 'src/shared/wire-input.test.ts' },
   },
   {
     name: 'An acquirer does not leave the line',
@@ -250,6 +250,13 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     find: '    body.cancel();',
     replace: '',
     caughtBy: { file: 'test/semaphore.test.ts', test: 'a permit lost to an operator' },
+  },
+  {
+    name: 'A permit whose last notice the server holds back does not send it again when its queue asks',
+    file: 'src/workflows/permit/end-notices.ts',
+    find: 'condition(() => this.endNotices.get(recipient) !== notice)',
+    replace: 'condition(() => false)',
+    caughtBy: { file: 'test/refused-closing.test.ts', test: 'a permit that the server keeps' },
   },
   {
     name: 'A permit ends although a renewal came with the timer',

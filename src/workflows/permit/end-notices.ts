@@ -1,3 +1,4 @@
+import { condition } from '@temporalio/workflow';
 import type { EndedNotice } from '../../shared/adoption-protocol';
 import { parsePermitId, queueId } from '../../shared/permit-id';
 import type { Holder, WatchInput } from '../../shared/protocol';
@@ -6,6 +7,9 @@ import { closingSignal, deliver, endedSignal, revokedSignal } from '../signals';
 
 /** The key of the holder's notice. The queue's is its Workflow ID. */
 const HOLDER = 'holder';
+
+/** A permit has two recipients or three, and an honest queue asks it once or twice while it ends. */
+const MAX_NOTICES = 10;
 
 /**
  * The recipients of a permit's end: its parent, its adopter, its queue. Recipients added while notices go out are still
@@ -39,9 +43,17 @@ export class EndNotices {
     this.set(own, { workflowId: own }, (target) => deliver(target, closingSignal, { slot, runId }));
   }
 
-  /** Sends all notices. A recipient that misses one has ended or finds out itself: a holder by our end, a queue by its probes. */
+  /**
+   * Sends all notices. A recipient that misses one has ended or finds out itself: a holder by our end, a queue by its probes. A
+   * recipient that asks again gets another notice at once: the server refuses signals to a Workflow that is about to continue as
+   * new, and may keep the first one for seconds. But that has an end, because the slot is held meanwhile.
+   */
   async send(): Promise<void> {
-    for (const notice of this.endNotices.values()) await notice();
+    let sent = 0;
+    for (const [recipient, notice] of this.endNotices) {
+      if (sent++ === MAX_NOTICES) return;
+      await Promise.race([notice(), condition(() => this.endNotices.get(recipient) !== notice)]);
+    }
   }
 
   private set(who: string, target: Holder | undefined, notice: (target: SignalTarget) => Promise<unknown>): void {

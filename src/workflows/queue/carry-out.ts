@@ -6,6 +6,9 @@ import { claimDrain } from './drain';
 import type { OperatedQueueState } from './operated-queue-state';
 import type { QueueCommand } from './queue-command';
 
+/** A new run asks so many of the slots that the last one has offered. In a pool of more, others go on meanwhile. */
+const MAX_ASKED = 10;
+
 /** Does what the queue's state asks for, and tells the state what came of it. */
 export async function carryOut(
   command: QueueCommand,
@@ -28,6 +31,18 @@ export async function carryOut(
     const delivery = await deliver({ workflowId, runId }, command.do === 'renew' ? renewSignal : releaseSignal);
     if (delivery === 'not-found') state.gone(slot, runId);
   }
+}
+
+/**
+ * Asks the slots that the last run of the queue has offered. While that run ended, the server may have refused a permit's
+ * `closing`, which it then tries again only after seconds. A permit that is asked while it ends sends another one. The answer says
+ * nothing: the waiter may be about to claim its slot.
+ */
+export async function askOffered(resource: string, state: OperatedQueueState): Promise<void> {
+  const offered = state.view().slots.flatMap(([slot, { at }]) => (at === 'offered' ? [slot] : []));
+  const ask = (slot: string) =>
+    deliver({ workflowId: permitId({ resource, slot }) }, watchSignal, { queueId: queueId(resource) });
+  await Promise.all(offered.slice(0, MAX_ASKED).map(ask));
 }
 
 async function offer(

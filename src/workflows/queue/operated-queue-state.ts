@@ -57,6 +57,12 @@ export class OperatedQueueState extends QueueState {
     return true;
   }
 
+  override dueMs(): number {
+    let dueMs = super.dueMs();
+    for (const state of this.slots.values()) if (state.at === 'drained') dueMs = Math.min(dueMs, state.renewAtMs);
+    return dueMs;
+  }
+
   override view(): QueueView {
     const { current } = this.override;
     return { ...super.view(), ...(current && { override: current }) };

@@ -125,24 +125,22 @@ export class QueueState {
    */
   next(nowMs: number, room = Number.POSITIVE_INFINITY): QueueCommand[] {
     const commands: QueueCommand[] = [];
+    if (room > 0) for (const command of this.moves(nowMs)) if (commands.push(command) >= room) break;
+    return commands;
+  }
+
+  private *moves(nowMs: number): Generator<QueueCommand> {
     const waiting = new Set(this.waiting());
     const demand = new Demand(waiting);
     for (const [slot, state] of this.slots) {
-      if (commands.length >= room) return commands;
       const command = this.moveOn(slot, state, waiting, demand, nowMs);
-      if (command) commands.push(command);
+      if (command) yield command;
     }
-    for (const slot of this.slotsOfInterest(demand)) {
-      if (commands.length >= room) return commands;
-      if (!this.slots.has(slot)) commands.push(this.probe(slot)); // Q2
-    }
+    for (const slot of this.slotsOfInterest(demand)) if (!this.slots.has(slot)) yield this.probe(slot); // Q2
     for (const [slot, state] of this.slots) {
-      if (commands.length >= room) return commands;
-      if (state.at === 'held' && state.probeAtMs <= nowMs && this.isOfInterest(slot, demand)) {
-        commands.push(this.probe(slot)); // last: a thousand held slots must not keep a free one from being found
-      }
+      // Last: a thousand held slots must not keep a free one from being found.
+      if (state.at === 'held' && state.probeAtMs <= nowMs && this.isOfInterest(slot, demand)) yield this.probe(slot);
     }
-    return commands;
   }
 
   /** When {@link next} has something to do although nothing happens. Infinity when it has not. */
@@ -151,7 +149,6 @@ export class QueueState {
     const demand = new Demand(this.waiting());
     for (const [slot, state] of this.slots) {
       if (state.at === 'offered') dueMs = Math.min(dueMs, state.untilMs);
-      if (state.at === 'drained') dueMs = Math.min(dueMs, state.renewAtMs);
       if (state.at === 'held' && this.isOfInterest(slot, demand)) dueMs = Math.min(dueMs, state.probeAtMs);
     }
     return dueMs;

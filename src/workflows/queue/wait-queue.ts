@@ -9,7 +9,7 @@ import {
   workflowInfo,
 } from '@temporalio/workflow';
 import { resourceOfQueue } from '../../shared/permit-id';
-import type { Ticket } from '../../shared/protocol';
+import type { MissedNotice, Ticket } from '../../shared/protocol';
 import { QUEUE_VIEW, type QueueInput, type QueueView } from '../../shared/queue-view';
 import { readClosing, readDeclined, readMissed, readTicket } from '../../shared/wire-input';
 import '../lenient-converter';
@@ -17,10 +17,10 @@ import { metrics } from '../metrics';
 import { closingSignal, declinedSignal, deliver, enqueueSignal, missedSignal, turnSignal } from '../signals';
 import { acceptOverrides } from './accept-overrides';
 import { Alarm } from './alarm';
-import { carryOut } from './carry-out';
+import { askOffered, carryOut } from './carry-out';
 import { OperatedQueueState } from './operated-queue-state';
 import { HELD_UNSEEN_MS } from './queue-state';
-import { RunLength } from './run-length';
+import { runLength } from './run-length';
 
 const queueViewQuery = defineQuery<QueueView>(QUEUE_VIEW);
 
@@ -50,7 +50,6 @@ async function keepQueue(input?: QueueInput): Promise<void> {
   const handedOn = continuedFromExecutionRunId ? input : undefined;
   const state = new OperatedQueueState(handedOn?.view);
   const alarm = new Alarm();
-  const runLength = new RunLength();
   /** How much has happened since the last look. */
   let stirs = 1;
   const stir = () => {
@@ -64,6 +63,10 @@ async function keepQueue(input?: QueueInput): Promise<void> {
   const take = (ticket: Ticket) => {
     if (!state.enqueue(ticket) || ticket.answer) unanswered.set(ticket.id, ticket);
   };
+  const miss = ({ ticket, slot }: MissedNotice) => {
+    metrics.turnUnused(resource, 'missed');
+    if (!state.missed(ticket, slot)) unanswered.set(ticket.id, ticket);
+  };
   function on<T>(signal: SignalDefinition<[T]>, read: (payload: unknown) => T | undefined, handle: (it: T) => void) {
     setHandler(signal, (payload) => {
       stir();
@@ -76,14 +79,7 @@ async function keepQueue(input?: QueueInput): Promise<void> {
   setHandler(queueViewQuery, () => state.view());
   acceptOverrides(resource, state, stir);
   on(enqueueSignal, (payload) => readTicket(resource, payload), take);
-  on(
-    missedSignal,
-    (payload) => readMissed(resource, payload),
-    ({ ticket, slot }) => {
-      metrics.turnUnused(resource, 'missed');
-      if (!state.missed(ticket, slot)) unanswered.set(ticket.id, ticket);
-    },
-  );
+  on(missedSignal, (payload) => readMissed(resource, payload), miss);
   on(declinedSignal, readDeclined, ({ ticketId, runId }) => {
     if (state.declined(ticketId, runId)) metrics.turnUnused(resource, 'declined');
     if (!state.ticket(ticketId)) unanswered.delete(ticketId);
@@ -112,27 +108,28 @@ async function keepQueue(input?: QueueInput): Promise<void> {
     for (const [ticketId, { waiter }] of unanswered) {
       if (sending >= MAX_SENDING) return;
       unanswered.delete(ticketId);
-      const waiting = state.ticket(ticketId) ? true : undefined;
-      send(() => deliver(waiter, turnSignal, { queueId, ticketId, waiting }));
+      send(() => deliver(waiter, turnSignal, { queueId, ticketId, waiting: !!state.ticket(ticketId) || undefined }));
     }
   }
 
+  if (handedOn) send(() => askOffered(resource, state));
+
   for (;;) {
-    const { isOverlong, mayContinueAsNew } = runLength.look(stirs + (alarm.hasRung() ? 1 : 0));
+    const length = runLength();
     stirs = 0;
-    if (!isOverlong) {
-      for (const command of state.next(Date.now(), MAX_SENDING - sending))
-        send(() => carryOut(command, resource, state, stir));
-      answer();
-      metrics.waiters(resource, state.waitingCount);
-    }
-    if (mayContinueAsNew && sending === 0) {
+    if (length !== 'short' && sending === 0) {
       metrics.waiters(resource, 0); // on this worker: another one may have the next run
       await continueAsNew<typeof waitQueueWorkflow>({
         tickets: [],
         view: state.view(),
         unanswered: [...unanswered.keys()].filter((ticketId) => state.ticket(ticketId)),
       });
+    }
+    if (length !== 'overlong') {
+      for (const command of state.next(Date.now(), MAX_SENDING - sending))
+        send(() => carryOut(command, resource, state, stir));
+      answer();
+      metrics.waiters(resource, state.waitingCount);
     }
     if (state.idle && sending === 0) {
       // A ticket that comes as the queue ends is not lost. The server rejects the completion, and the queue wakes here.
