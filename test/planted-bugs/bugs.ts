@@ -190,16 +190,15 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
   {
     name: 'A client forgets the ID of its claim, and does not know its own permit again',
     file: 'src/client/holder/claim.ts',
-    find: 'claimId: this.claimId,',
-    replace: '',
+    find: '    claimId,\n    ...(purpose',
+    replace: '    ...(purpose',
     caughtBy: { file: 'test/client-loss.test.ts', test: 'a claim whose answer got lost' },
   },
   {
     name: 'A client takes overload (ResourceExhausted) for a held slot',
     file: 'src/client/holder/claim.ts',
-    find: '        this.mayHold ||= isTransient(error);',
-    replace:
-      '        if ((error as { code?: number }).code === 8) return undefined;\n        this.mayHold ||= isTransient(error);',
+    find: '      claim.mayHold ||= isTransient(error);',
+    replace: '      if ((error as { code?: number }).code === 8) return undefined;',
     caughtBy: { file: 'test/client-loss.test.ts', test: 'overload and time-outs' },
   },
   {
@@ -232,9 +231,9 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
   },
   {
     name: 'A cancelled acquire gives nothing back',
-    file: 'src/workflows/holder/semaphore.ts',
-    find: '    await permit?.release();\n    return await caller.cancelRequested;',
-    replace: '    return await caller.cancelRequested;',
+    file: 'src/workflows/holder/acquire-permit.ts',
+    find: '  await permit?.release();\n  return await caller.cancelRequested;',
+    replace: '  return await caller.cancelRequested;',
     caughtBy: { file: 'test/semaphore.test.ts', test: 'a claim that wins while its caller' },
   },
   {
