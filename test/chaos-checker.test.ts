@@ -255,6 +255,7 @@ test('it tells stale writes, overlaps that only a fence can tell apart, and how 
   assert.equal(verdict.overlapsWithoutFencing, 1);
   assert.equal(verdict.staleWritesRejected, 1);
   assert.deepEqual(verdict.faults, { 'kill-client': 1, 'terminate-queue': 1 });
+  assert.deepEqual(verdict.faultsNotDone, { 'terminate-queue': 1 });
   const took = Object.fromEntries(verdict.recoveries.map(({ what, tookMs }) => [what, tookMs]));
   assert.deepEqual(took['holder death to slot free'], [250, 1_750]);
   assert.deepEqual(took['queue termination to next grant'], [400]);

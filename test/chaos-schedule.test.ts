@@ -1,5 +1,8 @@
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { test } from 'node:test';
+import { FAULTS } from '../scripts/chaos/faults';
 import { planFaults } from '../scripts/chaos/schedule';
 
 const KINDS = [
@@ -37,4 +40,14 @@ test('faults come in order, within the time, and last as long as they may', () =
 
 test('without any kind there is no fault', () => {
   assert.deepEqual(planFaults([], { seed: 'seed', durationMs: 1_000, everyMs: 10 }), []);
+});
+
+test('every kind of fault is another, and docs/reliability.md says what it does', () => {
+  const page = readFileSync(join(__dirname, '..', 'docs', 'reliability.md'), 'utf8');
+  const kinds = FAULTS.map(({ kind }) => kind);
+  assert.equal(new Set(kinds).size, kinds.length);
+  assert.deepEqual(
+    kinds.filter((kind) => !page.includes(`\`${kind}\``)),
+    [],
+  );
 });

@@ -17,6 +17,8 @@ export interface ChaosVerdict {
   grants: number;
   outcomes: Record<string, number>;
   faults: Record<string, number>;
+  /** Faults that could not be carried out: what they were to hit was gone, or the server was down. */
+  faultsNotDone: Record<string, number>;
   /** Expected where holders are stopped: a lease can't stop a process, a fence can refuse it. */
   overlapsWithoutFencing: number;
   staleWritesRejected: number;
@@ -54,6 +56,7 @@ export function judge(record: ChaosRecord, idleLimitMs: number): ChaosVerdict {
     grants: new Set(bodies.map(({ runId }) => runId)).size,
     outcomes: count(acquires.map(({ outcome }) => outcome ?? 'waiting')),
     faults: count(faults.filter(({ failed }) => failed === undefined).map(({ kind }) => kind)),
+    faultsNotDone: count(faults.filter(({ failed }) => failed !== undefined).map(({ kind }) => kind)),
     overlapsWithoutFencing: bodyOverlaps(record),
     staleWritesRejected: writes.filter(({ admitted }) => !admitted).length,
     writes: writes.length,

@@ -37,9 +37,9 @@ export function markdown(report: ChaosReport): string {
     '| --- | --- |',
     ...measured(report).map(([what, value]) => `| ${what} | ${value} |`),
     '',
-    '| fault | times |',
-    '| --- | --- |',
-    ...Object.entries(report.faults).map(([kind, times]) => `| ${kind} | ${times} |`),
+    '| fault | times | not carried out |',
+    '| --- | --- | --- |',
+    ...faultRows(report),
     ...(leftOut.length > 0 ? ['', ...leftOut] : []),
   ];
   return `${lines.join('\n')}\n`;
@@ -55,6 +55,12 @@ function told(id: string, violations: readonly string[]): string[] {
     ...more,
     '',
   ];
+}
+
+/** A fault is not carried out where its victim has just gone, or the server is down. */
+function faultRows({ faults, faultsNotDone }: ChaosReport): string[] {
+  const kinds = [...new Set([...Object.keys(faults), ...Object.keys(faultsNotDone)])].sort();
+  return kinds.map((kind) => `| ${kind} | ${faults[kind] ?? 0} | ${faultsNotDone[kind] ?? 0} |`);
 }
 
 function measured(report: ChaosReport): [string, string | number][] {

@@ -1,4 +1,4 @@
-import { writeFile } from 'node:fs/promises';
+import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { buildActors, lastWords } from './build';
@@ -9,7 +9,7 @@ import { readHistories, runningPermits } from './histories';
 import { torment } from './nemesis';
 import type { ChaosOptions } from './options';
 import type { ChaosRecord } from './record';
-import type { ChaosReport } from './report';
+import { type ChaosReport, isClean } from './report';
 import type { ChaosServer } from './server';
 import { World } from './world';
 
@@ -44,6 +44,7 @@ export async function runChaos(
     { resource: `${id}-flaky`, slots: { slots: ['blue', 'green'] }, flaky: true },
   ];
   let world: World | undefined;
+  let isToKeep = true;
   try {
     tell('Starting the actors …');
     world = await World.start(server, {
@@ -82,19 +83,23 @@ export async function runChaos(
     };
     await writeFile(join(directory, 'record.json'), JSON.stringify(record));
     const { seed, minutes, idleLimit } = options;
-    return {
+    const report: ChaosReport = {
       ...{ seed, commit, command, minutes, healedInMs },
       server: server.faults.length > 0 ? 'a dev server of its own' : `the server at ${server.address}`,
       startedAt: startedAt.toISOString(),
       leftOut: actorClock(directory, 'probe') ? [] : [NO_FAKETIME],
       ...judge(record, idleLimit),
     };
+    isToKeep = !isClean(report);
+    return report;
   } catch (error) {
     tell(await lastWords(directory, ACTORS));
     throw error;
   } finally {
     await world?.stop();
     await server.stop();
+    if (isToKeep) tell(`The record, the logs and the server's state are kept in ${directory}.`);
+    else await rm(directory, { recursive: true, force: true });
   }
 }
 
