@@ -3,9 +3,11 @@ import { once } from 'node:events';
 import { cp, mkdir, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { diesWithUs } from '@/dev-server/dies-with-us';
+import { spawnServer } from '@/dev-server/process';
 import { PLANTED_BUGS, type PlantedBug } from '../test/planted-bugs/bugs';
 import { findServer } from './support/find-server';
 import { runMain } from './support/main';
+import { SHARED_SERVER } from './support/prepared';
 
 const ROOT = join(__dirname, '..');
 /** On a copy of the project, so that nobody finds a planted bug where it does not belong. */
@@ -30,6 +32,9 @@ async function main(interrupt: AbortSignal): Promise<number> {
   );
   const source = await findServer();
   process.env.TEMPORAL_SEMAPHORE_SERVER = 'path' in source ? source.path : source.address;
+  // One for all: most of these tests share theirs.
+  const server = 'path' in source ? await spawnServer(source.path) : undefined;
+  if (server) process.env[SHARED_SERVER] = server.address;
   await mkdir(BUILDS, { recursive: true });
   const copy = await mkdtemp(join(BUILDS, 'planted-'));
   const unnoticed: string[] = [];
@@ -44,6 +49,7 @@ async function main(interrupt: AbortSignal): Promise<number> {
       if (by === undefined) unnoticed.push(bug.name);
     }
   } finally {
+    await server?.stop();
     await rm(copy, { recursive: true, force: true });
   }
   console.log(`\n${bugs.length - unnoticed.length} of ${bugs.length} planted bugs were caught.`);
