@@ -74,6 +74,22 @@ test('a client tells by its errors, and warns while it waits', async () => {
   await eventually(async () => void (await pool.resume()));
 });
 
+test('a release waits for a worker that is away for some seconds, as after a crash of its server', async () => {
+  const [resource, taskQueue] = [temporal.resource(), taskQueueOfNobody()];
+  const permit = await new SemaphoreClient(temporal.client, resource, {
+    capacity: 1,
+    taskQueue,
+    lease: '10m',
+  }).acquire();
+  const released = permit.release();
+  released.catch(() => undefined); // told below
+  await delay(3_000);
+  await temporal.worker({ taskQueue });
+  await released;
+  const { status } = await temporal.client.workflow.getHandle(permit.workflowId, permit.runId).describe();
+  assert.equal(status.name, 'COMPLETED');
+});
+
 test('where a worker answers nobody asks, but for one call of a wait that is long; and a full pool is said to be full', async () => {
   const resource = temporal.resource();
   const { workflowService } = temporal.client;

@@ -1,6 +1,6 @@
 import { type Client, isGrpcServiceError } from '@temporalio/client';
 import { NoAnswerError, PermitTimeoutError, SemaphoreClient } from '../client';
-import { findDeadlocks, monotonicMs, poolsInUse, type SeenPool } from '../client/operators';
+import { findDeadlocks, lastPolls, monotonicMs, poolsInUse, type SeenPool } from '../client/operators';
 import { failingTasks } from './doctor-tasks';
 import { waiterName } from './draw-pool';
 import { holderName } from './render';
@@ -36,9 +36,6 @@ const SLOW_PROBE_MS = 1_000;
 
 /** After a round trip of this length, one measurement is enough. */
 const MUCH_TOO_SLOW_MS = 3_000;
-
-/** The kind of task queue that Workflow workers poll, as the server's API has it. */
-const WORKFLOW_QUEUE = 1;
 
 export async function findings(client: Client, options: DoctorOptions): Promise<Finding[]> {
   const pools = await poolsInUse(client, { taskQueue: options.taskQueue, keys: true });
@@ -77,13 +74,8 @@ async function server({ workflowService }: Client, pools: SeenPool[]): Promise<F
   return found;
 }
 
-async function pollers({ workflowService, options }: Client, taskQueue: string): Promise<Finding> {
-  const { pollers } = await workflowService.describeTaskQueue({
-    namespace: options.namespace,
-    taskQueue: { name: taskQueue },
-    taskQueueType: WORKFLOW_QUEUE,
-  });
-  const polled = pollers?.length ?? 0;
+async function pollers(client: Client, taskQueue: string): Promise<Finding> {
+  const polled = (await lastPolls(client, taskQueue)).length;
   if (polled > 0) return { is: 'ok', what: `task queue "${taskQueue}" has ${count(polled, 'poller')}` };
   return {
     is: 'bad',

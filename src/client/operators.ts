@@ -12,3 +12,4 @@ export { type DeadlockStep, findDeadlocks } from './operator/deadlocks';
 export { checkPool, openSlot, PoolByName, type PoolOptions, type SeenPool } from './operator/pool-by-name';
 export { poolsInUse, resourcesInUse } from './operator/pools-in-use';
 export { type StuckWorkflows, stuckWorkflows } from './operator/stuck-workflows';
+export { lastPolls } from './pollers';

@@ -1,13 +1,23 @@
-import { tsToMs } from '@temporalio/common/lib/time';
-import { pause } from './clock';
+import type { Client } from '@temporalio/client';
+import { optionalTsToMs } from '@temporalio/common/lib/time';
+import { monotonicMs, pause } from './clock';
 import { NoAnswerError, unpolledMessage } from './errors';
 import type { Server } from './server';
 
 /** A running worker answers sooner than this. */
-export const SILENCE_MS = 2_000;
+const SILENCE_MS = 2_000;
 
-/** How long the question may take: its answer is only for a message. */
-const LOOK_MS = 1_000;
+/**
+ * How long every look must find nobody before a call fails for it. A server that restarts, or moves a task queue from one of
+ * its nodes to another, forgets its pollers. A worker then polls again within 10 s, the longest delay of its SDK's retries.
+ */
+const ABSENT_MS = 12_000;
+
+/** When {@link Pollers.areAbsent} has an answer, at the earliest. */
+export const ABSENT_AFTER_MS = SILENCE_MS + ABSENT_MS;
+
+/** How long one look may take, which is a few calls: its answer is only for a message. */
+const LOOK_MS = 3_000;
 
 /** A worker's poll lasts a minute, and the server remembers it for five. This is longer than a minute, since clocks differ. */
 const GONE_AFTER_MS = 90_000;
@@ -39,8 +49,17 @@ export class Pollers {
     return await this.looking;
   }
 
+  /** Looks again and again until the answer comes. Whether it has not come, and no look has found anybody. */
+  async areAbsent(answered: AbortSignal): Promise<boolean> {
+    const untilMs = monotonicMs() + ABSENT_AFTER_MS;
+    while (await this.areMissed(answered)) {
+      if (monotonicMs() >= untilMs) return true;
+    }
+    return false;
+  }
+
   /** Waits two seconds for the answer. Whether it has not come, and nobody polls the task queue. */
-  async areMissed(answered: AbortSignal): Promise<boolean> {
+  private async areMissed(answered: AbortSignal): Promise<boolean> {
     await pause(SILENCE_MS, answered);
     return !answered.aborted && (await this.areNone()) && !answered.aborted;
   }
@@ -53,20 +72,33 @@ export class Pollers {
   }
 
   private async look(): Promise<boolean> {
-    const { workflowService, options } = this.server.client;
-    const request = {
-      namespace: options.namespace,
-      taskQueue: { name: this.taskQueue },
-      taskQueueType: WORKFLOW_QUEUE,
-    };
     try {
-      const { pollers } = await this.server.call(() => workflowService.describeTaskQueue(request), LOOK_MS);
-      const sinceMs = Date.now() - GONE_AFTER_MS;
-      return !(pollers ?? []).some(({ lastAccessTime }) => lastAccessTime && tsToMs(lastAccessTime) > sinceMs);
+      const polls = await this.server.call(() => lastPolls(this.server.client, this.taskQueue), LOOK_MS);
+      return !polls.some((atMs) => atMs > Date.now() - GONE_AFTER_MS);
     } catch {
       return false; // we may lack the permission to ask; the wait's own error tells what is wrong
     }
   }
+}
+
+/**
+ * Gives the time of each poller's last poll for Workflow Tasks, in epoch milliseconds, as far as the server remembers.
+ *
+ * The server splits a task queue into partitions, four by default, and tells of one at a time: by the queue's own name, of the
+ * first. When the first moves to another node, all polls of an idle worker may wait at the others for up to a minute.
+ */
+export async function lastPolls({ workflowService, options }: Client, taskQueue: string): Promise<number[]> {
+  const { namespace } = options;
+  const ofPartition = async (name: string) => {
+    const request = { namespace, taskQueue: { name }, taskQueueType: WORKFLOW_QUEUE };
+    const { pollers } = await workflowService.describeTaskQueue(request);
+    return (pollers ?? []).map(({ lastAccessTime }) => optionalTsToMs(lastAccessTime) ?? 0);
+  };
+  const first = await ofPartition(taskQueue);
+  if (first.length > 0) return first;
+  const all = await workflowService.listTaskQueuePartitions({ namespace, taskQueue: { name: taskQueue } });
+  const others = (all.workflowTaskQueuePartitions ?? []).flatMap(({ key }) => (key && key !== taskQueue ? [key] : []));
+  return (await Promise.all(others.map(ofPartition))).flat();
 }
 
 /** The error after waiting in vain for a worker. It names the task queue when nobody polls it. */

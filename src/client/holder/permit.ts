@@ -1,7 +1,7 @@
 import { type PermitRef, RELEASE, RENEW } from '../../shared/protocol';
 import { monotonicMs, pause } from '../clock';
 import { NoAnswerError, PermitLostError } from '../errors';
-import { type Pollers, SILENCE_MS } from '../pollers';
+import { ABSENT_AFTER_MS, type Pollers } from '../pollers';
 import { isTransient, retryDelayMs } from '../server';
 import type { Lease } from './lease';
 import type { PermitEnd, PermitRun } from './permit-run';
@@ -90,7 +90,7 @@ export class Permit implements AsyncDisposable {
   /**
    * Releases the slot, and resolves when it is free. When the server can't be reached, it resolves by the end of the lease,
    * which nothing renews any more. Idempotent. It does nothing to a permit that was lost or detached.
-   * @throws NoAnswerError with `unpolled` when the slot is not free after two seconds and nobody polls its task queue. The
+   * @throws NoAnswerError with `unpolled` when the slot is not free after 14 seconds and nobody polls its task queue. The
    * release has been sent, and takes effect when a worker runs
    * @throws ServiceError when the server refuses, for example because the caller lacks permission; the lease then ends the permit
    */
@@ -205,11 +205,11 @@ export class Permit implements AsyncDisposable {
   private async untilEnded(): Promise<void> {
     const over = new AbortController();
     const lease = pause(this.lease.leftMs, over.signal);
-    const missed = this.pollers.areMissed(over.signal).then(async (areMissed) => areMissed || (await lease));
+    const absent = this.pollers.areAbsent(over.signal).then(async (areAbsent) => areAbsent || (await lease));
     try {
-      const first = await Promise.race([this.ended, lease, missed]);
+      const first = await Promise.race([this.ended, lease, absent]);
       if (first !== true) return;
-      throw new NoAnswerError(this.resource, SILENCE_MS, { unpolled: this.pollers.taskQueue });
+      throw new NoAnswerError(this.resource, ABSENT_AFTER_MS, { unpolled: this.pollers.taskQueue });
     } finally {
       over.abort();
     }
