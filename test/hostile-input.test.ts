@@ -30,7 +30,7 @@ import { eventually, queueView, untilWaiting, useTemporal } from './support/temp
 const temporal = useTemporal();
 
 /** How soon the honest waiter must be served, on a machine that does other things too. */
-const SERVED_WITHIN_MS = 10_000;
+const SERVED_WITHIN_MS = 30_000;
 const LANES = 4;
 
 interface Pool {

@@ -192,7 +192,7 @@ test('a terminated queue delays its waiters and blocks none; they line up in the
 });
 
 test('fair, no look of its own lets a waiter overtake', async () => {
-  const input = { resource: temporal.resource(), semaphore: { capacity: 1, fair: true, recheckAfter: 150 } };
+  const input = { resource: temporal.resource(), semaphore: { capacity: 1, fair: true, recheckAfter: 1_000 } };
   const order = await servedInOrder(input, Array.from({ length: 12 }));
   assert.deepEqual(
     order,

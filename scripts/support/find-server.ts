@@ -1,14 +1,14 @@
 import { mkdir } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { CACHED_EXECUTABLE, resolveServer, type ServerSource, type ServerStep } from '@/dev-server/binary';
-import { GO_PACKAGE, goInstall } from './go-install';
+import { goInstall, TEMPORAL_CLI } from './go-install';
 
 const GO_BUILD: ServerStep = {
-  what: `go install ${GO_PACKAGE} (about 3 minutes and 3.5 GB of disk, once)`,
+  what: `go install ${TEMPORAL_CLI.packages[0]} (about 3 minutes and 3.5 GB of disk, once)`,
   async attempt(progress) {
     const directory = dirname(CACHED_EXECUTABLE);
     await mkdir(directory, { recursive: true });
-    await goInstall(directory, progress);
+    await goInstall(TEMPORAL_CLI, directory, progress);
     return CACHED_EXECUTABLE;
   },
 };

@@ -1,21 +1,30 @@
 import { spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
 
-/** The Temporal CLI, which has the development server in it. */
-export const GO_PACKAGE = 'github.com/temporalio/cli/cmd/temporal@v1.5.1';
+/** Commands that Go builds from one version of one module. */
+export interface GoCommands {
+  /** As `path@version`. */
+  readonly packages: readonly string[];
+  /** How many packages they consist of, as `go list -deps` counts them. */
+  readonly count: number;
+}
 
-/** Of that version, as `go list -deps` counts them. */
-const PACKAGES = 1_298;
+/** The Temporal CLI, which has the development server in it. */
+export const TEMPORAL_CLI: GoCommands = { packages: ['github.com/temporalio/cli/cmd/temporal@v1.5.1'], count: 1_298 };
 
 /** How many packages are built between two lines of progress. */
 const STEP = 100;
 
 /**
- * Builds the Temporal CLI into a directory. Go names each package that it builds, and leaves out those that its own cache
- * has: so the count may jump to its end.
+ * Builds commands into a directory. Go names each package that it builds, and leaves out those that its own cache has: so the
+ * count may jump to its end.
  */
-export async function goInstall(directory: string, progress: (line: string) => void): Promise<void> {
-  const go = spawn('go', ['install', '-v', GO_PACKAGE], {
+export async function goInstall(
+  { packages, count }: GoCommands,
+  directory: string,
+  progress: (line: string) => void,
+): Promise<void> {
+  const go = spawn('go', ['install', '-v', ...packages], {
     env: { ...process.env, GOBIN: directory },
     stdio: ['ignore', 'ignore', 'pipe'],
   });
@@ -28,7 +37,7 @@ export async function goInstall(directory: string, progress: (line: string) => v
       if (downloaded++ === 0) progress('  Go downloads the sources …');
     } else if (/^[\w.~/-]+$/.test(line)) {
       built++;
-      if (built % STEP === 0) progress(`  ${count(built)} of ${count(PACKAGES)} packages are built …`);
+      if (built % STEP === 0) progress(`  ${english(built)} of ${english(count)} packages are built …`);
     }
   });
   await new Promise<void>((resolve, reject) => {
@@ -37,6 +46,6 @@ export async function goInstall(directory: string, progress: (line: string) => v
   });
 }
 
-function count(number: number): string {
+function english(number: number): string {
   return number.toLocaleString('en');
 }

@@ -1,7 +1,7 @@
 import { spawnSync } from 'node:child_process';
 import { chromiumIsThere, NO_CHROMIUM } from './chromium';
 import { postgresIsThere } from './postgres-binaries';
-import { NO_POSTGRES } from './postgres-server';
+import { NO_POSTGRES } from './postgres-process';
 import { leftOut } from './requirements';
 
 /** What tests use besides, and nearly every machine has. */

@@ -49,6 +49,17 @@ export function parseServeOptions(argv: string[]): ServeOptions {
 }
 
 /** As {@link parseDemoOptions}. */
+export function parseClusterOptions(argv: string[]): { port: number } {
+  const command = baseCommand('cluster', 'Runs two Temporal server processes on a PostgreSQL, until Ctrl-C.').option(
+    '--port <n>',
+    'the port before both',
+    wholeNumber(MAX_PORT),
+    7233,
+  );
+  return parse<{ port: number }>(command, argv);
+}
+
+/** As {@link parseDemoOptions}. */
 export function parseWorkerOptions(argv: string[]): void {
   parse(baseCommand('worker', 'Runs the example consumers, and the permits they take, until Ctrl-C.'), argv);
 }

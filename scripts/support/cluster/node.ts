@@ -1,0 +1,96 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { openSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { Connection } from '@temporalio/client';
+import { diesWithUs } from '@/dev-server/dies-with-us';
+import { type NodeConfig, writeNodeConfig } from './node-config';
+import { HOST } from './ports';
+
+const STARTS_WITHIN_MS = 90_000;
+
+/** One server process of a cluster, with frontend, history and matching service. It can end, stop and start again. */
+export class ClusterNode {
+  private child: ChildProcess | undefined;
+  private exited: Promise<unknown> = Promise.resolve();
+
+  constructor(
+    readonly name: string,
+    private readonly executable: string,
+    private readonly directory: string,
+    private readonly config: NodeConfig,
+    /** One node of a cluster runs the server's own Workflows. */
+    private readonly runsSystemWorkflows: boolean,
+  ) {}
+
+  get frontendPort(): number {
+    return this.config.firstPort;
+  }
+
+  /** Of its history service, as the database names a shard's owner. */
+  get historyAddress(): string {
+    return `${HOST}:${this.config.firstPort + 2}`;
+  }
+
+  /** Starts it, and waits until its frontend answers. Does nothing when it runs. */
+  async start(): Promise<void> {
+    if (this.child) return;
+    await writeNodeConfig(this.directory, this.config);
+    const services = ['frontend', 'history', 'matching', ...(this.runsSystemWorkflows ? ['worker'] : [])];
+    const log = openSync(this.logFile, 'a');
+    const child = spawn(
+      this.executable,
+      [
+        ...['--root', this.directory, '--config', '.', '--env', 'node', '--allow-no-auth', 'start'],
+        ...services.flatMap((service) => ['--service', service]),
+      ],
+      { detached: true, stdio: ['ignore', log, log] }, // a Ctrl-C at the terminal must not reach it before us
+    );
+    this.child = diesWithUs(child);
+    this.exited = once(child, 'exit').then(() => {
+      if (this.child === child) this.child = undefined;
+    });
+    await this.untilItAnswers();
+  }
+
+  /** Ends it. SIGTERM lets it hand its shards over, which takes seconds; SIGKILL is a crash. */
+  async stop(signal: 'SIGTERM' | 'SIGKILL' = 'SIGKILL'): Promise<void> {
+    this.child?.kill(signal);
+    await this.exited;
+  }
+
+  /** Stops its clock: its connections stay open, and nobody answers. */
+  pause(): void {
+    this.child?.kill('SIGSTOP');
+  }
+
+  resume(): void {
+    this.child?.kill('SIGCONT');
+  }
+
+  private get logFile(): string {
+    return join(this.directory, 'log');
+  }
+
+  private async untilItAnswers(): Promise<void> {
+    for (const untilMs = Date.now() + STARTS_WITHIN_MS; ; await delay(200)) {
+      const answered = await Connection.connect({
+        address: `${HOST}:${this.frontendPort}`,
+        connectTimeout: 1_000,
+      }).then(
+        async (connection) => {
+          await connection.close();
+          return true;
+        },
+        () => false,
+      );
+      if (answered) return;
+      if (!this.child || Date.now() > untilMs) {
+        const log = await readFile(this.logFile, 'utf8').catch(() => '');
+        throw new Error(`Node ${this.name} of the cluster did not start:\n${log.slice(-2_000)}`);
+      }
+    }
+  }
+}
