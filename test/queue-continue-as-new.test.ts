@@ -1,8 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import type { WorkflowHandle } from '@temporalio/client';
 import { lacking } from '../scripts/support/requirements';
 import { SemaphoreClient } from '../src/client';
-import { queueId } from '../src/shared/permit-id';
+import { permitId, queueId } from '../src/shared/permit-id';
+import { WATCH } from '../src/shared/protocol';
+import type { QueueInput } from '../src/shared/queue-view';
 import { startHolder, startHolding } from './support/holders';
 import { assertNoPermitLeft, assertSafe, eventually, untilWaiting, useTemporal } from './support/temporal';
 import * as workflows from './support/workflows';
@@ -37,12 +40,44 @@ test('a queue that continues as new under load loses no ticket and no order', {
     assert.ok(Math.abs(place - turn) < 4, `waiter ${place} was served as number ${turn}`); // they came four at a time
   }
   let runs = 0;
+  let asked = 0;
   for await (const run of temporal.client.workflow.list({ query: `WorkflowId = "${queueId(resource)}"` })) {
     if (run.status.name === 'CONTINUED_AS_NEW') runs++;
     assert.ok((run.historyLength ?? 0) < 500, `a run of ${run.historyLength} events`);
+    const { events } = await temporal.client.workflow.getHandle(run.workflowId, run.runId).fetchHistory();
+    if (!wasOffered(events?.[0], '0')) continue;
+    assert.ok(
+      firstSignals(events).includes(`${WATCH} ${permitId({ resource, slot: '0' })}`),
+      'the next run has not asked',
+    );
+    asked++;
   }
+  assert.ok(asked > 0, 'no run ended while a turn was under way');
   assert.ok(runs >= 4, `the queue continued as new only ${runs} times`);
 });
+
+type Event = NonNullable<Awaited<ReturnType<WorkflowHandle['fetchHistory']>>['events']>[number];
+
+/** Whether the last run handed on that it had offered the slot. */
+function wasOffered(started: Event | undefined, slot: string): boolean {
+  const { continuedExecutionRunId, input } = started?.workflowExecutionStartedEventAttributes ?? {};
+  const [payload] = input?.payloads ?? [];
+  if (!continuedExecutionRunId || !payload?.data) return false;
+  const { view } = JSON.parse(Buffer.from(payload.data).toString()) as QueueInput;
+  return view?.slots.some(([name, { at }]) => name === slot && at === 'offered') ?? false;
+}
+
+/** The signals that the run sends in its first Workflow Task, and to whom. */
+function firstSignals(events: Event[] | null | undefined): string[] {
+  const [, second = Number.POSITIVE_INFINITY] = (events ?? []).flatMap((event, n) =>
+    event.workflowTaskScheduledEventAttributes ? [n] : [],
+  );
+  return (events ?? [])
+    .slice(0, second)
+    .flatMap(({ signalExternalWorkflowExecutionInitiatedEventAttributes: sent }) =>
+      sent ? [`${sent.signalName} ${sent.workflowExecution?.workflowId}`] : [],
+    );
+}
 
 test('what an operator has set outlives the run in which it was set, and so do the drained slots', {
   skip: lacking('ownServer'),

@@ -103,6 +103,8 @@ async function keepQueue(input?: QueueInput): Promise<void> {
     });
   }
 
+  const hasRefused = () => [...unanswered.keys()].some((ticketId) => !state.ticket(ticketId));
+
   /** Answers a few at a time: all may ask at once. */
   function answer(): void {
     for (const [ticketId, { waiter }] of unanswered) {
@@ -117,7 +119,9 @@ async function keepQueue(input?: QueueInput): Promise<void> {
   for (;;) {
     const length = runLength();
     stirs = 0;
-    if (length !== 'short' && sending === 0) {
+    // A waiter without room is told first: the next run would not know of it.
+    const mayEnd = length === 'overlong' || (length === 'long' && !hasRefused());
+    if (mayEnd && sending === 0) {
       metrics.waiters(resource, 0); // on this worker: another one may have the next run
       await continueAsNew<typeof waitQueueWorkflow>({
         tickets: [],
