@@ -6,6 +6,7 @@ import { Client } from '@temporalio/client';
 import { SemaphoreClient } from '../src/client';
 import { permitId, queueId } from '../src/shared/permit-id';
 import { QUEUE_VIEW } from '../src/shared/queue-view';
+import { CliHost } from './support/cli-host';
 import { CliProcess } from './support/cli-process';
 import { eventually, untilWaiting, useTemporal } from './support/temporal';
 import * as workflows from './support/workflows';
@@ -37,18 +38,25 @@ function poolOf(resource: string, { identity = 'honest', capacity = 1 } = {}): S
 }
 
 function cli(args: string[], onTerminal = false): CliProcess {
-  const to = ['--address', temporal.env.address];
-  if (args[0] !== 'why') to.push('--task-queue', temporal.taskQueue);
-  const at = args.indexOf('--') < 0 ? args.length : args.indexOf('--');
-  const started = new CliProcess([...args.slice(0, at), ...to, ...args.slice(at)], onTerminal);
+  const started = new CliProcess(toServer(args), onTerminal);
   clean.push(() => started.signal('SIGKILL'));
   return started;
 }
 
+function toServer(args: string[]): string[] {
+  const to = ['--address', temporal.env.address];
+  if (args[0] !== 'why') to.push('--task-queue', temporal.taskQueue);
+  const at = args.indexOf('--') < 0 ? args.length : args.indexOf('--');
+  return [...args.slice(0, at), ...to, ...args.slice(at)];
+}
+
+const [ONTO_PIPES, ONTO_A_TERMINAL] = [new CliHost(), new CliHost(true)];
+
 /** All that it says, on a pipe and on a terminal. `seen`: what shows that the hostile text was there. */
 async function assertTame(args: string[], seen: RegExp | null = /\\u\{1b\}\[31m/): Promise<void> {
-  const [piped, onTerminal] = [cli(args), cli(args, true)];
-  await Promise.all([piped.exit, onTerminal.exit]);
+  const hosts = [ONTO_PIPES, ONTO_A_TERMINAL];
+  const [piped, onTerminal] = await Promise.all(hosts.map(async (host) => await host.run(toServer(args))));
+  assert.ok(piped && onTerminal);
   const all = piped.stdout + piped.stderr;
   assert.doesNotMatch(all, /[^\n\P{C}]|[\p{Zl}\p{Zp}]/u, args.join(' '));
   for (const said of [all, onTerminal.stdout]) {

@@ -4,6 +4,7 @@ import { afterEach, test } from 'node:test';
 import { stripVTControlCharacters } from 'node:util';
 import { lacking } from '../scripts/support/requirements';
 import { SemaphoreClient } from '../src/client';
+import { CliHost, type Ended } from './support/cli-host';
 import { CliProcess } from './support/cli-process';
 import { assertFails, startHolder, startHolding } from './support/holders';
 import { eventually, untilWaiting, useTemporal } from './support/temporal';
@@ -16,21 +17,29 @@ afterEach(async () => {
   for (const step of clean.splice(0).reverse()) await step();
 });
 
-/** The command line, told of the test's server. */
+const host = new CliHost();
+
+/** Runs a command to its end, told of the test's server. */
+async function run(args: string[], taskQueue = temporal.taskQueue): Promise<Ended> {
+  return await host.run(toServer(args, taskQueue));
+}
+
+/** Starts a command in a process of its own. */
 function cli(args: string[], { onTerminal = false, taskQueue = temporal.taskQueue } = {}): CliProcess {
-  const to = ['--address', temporal.env.address];
-  if (args[0] !== 'why') to.push('--task-queue', taskQueue);
-  const started = new CliProcess([...args, ...to], onTerminal);
+  const started = new CliProcess(toServer(args, taskQueue), onTerminal);
   clean.push(() => started.signal('SIGKILL'));
   return started;
 }
 
+function toServer(args: string[], taskQueue: string): string[] {
+  return [...args, '--address', temporal.env.address, ...(args[0] === 'why' ? [] : ['--task-queue', taskQueue])];
+}
+
 /** Its standard output, when it went well. */
 async function output(args: string[]): Promise<string> {
-  const started = cli(args);
-  const code = await started.exit;
-  assert.deepEqual([code, started.stderr], [0, ''], started.stdout);
-  return started.stdout;
+  const { code, stdout, stderr } = await run(args);
+  assert.deepEqual([code, stderr], [0, ''], stdout);
+  return stdout;
 }
 
 async function jsonOf(args: string[]) {
@@ -111,8 +120,8 @@ test('why: what a Workflow waits for, who is ahead, who holds; and what the hold
   assert.match(text, new RegExp(`\n +0 +${holder.workflowId} `));
   const holds = await output(['why', holder.workflowId, '--resource', resource]);
   assert.match(holds, new RegExp(`^${holder.workflowId} holds slot 0 of ${resource}, for `));
-  const nobody = cli(['why', 'nobody', '--resource', resource]);
-  assert.equal(await nobody.exit, 1);
+  const nobody = await run(['why', 'nobody', '--resource', resource]);
+  assert.equal(nobody.code, 1);
   assert.equal(nobody.stderr, 'temporal-semaphore: nobody neither waits for a permit nor holds one.\n');
   await holder.signal(workflows.finish);
   await Promise.all([first.result(), second.result()]);
@@ -121,18 +130,18 @@ test('why: what a Workflow waits for, who is ahead, who holds; and what the hold
 test('revoke: not unasked; with --yes the holder is told why; what is not held exits 66', async () => {
   const resource = temporal.resource();
   const { handle, runId } = await startHolding(temporal, { resource, semaphore: CAPACITY_1 });
-  const unasked = cli(['revoke', resource, '0']);
-  assert.equal(await unasked.exit, 64);
+  const unasked = await run(['revoke', resource, '0']);
+  assert.equal(unasked.code, 64);
   assert.match(unasked.stderr, /There is no terminal to ask on: give --yes\.\n$/);
-  const other = cli(['revoke', resource, '0', '--run-id', randomUUID(), '--yes']);
-  assert.equal(await other.exit, 66);
+  const other = await run(['revoke', resource, '0', '--run-id', randomUUID(), '--yes']);
+  assert.equal(other.code, 66);
   assert.equal((await handle.describe()).status.name, 'RUNNING');
 
   const taken = await jsonOf(['revoke', resource, '0', '--reason', 'node drain', '--yes']);
   assert.equal(taken.runId, runId);
   await assertFails(handle.result(), 'PermitLostError', /an operator revoked it \(node drain\)/);
-  const gone = cli(['revoke', resource, '0', '--yes']);
-  assert.equal(await gone.exit, 66);
+  const gone = await run(['revoke', resource, '0', '--yes']);
+  assert.equal(gone.code, 66);
   assert.match(gone.stderr, /Nobody holds slot "0"/);
 });
 
@@ -169,8 +178,8 @@ test('Ctrl-C at the question exits 130, and nothing is taken', async () => {
 
 test('ls of what nobody holds or waits for exits 1 and says so; with its capacity it shows free slots', async () => {
   const resource = temporal.resource();
-  const [text, json] = [cli(['ls', resource]), cli(['ls', resource, '--json'])];
-  assert.deepEqual(await Promise.all([text.exit, json.exit]), [1, 1]);
+  const [text, json] = [await run(['ls', resource]), await run(['ls', resource, '--json'])];
+  assert.deepEqual([text.code, json.code], [1, 1]);
   assert.deepEqual([text.stdout, JSON.parse(json.stdout).slots], ['', []]);
   assert.match(text.stderr, new RegExp(`^temporal-semaphore: nobody holds or waits for a permit of "${resource}"`));
   assert.match(await output(['ls', resource, '--capacity', '2']), / 1 +free/);
@@ -184,8 +193,8 @@ test('as Temporal has it: -o json and jsonl, and -n', async () => {
   assert.deepEqual([json.includes('\n  '), lines.trimEnd().includes('\n')], [true, false]);
   const findings = (await output(['doctor', '-o', 'jsonl'])).trimEnd().split('\n');
   assert.ok(findings.length >= 2 && findings.every((line) => JSON.parse(line).is));
-  const elsewhere = cli(['ls', '-n', 'there-is-none']);
-  assert.equal(await elsewhere.exit, 69);
+  const elsewhere = await run(['ls', '-n', 'there-is-none']);
+  assert.equal(elsewhere.code, 69);
 });
 
 test('watch: no line is wider than the terminal, and the run IDs come with --wide', async () => {
@@ -227,8 +236,8 @@ test('whoever stops reading ends it quietly, as other programs end', async () =>
 
 test('resize, pause and resume, and what is set stands in ls', async () => {
   const resource = temporal.resource();
-  const unknown = cli(['pause', resource, '--yes']);
-  assert.equal(await unknown.exit, 64);
+  const unknown = await run(['pause', resource, '--yes']);
+  assert.equal(unknown.code, 64);
   assert.match(unknown.stderr, /how many slots .* give --capacity or --slots/);
 
   const resized = await jsonOf(['resize', resource, '1', '--capacity', '2', '--reason', 'maintenance', '--yes']);
@@ -240,8 +249,8 @@ test('resize, pause and resume, and what is set stands in ls', async () => {
   });
   assert.match(seen, new RegExp(`^${resource}: 0 of 1 held, 1 drained, 0 waiting \\[resized to 1: maintenance\\]\n`));
 
-  const stale = cli(['pause', resource, '--if-version', '1', '--yes']);
-  assert.equal(await stale.exit, 75);
+  const stale = await run(['pause', resource, '--if-version', '1', '--yes']);
+  assert.equal(stale.code, 75);
   assert.match(stale.stderr, /Expected override version 1 of /);
   const version = String(resized.version);
   assert.match(await output(['pause', resource, '--if-version', version, '--yes']), /: paused \(version \d+\)\.\n$/);
@@ -298,8 +307,8 @@ test('doctor: finds a healthy pool well, and what is wrong with another', { skip
   const stuck = new SemaphoreClient(temporal.client, temporal.resource(), { ...CAPACITY_1, taskQueue: dead });
   const permit = await stuck.acquire();
   const found = await eventually(async () => {
-    const doctor = cli(['doctor'], { taskQueue: dead });
-    assert.equal(await doctor.exit, 1);
+    const doctor = await run(['doctor'], dead);
+    assert.equal(doctor.code, 1);
     assert.match(doctor.stdout, new RegExp(`bad +slot "0" of "${stuck.resource}".*: no worker answers`));
     return doctor.stdout;
   }, 20_000);
@@ -314,14 +323,15 @@ test('with a data converter, an encrypted pool is run, seen and operated', async
   const key = ['--data-converter', require.resolve('./support/encrypting-converter')];
   const worker = cli(['worker', ...key], { taskQueue });
   await worker.says(/(permits run on)/);
-  const run = new CliProcess([
+  const holder = new CliProcess([
     ...['run', resource, '--capacity', '1', '--purpose', 'SECRET', '--task-queue', taskQueue],
     ...['--address', temporal.env.address, ...key, '--', 'sh', '-c', 'echo running; exec sleep 60'],
   ]);
-  clean.push(() => run.signal('SIGKILL'));
-  await run.says(/(running)/);
-  const [seen, blind] = [cli(['ls', resource, '--capacity', '1', ...key]), cli(['ls', resource, '--capacity', '1'])];
-  assert.deepEqual(await Promise.all([seen.exit, blind.exit]), [0, 0]);
+  clean.push(() => holder.signal('SIGKILL'));
+  await holder.says(/(running)/);
+  const ls = ['ls', resource, '--capacity', '1'];
+  const [seen, blind] = [await run([...ls, ...key]), await run(ls)];
+  assert.deepEqual([seen.code, blind.code], [0, 0]);
   assert.match(seen.stdout, / SECRET /);
   assert.match(
     blind.stdout,
@@ -331,18 +341,19 @@ test('with a data converter, an encrypted pool is run, seen and operated', async
   assert.doesNotMatch(blind.stdout + blind.stderr, /SECRET/);
   const revoked = cli(['revoke', resource, '0', '--reason', 'node drain', '--yes', ...key], { taskQueue });
   assert.equal(await revoked.exit, 0, revoked.stderr);
-  assert.equal(await run.exit, 143);
-  assert.match(run.stderr, /an operator revoked it \(node drain\)/);
+  assert.equal(await holder.exit, 143);
+  assert.match(holder.stderr, /an operator revoked it \(node drain\)/);
   worker.signal('SIGTERM');
   assert.equal(await worker.exit, 0);
-  const missing = cli(['ls', '--data-converter', 'no-such-module.js']);
-  assert.equal(await missing.exit, 64);
+  const missing = await run(['ls', '--data-converter', 'no-such-module.js']);
+  assert.equal(missing.code, 64);
   assert.match(missing.stderr, /--data-converter: expected a module that exports "dataConverter", and "no-such/);
 });
 
 test('wrong usage exits 64, no server 69, and no secret is told', async () => {
   const secret = 'the-secret-key';
-  const usages = [
+  const usages: Ended[] = [];
+  for (const args of [
     ['ls', 'pool', '--capacity', 'many'],
     ['ls', 'pool', '--capacity', '0'],
     ['watch', 'pool', '--every', '1ms'],
@@ -350,10 +361,32 @@ test('wrong usage exits 64, no server 69, and no secret is told', async () => {
     ['resize', 'pool', '-1'],
     ['doctor', '--waiting-longer', 'soon'],
     ['server', '--port', '70000'],
-  ].map((args) => new CliProcess([...args, ...(args[0] === 'server' ? [] : ['--api-key', secret])]));
-  const nowhere = new CliProcess(['ls', '--address', '127.0.0.1:1', '--no-tls', '--api-key', secret]);
-  assert.deepEqual(await Promise.all([...usages, nowhere].map(({ exit }) => exit)), [...usages.map(() => 64), 69]);
+  ]) {
+    usages.push(await host.run([...args, ...(args[0] === 'server' ? [] : ['--api-key', secret])]));
+  }
+  const nowhere = await host.run(['ls', '--address', '127.0.0.1:1', '--no-tls', '--api-key', secret]);
+  assert.deepEqual(
+    [...usages, nowhere].map(({ code }) => code),
+    [...usages.map(() => 64), 69],
+  );
   for (const { stdout, stderr } of [...usages, nowhere]) {
     assert.ok(stderr !== '' && !(stdout + stderr).includes(secret), stderr);
+  }
+});
+
+test('a process of its own says the same, and exits with that code', async () => {
+  const resource = temporal.resource();
+  for (const [args, expected] of [
+    [['ls', resource, '--capacity', '2', '-o', 'json'], 0],
+    [['ls', resource], 1],
+    [['ls', resource, '--capacity', '0'], 64],
+    [['revoke', resource, '0', '--yes'], 66],
+    [['ls', '-n', 'there-is-none'], 69],
+  ] as const) {
+    const alone = cli([...args]);
+    const code = await alone.exit;
+    const { stdout, stderr } = alone;
+    assert.equal(code, expected, stderr);
+    assert.deepEqual(await run([...args]), { code, stdout, stderr });
   }
 });

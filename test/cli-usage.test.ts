@@ -6,12 +6,20 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { makeProgram } from '../src/cli/program';
 import { freePort } from '../src/dev-server/process';
+import { CliHost } from './support/cli-host';
 import { CliProcess } from './support/cli-process';
 
 // What the command line says before it has reached any server, or because there is none.
 
-/** Its exit code, what it said, and after how long. Its first message is waited for, for Node takes a second to start here. */
+const host = new CliHost();
+
+/** Its exit code, and what it said. */
 async function cli(...args: string[]) {
+  return await host.run(args);
+}
+
+/** The same, of a process of its own. */
+async function alone(...args: string[]) {
   const command = new CliProcess(args);
   const code = await command.exit;
   return { code, stdout: command.stdout, stderr: command.stderr };
@@ -57,7 +65,7 @@ test('no server: the address and what to do, at once', async () => {
     // gRPC gives up after ten seconds. Node alone may take that on a busy machine, so the quickest of three counts.
     while (tookMs.length < 3 && !(Math.min(...tookMs) < 9_000)) {
       const sinceMs = performance.now();
-      const { code, stderr } = await cli(...args, '--address', address, ...command);
+      const { code, stderr } = await alone(...args, '--address', address, ...command);
       tookMs.push(performance.now() - sinceMs);
       assert.equal(code, 69);
       assert.ok(stderr.startsWith(expected) && stderr.includes('--address') && !stderr.includes('Os {'), stderr);
@@ -77,7 +85,7 @@ test('what listens and says nothing is named, by the worker too', async (t) => {
   await new Promise<void>((resolve) => sockets.listen(0, '127.0.0.1', resolve));
   t.after(() => sockets.close());
   const { port } = sockets.address() as { port: number };
-  const answers = await Promise.all(['ls', 'worker'].map((name) => cli(name, '--address', `127.0.0.1:${port}`)));
+  const answers = await Promise.all(['ls', 'worker'].map((name) => alone(name, '--address', `127.0.0.1:${port}`)));
   for (const { code, stderr } of answers) {
     assert.equal(code, 69);
     assert.match(stderr, new RegExp(`at 127\\.0\\.0\\.1:${port}: it does not answer as a Temporal server does`));

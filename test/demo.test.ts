@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { CommanderError } from 'commander';
 import { lacking } from '../scripts/support/requirements';
+import { parseDemoOptions } from '../scripts/support/run-options';
 import { checkPortIsFree, freePort } from '../src/dev-server/process';
 import { type Ended, runScript, startScript } from './support/script';
 
@@ -40,20 +42,30 @@ test('demo: an interrupt ends consumers, worker and server, and exits 130', asyn
   if (embedded) await checkPortIsFree(Number(embedded[1]), 'nobody');
 });
 
+const CAPACITY_0 = ['--capacity', '0'];
+
 for (const [args, line] of [
-  [['--capacity', '0'], /'--capacity <n>' argument '0' is invalid\. Expected a whole number from 1 to 100\.$/],
+  [CAPACITY_0, /'--capacity <n>' argument '0' is invalid\. Expected a whole number from 1 to 100\.$/],
   [['--consumers', '1.5'], /'--consumers <n>' argument '1\.5' is invalid\. Expected a whole number from 1 to 200\.$/],
   [['--hold', 'nonsense'], /'--hold <duration>' argument 'nonsense' is invalid\. Expected a duration from 1ms to 5m/],
   [['--address', 'nowhere'], /'--address <host:port>' argument 'nowhere' is invalid\. Expected host:port\.$/],
 ] as const) {
-  test(`demo ${args.join(' ')}: one line, and nothing is started`, async () => {
-    const { code, out, errors } = await runScript('demo', [...args]);
-    assert.equal(code, 1);
-    assert.equal(out, '');
-    assert.match(errors.trimEnd(), line);
-    assert.equal(errors.trimEnd().split('\n').length, 1);
+  test(`demo ${args.join(' ')}: refused in one line`, (t) => {
+    const { mock } = t.mock.method(process.stderr, 'write', () => true);
+    assert.throws(() => parseDemoOptions([...args]), CommanderError);
+    mock.restore();
+    const said = mock.calls.map(({ arguments: [text] }) => text).join('');
+    assert.match(said.trimEnd(), line);
+    assert.equal(said.trimEnd().split('\n').length, 1);
   });
 }
+
+test('demo that is refused exits 1, says so on standard error alone, and starts nothing', async () => {
+  const { code, out, errors } = await runScript('demo', CAPACITY_0);
+  assert.equal(code, 1);
+  assert.equal(out, '');
+  assert.match(errors, /^error: .* Expected a whole number from 1 to 100\.\n$/);
+});
 
 for (const name of ['start', 'worker']) {
   test(`${name} without a server: one line that says how to start one`, async () => {

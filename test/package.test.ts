@@ -57,17 +57,23 @@ after(async () => {
   if (project) await rm(project, { recursive: true });
 });
 
-/** A project that has nothing but what `npm install` puts there. `npm pack` makes a fresh build first (`prepack`). */
+/** A project that has nothing but what `npm install` puts there. */
 async function install(): Promise<void> {
-  const { stdout } = await run('npm', ['pack', '--silent', '--pack-destination', project], { cwd: ROOT });
-  const tarball = stdout.trim().split('\n').at(-1);
   const dependencies = {
     ...Object.fromEntries(PACKAGES.map((name) => [name, devDependencies[name]])),
     ...MISSING_TYPES,
-    'temporal-semaphore': `file:${tarball}`,
+    'temporal-semaphore': `file:${await packed()}`,
   };
   await writeFile(join(project, 'package.json'), JSON.stringify({ private: true, dependencies }));
   await run('npm', ['install', '--no-audit', '--no-fund', '--prefer-offline'], { cwd: project });
+}
+
+/** The path of the tarball: the one that `pnpm verify` has just checked, or a new one. */
+async function packed(): Promise<string> {
+  if (process.env.PACKED_PACKAGE) return join(ROOT, process.env.PACKED_PACKAGE);
+  // It makes a fresh build first (`prepack`).
+  const { stdout } = await run('npm', ['pack', '--silent', '--pack-destination', project], { cwd: ROOT });
+  return stdout.trim().split('\n').at(-1) ?? '';
 }
 
 async function readInstalled(...path: string[]): Promise<string> {

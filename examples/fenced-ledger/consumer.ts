@@ -8,17 +8,19 @@ import { quiet } from './quiet';
 export interface ConsumerOptions {
   name: string;
   address: string;
+  /** The bundled Workflows. */
+  codePath: string;
   postgres: PoolConfig;
 }
 
-async function main({ name, address, postgres }: ConsumerOptions): Promise<void> {
+async function main({ name, address, codePath, postgres }: ConsumerOptions): Promise<void> {
   quiet();
   const pool = new Pool(postgres);
   const connection = await NativeConnection.connect({ address });
   const worker = await Worker.create({
     connection,
     taskQueue: name,
-    workflowsPath: require.resolve('./workflows'),
+    workflowBundle: { codePath },
     activities: ledgerActivities(pool, (report) => process.send?.(report)),
     interceptors: fencingInterceptors,
   });

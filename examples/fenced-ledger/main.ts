@@ -1,12 +1,16 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { type Client, WorkflowFailedError } from '@temporalio/client';
 import type { TestWorkflowEnvironment } from '@temporalio/testing';
-import { Worker } from '@temporalio/worker';
+import { bundleWorkflowCode, DefaultLogger, Worker } from '@temporalio/worker';
 import { aborted, runMain } from '../../scripts/support/main';
 import { type Postgres, startPostgres } from '../../scripts/support/postgres-server';
 import { startServer } from '../../scripts/support/temporal-server';
 import { diesWithUs } from '../../src/dev-server/dies-with-us';
+import { fencingInterceptors } from '../../src/fencing-worker';
 import { fence, type Report } from './activities';
 import type { ConsumerOptions } from './consumer';
 import { quiet } from './quiet';
@@ -14,21 +18,40 @@ import type { appendLines } from './workflows';
 
 async function main(interrupt: AbortSignal): Promise<number> {
   quiet();
+  const directory = await mkdtemp(join(tmpdir(), 'fenced-ledger-'));
   const temporal = await startServer();
   try {
+    const codePath = join(directory, 'workflows.js');
+    await writeFile(codePath, await bundled());
     const postgres = await startPostgres();
     try {
-      await run(temporal, postgres, interrupt);
+      await run(temporal, postgres, codePath, interrupt);
       return 0;
     } finally {
       await postgres.stop();
     }
   } finally {
     await temporal.teardown();
+    await rm(directory, { recursive: true });
   }
 }
 
-async function run(temporal: TestWorkflowEnvironment, postgres: Postgres, interrupt: AbortSignal): Promise<void> {
+/** Each of the three workers would take seconds to do it for itself. */
+async function bundled(): Promise<string> {
+  const { code } = await bundleWorkflowCode({
+    workflowsPath: require.resolve('./workflows'),
+    workflowInterceptorModules: fencingInterceptors.workflowModules,
+    logger: new DefaultLogger('ERROR'),
+  });
+  return code;
+}
+
+async function run(
+  temporal: TestWorkflowEnvironment,
+  postgres: Postgres,
+  codePath: string,
+  interrupt: AbortSignal,
+): Promise<void> {
   const { address = '' } = temporal;
   await fence.migrate(postgres.pool);
   await postgres.pool.query('CREATE TABLE ledger (id serial, epoch bigint, line text)');
@@ -37,13 +60,13 @@ async function run(temporal: TestWorkflowEnvironment, postgres: Postgres, interr
   const permits = await Worker.create({
     connection: temporal.nativeConnection,
     taskQueue: 'permits',
-    workflowsPath: require.resolve('./workflows'),
+    workflowBundle: { codePath },
   });
   const consumers: ChildProcess[] = [];
   await permits.runUntil(async () => {
     try {
       for (const name of ['alice', 'bob']) {
-        consumers.push(await startConsumer({ name, address, postgres: postgres.connection }));
+        consumers.push(await startConsumer({ name, address, codePath, postgres: postgres.connection }));
       }
       const [alice, bob] = consumers;
       if (alice && bob) await Promise.race([story(temporal.client, postgres, alice, bob), aborted(interrupt)]);
