@@ -85,7 +85,7 @@ test('holders, purposes, waiters, fairness keys and reasons: in every command th
   await pool.pause({ reason: HOSTILE });
 
   await assertTame(['ls', resource]);
-  await assertTame(['ls', resource, '--recent', '5']);
+  await assertTame(['ls', resource, '--recent', '5', '--wide']);
   await assertTame(['ls', resource, '--json'], /\\u001b\[31m/);
   await assertTame(['ls', resource, '-o', 'jsonl'], /\\u001b\[31m/);
   await eventually(async () => await assertTame(['ls'], /\\u\{1b\}\[31m/));
@@ -151,7 +151,7 @@ test('queues that say anything, wherever they can', async () => {
       shares: [],
       override: { version: odd, slots: 1, capacity: odd, paused: false, reason: odd },
     });
-    await assertTame(['ls', resource, '--capacity', '1'], null);
+    await assertTame(['ls', resource, '--capacity', '1', '--wide'], null);
     await assertTame(['why', `${odd}`, '--resource', resource], null);
   }
   await assertTame(['ls'], null);

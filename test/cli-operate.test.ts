@@ -76,8 +76,12 @@ test('ls shows a pool: who holds and who waits, with and without its capacity', 
   );
   const text = await output(['ls', resource, '--capacity', '1']);
   assert.match(text, new RegExp(`^${resource}: 1 of 1 held, 1 waiting\n`));
-  assert.match(text, new RegExp(`0 +held +${handle.workflowId} .* nightly +${runId}\n`));
+  assert.match(text, new RegExp(`0 +held +${handle.workflowId} .* nightly *\n`));
   assert.match(text, new RegExp(`1 +${waiter.workflowId} `));
+  assert.ok(!text.includes(runId), 'with --wide alone');
+  const wide = await output(['ls', resource, '--wide']);
+  assert.match(wide, new RegExp(`0 +held +${handle.workflowId} .* nightly +${runId} *\n`));
+  assert.match(wide, new RegExp(`1 +${waiter.workflowId} .* ${waiter.firstExecutionRunId} *\n`));
   const all = await output(['ls']);
   assert.match(all, new RegExp(`^${resource} +1 +1 +1 `, 'm'));
   await handle.signal(workflows.finish);
@@ -332,10 +336,10 @@ test('with a data converter, an encrypted pool is run, seen and operated', async
   const ls = ['ls', resource, '--capacity', '1'];
   const [seen, blind] = [await run([...ls, ...key]), await run(ls)];
   assert.deepEqual([seen.code, blind.code], [0, 0]);
-  assert.match(seen.stdout, / SECRET /);
+  assert.match(seen.stdout, / SECRET *\n/);
   assert.match(
     blind.stdout,
-    /: 1 of 1 held, [\s\S]* 0 +held +unknown .* \? /,
+    /: 1 of 1 held, [\s\S]* 0 +held +unknown .* \? *\n/,
     'without the key: held, and nobody knows by whom',
   );
   assert.doesNotMatch(blind.stdout + blind.stderr, /SECRET/);

@@ -5,34 +5,75 @@ import { type Align, dim, green, red, Text, table, text, yellow } from './text';
 import { sinceNow, span } from './wording';
 
 interface Drawing {
-  /** The most slots to draw, and the most waiters. @default all */
+  /** At most so many slots, and as many waiters. @default all */
   rows?: number;
-  /** Whether to draw the run IDs. @default true */
+  /** With the run IDs. @default false */
   wide?: boolean;
 }
 
-const SLOT_HEAD = ['slot', 'state', 'holder', 'for', 'lease left', 'purpose', 'run ID'];
-const SLOT_ALIGN: Align[] = ['right', 'left', 'left', 'right', 'right', 'left', 'left'];
-const WAITER_HEAD = ['place', 'waiter', 'for', 'priority', 'key', 'turn'];
-const WAITER_ALIGN: Align[] = ['right', 'left', 'right', 'right', 'left', 'left'];
-const PAST_HEAD = ['slot', 'past holder', 'for', 'ended', 'how'];
-const PAST_ALIGN: Align[] = ['right', 'left', 'right', 'right', 'left'];
+interface Columns {
+  head: string[];
+  align: Align[];
+}
+
+const SLOTS: Columns = {
+  head: ['slot', 'state', 'holder', 'for', 'lease left', 'purpose'],
+  align: ['right', 'left', 'left', 'right', 'right', 'left'],
+};
+const WAITERS: Columns = {
+  head: ['place', 'waiter', 'for', 'priority', 'key', 'turn'],
+  align: ['right', 'left', 'right', 'right', 'left', 'left'],
+};
+const PAST: Columns = {
+  head: ['slot', 'held until lately by', 'for', 'ended', 'how'],
+  align: ['right', 'left', 'right', 'right', 'left'],
+};
 
 /** A pool as people read it. */
-export function drawPool(pool: SeenPool, { rows = Number.POSITIVE_INFINITY, wide = true }: Drawing = {}): Text {
+export function drawPool(pool: SeenPool, { rows = Number.POSITIVE_INFINITY, wide = false }: Drawing = {}): Text {
   const { slots, waiters, recent } = pool;
-  const columns = wide ? SLOT_HEAD.length : SLOT_HEAD.length - 1;
+  const drawn = ({ head, align }: Columns, cells: unknown[][], runIds: (string | undefined)[]) =>
+    wide
+      ? table(
+          [...head, 'run ID'],
+          cells.map((row, index) => [...row, runIds[index] ?? '']),
+          [...align, 'left'],
+        )
+      : table(head, cells, align);
   const lines: unknown[] = [headline(pool)];
   if (slots.length > 0) {
-    const shown = slots.slice(0, rows).map((slot) => slotRow(slot).slice(0, columns));
-    lines.push('', table(SLOT_HEAD.slice(0, columns), shown, SLOT_ALIGN.slice(0, columns)));
+    const shown = slots.slice(0, rows);
+    lines.push(
+      '',
+      drawn(
+        SLOTS,
+        shown.map(slotRow),
+        shown.map(({ permit }) => permit?.runId),
+      ),
+    );
     if (slots.length > rows) lines.push(dim(`… and ${slots.length - rows} more slots`));
   }
   if (waiters.length > 0) {
-    lines.push('', table(WAITER_HEAD, waiters.slice(0, rows).map(waiterRow), WAITER_ALIGN));
+    const shown = waiters.slice(0, rows);
+    lines.push(
+      '',
+      drawn(
+        WAITERS,
+        shown.map(waiterRow),
+        shown.map(({ runId }) => runId),
+      ),
+    );
     if (waiters.length > rows) lines.push(dim(`… and ${waiters.length - rows} more waiters`));
   }
-  if (recent.length > 0) lines.push('', table(PAST_HEAD, recent.map(pastRow), PAST_ALIGN));
+  if (recent.length > 0)
+    lines.push(
+      '',
+      drawn(
+        PAST,
+        recent.map(pastRow),
+        recent.map(({ runId }) => runId),
+      ),
+    );
   return Text.lines(lines);
 }
 
@@ -60,7 +101,7 @@ export function overrideNote({ paused, capacity, reason }: NonNullable<SeenPool[
 
 function slotRow({ slot, state, permit }: SlotInspection): unknown[] {
   if (!permit) return [slot, dim(state)];
-  const { holder, since, leaseDeadline, purpose, runId } = permit;
+  const { holder, since, leaseDeadline, purpose } = permit;
   const left = leaseDeadline ? leaseDeadline.getTime() - Date.now() : undefined;
   return [
     slot,
@@ -69,7 +110,6 @@ function slotRow({ slot, state, permit }: SlotInspection): unknown[] {
     sinceNow(since),
     left === undefined ? '?' : left < 0 ? red('over') : span(left),
     state === 'held' ? purpose : '',
-    runId,
   ];
 }
 

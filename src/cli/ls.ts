@@ -10,6 +10,7 @@ import { sinceNow } from './wording';
 
 interface LsFlags extends PoolFlags {
   recent: number;
+  wide?: boolean;
 }
 
 const HELP = `
@@ -17,7 +18,7 @@ Exit code ${EXIT.no}: nobody holds or waits for a permit of that resource, and n
 
 Examples:
   temporal-semaphore ls
-  temporal-semaphore ls gpu-pool --recent 5
+  temporal-semaphore ls gpu-pool --recent 5 --wide
   temporal-semaphore ls gpu-pool -o json
 `;
 
@@ -27,6 +28,7 @@ export function addLs(program: Command, done: (exitCode: number) => void): void 
     .summary('show who holds and who waits')
     .description('Shows who holds and who waits for permits of <resource>, or all resources in use.')
     .option('--recent <n>', 'also show the last n holds that have ended, at most 100', wholeNumber, 0)
+    .option('--wide', 'also show the run IDs')
     .addHelpText('after', HELP)
     .action(async (resource: string | undefined, flags: LsFlags) => {
       done(await (resource === undefined ? all(flags) : one(resource, flags)));
@@ -40,13 +42,13 @@ async function one(resource: string, flags: LsFlags): Promise<number> {
   const pool = await withClient(flags, (client) =>
     new PoolByName(client, resource, flags).inspect({ recent: flags.recent, search: true }),
   );
-  const { output } = flags;
+  const { output, wide } = flags;
   if (output !== 'text') printJson(pool, output);
   if (isUnknown(pool)) {
     say(text`nobody holds or waits for a permit of "${resource}". If it is a pool, --capacity shows its free slots.`);
     return EXIT.no;
   }
-  if (output === 'text') print(drawPool(pool));
+  if (output === 'text') print(drawPool(pool, { wide }));
   return 0;
 }
 
