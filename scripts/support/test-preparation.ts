@@ -1,5 +1,5 @@
 import { copyFile, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { build } from 'esbuild';
 import type { ServerSource } from '@/dev-server/binary';
 import { spawnServer } from '@/dev-server/process';
@@ -16,6 +16,29 @@ const BUILDS = join(ROOT, '.test-build');
 /** The Workflows of nearly every test file, and those of the scripts that several of them start. */
 const TEST_WORKFLOWS = join(ROOT, 'test', 'support', 'workflows.ts');
 const EXAMPLE_WORKFLOWS = join(ROOT, 'scripts', 'support', 'workflows.ts');
+
+/** By the time that they took on a quiet machine. */
+const LONGEST = [
+  'wait-queue',
+  'package',
+  'interop',
+  'cli-operate',
+  'cli',
+  'client-loss',
+  'operate',
+  'client',
+  'cli-hostile',
+  'stuck-queue',
+  'example-fenced-ledger',
+  'hostile-input',
+  'unpolled',
+  'hostile-turns',
+  'crash',
+  'semaphore',
+  'queue-continue-as-new',
+  'dashboard',
+  'stale-writes',
+];
 
 export interface Preparation {
   /** Tells the test files of it. */
@@ -44,7 +67,10 @@ export async function prepareTests(files: readonly string[], source: ServerSourc
     await writeBundle(join(SRC, 'workflows.ts'), prebuiltBundle(lib));
   }
   return {
-    entries: [...(await oneProcess(pure, directory)), ...others],
+    entries: await writeEntries(
+      [...(pure.length > 0 ? [pure] : []), ...inOrder(others).map((file) => [file])],
+      directory,
+    ),
     env: {
       [PREPARED_BUNDLES]: directory,
       [BUILT_COMMAND_LINE]: join(lib, 'cli', 'main.js'),
@@ -57,12 +83,29 @@ export async function prepareTests(files: readonly string[], source: ServerSourc
   };
 }
 
-/** Pure tests take milliseconds, and a process for each file half a second: so one file loads them all. */
-async function oneProcess(files: readonly string[], directory: string): Promise<readonly string[]> {
-  if (files.length < 2) return files;
-  const all = join(directory, 'pure.test.cjs');
-  await writeFile(all, files.map((file) => `require(${JSON.stringify(join(ROOT, file))});\n`).join(''));
-  return [all];
+/**
+ * Writes a file that loads the tests of each group. Node's test runner starts them in the order of their names. Pure tests
+ * take milliseconds, and a process for each file half a second, so they are one group.
+ */
+async function writeEntries(groups: readonly (readonly string[])[], directory: string): Promise<string[]> {
+  return await Promise.all(
+    groups.map(async ([first = '', ...more], index) => {
+      const name = more.length > 0 ? 'pure' : basename(first, '.test.ts');
+      const entry = join(directory, `${String(index).padStart(3, '0')}-${name}.test.cjs`);
+      const loads = [first, ...more].map((file) => `require(${JSON.stringify(join(ROOT, file))});\n`);
+      await writeFile(entry, loads.join(''));
+      return entry;
+    }),
+  );
+}
+
+/** The longest first, so that none of them is left alone at the end. */
+function inOrder(files: readonly string[]): string[] {
+  const place = (file: string) => {
+    const index = LONGEST.indexOf(basename(file, '.test.ts'));
+    return index < 0 ? LONGEST.length : index;
+  };
+  return [...files].sort((a, b) => place(a) - place(b));
 }
 
 /** The command line as it is published: it starts in half the time that it takes from source. */
