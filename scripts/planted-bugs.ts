@@ -103,7 +103,7 @@ async function caughtBy(
     const { passed, failed, output } = await run(copy, caughtBy, interrupt);
     if (passed) return undefined;
     // A bug that does not even load is no bug that a test has caught.
-    if (failed.length === 0) throw new Error(`${name}: no test ran:\n${output.slice(-2_000)}`);
+    if (failed.length === 0) throw new Error(`${name}: no test failed by its name:\n${output.slice(-2_000)}`);
     return `\`${caughtBy.file}\`: ${failed[0]}`;
   } finally {
     await writeFile(path, text);
@@ -128,7 +128,9 @@ async function run(copy: string, { file, test }: PlantedBug['caughtBy'], interru
     });
   }
   const [code] = (await once(child, 'close')) as [number | null];
-  const failed = [...output.matchAll(/^ *not ok \d+ - (.*)$/gm)].map(([, name]) => name?.replaceAll('|', '\\|') ?? '');
+  const names = [...output.matchAll(/^ *not ok \d+ - (.*)$/gm)].map(([, name]) => name?.replaceAll('|', '\\|') ?? '');
+  // A file that fails as a whole has hung, or did not load.
+  const failed = names.filter((name) => !name.endsWith(file));
   const ran = [...output.matchAll(/^ *ok \d+ - (?!.*# SKIP)/gm)].length > 0;
   return { passed: code === 0 && ran, failed, output };
 }

@@ -165,6 +165,7 @@ test('a late release or renewal by an old holder does not touch the new holder o
   await late.signal(workflows.finish);
   assert.equal(await late.result(), 'lease-expired');
   const permit = temporal.client.workflow.getHandle(permitId({ resource, slot: '0' }));
+  await delay(1_500); // a release that went to the wrong run would have ended it by now
   const { runId, status } = await permit.describe();
   assert.deepEqual({ runId, status: status.name }, { runId: next.runId, status: 'RUNNING' });
   await next.handle.signal(workflows.finish);

@@ -82,10 +82,10 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     caughtBy: { file: 'src/shared/turn-order.test.ts' },
   },
   {
-    name: 'A slot that is out of use is offered as before, and not kept',
+    name: 'A slot that is in use again is not given back',
     file: 'src/workflows/queue/operated-queue-state.ts',
-    find: "if (state.at === 'free' && this.isToDrain(slot)) {",
-    replace: "if (state.at === 'free' && slot === '' && this.isToDrain(slot)) {",
+    find: "if (this.override.isInUse(slot)) {\n      this.slots.set(slot, { at: 'held'",
+    replace: "if (this.override.isInUse(slot) && slot === '') {\n      this.slots.set(slot, { at: 'held'",
     caughtBy: { file: 'src/workflows/queue/queue-state.model.test.ts' },
   },
   {
