@@ -85,6 +85,16 @@ test('S1: two holders of one slot at once', () => {
   );
 });
 
+test('S1: two acquirers under one permit; one that goes on under its own is one', () => {
+  const again = (acquire: string) =>
+    broken(({ bodies, acquires }) => {
+      bodies.push({ ...at(bodies, 0), acquire, beganMs: 1_500, endedMs: 1_800 });
+      acquires.push({ ...at(acquires, 0), id: acquire });
+    });
+  assert.deepEqual(again('another'), ['S1', 'S4']);
+  assert.deepEqual(again('one'), []);
+});
+
 test('S1: a holder that works on after its permit has ended does not count, and neither does its end', () => {
   assert.deepEqual(
     broken(({ bodies, permits }) => {

@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
+import { Client, type WorkflowClientInterceptor } from '@temporalio/client';
 import { NoAnswerError, PermitTimeoutError, SemaphoreClient } from '../src/client';
 import { permitId } from '../src/shared/permit-id';
 import { CliProcess } from './support/cli-process';
@@ -88,6 +89,25 @@ test('a release waits for a worker that is away for some seconds, as after a cra
   await released;
   const { status } = await temporal.client.workflow.getHandle(permit.workflowId, permit.runId).describe();
   assert.equal(status.name, 'COMPLETED');
+});
+
+test('an acquire that is aborted as its claim wins rejects with its reason, and gives the permit back once a worker is up', async () => {
+  const [resource, taskQueue] = [temporal.resource(), taskQueueOfNobody()];
+  const stopped = new AbortController();
+  const abortsOnStart: WorkflowClientInterceptor = {
+    start: async (input, next) => {
+      const runId = await next(input);
+      stopped.abort(new Error('no more'));
+      return runId;
+    },
+  };
+  const { connection } = temporal.client;
+  const client = new Client({ connection, interceptors: { workflow: [abortsOnStart] } });
+  const pool = new SemaphoreClient(client, resource, { capacity: 1, taskQueue, lease: '10m' });
+  await assert.rejects(pool.acquire({ signal: stopped.signal }), /no more/);
+  await temporal.worker({ taskQueue });
+  const handle = temporal.client.workflow.getHandle(permitId({ resource, slot: '0' }));
+  assert.equal(await handle.result(), 'released');
 });
 
 test('where a worker answers nobody asks, but for one call of a wait that is long; and a full pool is said to be full', async () => {

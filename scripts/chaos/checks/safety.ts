@@ -14,7 +14,7 @@ export interface CertainHold {
 /**
  * Holds as their holders knew them: from the beginning of the work to its end, or to the end of the permit if that comes first (a
  * holder that was stopped may work on: that is for the fence). A holder that was killed may hold until the server has closed its
- * permit. Two bodies of one permit are one hold.
+ * permit. Two bodies of one acquire under one permit are one hold: an activity was tried again, or a Workflow reset.
  */
 export function certainHolds({ bodies, permits, acquires }: ChaosRecord): CertainHold[] {
   const runs = new Map(permits.map((permit) => [permit.runId, permit]));
@@ -27,10 +27,11 @@ export function certainHolds({ bodies, permits, acquires }: ChaosRecord): Certai
       runs.get(runId)?.closedMs ?? Number.POSITIVE_INFINITY,
     );
     if (toMs <= beganMs) continue;
-    const known = holds.get(runId);
+    const key = `${body.acquire} ${runId}`;
+    const known = holds.get(key);
     const askedMs = Math.min(asked.get(body.acquire) ?? beganMs, known?.askedMs ?? beganMs);
     const fromMs = Math.min(beganMs, known?.fromMs ?? beganMs);
-    holds.set(runId, { resource, slot, runId, askedMs, fromMs, toMs: Math.max(toMs, known?.toMs ?? toMs) });
+    holds.set(key, { resource, slot, runId, askedMs, fromMs, toMs: Math.max(toMs, known?.toMs ?? toMs) });
   }
   return [...holds.values()].sort((a, b) => a.fromMs - b.fromMs);
 }

@@ -4,6 +4,7 @@ import { permitId } from '../../shared/permit-id';
 import { PERMIT_WORKFLOW, type PermitInput, type PermitMemo, RELEASE } from '../../shared/protocol';
 import { permitSummary, WORKFLOW_PRIORITY } from '../../shared/start-options';
 import { monotonicMs } from '../clock';
+import { NoAnswerError } from '../errors';
 import type { Request } from '../options';
 import { Pollers } from '../pollers';
 import { isTransient, type Server } from '../server';
@@ -63,7 +64,10 @@ export async function claimSlot(server: Server, options: ClaimOptions): Promise<
       return monotonicMs() < untilMs ? await claimSlot(server, options) : undefined;
     }
     if (!signal.aborted) return permit;
-    await permit.release();
+    await permit.release().catch((error: unknown) => {
+      // The release has been sent, and takes effect when a worker is up. The caller's own reason counts more.
+      if (!(error instanceof NoAnswerError)) throw error;
+    });
   } catch (error) {
     if (claim.mayHold) await giveBackIfOurs(claim);
     throw error;
