@@ -9,6 +9,7 @@ export {
   NotHeldError,
   PermitLostError,
   PermitTimeoutError,
+  PoolClosedError,
   SelfDeadlockError,
   StaleOverrideError,
 } from './client/errors';
@@ -26,6 +27,9 @@ export type {
 export type { InspectOptions, OverrideOptions, RevokeOptions } from './client/operator/operator';
 export { listHolders } from './client/operator/visibility';
 export type { ClientAcquireOptions, SemaphoreClientOptions } from './client/options';
+export { PermitPool } from './client/pool/permit-pool';
+export type { PermitPoolOptions, PoolAcquireOptions } from './client/pool/pool-options';
+export type { PooledPermit } from './client/pool/pooled-permit';
 export { SemaphoreClient } from './client/semaphore-client';
 export { acquireAll, withPermits } from './client/with-permits';
 export { InvalidOptionsError } from './shared/invalid-options';

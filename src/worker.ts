@@ -7,5 +7,6 @@
 
 export { InvalidOptionsError } from './shared/invalid-options';
 export { HISTOGRAM_BUCKETS } from './shared/metrics';
+export { type ActivityLimits, LimitActivitiesPlugin, limitActivities } from './worker/limit-activities';
 export { createPermitWorker, type PermitWorkerOptions } from './worker/permit-worker';
 export { PermitWorkerPlugin } from './worker/permit-worker-plugin';

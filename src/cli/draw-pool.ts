@@ -1,5 +1,5 @@
 import type { SlotInspection, WaiterInspection } from '../client';
-import type { SeenPool } from '../client/operators';
+import { type SeenPool, shownPurpose } from '../client/operators';
 import { holderName } from './render';
 import { type Align, dim, green, red, Text, table, text, yellow } from './text';
 import { sinceNow, span } from './wording';
@@ -101,7 +101,7 @@ export function overrideNote({ paused, capacity, reason }: NonNullable<SeenPool[
 
 function slotRow({ slot, state, permit }: SlotInspection): unknown[] {
   if (!permit) return [slot, dim(state)];
-  const { holder, since, leaseDeadline, purpose } = permit;
+  const { holder, since, leaseDeadline } = permit;
   const left = leaseDeadline ? leaseDeadline.getTime() - Date.now() : undefined;
   return [
     slot,
@@ -109,7 +109,7 @@ function slotRow({ slot, state, permit }: SlotInspection): unknown[] {
     state === 'held' ? holderName(holder) : '',
     sinceNow(since),
     left === undefined ? '?' : left < 0 ? red('over') : span(left),
-    state === 'held' ? purpose : '',
+    state === 'held' ? shownPurpose(permit) : '',
   ];
 }
 

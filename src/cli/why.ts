@@ -1,7 +1,14 @@
 import type { Client } from '@temporalio/client';
 import type { Command } from 'commander';
 import type { SlotInspection, WaiterInspection } from '../client';
-import { type DeadlockStep, findDeadlocks, PoolByName, poolsInUse, type SeenPool } from '../client/operators';
+import {
+  type DeadlockStep,
+  findDeadlocks,
+  PoolByName,
+  poolsInUse,
+  type SeenPool,
+  shownPurpose,
+} from '../client/operators';
 import { type Output, withOutputFlags } from './arguments';
 import { withClient } from './client';
 import { type ConnectionFlags, withConnectionFlags } from './connection';
@@ -119,5 +126,5 @@ function aheadRow(waiter: WaiterInspection): unknown[] {
 
 function slotRow({ slot, state, permit }: SlotInspection): unknown[] {
   const by = state === 'drained' ? yellow('nobody: drained') : holderName(permit?.holder ?? {});
-  return [slot, by, permit ? sinceNow(permit.since) : '', permit?.purpose];
+  return [slot, by, permit ? sinceNow(permit.since) : '', permit && shownPurpose(permit)];
 }

@@ -147,3 +147,12 @@ export function messageOf(error: unknown): string {
   for (let cause = error; cause instanceof Error; cause = cause.cause) messages.push(cause.message);
   return messages.join(': ') || String(error);
 }
+
+/** The permit pool was closed before this caller was served. Nothing was run. */
+export class PoolClosedError extends Error {
+  override readonly name = 'PoolClosedError';
+
+  constructor(readonly resource: string) {
+    super(`The permit pool of "${resource}" is closed: it serves nobody any more. Make a new PermitPool.`);
+  }
+}

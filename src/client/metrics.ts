@@ -38,6 +38,15 @@ export class ClientMetrics {
     return permit;
   }
 
+  /** Records that a caller of a permit pool was served by a permit in its process, or how else it ended. */
+  poolWait(resource: string, sinceMs: number, outcome: AcquireOutcome): void {
+    this.metrics.poolWait(resource, outcome, monotonicMs() - sinceMs);
+  }
+
+  poolReuse(resource: string): void {
+    this.metrics.poolReuse(resource);
+  }
+
   /** Records that a turn, which came at `turnMs`, has become a permit. */
   claimed(resource: string, turnMs: number): void {
     this.metrics.handoff(resource, 'claim', monotonicMs() - turnMs);

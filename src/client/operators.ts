@@ -9,6 +9,7 @@ export { waitsForItself } from '../shared/self-deadlock';
 export { monotonicMs, pause } from './clock';
 export { messageOf } from './errors';
 export { type DeadlockStep, findDeadlocks } from './operator/deadlocks';
+export { shownPurpose } from './operator/permit-memo';
 export { checkPool, openSlot, PoolByName, type PoolOptions, type SeenPool } from './operator/pool-by-name';
 export { poolsInUse, resourcesInUse } from './operator/pools-in-use';
 export { type StuckWorkflows, stuckWorkflows } from './operator/stuck-workflows';

@@ -9,6 +9,7 @@ import {
   resolveSemaphore,
   type SemaphoreOptions,
 } from '../shared/options';
+import type { PoolShare } from '../shared/pool-protocol';
 import { monotonicMs } from './clock';
 
 /** What a semaphore is, for a client. */
@@ -53,6 +54,8 @@ export interface Request extends ResolvedAcquire {
   readonly signal: AbortSignal;
   /** When the caller began to wait, for this permit or for those before it. */
   readonly since: Moment;
+  /** Where a permit pool asks. */
+  readonly pool?: PoolShare;
 }
 
 const DEFAULT_LEASE_MS = 30_000;

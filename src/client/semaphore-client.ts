@@ -1,6 +1,6 @@
 import type { Client } from '@temporalio/client';
 import { withFencingToken } from '../fencing/current-token';
-import { Acquirer } from '../shared/acquirer';
+import type { Acquirer } from '../shared/acquirer';
 import { ADOPT } from '../shared/adoption-protocol';
 import { refuse } from '../shared/invalid-options';
 import { checkNoKeyPool } from '../shared/key-pool';
@@ -8,13 +8,12 @@ import { resolveRef } from '../shared/permit-id';
 import type { PermitRef } from '../shared/protocol';
 import { monotonicMs } from './clock';
 import { PermitLostError, PermitTimeoutError } from './errors';
-import { claimSlot } from './holder/claim';
+import { clientAcquirer } from './holder/acquirer';
 import { checkSelfDeadlock, holding } from './holder/held-here';
 import { Lease } from './holder/lease';
 import { Permit } from './holder/permit';
 import { PermitRun } from './holder/permit-run';
 import { acquireSet, type ClientPool, type PermitSet, underSet, type WantedSet } from './holder/permit-set';
-import { ClientQueuePlace } from './holder/queue-place';
 import { releaseOrWarn } from './holder/release-or-warn';
 import { ClientMetrics } from './metrics';
 import type { Inspection, Override, PermitInspection } from './operator/inspection';
@@ -28,10 +27,11 @@ import {
   type SemaphoreClientOptions,
 } from './options';
 import { Pollers } from './pollers';
+import { PermitSource } from './pool/permit-source';
 import { isTransient, Server } from './server';
 
-/** How many slots an acquirer tries before it lines up, and in each round while the queue does not answer. Each try is one call. */
-const TRIES = { firstTries: 3, triesPerRound: 20 };
+/** How many slots an acquirer tries before it lines up. Each try is one call. */
+const FIRST_TRIES = 3;
 
 /** How long an acquire that does not wait for a slot waits for the server's answers. */
 const NO_WAIT_MS = 10_000;
@@ -308,23 +308,20 @@ export class SemaphoreClient {
     return await this.acquirer(request, monotonicMs() + NO_WAIT_MS).tryEvery();
   }
 
+  /** @internal For `PermitPool`. */
+  permitSource(): PermitSource {
+    const semaphore = resolveClientSemaphore(this.resource, this.options);
+    return new PermitSource(this.server, semaphore, this.metrics, this.pollers);
+  }
+
   private acquirer(request: Request, deadlineMs: number): Acquirer<Permit> {
-    const { slots, fair, recheckAfterMs } = request.semaphore;
-    return new Acquirer(
-      { slots, deadlineMs, recheckAfterMs, ...TRIES, triesBeforeJoin: fair ? 0 : Number.POSITIVE_INFINITY },
-      {
-        nowMs: monotonicMs,
-        random: Math.random,
-        claim: async (slot, offer) => {
-          const sinceMs = monotonicMs();
-          const options = { slot, request, untilMs: deadlineMs, watchedBy: offer?.queueId };
-          const permit = await claimSlot(this.server, options);
-          if (permit && offer) this.metrics.claimed(request.semaphore.resource, sinceMs);
-          return permit;
-        },
-        place: () => new ClientQueuePlace(this.server, request, deadlineMs),
-      },
-    );
+    const triesBeforeJoin = request.semaphore.fair ? 0 : Number.POSITIVE_INFINITY;
+    return clientAcquirer(this.server, request, {
+      deadlineMs,
+      firstTries: FIRST_TRIES,
+      triesBeforeJoin,
+      metrics: this.metrics,
+    });
   }
 }
 

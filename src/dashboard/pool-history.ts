@@ -1,5 +1,5 @@
 import type { Holder, PermitInspection, WaiterInspection } from '../client';
-import type { SeenPool } from '../client/operators';
+import { type SeenPool, shownPurpose } from '../client/operators';
 import type {
   HoldView,
   PartyView,
@@ -86,10 +86,17 @@ export class PoolHistory {
     const running = new Set<string>();
     for (const { slot, state, permit } of slots) {
       if (!permit) continue;
-      const { runId, holder, purpose, since, leaseDeadline } = permit;
+      const { runId, holder, since, leaseDeadline } = permit;
       running.add(runId);
       const drained = state === 'drained' ? true : undefined;
-      const hold: HoldView = { runId, slot, holder: partyView(holder), purpose, drained, fromMs: since.getTime() };
+      const hold: HoldView = {
+        runId,
+        slot,
+        holder: partyView(holder),
+        purpose: shownPurpose(permit),
+        drained,
+        fromMs: since.getTime(),
+      };
       this.seeHold(hold, holder);
       if (leaseDeadline) {
         const leftMs = leaseDeadline.getTime() - nowMs;
@@ -104,11 +111,22 @@ export class PoolHistory {
 
   /** The server's record of past holds replaces what our looks suggest. */
   private seePast({ recent }: SeenPool, nowMs: number): void {
-    for (const { slot, runId, holder, purpose, from, to, outcome } of [...recent].reverse()) {
+    for (const { slot, runId, holder, purpose, pool, from, to, outcome } of [...recent].reverse()) {
       if (to.getTime() < nowMs - WINDOW_MS) continue;
       const drained = this.holds.get(runId)?.drained;
       const times = { fromMs: from.getTime(), toMs: to.getTime() };
-      this.seeHold({ runId, slot, holder: partyView(holder), purpose, drained, ...times, outcome }, holder);
+      this.seeHold(
+        {
+          runId,
+          slot,
+          holder: partyView(holder),
+          purpose: shownPurpose({ purpose, pool }),
+          drained,
+          ...times,
+          outcome,
+        },
+        holder,
+      );
     }
   }
 
@@ -169,12 +187,12 @@ export class PoolHistory {
 }
 
 function permitView(permit: PermitInspection, leaseSpanMs: number | undefined): PermitStatus {
-  const { workflowId, runId, holder, purpose, since, leaseDeadline } = permit;
+  const { workflowId, runId, holder, since, leaseDeadline } = permit;
   return {
     workflowId,
     runId,
     holder: partyView(holder),
-    purpose,
+    purpose: shownPurpose(permit),
     sinceMs: since.getTime(),
     leaseDeadlineMs: leaseDeadline?.getTime(),
     leaseSpanMs,

@@ -15,6 +15,7 @@ type UnusedTurn = 'missed' | 'declined' | 'gone' | 'overdue';
 const ACQUIRE_LATENCY = 'temporal_semaphore_acquire_latency';
 const HOLD_DURATION = 'temporal_semaphore_hold_duration';
 const HANDOFF_LATENCY = 'temporal_semaphore_handoff_latency';
+const POOL_WAIT_LATENCY = 'temporal_semaphore_pool_wait_latency';
 
 /** From a few milliseconds to a day: an acquire may take either. */
 const LONG_MS = [10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 30_000, 60_000, 300_000, 1_800_000, 7_200_000];
@@ -27,6 +28,7 @@ const DAY_MS = 86_400_000;
 export const HISTOGRAM_BUCKETS: Record<string, number[]> = {
   [ACQUIRE_LATENCY]: [...LONG_MS, DAY_MS],
   [HOLD_DURATION]: [...LONG_MS, DAY_MS],
+  [POOL_WAIT_LATENCY]: [1, ...LONG_MS, DAY_MS],
   [HANDOFF_LATENCY]: [5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000],
 };
 
@@ -72,6 +74,15 @@ export class SemaphoreMetrics {
     const name = 'temporal_semaphore_waiters';
     const make = () => this.meter.createGauge(name, 'int', undefined, 'Waiters in line, turns under way not counted');
     this.metric(name, make).set(count, { resource });
+  }
+
+  /** A caller of a permit pool, in its process: no server was asked for it. */
+  poolWait(resource: string, outcome: AcquireOutcome, latencyMs: number): void {
+    this.time(POOL_WAIT_LATENCY, 'From the call of a permit pool to its end', latencyMs, { resource, outcome });
+  }
+
+  poolReuse(resource: string): void {
+    this.count('temporal_semaphore_pool_reuse', 'Calls under a permit that had served another call', { resource });
   }
 
   private count(name: string, description: string, labels: Record<string, string>): void {

@@ -4,6 +4,8 @@
  * integer milliseconds in names that end in `Ms`.
  */
 
+import type { PoolMemo, PoolTicket } from './pool-protocol';
+
 /** Workflow types. */
 export const PERMIT_WORKFLOW = 'permitSlotWorkflow';
 export const QUEUE_WORKFLOW = 'waitQueueWorkflow';
@@ -36,7 +38,7 @@ export interface Holder {
 }
 
 /** A permit's memo. Anyone can read the slot's holder and its purpose there. */
-export interface PermitMemo {
+export interface PermitMemo extends PoolMemo {
   leaseMs: number;
   holder: Holder;
   purpose?: string;
@@ -82,7 +84,7 @@ export interface ClosingNotice {
 }
 
 /** One acquirer's place in the queue. */
-export interface Ticket {
+export interface Ticket extends PoolTicket {
   /**
    * Makes `enqueue` idempotent: a ticket may be sent any number of times, and counts once. The last one sent names the
    * waiter, so that a place can pass to the next waiter of the same acquirer.
@@ -131,10 +133,7 @@ export interface DeclinedNotice {
   runId?: string;
 }
 
-/**
- * The argument of a waiter, which takes a place in the queue for a client. Its result is the
- * {@link Turn} that it was given, or `null` when none came in time.
- */
+/** The argument of a waiter, which lines up for a client. Its result is its {@link Turn}, or `null` when none came in time. */
 export interface AwaitTurnInput {
   resource: string;
   ticket: Omit<Ticket, 'waiter'>;

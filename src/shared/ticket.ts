@@ -1,4 +1,5 @@
 import type { Priority } from '@temporalio/common';
+import type { PoolShare } from './pool-protocol';
 import type { Ticket } from './protocol';
 import type { Slots } from './slots';
 
@@ -15,10 +16,11 @@ interface TicketParts {
   /** The Workflow's own priority, for fields that `priority` leaves out. An absent or zero field means "inherit", as in Temporal. */
   ownPriority?: Priority;
   identity?: string;
+  pool?: PoolShare;
 }
 
 /** Makes a ticket. No other place does. */
-export function draftTicket({ id, slots, sinceMs, priority, ownPriority, identity }: TicketParts): TicketDraft {
+export function draftTicket({ id, slots, sinceMs, priority, ownPriority, identity, pool }: TicketParts): TicketDraft {
   return {
     id,
     slots,
@@ -27,5 +29,6 @@ export function draftTicket({ id, slots, sinceMs, priority, ownPriority, identit
     priorityKey: priority?.priorityKey || ownPriority?.priorityKey || undefined,
     fairnessKey: priority?.fairnessKey || ownPriority?.fairnessKey || undefined,
     fairnessWeight: priority?.fairnessWeight || ownPriority?.fairnessWeight || undefined,
+    pool,
   };
 }

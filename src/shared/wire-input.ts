@@ -1,6 +1,7 @@
 import type { OverrideInput } from './operator-protocol';
 import { MAX_SLOTS, resolveSlots } from './options';
 import { byteLength, queueId, resourceOfQueue } from './permit-id';
+import type { PoolShare } from './pool-protocol';
 import type { ClosingNotice, DeclinedNotice, Holder, MissedNotice, Ticket, Turn } from './protocol';
 import { type Slots, wantsSlot } from './slots';
 
@@ -41,7 +42,7 @@ function isWorkflowId(value: unknown): value is string {
 /** The ticket in `value`, without unknown fields; `undefined` when it is malformed. */
 export function readTicket(resource: string, value: unknown): Ticket | undefined {
   if (!isTicket(resource, value)) return undefined;
-  const { id, slots, answer, identity, sinceMs, priorityKey, fairnessKey, fairnessWeight } = value;
+  const { id, slots, answer, identity, sinceMs, priorityKey, fairnessKey, fairnessWeight, pool } = value;
   const { workflowId, runId } = value.waiter;
   return {
     id,
@@ -53,6 +54,7 @@ export function readTicket(resource: string, value: unknown): Ticket | undefined
     priorityKey: priorityKey || undefined,
     fairnessKey: fairnessKey || undefined,
     fairnessWeight: fairnessWeight || undefined,
+    pool: readPoolShare(pool),
   };
 }
 
@@ -68,6 +70,12 @@ function isTicket(resource: string, value: unknown): value is Ticket {
     isAbsentOr(fairnessKey, (it) => typeof it === 'string' && byteLength(it) <= MAX_FAIRNESS_KEY_BYTES) &&
     isAbsentOr(fairnessWeight, (it) => isNumber(it, 0, Number.MAX_VALUE))
   );
+}
+
+/** Reads a pool's share. A malformed one is left out: the ticket then counts as that of an acquirer of one permit. */
+export function readPoolShare(value: unknown): PoolShare | undefined {
+  const { id, nth } = fieldsOf(value);
+  return isText(id, MAX_TICKET_ID_LENGTH) && isCount(nth, MAX_SLOTS) ? { id, nth: nth as number } : undefined;
 }
 
 /** The holder in `value`: those of its fields that are texts. `undefined` when none is. */

@@ -80,13 +80,14 @@ export async function claimSlot(server: Server, options: ClaimOptions): Promise<
 async function start(claim: Claim): Promise<string | undefined> {
   const { server, workflowId, claimId, watchedBy, request } = claim;
   const { leaseMs, maxHoldMs, taskQueue } = request.semaphore;
-  const { purpose } = request;
+  const { purpose, pool } = request;
   const { client, identity } = server;
   const memo: PermitMemo = {
     leaseMs,
     holder: { identity },
     claimId,
     ...(purpose === undefined ? undefined : { purpose }),
+    ...(pool && { pool: pool.id }),
   };
   const input: PermitInput = { ...memo, watchedBy };
   try {

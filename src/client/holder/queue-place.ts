@@ -66,7 +66,7 @@ export class ClientQueuePlace implements Place {
     private readonly deadlineMs: number,
     private readonly shift = SHIFT,
   ) {
-    const { priority, semaphore, since } = request;
+    const { priority, semaphore, since, pool } = request;
     const { identity } = server;
     this.ticket = draftTicket({
       id: randomUUID(),
@@ -74,6 +74,7 @@ export class ClientQueuePlace implements Place {
       sinceMs: since.epochMs,
       priority,
       identity,
+      pool,
     });
   }
 

@@ -37,6 +37,11 @@ export interface PermitInspection {
   /** Empty when the permit does not name its holder, or the name can't be read here. */
   holder: Holder;
   purpose?: string;
+  /**
+   * The ID of the permit pool that holds it, and hands it from caller to caller in its process. The server does not know how
+   * many callers wait there.
+   */
+  pool?: string;
   since: Date;
   /** When the permit ends unless it is renewed; absent when no worker answers for it. */
   leaseDeadline?: Date;
@@ -63,6 +68,8 @@ export interface PastHold {
   runId: string;
   holder: Holder;
   purpose?: string;
+  /** As in {@link PermitInspection}. */
+  pool?: string;
   from: Date;
   to: Date;
   /**

@@ -6,15 +6,22 @@ import type { PermitInspection, SlotInspection } from './inspection';
 
 /** Reads a permit from the server's answer. Other languages write memos too, so any field may be missing. */
 export function permitOf(run: Pick<WorkflowExecutionInfo, 'workflowId' | 'runId' | 'startTime' | 'memo'>) {
-  const { holder, purpose } = memoOf(run);
+  const { holder, purpose, pool } = memoOf(run);
   const permit: PermitInspection = { workflowId: run.workflowId, runId: run.runId, holder, since: run.startTime };
   if (purpose !== undefined) permit.purpose = purpose;
+  if (pool !== undefined) permit.pool = pool;
   return permit;
 }
 
 export function memoOf({ memo }: Pick<WorkflowExecutionInfo, 'memo'>) {
-  const { holder, purpose, revokedBecause } = recordOf(memo) as Partial<Record<keyof PermitMemo, unknown>>;
-  return { holder: readHolder(holder), purpose: textOf(purpose), wasRevoked: revokedBecause !== undefined };
+  const { holder, purpose, pool, revokedBecause } = recordOf(memo) as Partial<Record<keyof PermitMemo, unknown>>;
+  const wasRevoked = revokedBecause !== undefined;
+  return { holder: readHolder(holder), purpose: textOf(purpose), pool: textOf(pool), wasRevoked };
+}
+
+/** A permit's purpose in one line. That of a permit pool says so: the purpose is that of the first caller it was for. */
+export function shownPurpose({ purpose, pool }: Pick<PermitInspection, 'purpose' | 'pool'>): string | undefined {
+  return pool === undefined ? purpose : ['permit pool', purpose].filter(Boolean).join(': ');
 }
 
 /** A permit's resource and slot. `undefined` when the Workflow ID is no permit's, whatever the Workflow's type. */

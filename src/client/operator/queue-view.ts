@@ -3,6 +3,7 @@ import { MAX_SLOTS } from '../../shared/options';
 import type { Ticket } from '../../shared/protocol';
 import type { QueueView, SlotState } from '../../shared/queue-view';
 import type { Slots } from '../../shared/slots';
+import { readPoolShare } from '../../shared/wire-input';
 import { listOf, numberOf, recordOf, textOf, timeOf } from './foreign-values';
 
 /** Reads a wait queue's answer, and leaves out what is malformed. `undefined` when it is no answer at all. */
@@ -33,6 +34,7 @@ function readTicket(value: unknown): Ticket | undefined {
     priorityKey: numberOf(ticket.priorityKey),
     fairnessKey: textOf(ticket.fairnessKey),
     fairnessWeight: numberOf(ticket.fairnessWeight),
+    pool: readPoolShare(ticket.pool),
   };
 }
 

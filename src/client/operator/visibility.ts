@@ -65,13 +65,14 @@ export async function listPastHolds(
     const outcome = outcomes[index];
     if (!outcome) return [];
     known.set(run.runId, outcome);
-    const { runId, holder, purpose, since: from } = permitOf(run);
+    const { runId, holder, purpose, pool, since: from } = permitOf(run);
     const slot = permitAddress(run.workflowId)?.slot ?? '';
     return {
       slot,
       runId,
       holder,
       ...(purpose !== undefined && { purpose }),
+      ...(pool !== undefined && { pool }),
       from,
       to: run.closeTime ?? from,
       outcome,

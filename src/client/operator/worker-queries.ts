@@ -37,7 +37,7 @@ export class WorkerQueries {
   }
 }
 
-function isSilence(error: unknown): boolean {
+export function isSilence(error: unknown): boolean {
   if (error instanceof QueryNotRegisteredError || error instanceof WorkflowNotFoundError) return true;
   const { cause } = error as { cause?: unknown };
   return isTransient(error) || (isGrpcServiceError(cause) && cause.code === FAILED_PRECONDITION);

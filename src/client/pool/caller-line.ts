@@ -1,0 +1,95 @@
+import { DeadlineHeap, type Due } from './deadline-heap';
+
+/** A caller in line. The line links the callers through these fields, so that each can leave it at no cost. */
+export abstract class LineEntry implements Due {
+  heapIndex = -1;
+  /** The lane that it stands in. */
+  lane?: Lane;
+  ahead?: LineEntry;
+  behind?: LineEntry;
+
+  constructor(
+    /** 1 is served first, as in Temporal's `Priority`. */
+    readonly priorityKey: number,
+    /** When it waits no longer; Infinity for one that has no timeout. */
+    readonly deadlineMs: number,
+  ) {}
+}
+
+/** Callers of one priority, by arrival. */
+interface Lane {
+  readonly priorityKey: number;
+  first?: LineEntry;
+  last?: LineEntry;
+}
+
+/** Callers by priority, then by arrival. To come, to leave and to be next cost the same however many wait. */
+export class CallerLine<Caller extends LineEntry> {
+  /** Those that have callers, in the order of their priority. */
+  private readonly lanes: Lane[] = [];
+  private readonly deadlines = new DeadlineHeap<Caller>();
+  private count = 0;
+
+  get size(): number {
+    return this.count;
+  }
+
+  get first(): Caller | undefined {
+    return this.lanes[0]?.first as Caller | undefined;
+  }
+
+  /** When the first of them times out. */
+  get dueMs(): number {
+    return this.deadlines.first?.deadlineMs ?? Number.POSITIVE_INFINITY;
+  }
+
+  /** One whose time is up. */
+  overdue(nowMs: number): Caller | undefined {
+    const { first } = this.deadlines;
+    return first && first.deadlineMs <= nowMs ? first : undefined;
+  }
+
+  add(caller: Caller): void {
+    const lane = this.laneOf(caller.priorityKey);
+    caller.lane = lane;
+    caller.ahead = lane.last;
+    if (lane.last) lane.last.behind = caller;
+    else lane.first = caller;
+    lane.last = caller;
+    this.count++;
+    if (caller.deadlineMs < Number.POSITIVE_INFINITY) this.deadlines.add(caller);
+  }
+
+  /** `false`: it does not stand in line. */
+  delete(caller: Caller): boolean {
+    const { lane, ahead, behind } = caller;
+    if (!lane) return false;
+    if (ahead) ahead.behind = behind;
+    else lane.first = behind;
+    if (behind) behind.ahead = ahead;
+    else lane.last = ahead;
+    if (!lane.first) this.lanes.splice(this.lanes.indexOf(lane), 1);
+    caller.lane = undefined;
+    caller.ahead = undefined;
+    caller.behind = undefined;
+    this.count--;
+    this.deadlines.delete(caller);
+    return true;
+  }
+
+  /** Takes out the next. */
+  shift(): Caller | undefined {
+    const { first } = this;
+    if (first) this.delete(first);
+    return first;
+  }
+
+  private laneOf(priorityKey: number): Lane {
+    const at = this.lanes.findIndex((lane) => lane.priorityKey >= priorityKey);
+    const found = this.lanes[at];
+    if (found?.priorityKey === priorityKey) return found;
+    const lane: Lane = { priorityKey };
+    this.lanes.splice(at < 0 ? this.lanes.length : at, 0, lane);
+    return lane;
+  }
+}

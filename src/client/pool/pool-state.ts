@@ -1,0 +1,311 @@
+import { CallerLine, type LineEntry } from './caller-line';
+import { Growth, type GrowthCommand, type Place, type Standing } from './growth';
+import { type Others, Turnover } from './turnover';
+
+/** How long a permit waits for the answer of a look before it serves on. */
+const ANSWER_MS = 250;
+
+/** A permit that the pool holds. */
+export interface Held<Permit> {
+  readonly permit: Permit;
+  readonly sinceMs: number;
+  phase: 'idle' | 'busy' | 'asking' | 'releasing';
+  idleSinceMs: number;
+  /** Calls that it has served. */
+  uses: number;
+  /** An operator has taken its slot out of use. */
+  isUnwanted: boolean;
+}
+
+export type PoolCommand<Caller, Permit> =
+  | { do: 'serve'; caller: Caller; held: Held<Permit> }
+  /** Its time is up. */
+  | { do: 'time-out'; caller: Caller }
+  /** It does not wait, and there is none. */
+  | { do: 'refuse'; caller: Caller }
+  | { do: 'fail'; caller: Caller; error: unknown }
+  | { do: 'release'; held: Held<Permit> }
+  /** `caller`: the first of those for whom it is. */
+  | (GrowthCommand & { caller?: Caller });
+
+export interface PoolRules {
+  readonly max: number;
+  readonly reuseForMs: number;
+  readonly idleForMs: number;
+  /** A permit that was held so long is given back even if nobody else waits: the server ends each run some day. */
+  readonly retireAfterMs: number;
+}
+
+/**
+ * The callers in line, the permits held, and so what the pool does next. Pure: each event comes in by a method of its own,
+ * the clock as `nowMs`, and {@link next} says what to do.
+ *
+ *     a permit:  idle --serve--> busy --call ends--> idle --idleFor--> releasing --> gone
+ *                                  |--ripe, and others wait--> releasing
+ *                                  '--ripe, and nobody knows--> asking --answer--> idle | releasing
+ *     from any of them: lost --> gone
+ *
+ * Invariants, which the model test checks after each event:
+ *
+ * - **P1** A permit serves one caller at a time, and none once it is releasing or gone.
+ * - **P2** The permits held, those being given back included, and those asked for are never more than `max`.
+ * - **P3** No caller waits while a permit is idle; callers are served by priority, then arrival.
+ * - **P4** There is one look at a time, and none while no call is under a permit or has just ended, and nobody waits.
+ * - **P5** Every caller ends in exactly one of: served, timed out, refused, failed, or taken out of the line.
+ * - **P6** Once closed, the pool serves nobody, asks for nothing, and gives each permit back at the end of its call.
+ */
+export class PoolState<Caller extends LineEntry, Permit extends { readonly slot: string }> {
+  private readonly line = new CallerLine<Caller>();
+  /** They wait for one try of every slot only. */
+  private tryers: Caller[] = [];
+  /** Those for whom that try is under way. */
+  private trying: Caller[] = [];
+  private readonly held = new Set<Held<Permit>>();
+  /** The last one is used next, so that the others come to the end of `idleFor`. */
+  private idle: Held<Permit>[] = [];
+  private readonly asking = new Set<Held<Permit>>();
+  private releasing = 0;
+  private isClosed = false;
+  private readonly growth: Growth;
+  private readonly turnover: Turnover;
+  private outbox: PoolCommand<Caller, Permit>[] = [];
+
+  /** @param looksHeld whether the permit is held, by all that is known here; one that is not is gone */
+  constructor(
+    private readonly rules: PoolRules,
+    private readonly looksHeld: (permit: Permit) => boolean,
+  ) {
+    this.growth = new Growth(rules.max, rules.idleForMs);
+    this.turnover = new Turnover(rules.reuseForMs);
+  }
+
+  /** Nothing is held or asked for. */
+  get isEmpty(): boolean {
+    return this.held.size === 0 && this.growth.asked === 0 && !this.growth.isTrying;
+  }
+
+  enqueue(caller: Caller): void {
+    this.line.add(caller);
+  }
+
+  /** One that does not wait. */
+  tryOnce(caller: Caller): void {
+    this.tryers.push(caller);
+  }
+
+  /** The caller waits no longer. `false`: it had been served, or told otherwise. */
+  withdraw(caller: Caller): boolean {
+    if (this.line.delete(caller)) return true;
+    return [this.tryers, this.trying].some((list) => {
+      const index = list.indexOf(caller);
+      if (index >= 0) list.splice(index, 1);
+      return index >= 0;
+    });
+  }
+
+  /** A try has brought a permit, or a place in line has. */
+  acquired(permit: Permit, nowMs: number, place?: Place): Held<Permit> {
+    this.growth.acquired(place);
+    const held: Held<Permit> = {
+      permit,
+      sinceMs: nowMs,
+      phase: 'idle',
+      idleSinceMs: nowMs,
+      uses: 0,
+      isUnwanted: false,
+    };
+    this.held.add(held);
+    if (this.isClosed) this.release(held);
+    else this.rest(held, nowMs);
+    return held;
+  }
+
+  /** The try is over. @param failure why it could not be made; one that passes is not told to those who wait on */
+  tried(nowMs: number, failure?: { error: unknown; passes: boolean }): void {
+    this.growth.tried(nowMs, failure?.passes ? undefined : failure?.error);
+    for (const caller of this.trying) {
+      this.outbox.push(failure ? { do: 'fail', caller, error: failure.error } : { do: 'refuse', caller });
+    }
+    this.trying = [];
+  }
+
+  /** A place in line has ended without a permit. @param error what the server refused */
+  left(place: Place, nowMs: number, error?: unknown): void {
+    this.growth.left(place, nowMs, error);
+  }
+
+  /** The call under this permit has ended. */
+  finished(held: Held<Permit>, nowMs: number): void {
+    if (held.phase !== 'busy' || !this.held.has(held)) return; // lost meanwhile
+    const { turnover } = this;
+    const { sinceMs } = held;
+    if (this.isClosed || nowMs - sinceMs >= this.rules.retireAfterMs) {
+      this.release(held);
+      return;
+    }
+    if (turnover.isLookDue(sinceMs, nowMs)) this.look(nowMs);
+    if (turnover.isRipe(sinceMs, nowMs) && turnover.isLooking && turnover.isStale(nowMs)) {
+      held.phase = 'asking';
+      this.asking.add(held);
+    } else {
+      this.settle(held, nowMs);
+    }
+  }
+
+  /** The look is over. @param others `undefined` when nobody has answered */
+  looked(others: Others | undefined, nowMs: number): void {
+    this.turnover.answered(others, this.held.size - this.releasing, this.releasing);
+    if (others) for (const held of this.held) held.isUnwanted = !others.isInUse(held.permit.slot);
+    const isWanted = others && (others.shares.length > 0 || [...this.held].some((held) => held.isUnwanted));
+    this.growth.looked(isWanted);
+    // Its own places may be ahead of those for whom it gives back. It lines up again behind them.
+    if (this.turnover.owed > 0) this.outbox.push(...this.growth.leaveAll());
+    this.settleAsking(nowMs);
+  }
+
+  /** The permit is lost, or has been given back. */
+  ended(held: Held<Permit>): void {
+    if (!this.held.delete(held)) return;
+    if (held.phase === 'idle') this.idle = this.idle.filter((it) => it !== held);
+    if (held.phase === 'asking') this.asking.delete(held);
+    if (held.phase === 'releasing') this.releasing--;
+  }
+
+  /** From now on nobody is served (P6). @returns those who waited */
+  close(): Caller[] {
+    this.isClosed = true;
+    const waiting: Caller[] = [...this.tryers, ...this.trying];
+    this.tryers = [];
+    this.trying = [];
+    for (let caller = this.line.shift(); caller; caller = this.line.shift()) waiting.push(caller);
+    this.outbox.push(...this.growth.leaveAll());
+    for (const held of [...this.idle, ...this.asking]) this.release(held);
+    this.idle = [];
+    this.asking.clear();
+    return waiting;
+  }
+
+  /** What to do now. Each call moves the state on, so it gives a command once. */
+  next(nowMs: number): PoolCommand<Caller, Permit>[] {
+    if (nowMs >= this.answerDueMs) this.settleAsking(nowMs);
+    this.serve();
+    for (let late = this.line.overdue(nowMs); late; late = this.line.overdue(nowMs)) {
+      this.line.delete(late);
+      this.outbox.push({ do: 'time-out', caller: late });
+    }
+    if (!this.isClosed) {
+      this.giveBackIdle(nowMs);
+      this.grow(nowMs);
+    }
+    const commands = this.outbox;
+    this.outbox = [];
+    return commands;
+  }
+
+  /** When {@link next} has something to do although nothing happens. Infinity when it has not. */
+  dueMs(): number {
+    const idleSinceMs = this.idle[0]?.idleSinceMs ?? Number.POSITIVE_INFINITY;
+    return Math.min(this.line.dueMs, idleSinceMs + this.rules.idleForMs, this.answerDueMs, this.growth.dueMs());
+  }
+
+  private get answerDueMs(): number {
+    return this.asking.size > 0 ? this.turnover.lookedMs + ANSWER_MS : Number.POSITIVE_INFINITY;
+  }
+
+  private serve(): void {
+    for (let held = this.idle.at(-1); held; held = this.idle.at(-1)) {
+      if (!this.looksHeld(held.permit)) {
+        this.ended(held);
+        continue;
+      }
+      const caller = this.line.shift() ?? this.trying.shift() ?? this.tryers.shift(); // P3
+      if (!caller) return;
+      this.idle.pop();
+      held.phase = 'busy'; // P1
+      held.uses++;
+      this.outbox.push({ do: 'serve', caller, held });
+    }
+  }
+
+  /** What becomes of a permit whose call has ended. */
+  private settle(held: Held<Permit>, nowMs: number): void {
+    if (this.isToGoBack(held, nowMs)) this.release(held);
+    else this.rest(held, nowMs);
+  }
+
+  private settleAsking(nowMs: number): void {
+    for (const held of this.asking) this.settle(held, nowMs);
+    this.asking.clear();
+  }
+
+  private isToGoBack(held: Held<Permit>, nowMs: number): boolean {
+    return this.turnover.isRipe(held.sinceMs, nowMs) && (held.isUnwanted || this.turnover.takeDue());
+  }
+
+  private rest(held: Held<Permit>, nowMs: number): void {
+    held.phase = 'idle';
+    held.idleSinceMs = nowMs;
+    this.idle.push(held);
+  }
+
+  private release(held: Held<Permit>): void {
+    held.phase = 'releasing';
+    this.releasing++;
+    this.outbox.push({ do: 'release', held });
+  }
+
+  private giveBackIdle(nowMs: number): void {
+    if (this.idle.length === 0) return;
+    const { idleForMs } = this.rules;
+    this.idle = this.idle.filter((held) => {
+      const isKept = nowMs < held.idleSinceMs + idleForMs && !this.isToGoBack(held, nowMs);
+      if (!isKept) this.release(held);
+      return isKept;
+    });
+  }
+
+  private look(nowMs: number): void {
+    this.turnover.asked(nowMs);
+    this.outbox.push({ do: 'look' });
+  }
+
+  private grow(nowMs: number): void {
+    const { first } = this.line;
+    const standing: Standing = {
+      nowMs,
+      waiting: this.line.size,
+      priorityKey: first?.priorityKey ?? 0,
+      holding: this.held.size - this.releasing,
+      releasing: this.releasing,
+      owed: this.turnover.owed,
+      asking: this.asking.size,
+      isLooking: this.turnover.isLooking,
+    };
+    this.tryForTryers(standing);
+    const refusal = this.growth.takeRefusal(standing);
+    if (refusal) {
+      for (let caller = this.line.shift(); caller; caller = this.line.shift())
+        this.outbox.push({ do: 'fail', caller, error: refusal.error });
+      return;
+    }
+    for (const command of this.growth.next(standing)) {
+      if (command.do === 'look') this.look(nowMs);
+      else this.outbox.push({ ...command, caller: first });
+    }
+  }
+
+  /** Where the pool may ask for no more, or others wait for what it gets, there is nothing to try. */
+  private tryForTryers(standing: Standing): void {
+    const [caller] = this.tryers;
+    if (!caller) return;
+    const room = this.growth.room(standing);
+    if (standing.waiting > 0 || room <= 0) {
+      for (const late of this.tryers) this.outbox.push({ do: 'refuse', caller: late });
+      this.tryers = [];
+    } else if (!this.growth.isTrying) {
+      this.trying = this.tryers;
+      this.tryers = [];
+      this.outbox.push({ ...this.growth.tryEvery(Math.min(this.trying.length, room)), caller });
+    }
+  }
+}

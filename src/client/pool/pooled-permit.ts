@@ -1,0 +1,90 @@
+import { FencingToken } from '../../shared/fencing-token';
+import type { PermitLostError } from '../errors';
+import type { Permit } from '../holder/permit';
+
+/** Made once for each permit. */
+const tokens = new WeakMap<Permit, FencingToken>();
+
+/**
+ * One call's turn under a permit of a {@link PermitPool}. Others had the same permit before, and others will have it after:
+ * all of them carry its run ID, and so the same fencing token. To the server and to a fence they are one holder.
+ */
+export class PooledPermit implements AsyncDisposable {
+  readonly resource: string;
+  readonly slot: string;
+  /** The permit's Workflow, `permit:<resource>:<slot>`. */
+  readonly workflowId: string;
+  /** What orders the fencing tokens of one slot: see `Permit.runId`. The token is `FencingToken.from(permit)`. */
+  readonly runId: string;
+
+  private controller: AbortController | undefined;
+  private loss: PermitLostError | undefined;
+  private isOver = false;
+
+  /** @internal Made by `PermitPool`. */
+  constructor(
+    private readonly permit: Permit,
+    private readonly over: () => void,
+  ) {
+    this.resource = permit.resource;
+    this.slot = permit.slot;
+    this.workflowId = permit.workflowId;
+    this.runId = permit.runId;
+  }
+
+  /**
+   * Aborts when the permit is lost during this call, with the {@link PermitLostError} as its reason: see `Permit.signal`. After
+   * `release` it stays as it is.
+   */
+  get signal(): AbortSignal {
+    this.look();
+    this.controller ??= new AbortController();
+    if (this.loss && !this.controller.signal.aborted) this.controller.abort(this.loss);
+    return this.controller.signal;
+  }
+
+  /** Until when the lease goes, for all that is known here; the pool renews it. */
+  get deadline(): Date {
+    return this.permit.deadline;
+  }
+
+  /** Lets the next caller have the permit. Idempotent. The pool gives it back to the server when the time has come. */
+  release(): void {
+    if (this.isOver) return;
+    this.look();
+    this.isOver = true;
+    this.over();
+  }
+
+  /** `await using permit = await pool.acquire()` releases at the end of the block. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.release();
+  }
+
+  /** @internal The token that all calls under the permit share. */
+  get token(): FencingToken {
+    const token = tokens.get(this.permit) ?? FencingToken.from(this.permit);
+    tokens.set(this.permit, token);
+    return token;
+  }
+
+  /** @internal The permit is lost. */
+  lose(loss: PermitLostError): void {
+    if (this.isOver) return;
+    this.loss = loss;
+    this.controller?.abort(loss);
+  }
+
+  /** @internal @throws PermitLostError when the permit was lost before the call was over */
+  throwIfLost(): void {
+    this.look();
+    if (this.loss) throw this.loss;
+  }
+
+  /** Reads the clock too: a stopped process may not have heard of its loss yet. */
+  private look(): void {
+    if (this.isOver || this.loss) return;
+    const { signal } = this.permit;
+    if (signal.aborted) this.lose(signal.reason);
+  }
+}

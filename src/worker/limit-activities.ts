@@ -1,0 +1,150 @@
+import { ApplicationFailure, CancelledFailure } from '@temporalio/common';
+import type { ActivityInterceptorsFactory, WorkerOptions, WorkerPlugin } from '@temporalio/worker';
+import type { PermitPool } from '@/client/pool/permit-pool';
+import { PermitTimeoutError } from '../client/errors';
+import { refuse } from '../shared/invalid-options';
+
+type Context = Parameters<ActivityInterceptorsFactory>[0];
+
+/** The pool for each limited type of activity. Several types may share one. */
+export type ActivityLimits = Readonly<Record<string, PermitPool>>;
+
+/** A waiting activity heartbeats so many times in each `heartbeatTimeout`. */
+const HEARTBEATS = 3;
+
+/** It waits for at most this part of its `startToCloseTimeout`: the rest is for its own code. */
+const WAITING = 0.5;
+
+/** The SDK's reason for cancelling activities when their worker ends. */
+const WORKER_SHUTDOWN = 'WORKER_SHUTDOWN';
+
+/**
+ * Limits how many activities of a type run at once, over all workers, without a change to Workflow code: an activity waits for
+ * a permit of its pool before its own code runs. The Workflow's history does not grow by it.
+ *
+ * While it waits, it occupies an activity slot of its worker, and its `startToCloseTimeout` runs. It heartbeats, where a
+ * `heartbeatTimeout` is set, with the details of its last attempt. It stops waiting when it is cancelled. When its worker shuts
+ * down, or half of its `startToCloseTimeout` has passed, it fails with a retryable failure (`WorkerShutdown`,
+ * `PermitTimeoutError`), and its retry policy decides.
+ *
+ * In the activity, `Context.current().cancellationSignal` aborts also when the permit is lost, and `currentFencingToken()` is
+ * the permit's. An activity whose permit was lost fails with a retryable `PermitLostError`, whatever it returned.
+ *
+ * Not guaranteed: anything for an activity that completes asynchronously. Its permit is free when its function has returned.
+ * The pools are yours to close, after the worker has ended.
+ *
+ * @throws InvalidOptionsError that says what was expected and what came
+ *
+ * @example
+ * ```ts
+ * const pool = new PermitPool(new SemaphoreClient(client, 'vendor-api', { capacity: 20, taskQueue: 'permits' }));
+ * const interceptors = { activity: [limitActivities({ callVendor: pool })] };
+ * const worker = await Worker.create({ taskQueue, workflowsPath, activities, interceptors });
+ * ```
+ */
+export function limitActivities(limits: ActivityLimits): ActivityInterceptorsFactory {
+  const pools = check(limits);
+  return (context) => ({
+    inbound: {
+      async execute(input, next) {
+        const pool = pools.get(context.info.activityType);
+        return pool ? await runLimited(pool, context, () => next(input)) : await next(input);
+      },
+    },
+  });
+}
+
+/** {@link limitActivities} as a plugin of a worker: `plugins: [new LimitActivitiesPlugin({ callVendor: pool })]`. */
+export class LimitActivitiesPlugin implements WorkerPlugin {
+  readonly name = 'temporal-semaphore.limit-activities';
+  private readonly interceptor: ActivityInterceptorsFactory;
+
+  /** @throws InvalidOptionsError that says what was expected and what came */
+  constructor(limits: ActivityLimits) {
+    this.interceptor = limitActivities(limits);
+  }
+
+  configureWorker(options: WorkerOptions): WorkerOptions {
+    const { interceptors } = options;
+    const activity = [...(interceptors?.activity ?? []), this.interceptor];
+    return { ...options, interceptors: { ...interceptors, activity } };
+  }
+}
+
+function check(limits: ActivityLimits): ReadonlyMap<string, PermitPool> {
+  if (typeof limits !== 'object' || limits === null) refuse('limits', 'an object of pools by activity type', limits);
+  for (const [type, pool] of Object.entries(limits)) {
+    if (typeof pool?.withPermit !== 'function') refuse(type, 'a PermitPool', typeof pool);
+  }
+  return new Map(Object.entries(limits));
+}
+
+async function runLimited<T>(pool: PermitPool, context: Context, run: () => Promise<T>): Promise<T> {
+  const { info, cancellationSignal } = context;
+  const stopHeartbeats = heartbeat(context);
+  let hasPermit = false;
+  try {
+    return await pool.withPermit(
+      async ({ signal }) => {
+        hasPermit = true;
+        stopHeartbeats();
+        return await withSignal(context, signal, run);
+      },
+      {
+        signal: cancellationSignal,
+        timeout: info.startToCloseTimeoutMs > 0 ? Math.max(1, WAITING * info.startToCloseTimeoutMs) : undefined,
+        priority: info.priority,
+        purpose: info.activityType,
+      },
+    );
+  } catch (error) {
+    throw hasPermit ? error : whyNot(error, cancellationSignal);
+  } finally {
+    stopHeartbeats();
+  }
+}
+
+/** Without details, a heartbeat would erase those of the last attempt. */
+function heartbeat({ info, heartbeat }: Context): () => void {
+  const { heartbeatTimeoutMs, heartbeatDetails } = info;
+  if (!heartbeatTimeoutMs) return () => {};
+  const timer = setInterval(() => heartbeat(heartbeatDetails), heartbeatTimeoutMs / HEARTBEATS);
+  return () => clearInterval(timer);
+}
+
+/** The SDK makes a context for each attempt, so what is changed here is this attempt's alone. */
+async function withSignal<T>(context: Context, lost: AbortSignal, run: () => Promise<T>): Promise<T> {
+  const cancelled = context.cancellationSignal;
+  const both = new AbortController();
+  const stop = new AbortController();
+  for (const signal of [cancelled, lost]) {
+    if (signal.aborted) both.abort(signal.reason);
+    else signal.addEventListener('abort', () => both.abort(signal.reason), { signal: stop.signal });
+  }
+  replaceSignal(context, both.signal);
+  try {
+    return await run();
+  } finally {
+    stop.abort();
+    replaceSignal(context, cancelled);
+  }
+}
+
+function replaceSignal(context: Context, value: AbortSignal): void {
+  Object.defineProperty(context, 'cancellationSignal', { value, configurable: true, enumerable: true, writable: true });
+}
+
+/** What the server is told of an attempt that has not begun. */
+function whyNot(error: unknown, { aborted }: AbortSignal): unknown {
+  const failure = (type: string, message: string) => ApplicationFailure.create({ type, message, nonRetryable: false });
+  if (aborted && error instanceof CancelledFailure && error.message === WORKER_SHUTDOWN) {
+    return failure('WorkerShutdown', 'The worker shut down while this activity waited for a permit. It has not run.');
+  }
+  if (error instanceof PermitTimeoutError) {
+    return failure(
+      error.name,
+      `${error.message} The activity has not run. It waits for half of its startToCloseTimeout.`,
+    );
+  }
+  return error;
+}

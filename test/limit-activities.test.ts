@@ -1,0 +1,219 @@
+import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
+import { afterEach, before, test } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
+import { Context } from '@temporalio/activity';
+import { WorkflowFailedError } from '@temporalio/client';
+import { ActivityFailure, ApplicationFailure } from '@temporalio/common';
+import { NativeConnection, Worker, type WorkflowBundle } from '@temporalio/worker';
+import { bundleWorkflows } from '../scripts/support/workflow-bundles';
+import { InvalidOptionsError, PermitPool, SemaphoreClient } from '../src/client';
+import { currentFencingToken, FencingToken } from '../src/fencing';
+import { LimitActivitiesPlugin, limitActivities } from '../src/worker';
+import { fourCalls, type LimitedActivities, type OneCall, oneCall } from './support/limited-workflows';
+import { eventually, useTemporal } from './support/temporal';
+
+const temporal = useTemporal({ shared: true });
+
+let bundle: WorkflowBundle;
+let pools: PermitPool[] = [];
+let running: { worker: Worker; ended: Promise<void> }[] = [];
+const now = { calls: 0, most: 0, begun: 0, aborted: [] as unknown[] };
+
+const activities: LimitedActivities = {
+  callVendor: async (callMs) => {
+    const { cancellationSignal, heartbeat } = Context.current();
+    const beats = setInterval(heartbeat, 200); // by its heartbeats an activity hears that it is cancelled
+    now.begun++;
+    now.most = Math.max(now.most, ++now.calls);
+    try {
+      await delay(callMs, undefined, { signal: cancellationSignal });
+      return String(currentFencingToken());
+    } catch (error) {
+      now.aborted.push(cancellationSignal.reason);
+      throw error;
+    } finally {
+      clearInterval(beats);
+      now.calls--;
+    }
+  },
+};
+
+before(async () => {
+  bundle = await bundleWorkflows(require.resolve('./support/limited-workflows'));
+});
+
+afterEach(async () => {
+  for (const { worker, ended } of running) {
+    if (worker.getState() === 'RUNNING') worker.shutdown();
+    await ended;
+  }
+  for (const pool of pools) await pool.close();
+  pools = [];
+  running = [];
+  Object.assign(now, { calls: 0, most: 0, begun: 0, aborted: [] });
+});
+
+function semaphore(resource: string, capacity: number) {
+  return new SemaphoreClient(temporal.client, resource, { capacity, taskQueue: temporal.taskQueue });
+}
+
+/** A worker whose vendor calls have a pool of their own. */
+async function startWorker(client: SemaphoreClient | undefined, taskQueue: string, asPlugin = false): Promise<Worker> {
+  const pool = client && new PermitPool(client);
+  if (pool) pools.push(pool);
+  // Two workers of one task queue need a connection each.
+  const connection = await NativeConnection.connect({ address: temporal.env.address });
+  const worker = await Worker.create({
+    connection,
+    workflowBundle: bundle,
+    activities,
+    taskQueue,
+    ...(pool && !asPlugin && { interceptors: { activity: [limitActivities({ callVendor: pool })] } }),
+    ...(pool && asPlugin && { plugins: [new LimitActivitiesPlugin({ callVendor: pool })] }),
+  });
+  running.push({ worker, ended: worker.run().finally(() => connection.close()) });
+  return worker;
+}
+
+async function start(taskQueue: string, input: OneCall) {
+  return await temporal.client.workflow.start(oneCall, {
+    workflowId: `limited-${randomUUID()}`,
+    taskQueue,
+    args: [input],
+  });
+}
+
+function failureOf(error: unknown): ApplicationFailure {
+  assert.ok(error instanceof WorkflowFailedError && error.cause instanceof ActivityFailure);
+  assert.ok(error.cause.cause instanceof ApplicationFailure, String(error.cause.cause));
+  return error.cause.cause;
+}
+
+test('200 activities of 50 Workflows on two workers: never more than 5 at once, and no event more', async () => {
+  const resource = temporal.resource();
+  const eventsOf = async (taskQueue: string) =>
+    await Promise.all(
+      Array.from({ length: 50 }, async () => {
+        const handle = await temporal.client.workflow.start(fourCalls, {
+          workflowId: `limited-${randomUUID()}`,
+          taskQueue,
+          args: [20],
+        });
+        const tokens = await handle.result();
+        const { events = [] } = await handle.fetchHistory();
+        const activityEvents = events?.filter((event) =>
+          Object.keys(event).some((key) => /^activityTask.*EventAttributes$/.test(key) && event[key as 'eventId']),
+        );
+        return { tokens, events: activityEvents?.length ?? 0 };
+      }),
+    );
+  const limited = `limited-${randomUUID()}`;
+  await startWorker(semaphore(resource, 5), limited);
+  await startWorker(semaphore(resource, 5), limited, true);
+  const ends = await eventsOf(limited);
+  assert.ok(now.most <= 5, `${now.most} at once`);
+  assert.equal(now.begun, 200);
+  for (const { tokens, events } of ends) {
+    assert.equal(events, 4 * 3, 'scheduled, started and completed');
+    for (const token of tokens) assert.equal(FencingToken.parse(token).resource, resource);
+  }
+});
+
+test('cancelled while it waits, an activity ends and has not run; cancelled while it runs, its signal aborts', async () => {
+  const resource = temporal.resource();
+  const taskQueue = `limited-${randomUUID()}`;
+  const client = semaphore(resource, 1);
+  await startWorker(client, taskQueue);
+  const input = { callMs: 20_000, startToCloseMs: 60_000, heartbeatMs: 1_000 };
+  const permit = await client.acquire();
+  const waiting = await start(taskQueue, { ...input, cancelAfterMs: 300 });
+  assert.equal(await waiting.result(), 'cancelled');
+  assert.equal(now.begun, 0);
+  await permit.release();
+  const running = await start(taskQueue, { ...input, cancelAfterMs: 2_000 });
+  assert.equal(await running.result(), 'cancelled');
+  assert.equal(now.begun, 1);
+  assert.equal(now.aborted.length, 1);
+});
+
+test('a wait heartbeats: it may be longer than the heartbeat timeout', async () => {
+  const resource = temporal.resource();
+  const taskQueue = `limited-${randomUUID()}`;
+  const client = semaphore(resource, 1);
+  await startWorker(client, taskQueue);
+  const permit = await client.acquire();
+  const waiting = await start(taskQueue, { callMs: 1, startToCloseMs: 60_000, heartbeatMs: 1_000, attempts: 1 });
+  await delay(3_000);
+  await permit.release();
+  assert.equal(FencingToken.parse(await waiting.result()).resource, resource);
+});
+
+test('a wait ends as retryable before startToCloseTimeout does; a call that is too long times out and is told', async () => {
+  const resource = temporal.resource();
+  const taskQueue = `limited-${randomUUID()}`;
+  const client = semaphore(resource, 1);
+  await startWorker(client, taskQueue);
+  const permit = await client.acquire();
+  const waiting = await start(taskQueue, { callMs: 1, startToCloseMs: 1_500, attempts: 2 });
+  const failure = failureOf(await waiting.result().catch((error: unknown) => error));
+  assert.equal(failure.type, 'PermitTimeoutError');
+  assert.equal(failure.nonRetryable, false);
+  assert.equal(now.begun, 0);
+  await permit.release();
+  const running = await start(taskQueue, { callMs: 20_000, startToCloseMs: 2_000, heartbeatMs: 500, attempts: 1 });
+  const error: unknown = await running.result().catch((error: unknown) => error);
+  assert.ok(error instanceof WorkflowFailedError && error.cause instanceof ActivityFailure);
+  assert.equal(error.cause.cause?.name, 'TimeoutFailure');
+  await eventually(async () => assert.equal(now.calls, 0));
+});
+
+test('a worker that shuts down lets its waiting activities go to another; those that run are told', async () => {
+  const resource = temporal.resource();
+  const taskQueue = `limited-${randomUUID()}`;
+  const client = semaphore(resource, 1);
+  const first = await startWorker(client, taskQueue);
+  const permit = await client.acquire();
+  const waiting = await start(taskQueue, { callMs: 1, startToCloseMs: 60_000 });
+  await eventually(async () => {
+    const { raw } = await waiting.describe();
+    assert.equal(raw.pendingActivities?.[0]?.attempt, 1);
+    assert.ok(raw.pendingActivities?.[0]?.lastStartedTime);
+  });
+  first.shutdown();
+  await running[0]?.ended;
+  assert.equal(now.begun, 0);
+  await permit.release();
+  const second = await startWorker(client, taskQueue);
+  assert.equal(FencingToken.parse(await waiting.result()).resource, resource);
+  const long = await start(taskQueue, { callMs: 20_000, startToCloseMs: 60_000 });
+  await eventually(async () => assert.equal(now.calls, 1));
+  second.shutdown();
+  await running[1]?.ended;
+  assert.equal(now.calls, 0);
+  await long.terminate();
+});
+
+test('an activity that loses its permit is told by its signal, fails as retryable, and runs again', async () => {
+  const resource = temporal.resource();
+  const taskQueue = `limited-${randomUUID()}`;
+  const client = semaphore(resource, 1);
+  await startWorker(client, taskQueue);
+  const call = await start(taskQueue, { callMs: 1_000, startToCloseMs: 60_000 });
+  await eventually(async () => assert.equal(now.calls, 1));
+  await client.revoke('0', { reason: 'drain' });
+  await call.result();
+  assert.equal(now.begun, 2);
+  assert.deepEqual(
+    now.aborted.map((reason) => (reason as Error).name),
+    ['PermitLostError'],
+  );
+});
+
+test('a pool that is none is refused', () => {
+  assert.throws(() => limitActivities({ callVendor: {} as PermitPool }), InvalidOptionsError);
+  assert.throws(
+    () => new LimitActivitiesPlugin(undefined as unknown as Record<string, PermitPool>),
+    InvalidOptionsError,
+  );
+});

@@ -1,0 +1,258 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
+import {
+  InvalidOptionsError,
+  PermitLostError,
+  PermitPool,
+  type PermitPoolOptions,
+  PermitTimeoutError,
+  type PoolAcquireOptions,
+  PoolClosedError,
+  SemaphoreClient,
+} from '../src/client';
+import { currentFencingToken, FencingToken } from '../src/fencing';
+import type { PermitMemo } from '../src/shared/protocol';
+import { assertNoPermitLeft, assertSafe, eventually, permitsRunning, queueView, useTemporal } from './support/temporal';
+
+const temporal = useTemporal({ shared: true });
+
+function semaphore(resource: string, capacity = 1) {
+  const { taskQueue } = temporal;
+  return new SemaphoreClient(temporal.client, resource, { capacity, taskQueue });
+}
+
+async function aborted(signal: AbortSignal): Promise<void> {
+  if (!signal.aborted) await new Promise((resolve) => signal.addEventListener('abort', resolve));
+}
+
+test('60 calls on capacity 3: never more than 3 at once, under a few permits', async () => {
+  const resource = temporal.resource();
+  await using pool = new PermitPool(semaphore(resource, 3));
+  const runIds = new Set<string>();
+  let now = 0;
+  let most = 0;
+  const results = await Promise.all(
+    Array.from({ length: 60 }, (_, n) =>
+      pool.withPermit(async (permit) => {
+        runIds.add(permit.runId);
+        assert.equal(String(currentFencingToken()), String(FencingToken.from(permit)));
+        most = Math.max(most, ++now);
+        await delay(5);
+        now--;
+        return n;
+      }),
+    ),
+  );
+  assert.deepEqual(results, [...Array(60).keys()]);
+  assert.ok(most <= 3, `${most} at once`);
+  await pool.close();
+  const holds = await assertSafe(temporal.client, resource, 3, []);
+  assert.ok(holds.length <= 6, `${holds.length} permits for sixty calls`); // three, unless a claim's answer is late
+  const known = new Set(holds.map(({ runId }) => runId));
+  for (const runId of runIds) assert.ok(known.has(runId));
+});
+
+test('the permit says that a pool holds it, and for whom it was asked', async () => {
+  const resource = temporal.resource();
+  await using pool = new PermitPool(semaphore(resource));
+  const permit = await pool.acquire({ purpose: 'proof' });
+  const { memo } = await temporal.client.workflow.getHandle(permit.workflowId, permit.runId).describe();
+  const { pool: poolId, purpose } = memo as unknown as PermitMemo;
+  assert.equal(typeof poolId, 'string');
+  assert.equal(purpose, 'proof');
+  permit.release();
+  permit.release();
+});
+
+test('an idle permit goes back after idleFor; within it, it is had again without the server', async () => {
+  const resource = temporal.resource();
+  await using pool = new PermitPool(semaphore(resource), { idleFor: 300 });
+  const first = await pool.withPermit(async ({ runId }) => runId);
+  assert.equal(await pool.withPermit(async ({ runId }) => runId), first);
+  assert.equal((await permitsRunning(temporal.client, resource)).length, 1);
+  await assertNoPermitLeft(temporal.client, resource);
+  assert.notEqual(await pool.withPermit(async ({ runId }) => runId), first);
+});
+
+test('beside a pool that is always busy, others have their turn after reuseFor; and so has the pool again', async () => {
+  const resource = temporal.resource();
+  const client = semaphore(resource);
+  await using pool = new PermitPool(client, { reuseFor: 300 });
+  const stop = new AbortController();
+  let calls = 0;
+  const callers = Array.from({ length: 20 }, async () => {
+    while (!stop.signal.aborted) {
+      await pool.withPermit(async () => await delay(20));
+      calls++;
+    }
+  });
+  await eventually(async () => assert.ok(calls > 5));
+  const waits: number[] = [];
+  for (let n = 0; n < 3; n++) {
+    const sinceMs = performance.now();
+    await client.withPermit(async () => {
+      waits.push(performance.now() - sinceMs);
+    });
+    const before = calls;
+    await eventually(async () => assert.ok(calls > before + 5, 'the pool goes on'));
+  }
+  stop.abort();
+  await Promise.all(callers);
+  // 300 ms, the rest of a call and a hand-off; this machine may be busy.
+  for (const ms of waits) assert.ok(ms < 5_000, `waited ${waits}`);
+});
+
+test('pools without any permit have one after reuseFor; those that have their share keep it', async () => {
+  const resource = temporal.resource();
+  const rules: PermitPoolOptions = { reuseFor: 300 };
+  await using first = new PermitPool(semaphore(resource, 2), rules);
+  await using second = new PermitPool(semaphore(resource, 2), rules);
+  const stop = new AbortController();
+  const runIds = { first: new Set<string>(), second: new Set<string>() };
+  const call = async (pool: PermitPool, seen: Set<string>) => {
+    while (!stop.signal.aborted) {
+      await pool.withPermit(async ({ runId }) => {
+        seen.add(runId);
+        await delay(20);
+      });
+    }
+  };
+  const callers = Array.from({ length: 10 }, () => call(first, runIds.first));
+  await eventually(async () => assert.equal(runIds.first.size, 2));
+  callers.push(...Array.from({ length: 10 }, () => call(second, runIds.second)));
+  await eventually(async () => assert.equal(runIds.second.size, 1));
+  await delay(2_000);
+  stop.abort();
+  await Promise.all(callers);
+  assert.equal(runIds.second.size, 1, 'one each: nothing moves');
+});
+
+test('a revoked permit: its call is told and rejects, the callers behind it get another', async () => {
+  const resource = temporal.resource();
+  const client = semaphore(resource);
+  await using pool = new PermitPool(client);
+  const running = pool.withPermit(async (permit) => {
+    void client.revoke(permit.slot, { reason: 'drain' });
+    await aborted(permit.signal);
+    return permit.runId;
+  });
+  const behind = pool.withPermit(async ({ signal }) => signal.aborted);
+  await assert.rejects(running, (error) => {
+    assert.ok(error instanceof PermitLostError);
+    assert.deepEqual([error.how, error.reason], ['revoked', 'drain']);
+    return true;
+  });
+  assert.equal(await behind, false);
+});
+
+test('close: those that wait and those that come later are refused, running calls finish, nothing is left', async () => {
+  const resource = temporal.resource();
+  const pool = new PermitPool(semaphore(resource));
+  let finish = () => {};
+  const running = pool.withPermit(async () => {
+    await new Promise<void>((resolve) => {
+      finish = resolve;
+    });
+    return 'done';
+  });
+  await eventually(async () => assert.equal((await permitsRunning(temporal.client, resource)).length, 1));
+  const waiting = pool.withPermit(async () => 'never');
+  await delay(50);
+  const closing = pool.close();
+  assert.equal(pool.close(), closing);
+  await assert.rejects(waiting, PoolClosedError);
+  await assert.rejects(pool.acquire(), PoolClosedError);
+  finish();
+  assert.equal(await running, 'done');
+  await closing;
+  assert.deepEqual(await permitsRunning(temporal.client, resource), []);
+});
+
+test('close while the pool stands in line leaves neither permit nor waiter', async () => {
+  const resource = temporal.resource();
+  const client = semaphore(resource);
+  const permit = await client.acquire();
+  const pool = new PermitPool(client);
+  const waiting = pool.acquire();
+  waiting.catch(() => undefined);
+  await eventually(async () => assert.equal((await queueView(temporal.client, resource))?.tickets.length, 1));
+  await pool.close();
+  await assert.rejects(waiting, PoolClosedError);
+  await permit.release();
+});
+
+test('timeout, signal and tryAcquire', async () => {
+  const resource = temporal.resource();
+  await using pool = new PermitPool(semaphore(resource));
+  const permit = await pool.tryAcquire();
+  assert.ok(permit);
+  assert.equal(await pool.tryAcquire(), undefined);
+  await assert.rejects(pool.acquire({ timeout: 0 }), PermitTimeoutError);
+  await assert.rejects(pool.acquire({ timeout: 100 }), (error) => {
+    assert.ok(error instanceof PermitTimeoutError);
+    assert.deepEqual([error.resource, error.timeoutMs, error.unpolled], [resource, 100, undefined]);
+    return true;
+  });
+  const stop = new AbortController();
+  const waiting = pool.acquire({ signal: stop.signal });
+  stop.abort(new Error('enough'));
+  await assert.rejects(waiting, /enough/);
+  await assert.rejects(pool.acquire({ signal: AbortSignal.abort(new Error('from the start')) }), /from the start/);
+  const order: string[] = [];
+  const note = (name: string) => async () => void order.push(name);
+  const calls = [
+    pool.withPermit(note('first')),
+    pool.withPermit(note('second')),
+    pool.withPermit(note('urgent'), { priority: { priorityKey: 1 } }),
+  ];
+  permit.release();
+  await Promise.all(calls);
+  assert.deepEqual(order, ['urgent', 'first', 'second']);
+});
+
+test('a pool that an operator pauses gives back; resumed, it goes on', async () => {
+  const resource = temporal.resource();
+  const client = semaphore(resource);
+  await using pool = new PermitPool(client, { reuseFor: 300 });
+  const stop = new AbortController();
+  let calls = 0;
+  const callers = Array.from({ length: 3 }, async () => {
+    while (!stop.signal.aborted) {
+      await pool.withPermit(async () => await delay(20));
+      calls++;
+    }
+  });
+  await eventually(async () => assert.ok(calls > 5));
+  await client.pause();
+  const isDrained = async () => (await client.inspect()).slots.every(({ state }) => state === 'drained');
+  await eventually(async () => assert.ok(await isDrained()));
+  const before = calls;
+  await delay(500);
+  assert.equal(calls, before);
+  await client.resume();
+  await eventually(async () => assert.ok(calls > before));
+  stop.abort();
+  await Promise.all(callers);
+});
+
+const BAD: [string, unknown, unknown, RegExp][] = [
+  [
+    'a max above the capacity',
+    { max: 2 },
+    {},
+    /max: expected a whole number from 1 to the number of slots \(1\), got 2/,
+  ],
+  ['reuseFor 0', { reuseFor: 0 }, {}, /reuseFor: expected a duration of 1 ms or more/],
+  ['a lease of one call', {}, { lease: '1s' }, /lease: expected nothing: callers of a pool share/],
+  ['a signal that is none', {}, { signal: {} }, /signal: expected an AbortSignal/],
+];
+for (const [what, options, acquire, message] of BAD) {
+  test(`${what} is refused`, async () => {
+    await assert.rejects(
+      async () =>
+        await new PermitPool(semaphore('pool'), options as PermitPoolOptions).acquire(acquire as PoolAcquireOptions),
+      (error) => error instanceof InvalidOptionsError && message.test(error.message),
+    );
+  });
+}
