@@ -128,7 +128,7 @@ export class PermitPool implements AsyncDisposable {
 
   /**
    * A permit that is idle, or one more from the server, where every slot is tried once. `undefined` when there is none, the
-   * pool has its `max`, or other callers wait. Throws as {@link acquire} does, but for the timeout.
+   * pool has its `max`, or other callers wait. Throws as {@link acquire} does, except for the timeout.
    */
   async tryAcquire(options?: Omit<PoolAcquireOptions, 'timeout'>): Promise<PooledPermit | undefined> {
     return await this.ask(resolvePoolRequest({ ...options, timeout: 0 }));

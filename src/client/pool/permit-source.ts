@@ -77,7 +77,7 @@ export class PermitSource {
     return await this.metrics.acquire(this.semaphore.resource, signal, () => acquirer.acquire());
   }
 
-  /** Looks who else waits; `undefined` when no worker answers. */
+  /** Sees which others wait; `undefined` when no worker answers. */
   async look(): Promise<Others | undefined> {
     const { resource } = this.semaphore;
     return await lookAtQueue(this.server, this.reader, { resource, poolId: this.poolId });

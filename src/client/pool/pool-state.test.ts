@@ -180,7 +180,7 @@ test('after a long call the permit waits for the look; without an answer it serv
   }
 });
 
-test('a slot that an operator has taken out of use goes back, whoever waits', () => {
+test('a slot that an operator has taken out of use goes back although callers wait here', () => {
   const { state, call, permit } = start({ max: 1 });
   call('a', 'b');
   state.next(0);

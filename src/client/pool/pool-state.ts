@@ -58,7 +58,7 @@ export class PoolState<Caller extends LineEntry, Permit extends { readonly slot:
   private readonly line = new CallerLine<Caller>();
   /** They wait for one try of every slot only. */
   private tryers: Caller[] = [];
-  /** Those for whom that try is under way. */
+  /** Callers for whom that try is under way. */
   private trying: Caller[] = [];
   private readonly held = new Set<Held<Permit>>();
   /** The last one is used next, so that the others come to the end of `idleFor`. */

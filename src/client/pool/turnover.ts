@@ -19,7 +19,7 @@ const STALE = 1.25;
  * When a pool looks whether others wait, and how many of its permits it then gives back. Pure.
  *
  * A permit is ripe when it has been held for `reuseFor`. One look serves all permits, and there is at most one each
- * `reuseFor`, but for one more when a permit comes through the line.
+ * `reuseFor`, and one more when a permit comes through the line.
  *
  * The rule is that of max-min fairness: an acquirer of one permit gets one back from every pool. Another pool gets one only if
  * it then has no more than this one had. Between two pools with five permits each, none moves; between one with two and one
