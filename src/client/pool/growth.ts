@@ -199,11 +199,15 @@ export class Growth {
     return Math.max(0, holding - owed) + this.triesLeft + 1;
   }
 
-  /** A pool that has fewer permits than when it lined up asks for more than its share, and would get nothing. */
+  /**
+   * Its share has changed since it lined up. With fewer permits it would ask for more than its share, and get nothing. With
+   * more, because a later place was served first, it would take from pools that have no more than it has.
+   */
   private correct(standing: Standing): GrowthCommand[] {
     const staying = [...this.staying()];
-    const isTooMuch = staying.length > 0 && staying.every(({ nth }) => nth > this.nextNth(standing));
-    return isTooMuch ? this.leave(lastOf(staying, 1)) : [];
+    const nextNth = this.nextNth(standing);
+    const isTooMuch = staying.length > 0 && staying.every(({ nth }) => nth > nextNth);
+    return this.leave(isTooMuch ? lastOf(staying, 1) : staying.filter(({ nth }) => nth < nextNth - this.triesLeft));
   }
 
   /** Leaves places that nobody here waits for, after as long as the pool keeps an idle permit. */

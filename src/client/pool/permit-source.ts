@@ -97,7 +97,9 @@ export class PermitSource {
     const { semaphore } = this;
     const pool = { id: this.poolId, nth };
     const timeoutMs = Number.POSITIVE_INFINITY;
-    const since = thisMoment();
+    const now = thisMoment();
+    // Of places that are made at one moment, the first is served first.
+    const since = { ...now, epochMs: now.epochMs + nth - 1 };
     return {
       semaphore,
       purpose,

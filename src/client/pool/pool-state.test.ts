@@ -124,6 +124,16 @@ test('a try in vain makes the pool line up: four places without a permit, one wi
   );
 });
 
+test('a place that asks for less than the pool has by now is left: it would take from those that have no more', () => {
+  const { state, call, permit } = start({ max: 2 });
+  call('a', 'b', 'c');
+  state.next(0);
+  state.tried(10);
+  const [, second] = state.next(10).flatMap((command) => (command.do === 'line-up' ? command.place : []));
+  permit(20, second);
+  assert.equal(said(state.next(20)), 'serve:a leave:1');
+});
+
 test('after a permit has come through the line the pool looks: where nobody waits, it tries again', () => {
   const { state, call } = start({ max: 10 });
   call('a', 'b', 'c');
