@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { Client } from '@temporalio/client';
 import { Runtime } from '@temporalio/worker';
-import { PermitLostError, PermitTimeoutError, SemaphoreClient } from '../src/client';
+import { PermitLostError, PermitPool, PermitTimeoutError, SemaphoreClient } from '../src/client';
 import { freePort } from '../src/dev-server/process';
 import { permitId, queueId } from '../src/shared/permit-id';
 import { MISSED, REVOKE, type Ticket, TURN } from '../src/shared/protocol';
@@ -249,6 +249,20 @@ test('a client counts where it has a meter', async () => {
   });
 });
 
+test("a pool's calls count apart from what it acquires at the server", async () => {
+  const resource = temporal.resource();
+  const options = { ...CAPACITY_1, taskQueue: temporal.taskQueue, metricMeter: Runtime.instance().metricMeter };
+  const pool = new PermitPool(new SemaphoreClient(temporal.client, resource, options));
+  for (let call = 0; call < 3; call++) await pool.withPermit(async () => undefined);
+  await pool.close();
+  await assertCounts(resource, {
+    'pool_wait acquired': 3,
+    pool_reuse: 2,
+    'acquire acquired': 1,
+    'hold released': 1,
+  });
+});
+
 test('a slot that the queue keeps out of use is not held by anybody', async () => {
   const resource = temporal.resource();
   const pool = new SemaphoreClient(temporal.client, resource, { ...CAPACITY_1, taskQueue: temporal.taskQueue });
@@ -305,7 +319,11 @@ test('what is documented and drawn is what is exported, and no label holds an ID
     'workflowType',
   ]);
   const lastBuckets = samples.filter(({ labels }) => labels.le === '86400000').map(({ name }) => name);
-  assert.deepEqual([...new Set(lastBuckets)].sort(), [`${OURS}acquire_latency_bucket`, `${OURS}hold_duration_bucket`]);
+  const days = ['acquire_latency', 'hold_duration', 'pool_wait_latency'];
+  assert.deepEqual(
+    [...new Set(lastBuckets)].sort(),
+    days.map((name) => `${OURS}${name}_bucket`),
+  );
 });
 
 test('temporal-semaphore worker --metrics exports what its permits say', async () => {

@@ -306,6 +306,21 @@ test('a place that nobody waits for is left after idleFor', () => {
   assert.equal(said(state.next(220)), 'leave:2 leave:1');
 });
 
+test('closed while it was about to grow, it is not due any more: a timer in the past would ring for ever', () => {
+  const { state, call, permit } = start({ max: 3 });
+  call('a');
+  state.next(0);
+  permit(10);
+  state.tried(10);
+  state.next(10);
+  call('b');
+  state.next(20);
+  assert.ok(state.dueMs() < Number.POSITIVE_INFINITY, 'it looks for another permit soon');
+  state.close();
+  state.next(30);
+  assert.equal(state.dueMs(), Number.POSITIVE_INFINITY);
+});
+
 test('closed, it gives each permit back at the end of its call, and serves nobody (P6)', () => {
   const { state, call, permit } = start({ max: 2 });
   call('a', 'b');

@@ -204,6 +204,7 @@ export class PoolState<Caller extends LineEntry, Permit extends { readonly slot:
 
   /** When {@link next} has something to do although nothing happens. Infinity when it has not. */
   dueMs(): number {
+    if (this.isClosed) return Number.POSITIVE_INFINITY; // it waits for calls and answers alone
     const idleSinceMs = this.idle[0]?.idleSinceMs ?? Number.POSITIVE_INFINITY;
     return Math.min(this.line.dueMs, idleSinceMs + this.rules.idleForMs, this.answerDueMs, this.growth.dueMs());
   }
