@@ -41,6 +41,7 @@ export async function runHolding(
     if (group.id !== undefined) guard.tell(orderFor(soonest(set), group.id, graceMs, isEnding));
   };
   tellGuard(false);
+  group.begin(); // not earlier: killed before its guard knew of the group, this process left the command running
   const beat = setInterval(() => tellGuard(false), Math.min(noticeMs / 2, BEAT_MS));
   signals.take((name) => group.signal(name));
 

@@ -1,5 +1,8 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { accessSync, constants } from 'node:fs';
+import { delimiter, join } from 'node:path';
+import type { Writable } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
 import { EXIT, signalCode } from './exit-codes';
 import { say } from './render';
@@ -10,9 +13,12 @@ const LOOK_MS = 20;
 /** How long killed processes may take to leave the group. */
 const REAP_MS = 500;
 
+/** A shell that becomes the command once a line has come; when its sender dies first, it ends. */
+const GATE = ['-c', 'read -r _ <&3 && exec "$@" 3<&-', 'sh'];
+
 /**
  * A command and every process that it starts, in a process group of their own. A process that leaves the group (`setsid`)
- * escapes.
+ * escapes. The group is there from the start; the command begins with {@link begin}, when somebody else knows of the group too.
  */
 export class ProcessGroup {
   /** The exit code of the command itself, as a shell gives it. */
@@ -20,13 +26,27 @@ export class ProcessGroup {
   private readonly leader: ChildProcess;
 
   constructor([command = '', ...args]: readonly string[], env: NodeJS.ProcessEnv) {
-    this.leader = spawn(command, args, { env, stdio: 'inherit', detached: true });
+    const options = { env, detached: true } as const;
+    // One that can't be started says why by itself.
+    this.leader = isFound(command, env)
+      ? spawn('/bin/sh', [...GATE, command, ...args], { ...options, stdio: ['inherit', 'inherit', 'inherit', 'pipe'] })
+      : spawn(command, args, { ...options, stdio: 'inherit' });
+    this.gate?.on('error', () => undefined); // the group was ended before it began
     this.exit = this.exitCode(command);
   }
 
   /** The group's ID; `undefined` when the command could not be started. */
   get id(): number | undefined {
     return this.leader.pid;
+  }
+
+  /** Lets the command begin. */
+  begin(): void {
+    this.gate?.end('\n');
+  }
+
+  private get gate(): Writable | undefined {
+    return (this.leader.stdio[3] ?? undefined) as Writable | undefined;
   }
 
   /** Signals the whole group. `false` when it is empty. */
@@ -68,4 +88,16 @@ export class ProcessGroup {
       return code === 'ENOENT' ? EXIT.notFound : EXIT.notExecutable;
     }
   }
+}
+
+function isFound(command: string, { PATH = '' }: NodeJS.ProcessEnv): boolean {
+  const places = command.includes('/') ? [command] : PATH.split(delimiter).map((directory) => join(directory, command));
+  return places.some((path) => {
+    try {
+      accessSync(path, constants.X_OK);
+      return true;
+    } catch {
+      return false;
+    }
+  });
 }
