@@ -27,13 +27,16 @@ export type {
 export type { InspectOptions, OverrideOptions, RevokeOptions } from './client/operator/operator';
 export { listHolders } from './client/operator/visibility';
 export type { ClientAcquireOptions, SemaphoreClientOptions } from './client/options';
+export { type ClientMapOptions, mapWithPermits } from './client/pool/map-with-permits';
 export { PermitPool } from './client/pool/permit-pool';
 export type { PermitPoolOptions, PoolAcquireOptions } from './client/pool/pool-options';
 export type { PooledPermit } from './client/pool/pooled-permit';
 export { SemaphoreClient } from './client/semaphore-client';
 export { acquireAll, withPermits } from './client/with-permits';
 export { InvalidOptionsError } from './shared/invalid-options';
+export type { Items } from './shared/lanes';
 export type { PermitLoss } from './shared/loss';
+export type { MapOptions, MapOutcome } from './shared/map-options';
 export type { AcquireOptions, SemaphoreOptions } from './shared/options';
 export type { PermitsOf, SetEntry } from './shared/permit-set';
 export type { Holder, PermitOutcome, PermitRef } from './shared/protocol';

@@ -4,11 +4,19 @@
  *
  * @module
  */
+export type { Items } from './shared/lanes';
 export type { PermitLoss } from './shared/loss';
+export type { MapOptions, MapOutcome } from './shared/map-options';
 export type { AcquireOptions, SemaphoreOptions } from './shared/options';
 export type { PermitsOf, SetEntry } from './shared/permit-set';
 export type { PermitOutcome, PermitRef } from './shared/protocol';
 export { PermitLostError, PermitTimeoutError, SelfDeadlockError } from './workflows/errors';
+export {
+  type MapPart,
+  type Mapped,
+  mapWithPermits,
+  type WorkflowMapOptions,
+} from './workflows/holder/map-with-permits';
 export { Permit } from './workflows/holder/permit';
 export { PermitSet } from './workflows/holder/permit-set';
 export { Semaphore } from './workflows/holder/semaphore';

@@ -6,7 +6,7 @@ import { SemaphoreClient } from '../src/client';
 import { permitId, queueId } from '../src/shared/permit-id';
 import { WATCH } from '../src/shared/protocol';
 import type { QueueInput } from '../src/shared/queue-view';
-import { startHolder, startHolding } from './support/holders';
+import { startHolder, startHolding, startOptions } from './support/holders';
 import { assertNoPermitLeft, assertSafe, eventually, untilWaiting, useTemporal } from './support/temporal';
 import * as workflows from './support/workflows';
 
@@ -116,4 +116,26 @@ test('what an operator has set outlives the run in which it was set, and so do t
   await pool.resize(3, { ifVersion: override.version });
   await assertNoPermitLeft(temporal.client, resource);
   await eventually(async () => assert.equal((await pool.inspect()).queue, 'none'));
+});
+
+test('mapWithPermits in a Workflow: each run does a part that the server has room for, and no item is done twice', {
+  skip: lacking('ownServer'),
+}, async (t) => {
+  const resource = temporal.resource();
+  const count = 40;
+  const mapper = await temporal.client.workflow.start(workflows.cursorMapper, {
+    ...startOptions(temporal, 'mapper'),
+    args: [{ resource, semaphore: { capacity: 3 }, count }],
+  });
+  const parts = await mapper.result();
+  assert.deepEqual(parts.flat(), [...Array(count).keys()]);
+  assert.ok(parts.length >= 2, `${parts.length} runs`);
+  const lengths: number[] = [];
+  for await (const run of temporal.client.workflow.list({ query: `WorkflowId = "${mapper.workflowId}"` })) {
+    lengths.push(run.historyLength ?? 0);
+  }
+  t.diagnostic(`${parts.length} runs, of at most ${Math.max(...lengths)} events`);
+  // The server suggests it after 60 events; what runs then comes to its end, and three permits go back.
+  assert.ok(Math.max(...lengths) < 160, `${lengths}`);
+  await assertSafe(temporal.client, resource, 3);
 });

@@ -6,6 +6,7 @@ import {
   defineQuery,
   defineSignal,
   isCancellation,
+  proxyActivities,
   setHandler,
   sleep,
   upsertMemo,
@@ -13,9 +14,11 @@ import {
   workflowInfo,
 } from '@temporalio/workflow';
 import { BODY_MARKS } from '../../scripts/support/body-marks';
+import type { ExampleActivities } from '../../scripts/support/example-workflow';
 import {
   type AcquireOptions,
   acquireAll,
+  mapWithPermits,
   PermitLostError,
   type PermitRef,
   Semaphore,
@@ -369,4 +372,59 @@ export async function manyHolder(
     },
     acquire,
   );
+}
+
+const { useGpu } = proxyActivities<ExampleActivities>({ startToCloseTimeout: '1 minute' });
+
+export interface MapperInput extends PoolInput {
+  count: number;
+  onError?: 'stop' | 'collect';
+  /** The item that waits until it is told to finish. */
+  waitAt?: number;
+  failAt?: number;
+  chunk?: number;
+}
+
+/** Maps so many numbers, by an activity each. Gives the numbers, or the names of errors. */
+export async function mapper(input: MapperInput): Promise<(number | string)[]> {
+  const { resource, semaphore, count, onError, waitAt, failAt, chunk } = input;
+  const finished = finishes();
+  let now: Stage = { at: 'waiting' };
+  setHandler(stage, () => now);
+  const call = async (item: number, { slot, runId }: { slot: string; runId: string }) => {
+    if (item === failAt) throw ApplicationFailure.nonRetryable('as asked', 'AsAsked');
+    await useGpu({ slot, fencingToken: runId, holdMs: 0 });
+    if (item === waitAt) {
+      now = { at: 'holding', slot, runId };
+      await finished();
+    }
+    return item;
+  };
+  const pool = new Semaphore(resource, semaphore);
+  if (onError !== 'collect') return await mapWithPermits(Array(count).keys(), call, { semaphore: pool, chunk });
+  const outcomes = await mapWithPermits(Array(count).keys(), call, { semaphore: pool, chunk, onError });
+  return outcomes.map((outcome) => (outcome.status === 'rejected' ? outcome.reason.name : outcome.value));
+}
+
+/** Maps so many numbers, by an activity each, in as many runs as it takes. Tells what each run has done. */
+export async function cursorMapper(
+  { resource, semaphore, count }: MapperInput,
+  cursor = 0,
+  runs: number[][] = [],
+): Promise<number[][]> {
+  const call = async (item: number, { slot, runId }: { slot: string; runId: string }) => {
+    await useGpu({ slot, fencingToken: runId, holdMs: 0 });
+    return item;
+  };
+  const pool = new Semaphore(resource, semaphore);
+  const part = await mapWithPermits(Array(count).keys(), call, { semaphore: pool, cursor });
+  const done = [...runs, part.results];
+  if (part.cursor === undefined) return done;
+  return await continueAsNew<typeof cursorMapper>({ resource, semaphore, count }, part.cursor, done);
+}
+
+/** Makes a map of bad options. */
+export async function badMapper(items: unknown, options: object): Promise<void> {
+  const semaphore = new Semaphore('pool', { capacity: 2 });
+  await mapWithPermits(items as number[], async () => undefined, { semaphore, ...options });
 }

@@ -61,6 +61,8 @@ class Caller extends LineEntry {
  */
 export class PermitPool implements AsyncDisposable {
   readonly resource: string;
+  /** @internal The most permits that it holds at once. */
+  readonly max: number;
   private readonly source: PermitSource;
   private readonly state: PoolState<Caller, Permit>;
   private readonly steps = new Steps(() => this.step());
@@ -81,6 +83,7 @@ export class PermitPool implements AsyncDisposable {
     this.resource = semaphore.resource;
     this.source = semaphore.permitSource();
     const rules = resolvePool(this.source.semaphore, options);
+    this.max = rules.max;
     this.state = new PoolState(rules, ({ signal }) => !signal.aborted);
     setMaxListeners(0, this.stop.signal); // one for each call to the server
   }
