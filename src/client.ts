@@ -24,7 +24,7 @@ export type {
   SlotInspection,
   WaiterInspection,
 } from './client/operator/inspection';
-export type { InspectOptions, OverrideOptions, RevokeOptions } from './client/operator/operator';
+export type { InspectOptions, OverrideOptions, PauseOptions, RevokeOptions } from './client/operator/operator';
 export { listHolders } from './client/operator/visibility';
 export type { ClientAcquireOptions, SemaphoreClientOptions } from './client/options';
 export { type ClientMapOptions, mapWithPermits } from './client/pool/map-with-permits';

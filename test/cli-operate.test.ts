@@ -260,6 +260,13 @@ test('resize, pause and resume, and what is set stands in ls', async () => {
   assert.match(await output(['pause', resource, '--if-version', version, '--yes']), /: paused \(version \d+\)\.\n$/);
   assert.equal((await jsonOf(['ls', resource])).override.paused, true);
   assert.equal((await jsonOf(['resume', resource, '--yes'])).capacity, 1);
+  const until = await jsonOf(['pause', resource, '--until', '10m', '--yes']);
+  assert.ok(Math.abs(Date.parse(until.pausedUntil) - Date.now() - 600_000) < 60_000, until.pausedUntil);
+  const time = '2036-01-31T18:00:00.000Z';
+  const longer = await output(['pause', resource, '--until', time, '--yes']);
+  assert.match(longer, new RegExp(`: paused until ${time} \\(version \\d+\\)\\.\n$`));
+  assert.match(await output(['ls', resource]), new RegExp(`\\[paused until ${time}\\]`));
+  assert.equal((await jsonOf(['resume', resource, '--yes'])).capacity, 1);
   assert.match(await output(['resize', resource, '2', '--yes']), new RegExp(`^${resource}: as it was deployed\\.\n$`));
 });
 
@@ -363,6 +370,9 @@ test('wrong usage exits 64, no server 69, and no secret is told', async () => {
     ['watch', 'pool', '--every', '1ms'],
     ['revoke', 'pool', 'a:b'],
     ['resize', 'pool', '-1'],
+    ['pause', 'pool', '--until', '90'],
+    ['pause', 'pool', '--until', '2020-01-31T18:00:00Z'],
+    ['pause', 'pool', '--until', 'soon'],
     ['doctor', '--waiting-longer', 'soon'],
     ['server', '--port', '70000'],
   ]) {

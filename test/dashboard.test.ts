@@ -131,6 +131,10 @@ test('resize, pause and resume', async () => {
   await assertCount(page, '.slot.drained', 2);
   await confirm('Resume …', 'Resume');
   await assertCount(page, '.slot.free', 2);
+  await pool.pauseUntil(new Date(Date.now() + 60_000));
+  await page.locator('.badge', { hasText: /^paused until .*\d\d:\d\d:\d\d$/ }).waitFor();
+  await pool.resume();
+  await assertCount(page, '.slot.free', 2);
   await confirm('Resize …', 'Resize');
   await assertCount(page, '.slot', 3);
   await pool.resize(2);

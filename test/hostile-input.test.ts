@@ -4,6 +4,7 @@ import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { SemaphoreClient } from '../src/client';
 import { ADOPT } from '../src/shared/adoption-protocol';
+import { OVERRIDE } from '../src/shared/operator-protocol';
 import { permitId, queueId, waiterId } from '../src/shared/permit-id';
 import {
   CLOSING,
@@ -159,9 +160,16 @@ const QUEUE_ATTACKS: Record<string, Attack> = {
       { slots: 1, paused: true, ifVersion: -1 },
       { slots: 1, paused: true, reason: 5 },
       { slots: 1, paused: true, reason: 'r'.repeat(1_900_000) },
+      { slots: 1, pauseUntilMs: '5' },
+      { slots: 1, pauseUntilMs: 1.5 },
+      { slots: 1, pauseUntilMs: 9e15 },
+      { slots: 1, pauseUntilMs: null },
+      { slots: 1, pauseUntilMs: 4e12, paused: true },
+      { slots: 1, pauseUntilMs: 4e12, capacity: 2 },
     ];
+    for (const order of orders) await send(temporal.client, queue, OVERRIDE, order);
     for (const args of orders) {
-      await assert.rejects(temporal.client.workflow.getHandle(queue).executeUpdate('override', { args: [args] }));
+      await assert.rejects(temporal.client.workflow.getHandle(queue).executeUpdate(OVERRIDE, { args: [args] }));
     }
   },
 };

@@ -13,7 +13,7 @@ import {
   StaleOverrideError,
 } from '../src/client';
 import { permitId, queueId } from '../src/shared/permit-id';
-import { assertFails, startHolder, startHolding } from './support/holders';
+import { assertFails, startHolder, startHolding, startOptions } from './support/holders';
 import { assertNoPermitLeft, assertSafe, eventually, untilWaiting, useTemporal } from './support/temporal';
 import * as workflows from './support/workflows';
 
@@ -266,6 +266,75 @@ test('named slots shrink to the first ones; fair acquirers take added slots, too
   await fourth.result();
   await Promise.all(permits.map((permit) => permit.release()));
   await untilStates(pool, /^0 free$/);
+});
+
+test('a holder pauses its pool until a time: nobody is served before, and it goes on by itself', async () => {
+  const resource = temporal.resource();
+  const pool = semaphore(resource, { capacity: 2 });
+  const held = await pool.acquire();
+  const untilMs = Date.now() + 4_000;
+  const start = (untilMs: number, holds?: boolean) =>
+    temporal.client.workflow.execute(workflows.pauser, {
+      ...startOptions(temporal, 'pauser'),
+      args: [{ resource, semaphore: { capacity: 2 } }, untilMs, holds],
+    });
+  await start(untilMs);
+  const paused = await untilStates(pool, new RegExp(`${1 - Number(held.slot)} drained`));
+  const { override } = paused;
+  assert.deepEqual(override, {
+    version: override?.version,
+    paused: true,
+    pausedUntil: new Date(untilMs),
+    reason: '429',
+  });
+  assert.match(states(paused), new RegExp(`${held.slot} held`), 'who holds goes on holding');
+  await start(untilMs - 1_000, false);
+  assert.deepEqual(await pool.pauseUntil(new Date(untilMs - 500)), override, 'a shorter pause changes nothing');
+  const waiting = pool.acquire();
+  await untilAllWait(pool, 1);
+  await held.release();
+  await (await waiting).release();
+  assert.ok(Date.now() >= untilMs, `served ${untilMs - Date.now()} ms too early`);
+  await untilStates(pool, /^0 free, 1 free$/);
+  assert.equal((await pool.inspect({ recent: 0 })).override, undefined);
+});
+
+test('a pause whose end comes while no worker runs ends when one does; with no end it outlasts one with an end', async () => {
+  const resource = temporal.resource();
+  const taskQueue = `${temporal.taskQueue}-${resource}`;
+  const pool = semaphore(resource, { capacity: 1, taskQueue });
+  const first = await temporal.worker({ taskQueue });
+  await pool.pause({ reason: 'by an operator' });
+  const { reason, pausedUntil } = await pool.pauseUntil(new Date(Date.now() + 1_000), { reason: '429' });
+  assert.deepEqual([reason, pausedUntil], ['by an operator', undefined]);
+  await pool.resume();
+  const untilMs = Date.now() + 2_500;
+  await pool.pause({ until: new Date(untilMs) });
+  await untilStates(pool, /^0 drained$/);
+  await first.stop();
+  await delay(untilMs - Date.now() + 500);
+  assert.equal(await pool.tryAcquire(), undefined, 'nobody gives the slot back yet');
+  await temporal.worker({ taskQueue });
+  await untilStates(pool, /^0 free$/); // though nobody asks for it
+  await (await pool.acquire()).release();
+  assert.equal((await pool.inspect({ recent: 0 })).override, undefined);
+});
+
+test('a pause that ended before it began, or never could, is refused before anything is sent', async () => {
+  const resource = temporal.resource();
+  const pool = semaphore(resource);
+  for (const until of [new Date(Date.now() - 1), new Date('soon'), new Date(8e15), 5, 'tomorrow', null] as Date[]) {
+    const expected = /until: expected a Date in the future, at most 10 years ahead/;
+    await assert.rejects(pool.pauseUntil(until), expected);
+    await assert.rejects(pool.pause({ until }), expected);
+  }
+  await assert.rejects(pool.pauseUntil(undefined as unknown as Date), /until: expected a Date/);
+  const bad = await temporal.client.workflow.start(workflows.pauser, {
+    ...startOptions(temporal, 'pauser'),
+    args: [{ resource, semaphore: { capacity: 3 } }, Date.now() - 60_000, false],
+  });
+  await assertFails(bad.result(), 'InvalidOptionsError', /until: expected a Date in the future/);
+  assert.equal((await pool.inspect({ recent: 0 })).queue, 'none');
 });
 
 test('nothing malformed changes what is set', async () => {

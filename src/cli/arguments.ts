@@ -14,8 +14,7 @@ export function durationOption(flags: string, description: string, byDefault?: S
   const option = new Option(flags, description).argParser((text) => {
     let ms = Number.NaN;
     try {
-      // A number without a unit would mean milliseconds, which no user intends.
-      if (!/^\s*-?[\d.]+\s*$/.test(text)) ms = msToNumber(text as StringValue);
+      if (!isNumber(text)) ms = msToNumber(text as StringValue);
     } catch {
       // Refused below.
     }
@@ -25,6 +24,29 @@ export function durationOption(flags: string, description: string, byDefault?: S
     return ms;
   });
   return byDefault === undefined ? option : option.default(msToNumber(byDefault), byDefault);
+}
+
+/** A number without a unit would mean milliseconds, which no user intends. */
+function isNumber(text: string): boolean {
+  return /^\s*-?[\d.]+\s*$/.test(text);
+}
+
+/** A time in the form of ISO 8601, or a duration from now. */
+export function timeFromNow(text: string): Date {
+  const isTime = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}/.test(text);
+  let ms = Number.NaN;
+  try {
+    if (isTime) ms = Date.parse(text);
+    else if (!isNumber(text)) ms = Date.now() + msToNumber(text as StringValue);
+  } catch {
+    // Refused below.
+  }
+  if (!(ms > Date.now())) {
+    throw new InvalidArgumentError(
+      'Expected a time in the future, such as 2027-01-31T18:00:00Z, or a duration, such as 90s.',
+    );
+  }
+  return new Date(ms);
 }
 
 /** How many permits there are, or their names. */

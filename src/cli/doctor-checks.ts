@@ -4,7 +4,7 @@ import { findDeadlocks, lastPolls, monotonicMs, poolsInUse, type SeenPool } from
 import { failingTasks } from './doctor-tasks';
 import { waiterName } from './draw-pool';
 import { holderName } from './render';
-import { count, deadlockLine, span } from './wording';
+import { count, deadlockLine, pauseNote, span } from './wording';
 
 /** One result of the examination. */
 export interface Finding {
@@ -107,7 +107,8 @@ function waits({ resource, waiters, queue, override, problem }: SeenPool, longer
   if (queue === 'silent') {
     found.push({ is: 'bad', what: `the queue of "${resource}" runs, but no worker answers for it` });
   }
-  if (override?.paused) found.push({ is: 'warning', what: `"${resource}" is paused`, advice: override.reason });
+  if (override?.paused)
+    found.push({ is: 'warning', what: `"${resource}" is ${pauseNote(override)}`, advice: override.reason });
   const late = waiters.filter(({ since }) => Date.now() - since.getTime() > longerMs);
   const longest = late.reduce((a, b) => (a && a.since <= b.since ? a : b), late[0]);
   if (longest) {

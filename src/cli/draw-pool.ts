@@ -2,7 +2,7 @@ import type { SlotInspection, WaiterInspection } from '../client';
 import { type SeenPool, shownPurpose } from '../client/operators';
 import { holderName } from './render';
 import { type Align, dim, green, red, Text, table, text, yellow } from './text';
-import { sinceNow, span } from './wording';
+import { pauseNote, sinceNow, span } from './wording';
 
 interface Drawing {
   /** At most so many slots, and as many waiters. @default all */
@@ -93,9 +93,10 @@ export function heldOf({ capacity, slots }: Pick<SeenPool, 'capacity' | 'slots'>
   return capacity === undefined ? text`${held} held` : text`${held} of ${capacity} held`;
 }
 
-/** `paused: node drain` */
-export function overrideNote({ paused, capacity, reason }: NonNullable<SeenPool['override']>): Text {
-  const what = paused ? 'paused' : text`resized to ${capacity}`;
+/** `paused: node drain`, `paused until 2027-01-31T18:00:00.000Z` */
+export function overrideNote(override: NonNullable<SeenPool['override']>): Text {
+  const { paused, capacity, reason } = override;
+  const what = paused ? pauseNote(override) : text`resized to ${capacity}`;
   return reason === undefined ? text`${what}` : text`${what}: ${reason}`;
 }
 

@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
 import type { Override, OverrideOptions, SemaphoreClient } from '../client';
 import { checkPool, PoolByName } from '../client/operators';
-import { type PoolFlags, wholeNumber, withPoolFlags } from './arguments';
+import { type PoolFlags, timeFromNow, wholeNumber, withPoolFlags } from './arguments';
 import { withClient } from './client';
 import { confirmed } from './confirm';
 import { overrideNote } from './draw-pool';
@@ -66,8 +66,12 @@ export function addResize(program: Command, done: (exitCode: number) => void): v
 }
 
 const PAUSE_HELP = `
-Example:
+A pause with --until ends by itself. It shortens no other pause.
+
+Examples:
   temporal-semaphore pause gpu-pool --capacity 3 --reason 'node drain'
+  temporal-semaphore pause vendor-api --capacity 5 --until 90s --reason '429'
+  temporal-semaphore pause gpu-pool --until 2027-01-31T18:00:00Z
 `;
 
 export function addPause(program: Command, done: (exitCode: number) => void): void {
@@ -75,12 +79,13 @@ export function addPause(program: Command, done: (exitCode: number) => void): vo
     .command('pause <resource>')
     .summary('give no more permits')
     .description('Takes all slots out of use as they come free, until resume. Waiters go on waiting.')
+    .option('--until <time>', 'resume by itself at this time, or after this duration', timeFromNow)
     .option('--reason <text>', 'shown to operators')
     .addHelpText('after', PAUSE_HELP)
-    .action(async (resource: string, flags: OverrideFlags) => {
-      const { ifVersion, reason } = flags;
-      const question = text`Pause "${resource}"?`;
-      done(await override(resource, flags, question, (pool) => pool.pause({ ifVersion, reason })));
+    .action(async (resource: string, flags: OverrideFlags & { until?: Date }) => {
+      const { ifVersion, reason, until } = flags;
+      const question = text`Pause "${resource}"${until ? text` until ${until.toISOString()}` : ''}?`;
+      done(await override(resource, flags, question, (pool) => pool.pause({ until, ifVersion, reason })));
     });
   withOverrideFlags(pause);
 }

@@ -4,6 +4,7 @@ import { pause } from '../client/operators';
 import { heldOf } from './draw-pool';
 import { say } from './render';
 import { text } from './text';
+import { pauseNote } from './wording';
 
 /** A shorter wait needs no explanation. */
 const SILENT_MS = 2_000;
@@ -26,7 +27,8 @@ export async function tellWhatItWaitsFor(pools: SemaphoreClient[], client: Clien
 function details(seen: Inspection, identity: string): unknown {
   const at = seen.waiters.findIndex((waiter) => waiter.identity === identity);
   const ahead = at < 0 ? seen.waiters.length : at;
-  return text`: ${heldOf(seen)}, ${ahead} ahead${seen.override?.paused ? ', and the pool is paused' : ''}`;
+  const paused = seen.override?.paused ? text`, and the pool is ${pauseNote(seen.override)}` : '';
+  return text`: ${heldOf(seen)}, ${ahead} ahead${paused}`;
 }
 
 /** `undefined` when the pool is too large, or the server is slow or refuses. */

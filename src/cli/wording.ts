@@ -1,3 +1,4 @@
+import type { Override } from '../client';
 import type { DeadlockStep } from '../client/operators';
 /** `"4.2 s"`, `"3m 12s"`, `"2h 5m"`, `"3d 4h"`. */
 export function span(ms: number): string {
@@ -32,4 +33,9 @@ export function deadlockLine(steps: readonly DeadlockStep[]): string {
   return steps
     .map(({ workflowId, waitsFor, heldBy }) => `${workflowId} waits for "${waitsFor}", held by ${heldBy}`)
     .join('; ');
+}
+
+/** `"paused"`, `"paused until 2027-01-31T18:00:00.000Z"`. */
+export function pauseNote({ pausedUntil }: Override): string {
+  return pausedUntil ? `paused until ${pausedUntil.toISOString()}` : 'paused';
 }

@@ -17,7 +17,13 @@ import { acquireSet, type ClientPool, type PermitSet, underSet, type WantedSet }
 import { releaseOrWarn } from './holder/release-or-warn';
 import { ClientMetrics } from './metrics';
 import type { Inspection, Override, PermitInspection } from './operator/inspection';
-import { type InspectOptions, Operator, type OverrideOptions, type RevokeOptions } from './operator/operator';
+import {
+  type InspectOptions,
+  Operator,
+  type OverrideOptions,
+  type PauseOptions,
+  type RevokeOptions,
+} from './operator/operator';
 import {
   type ClientAcquireOptions,
   type Moment,
@@ -257,9 +263,28 @@ export class SemaphoreClient {
     return await this.operator.resize(capacity, options);
   }
 
-  /** Takes all slots out of use as they come free, until {@link resume}. Waiters go on waiting. Throws as {@link resize} does. */
-  async pause(options?: OverrideOptions): Promise<Override> {
+  /**
+   * Takes all slots out of use as they come free, until {@link resume} or the time `until`. Waiters go on waiting. Throws as
+   * {@link resize} does.
+   */
+  async pause(options?: PauseOptions): Promise<Override> {
     return await this.operator.pause(options);
+  }
+
+  /**
+   * {@link pause} until that time: for a 429 that says when to come back. The wait queue keeps the pause and ends it, also when
+   * this process is long gone. A pause that ends later, or without an end, stays as it is.
+   *
+   * @returns what is set now
+   *
+   * @example
+   * ```ts
+   * await vendor.pauseUntil(new Date(Date.now() + retryAfterSeconds * 1_000), { reason: '429' });
+   * ```
+   */
+  async pauseUntil(until: Date, options?: Omit<PauseOptions, 'until'>): Promise<Override> {
+    if (until === undefined) refuse('until', 'a Date in the future', until);
+    return await this.operator.pause({ ...options, until });
   }
 
   /** Ends a pause. A capacity that {@link resize} has set stays. Throws as {@link resize} does. @returns the override that is left, if any */

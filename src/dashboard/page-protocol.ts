@@ -25,7 +25,7 @@ export interface PoolHead {
   /** When the queue last told the waiters; absent while it answers. */
   waitersAsOfMs?: number;
   queue: 'none' | 'running' | 'silent';
-  override?: { version: number; capacity?: number; paused: boolean; reason?: string };
+  override?: { version: number; capacity?: number; paused: boolean; pausedUntilMs?: number; reason?: string };
   stats: PoolStats;
   /** Why the last look failed. */
   problem?: string;

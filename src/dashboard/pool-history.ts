@@ -1,10 +1,11 @@
-import type { Holder, PermitInspection, WaiterInspection } from '../client';
+import type { Holder, Override, PermitInspection, WaiterInspection } from '../client';
 import { type SeenPool, shownPurpose } from '../client/operators';
 import type {
   HoldView,
   PartyView,
   Percentiles,
   PermitStatus,
+  PoolHead,
   PoolStats,
   PoolView,
   SlotView,
@@ -67,7 +68,7 @@ export class PoolHistory {
         waiting: this.line?.waiters.length,
         waitersAsOfMs: queue === 'silent' ? this.line?.atMs : undefined,
         queue,
-        override,
+        override: override && overrideView(override),
         stats: this.stats(nowMs),
       },
       slots: slots.map(({ slot, state, permit }) => this.slotView(slot, state, permit)),
@@ -203,6 +204,10 @@ function waiterView(waiter: WaiterInspection): WaiterView {
   const { ticketId, workflowId, runId, identity, priorityKey, fairnessKey, since, turn } = waiter;
   const party = { name: identity ?? workflowId, workflowId, runId };
   return { ticketId, waiter: party, priorityKey, fairnessKey, sinceMs: since.getTime(), turn };
+}
+
+function overrideView({ pausedUntil, ...override }: Override): PoolHead['override'] {
+  return { ...override, pausedUntilMs: pausedUntil?.getTime() };
 }
 
 function partyView(holder: Holder): PartyView {

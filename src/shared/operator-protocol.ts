@@ -3,7 +3,10 @@
 /** The query that a permit answers with a {@link PermitStatus}. */
 export const PERMIT_STATUS = 'permit';
 
-/** The update by which an operator sets or ends an {@link OverrideState}; the queue is started for it if there is none. */
+/**
+ * The update by which an operator sets or ends an {@link OverrideState}; the queue is started for it if there is none. A
+ * Workflow can't send an update, so it sends a signal of the same name and payload, which has no answer.
+ */
 export const OVERRIDE = 'override';
 
 /** The type of the failure with which `override` refuses an `ifVersion` that is not the present one. Details: the present state. */
@@ -25,6 +28,11 @@ export interface OverrideInput {
   /** How many of them are to be in use; above a `slots` that is a number: how many more the queue is to offer. */
   capacity?: number;
   paused?: boolean;
+  /**
+   * In the place of `paused` and `capacity`: no slot is in use until then, in epoch milliseconds. A pause that ends later, or has
+   * no end, stays as it is.
+   */
+  pauseUntilMs?: number;
   reason?: string;
   /** Only if the override is of this version now; `0`: only if there is none. */
   ifVersion?: number;
@@ -38,5 +46,7 @@ export interface OverrideState {
   /** Absent when as many as `slots` are to be in use. */
   capacity?: number;
   paused: boolean;
+  /** When the pause ends by itself, if it does. */
+  pausedUntilMs?: number;
   reason?: string;
 }

@@ -137,12 +137,14 @@ export function offersSlot({ slot, capacity = 0 }: Turn, slots: Slots): boolean 
 }
 
 export function isOverride(resource: string, value: unknown): value is OverrideInput {
-  const { slots, capacity, paused, reason, ifVersion } = fieldsOf(value);
-  if (!areSlots(resource, slots) || (capacity === undefined && paused === undefined)) return false;
+  const { slots, capacity, paused, pauseUntilMs, reason, ifVersion } = fieldsOf(value);
+  const isPauseWithEnd = pauseUntilMs !== undefined;
+  if (!areSlots(resource, slots) || isPauseWithEnd === (capacity !== undefined || paused !== undefined)) return false;
   const most = typeof slots === 'number' ? MAX_SLOTS : (slots as string[]).length;
   return (
     (capacity === undefined || (isCount(capacity, most) && areSlots(resource, capacity))) &&
     (paused === undefined || typeof paused === 'boolean') &&
+    (!isPauseWithEnd || isCount(pauseUntilMs, MAX_TIME_MS, 0)) &&
     isAbsentOr(reason, (it) => typeof it === 'string' && it.length <= MAX_TEXT_LENGTH) &&
     (ifVersion === undefined || isCount(ifVersion, Number.MAX_SAFE_INTEGER, 0))
   );

@@ -1,5 +1,6 @@
 import { ApplicationFailure, CancellationScope, defineSignal, getExternalWorkflowHandle } from '@temporalio/workflow';
 import * as adoption from '../shared/adoption-protocol';
+import { OVERRIDE, type OverrideInput } from '../shared/operator-protocol';
 import * as protocol from '../shared/protocol';
 import type { SignalTarget } from '../shared/wire-input';
 
@@ -16,6 +17,8 @@ export const declinedSignal = defineSignal<[protocol.DeclinedNotice]>(protocol.D
 export const closingSignal = defineSignal<[protocol.ClosingNotice]>(protocol.CLOSING);
 export const endedSignal = defineSignal<[adoption.EndedNotice]>(adoption.ENDED);
 export const turnSignal = defineSignal<[protocol.Turn]>(protocol.TURN);
+
+export const overrideSignal = defineSignal<[OverrideInput]>(OVERRIDE);
 
 /** `refused`: the Workflow runs, but has taken its 10,000 signals. */
 export type Delivery = 'delivered' | 'not-found' | 'refused';

@@ -428,3 +428,10 @@ export async function badMapper(items: unknown, options: object): Promise<void> 
   const semaphore = new Semaphore('pool', { capacity: 2 });
   await mapWithPermits(items as number[], async () => undefined, { semaphore, ...options });
 }
+
+/** Has its pool paused until then: while it holds a permit of it, or as one who has nothing to do with it. */
+export async function pauser({ resource, semaphore }: PoolInput, untilMs: number, holds = true): Promise<void> {
+  const pool = new Semaphore(resource, semaphore);
+  const pause = async () => await pool.pauseUntil(new Date(untilMs), { reason: '429' });
+  await (holds ? pool.withPermit(pause) : pause());
+}

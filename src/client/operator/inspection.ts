@@ -84,5 +84,7 @@ export interface Override {
   version: number;
   capacity?: number;
   paused: boolean;
+  /** When the pause ends by itself; absent when it does not. */
+  pausedUntil?: Date;
   reason?: string;
 }

@@ -1,8 +1,8 @@
 import type { Duration } from '@temporalio/common';
 import { refuse } from '../../shared/invalid-options';
-import { MAX_REASON_LENGTH } from '../../shared/limits';
 import type { OverrideInput } from '../../shared/operator-protocol';
 import { durationMs, MAX_SLOTS } from '../../shared/options';
+import { checkReason, pauseEndMs } from '../../shared/pause-end';
 import { checkSlot } from '../../shared/permit-id';
 import { REVOKE } from '../../shared/protocol';
 import { monotonicMs } from '../clock';
@@ -39,6 +39,15 @@ export interface OverrideOptions extends OperatorOptions {
   ifVersion?: number;
   /** Shown to operators; at most 1,000 characters. */
   reason?: string;
+}
+
+export interface PauseOptions extends OverrideOptions {
+  /**
+   * When the pause ends by itself: in the future by this machine's clock, and at most 10 years ahead. A pause that ends later, or
+   * without an end, then stays as it is.
+   * @default never: until `resume`
+   */
+  until?: Date;
 }
 
 const ANSWER_WITHIN_MS = 10_000;
@@ -107,8 +116,9 @@ export class Operator {
     return await this.override({ capacity }, options);
   }
 
-  async pause(options: OverrideOptions = {}): Promise<Override> {
-    return await this.override({ paused: true }, options);
+  async pause({ until, ...options }: PauseOptions = {}): Promise<Override> {
+    const change = until === undefined ? { paused: true } : { pauseUntilMs: pauseEndMs(until, Date.now()) };
+    return await this.override(change, options);
   }
 
   async resume(options: OverrideOptions = {}): Promise<Override | undefined> {
@@ -117,7 +127,7 @@ export class Operator {
   }
 
   private async override(
-    change: Pick<OverrideInput, 'capacity' | 'paused'>,
+    change: Pick<OverrideInput, 'capacity' | 'paused' | 'pauseUntilMs'>,
     { ifVersion, reason, timeout }: OverrideOptions,
   ): Promise<Override> {
     checkReason(reason);
@@ -147,11 +157,5 @@ export class Operator {
     } catch (error) {
       if (!isTransient(error)) throw error;
     }
-  }
-}
-
-function checkReason(reason: string | undefined): void {
-  if (reason !== undefined && (typeof reason !== 'string' || reason.length > MAX_REASON_LENGTH)) {
-    refuse('reason', `a string of at most ${MAX_REASON_LENGTH} characters`, reason);
   }
 }

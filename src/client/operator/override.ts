@@ -68,8 +68,14 @@ async function update(
 }
 
 /** The override without the fields that only the queue needs. */
-export function shown({ version, capacity, paused, reason }: OverrideState): Override {
-  return { version, ...(capacity !== undefined && { capacity }), paused, ...(reason !== undefined && { reason }) };
+export function shown({ version, capacity, paused, pausedUntilMs, reason }: OverrideState): Override {
+  return {
+    version,
+    ...(capacity !== undefined && { capacity }),
+    paused,
+    ...(pausedUntilMs !== undefined && { pausedUntil: new Date(pausedUntilMs) }),
+    ...(reason !== undefined && { reason }),
+  };
 }
 
 function translated(error: unknown, resource: string, { ifVersion = 0 }: OverrideInput): unknown {

@@ -8,7 +8,7 @@ import { SemaphoreClient } from '../semaphore-client';
 import { Server } from '../server';
 import type { Inspection, Override, PermitInspection } from './inspection';
 import { lenientReader } from './lenient-reader';
-import type { OverrideOptions, RevokeOptions } from './operator';
+import type { OverrideOptions, PauseOptions, RevokeOptions } from './operator';
 import { readQueueView } from './queue-view';
 import { listHolders } from './visibility';
 import { WorkerQueries } from './worker-queries';
@@ -93,7 +93,7 @@ export class PoolByName {
   }
 
   /** @throws as {@link resize} does */
-  async pause(options?: OverrideOptions): Promise<Override> {
+  async pause(options?: PauseOptions): Promise<Override> {
     return await (await this.open()).pause(options);
   }
 

@@ -67,7 +67,7 @@ function readShare(value: unknown): QueueView['shares'] {
 }
 
 function readOverride(value: unknown): OverrideState | undefined {
-  const { version, slots, capacity, paused, reason } = recordOf(value);
+  const { version, slots, capacity, paused, pausedUntilMs, reason } = recordOf(value);
   const deployed = readSlots(slots);
   if (numberOf(version) === undefined || deployed === undefined || typeof paused !== 'boolean') return undefined;
   return {
@@ -75,6 +75,7 @@ function readOverride(value: unknown): OverrideState | undefined {
     slots: deployed,
     capacity: readCapacity(capacity),
     paused,
+    pausedUntilMs: timeOf(pausedUntilMs),
     reason: textOf(reason),
   };
 }

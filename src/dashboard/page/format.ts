@@ -29,6 +29,13 @@ export function clock(ms: number): string {
   return new Date(ms).toLocaleTimeString(undefined, { hour12: false });
 }
 
+/** `paused`, or until when: with the day when that is not today. */
+export function pauseText(untilMs?: number): string {
+  if (untilMs === undefined) return 'paused';
+  const day = new Date(untilMs).toLocaleDateString();
+  return `paused until ${day === new Date().toLocaleDateString() ? '' : `${day}, `}${clock(untilMs)}`;
+}
+
 export function count(amount: number, what: string): string {
   return `${amount} ${what}${amount === 1 ? '' : 's'}`;
 }

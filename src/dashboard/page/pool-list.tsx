@@ -1,4 +1,5 @@
 import type { PoolHead, PoolView } from '../page-protocol';
+import { pauseText } from './format';
 import { Cut } from './names';
 
 interface PoolListProps {
@@ -33,7 +34,7 @@ function PoolLink({ view, chosen, isCurrent }: { view: PoolView; chosen?: string
       <span class="figures">
         {figures(head)}
         {head.ready && head.waiting !== 0 && <b> · {head.waiting ?? '?'} waiting</b>}
-        {head.override?.paused && <b> · paused</b>}
+        {head.override?.paused && <b> · {pauseText(head.override.pausedUntilMs)}</b>}
         {head.problem && <b class="bad"> · no answer</b>}
       </span>
     </a>

@@ -1,7 +1,7 @@
 import type { PoolView, Session } from '../page-protocol';
 import type { Question } from './confirm';
 import { find } from './find';
-import { clock } from './format';
+import { clock, pauseText } from './format';
 import { Queue } from './queue';
 import { Recent } from './recent';
 import { Slots } from './slots';
@@ -79,7 +79,7 @@ function Title({ view, act }: { view: PoolView; act?: Act }) {
       <h2 id="resource" title={resource}>
         {resource}
       </h2>
-      {paused && <span class="badge warn">paused</span>}
+      {paused && <span class="badge warn">{pauseText(override?.pausedUntilMs)}</span>}
       {override?.capacity !== undefined && <span class="badge">resized to {override.capacity}</span>}
       {override?.reason && <span class="reason">“{override.reason}”</span>}
       {act && capacity !== undefined && (

@@ -8,11 +8,13 @@ import {
   resolveSemaphore,
   type SemaphoreOptions,
 } from '../../shared/options';
+import { checkReason, pauseEndMs } from '../../shared/pause-end';
 import type { PermitRef } from '../../shared/protocol';
 import { checked, PermitTimeoutError } from '../errors';
 import { acquirePermit, tryPermit } from './acquire-permit';
 import { adopt } from './adoption';
 import { checkSelfDeadlock, withCurrentPermit } from './current-permit';
+import { pauseUntil } from './pause-until';
 import type { Permit } from './permit';
 import { acquireSet, type PermitSet, underSet, type WantedSet } from './permit-set';
 import { withHeldPermit } from './with-permit';
@@ -173,6 +175,28 @@ export class Semaphore {
     const request = checked(() => resolveAcquire({ ...options, timeout: 0 }));
     if (!this.isSet(request)) return await tryPermit(this.options, request);
     return await this.acquireSet(request).catch(noneInTime);
+  }
+
+  /**
+   * Takes all slots out of use as they come free, until that time: for a 429 that says when to come back. Permits stay held.
+   * The wait queue keeps the pause and ends it, also when this Workflow is long gone. A pause that ends later, or without an
+   * end, stays as it is. This resolves when the server has the order.
+   *
+   * @param until in the future, by this Workflow's clock
+   * @param options.reason shown to operators; at most 1,000 characters
+   * @throws ApplicationFailure of type `InvalidOptionsError`
+   *
+   * @example
+   * ```ts
+   * await vendor.pauseUntil(new Date(Date.now() + retryAfterSeconds * 1_000), { reason: '429' });
+   * ```
+   */
+  async pauseUntil(until: Date, { reason }: { reason?: string } = {}): Promise<void> {
+    const pauseUntilMs = checked(() => {
+      checkReason(reason);
+      return pauseEndMs(until, Date.now());
+    });
+    await pauseUntil(this.options, { pauseUntilMs, reason });
   }
 
   /** Whether it takes more than one permit. */

@@ -1,20 +1,29 @@
-import { ApplicationFailure, defineUpdate, setHandler } from '@temporalio/workflow';
+import { ApplicationFailure, defineUpdate, log, setHandler } from '@temporalio/workflow';
 import { OVERRIDE, type OverrideInput, type OverrideState, STALE_OVERRIDE } from '../../shared/operator-protocol';
 import { isOverride } from '../../shared/wire-input';
+import { overrideSignal } from '../signals';
 import type { OperatedQueueState } from './operated-queue-state';
 
 const overrideUpdate = defineUpdate<OverrideState, [OverrideInput]>(OVERRIDE);
 
-/** Lets operators resize and pause the pool. */
+/** Lets operators resize and pause the pool, and Workflows too. */
 export function acceptOverrides(resource: string, state: OperatedQueueState, changed: () => void): void {
-  setHandler(
-    overrideUpdate,
-    (input) => {
-      changed();
-      return state.setOverride(input, Date.now());
-    },
-    { validator: (input) => check(resource, input, state.overridden) },
-  );
+  const validator = (input: OverrideInput) => check(resource, input, state.overridden);
+  const take = (input: OverrideInput) => {
+    changed();
+    return state.setOverride(input, Date.now());
+  };
+  setHandler(overrideUpdate, take, { validator });
+  setHandler(overrideSignal, (input) => {
+    try {
+      validator(input);
+    } catch (error) {
+      if (!(error instanceof ApplicationFailure)) throw error;
+      log.warn(`An override by signal was left out: ${error.message}.`);
+      return;
+    }
+    take(input);
+  });
 }
 
 /** Refuses before the server writes anything to the history. */

@@ -56,3 +56,39 @@ test('of named slots the first stay in use', () => {
   override.change({ slots: ['b', 'a'], capacity: 1 }, 1);
   assert.deepEqual([override.isInUse('b'), override.isInUse('a'), override.isDeployed('a')], [true, false, true]);
 });
+
+test('a pause with an end ends by itself, shortens no other, and is shortened by none', () => {
+  const override = new CapacityOverride();
+  override.change({ slots: 3, capacity: 2 }, 100);
+  const paused = override.change({ slots: 3, pauseUntilMs: 5_000, reason: '429' }, 200);
+  assert.deepEqual(paused, {
+    version: 200,
+    slots: 3,
+    capacity: 2,
+    paused: true,
+    pausedUntilMs: 5_000,
+    reason: '429',
+  });
+  assert.equal(override.endsAtMs, 5_000);
+  for (const pauseUntilMs of [4_000, 5_000, 100]) {
+    assert.equal(override.change({ slots: 3, pauseUntilMs, reason: 'another' }, 300), paused);
+  }
+  assert.equal(override.change({ slots: 3, pauseUntilMs: 6_000 }, 300).pausedUntilMs, 6_000);
+  assert.equal(override.change({ slots: 3, capacity: 1 }, 400).pausedUntilMs, 6_000, 'a resize leaves it');
+  override.expire(5_999);
+  assert.ok(!override.isInUse('0'));
+  override.expire(6_000);
+  assert.deepEqual(override.current, { version: 6_000, slots: 3, capacity: 1, paused: false });
+
+  override.change({ slots: 3, paused: true }, 7_000);
+  assert.equal(override.endsAtMs, Number.POSITIVE_INFINITY);
+  const byOperator = override.change({ slots: 3, pauseUntilMs: 9_000 }, 7_100);
+  assert.equal(byOperator.pausedUntilMs, undefined, "an operator's pause has no end");
+  override.change({ slots: 3, paused: false }, 7_200);
+  override.change({ slots: 3, pauseUntilMs: 9_000 }, 7_300);
+  assert.equal(override.change({ slots: 3, paused: true }, 7_400).pausedUntilMs, undefined);
+  override.change({ slots: 3, paused: false, capacity: 3 }, 7_500);
+  assert.equal(override.current, undefined);
+  assert.equal(override.change({ slots: 3, pauseUntilMs: 7_000 }, 7_600).paused, false, 'it is over already');
+  assert.equal(override.current, undefined);
+});

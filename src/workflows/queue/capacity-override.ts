@@ -15,15 +15,41 @@ export class CapacityOverride {
     return this.state;
   }
 
-  /** Takes the change, and says what is set now: back at what is deployed, nothing. */
-  change({ slots, capacity = this.state?.capacity, paused = this.paused, reason }: OverrideInput, nowMs: number) {
+  /** When the pause ends by itself. Infinity when it does not, or there is none. */
+  get endsAtMs(): number {
+    return this.state?.pausedUntilMs ?? Number.POSITIVE_INFINITY;
+  }
+
+  /**
+   * Takes the change, and says what is set now: back at what is deployed, nothing. A pause with an end shortens no other: an
+   * operator's pause must not end because some holder was told to come back in a second.
+   */
+  change(input: OverrideInput, nowMs: number): OverrideState {
+    const { slots, capacity = this.state?.capacity, pauseUntilMs, reason } = input;
+    if (pauseUntilMs !== undefined && pauseUntilMs <= Math.max(this.pausedToMs, nowMs)) {
+      return this.state ?? { version: this.lastVersion, slots, paused: false };
+    }
+    const { paused = pauseUntilMs !== undefined || this.paused } = input;
+    const pausedUntilMs = pauseUntilMs ?? (input.paused === undefined ? this.state?.pausedUntilMs : undefined);
     // From the clock too, so that it also grows from one queue to the next, which knows nothing of the last.
     const version = Math.max(this.lastVersion + 1, nowMs);
     const isChanged = capacity !== undefined && capacity !== slotNames(slots).length;
-    const state: OverrideState = { version, slots, ...(isChanged && { capacity }), paused, ...(reason && { reason }) };
+    const state: OverrideState = {
+      version,
+      slots,
+      ...(isChanged && { capacity }),
+      paused,
+      ...(pausedUntilMs !== undefined && { pausedUntilMs }),
+      ...(reason && { reason }),
+    };
     this.lastVersion = version;
     this.state = isChanged || paused ? state : undefined;
     return state;
+  }
+
+  /** Ends a pause whose time is over, as an operator would. */
+  expire(nowMs: number): void {
+    if (this.state && this.endsAtMs <= nowMs) this.change({ slots: this.state.slots, paused: false }, nowMs);
   }
 
   /** Every slot that it speaks of. */
@@ -54,6 +80,11 @@ export class CapacityOverride {
   isAdded(slot: string): boolean {
     const { slots, capacity = 0 } = this.state ?? {};
     return typeof slots === 'number' && wantsSlot(capacity, slot) && !wantsSlot(slots, slot);
+  }
+
+  /** 0 when nothing is paused. */
+  private get pausedToMs(): number {
+    return this.paused ? this.endsAtMs : 0;
   }
 
   private get paused(): boolean {

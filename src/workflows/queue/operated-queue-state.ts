@@ -57,8 +57,14 @@ export class OperatedQueueState extends QueueState {
     return true;
   }
 
+  /** As {@link QueueState.next}, when a pause has ended whose time is over. */
+  override next(nowMs: number, room?: number): QueueCommand[] {
+    this.override.expire(nowMs);
+    return super.next(nowMs, room);
+  }
+
   override dueMs(): number {
-    let dueMs = super.dueMs();
+    let dueMs = Math.min(super.dueMs(), this.override.endsAtMs);
     for (const state of this.slots.values()) if (state.at === 'drained') dueMs = Math.min(dueMs, state.renewAtMs);
     return dueMs;
   }

@@ -1,19 +1,11 @@
-import { WorkflowExecutionAlreadyStartedError } from '@temporalio/common';
-import {
-  CancellationScope,
-  condition,
-  ParentClosePolicy,
-  type SignalDefinition,
-  startChild,
-} from '@temporalio/workflow';
+import { condition, type SignalDefinition } from '@temporalio/workflow';
 import type { Offer, Place, Word } from '../../shared/acquirer';
 import { queueId } from '../../shared/permit-id';
 import type { Ticket, Turn } from '../../shared/protocol';
-import { WORKFLOW_PRIORITY } from '../../shared/start-options';
 import { offersSlot } from '../../shared/wire-input';
 import { declinedSignal, deliver, enqueueSignal, missedSignal } from '../signals';
+import { startQueue } from './start-queue';
 import { hearNoMoreTurns, hearTurns, leaveOut } from './turn-inbox';
-import { waitQueueWorkflow } from './wait-queue';
 
 /** More than one loss of the race to start a queue is rare; after this many steps the next silence tries again. */
 const ENQUEUE_STEPS = 10;
@@ -38,7 +30,7 @@ export class WorkflowQueuePlace implements Place {
 
   /** @param missedSlot of the offer at which the former waiter of this ticket was beaten */
   constructor(
-    resource: string,
+    private readonly resource: string,
     private readonly ticket: Ticket,
     private readonly taskQueue: string | undefined,
     private missedSlot?: string,
@@ -125,25 +117,12 @@ export class WorkflowQueuePlace implements Place {
     return !this.queueAbsent;
   }
 
-  /** `false` when another waiter has just started it. The queue outlives us: others wait in it too. */
+  /** `false` when another waiter has just started it. */
   private async startQueue(ticket: Ticket): Promise<boolean> {
     this.queueAbsent = false; // it runs now: we have started it, or another waiter was faster
-    try {
-      await CancellationScope.nonCancellable(() =>
-        startChild(waitQueueWorkflow, {
-          workflowId: this.queue.workflowId,
-          args: [{ tickets: [ticket] }],
-          taskQueue: this.taskQueue,
-          parentClosePolicy: ParentClosePolicy.ABANDON,
-          priority: WORKFLOW_PRIORITY,
-        }),
-      );
-      this.inLine = true;
-      return true;
-    } catch (error) {
-      if (error instanceof WorkflowExecutionAlreadyStartedError) return false;
-      throw error;
-    }
+    const started = await startQueue(this.resource, this.taskQueue, [ticket]);
+    this.inLine ||= started;
+    return started;
   }
 }
 

@@ -56,7 +56,7 @@ class World {
   /** `drain`: the queue's own. */
   private readonly permits = new Map<string, { runId: string; watched: boolean; drain?: boolean }>();
   /** What an operator has set. */
-  private override: { capacity?: number; paused: boolean } = { paused: false };
+  private override: { capacity?: number; pausedToMs: number } = { pausedToMs: 0 };
   /** The queue's claims of slots: each wins or loses at the server, and its answer comes back later. */
   private readonly claims: { slot: string; landed?: { runId?: string } }[] = [];
   /** News that a claim of the queue's has ended without a word. */
@@ -188,7 +188,8 @@ class World {
         break;
       }
       case 'override':
-        if (pick % 3 === 0) this.setOverride({ paused: !this.override.paused });
+        if (pick % 3 === 0) this.setOverride({ paused: !this.isPaused });
+        else if (pick % 3 === 1) this.pauseUntil(this.nowMs + ((pick * 31) % 40_000) - 500);
         else this.setOverride({ capacity: 1 + (pick % (this.slots + 2)) });
         break;
       case 'land claim':
@@ -236,17 +237,41 @@ class World {
   }
 
   private setOverride(change: { capacity?: number; paused?: boolean }): void {
-    this.nowMs++; // operators and new runs of the queue take a moment
-    Object.assign(this.override, change);
+    this.nowMs += 2; // operators and new runs of the queue take a moment, in which a pause may end
+    const { capacity = this.override.capacity, paused = this.isPaused } = change;
+    const pausedToMs = change.paused === undefined ? this.override.pausedToMs : paused ? Number.POSITIVE_INFINITY : 0;
+    this.override = { capacity, pausedToMs };
+    // The end of a pause is a change too, if the queue has not seen it yet.
+    this.state.next(this.nowMs, 0);
     const { version } = this.state.setOverride({ slots: this.slots, ...change }, this.nowMs);
     assert.ok(version > this.version, 'versions grow');
     this.version = version;
-    const isSet = this.override.paused || (this.override.capacity ?? this.slots) !== this.slots;
+    this.checkOverride();
+  }
+
+  private pauseUntil(untilMs: number): void {
+    this.nowMs += 2;
+    this.state.next(this.nowMs, 0);
+    const before = this.state.overridden;
+    const after = this.state.setOverride({ slots: this.slots, pauseUntilMs: untilMs }, this.nowMs);
+    this.version = Math.max(this.version, after.version);
+    if (untilMs > Math.max(this.override.pausedToMs, this.nowMs)) this.override.pausedToMs = untilMs;
+    else if (before) assert.equal(after, before, 'a pause shortens no other, and one in the past is none');
+    this.checkOverride();
+  }
+
+  private checkOverride(): void {
+    const isSet = this.isPaused || (this.override.capacity ?? this.slots) !== this.slots;
     assert.equal(this.state.overridden !== undefined, isSet);
+    assert.equal(this.state.overridden?.paused ?? false, this.isPaused);
+  }
+
+  private get isPaused(): boolean {
+    return this.override.pausedToMs > this.nowMs;
   }
 
   private isInUse(slot: string): boolean {
-    return !this.override.paused && Number(slot) < (this.override.capacity ?? this.slots);
+    return !this.isPaused && Number(slot) < (this.override.capacity ?? this.slots);
   }
 
   private wants({ slots }: Ticket, slot: string): boolean {
@@ -361,6 +386,8 @@ class World {
 
   private check(): void {
     const { tickets, slots } = this.state.view();
+    this.checkOverride();
+    if (this.isPaused) assert.ok(this.state.dueMs() <= this.override.pausedToMs, 'nothing wakes the queue to resume');
     const offered = slots.flatMap(([, state]) => (state.at === 'offered' ? [state.ticketId] : []));
     assert.equal(new Set(offered).size, offered.length, 'one ticket has two turns');
     const known = new Map(slots);
