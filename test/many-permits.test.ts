@@ -6,7 +6,14 @@ import type { ReportedHold } from '../scripts/support/holder-intervals';
 import { acquireAll, PermitTimeoutError, SemaphoreClient, withPermits } from '../src/client';
 import { accumulatorResource } from '../src/shared/key-pool';
 import { assertFails, failureOf, startHolding, startOptions, untilAt } from './support/holders';
-import { assertNoPermitLeft, assertSafe, permitsRunning, untilWaiting, useTemporal } from './support/temporal';
+import {
+  assertNoPermitLeft,
+  assertSafe,
+  eventually,
+  permitsRunning,
+  untilWaiting,
+  useTemporal,
+} from './support/temporal';
 import * as workflows from './support/workflows';
 
 const temporal = useTemporal({ shared: true });
@@ -79,7 +86,9 @@ test('cancelled or late while it accumulates, a caller gives everything back, an
   const { handle: blocker } = await startHolding(temporal, { resource, semaphore: { capacity: 3 } });
   const large = await startMany(resource, 3, 3);
   await untilWaiting(temporal.client, resource, 1);
-  assert.equal((await permitsRunning(temporal.client, resource)).length, 3, 'it keeps two while it waits');
+  await eventually(async () => {
+    assert.equal((await permitsRunning(temporal.client, resource)).length, 3, 'it keeps two while it waits');
+  });
   const second = await startMany(resource, 3, 2);
   await untilWaiting(temporal.client, accumulatorResource(resource), 1);
 

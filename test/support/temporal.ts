@@ -188,7 +188,10 @@ export async function endQueue(client: Client, resource: string): Promise<void> 
     .catch(() => undefined); // there may be none
 }
 
-/** The permits of `resource` that run, by the server's own word for each ID that visibility has told. */
+/**
+ * The permits of `resource` that run, by the server's own word for each ID that visibility has told. It tells of a new one late,
+ * so ask {@link eventually}.
+ */
 export async function permitsRunning(client: Client, resource: string): Promise<string[]> {
   const found: string[] = [];
   for await (const { workflowId, runId } of client.workflow.list({ query: permitsQuery(resource) })) {
