@@ -214,9 +214,9 @@ for (const fair of [false, true]) {
 
 test('a permit renews itself past three leases', async () => {
   const resource = temporal.resource();
-  const pool = semaphore(resource, { lease: '2s', renewEvery: '400ms' });
+  const pool = semaphore(resource, { lease: '3s', renewEvery: '500ms' });
   const permit = await pool.acquire();
-  await delay(7_000);
+  await delay(10_000);
   assert.equal(permit.signal.aborted, false);
   assert.equal((await statusOf(permit)).status.name, 'RUNNING');
   await permit.release();

@@ -107,7 +107,7 @@ function between(holds: readonly HoldInterval[], fromMs: number, toMs: number): 
   return holds.filter((hold) => hold.fromMs < toMs && hold.toMs > fromMs);
 }
 
-test('resized 3 to 5 to 2, paused and resumed under 40 contenders: never more than allowed, and nobody is lost', {
+test('resized 3 to 5 to 2, paused and resumed under 20 contenders: never more than allowed, and nobody is lost', {
   skip: lacking('ownServer'),
 }, async (t) => {
   const resource = temporal.resource();
@@ -116,11 +116,11 @@ test('resized 3 to 5 to 2, paused and resumed under 40 contenders: never more th
   let served = 0;
   const contender = async () => {
     while (!stopped) {
-      await (await startHolder(temporal, { resource, semaphore: { capacity: 3 }, holdMs: 100 })).result();
+      await (await startHolder(temporal, { resource, semaphore: { capacity: 3 }, holdMs: 200 })).result();
       served++;
     }
   };
-  const contenders = Promise.all(Array.from({ length: 40 }, contender));
+  const contenders = Promise.all(Array.from({ length: 20 }, contender));
   await untilStates(pool, /^0 held, 1 held, 2 held$/);
 
   const five = await pool.resize(5, { reason: 'rush' });
@@ -145,7 +145,7 @@ test('resized 3 to 5 to 2, paused and resumed under 40 contenders: never more th
   assert.deepEqual(pause, { version: pause.version, capacity: 2, paused: true, reason: 'maintenance' });
   await untilStates(pool, /^0 drained, 1 drained, 2 drained$/);
   const pausedMs = Date.now();
-  const { waiters } = await untilAllWait(pool, 40);
+  const { waiters } = await untilAllWait(pool, 20);
   assert.deepEqual(
     waiters.map(({ place }) => place),
     waiters.map((_, index) => index + 1),

@@ -48,7 +48,10 @@ let project: string;
 
 before(async () => {
   project = await mkdtemp(join(tmpdir(), 'temporal-semaphore-consumer-'));
-  [env] = await Promise.all([startServer(), install()]);
+  const installing = install();
+  installing.catch(() => undefined); // awaited below, when the server can be stopped
+  env = await startServer();
+  await installing;
   await compileApps();
 });
 

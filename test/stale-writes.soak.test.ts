@@ -1,3 +1,3 @@
 import { testStaleWrites } from './support/stale-writes';
 
-testStaleWrites(40);
+testStaleWrites(10, 40);

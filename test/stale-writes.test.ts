@@ -1,3 +1,3 @@
 import { testStaleWrites } from './support/stale-writes';
 
-testStaleWrites(15);
+testStaleWrites(6, 15);

@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import { copyFile, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { build } from 'esbuild';
@@ -17,27 +18,35 @@ const BUILDS = join(ROOT, '.test-build');
 const TEST_WORKFLOWS = join(ROOT, 'test', 'support', 'workflows.ts');
 const EXAMPLE_WORKFLOWS = join(ROOT, 'scripts', 'support', 'workflows.ts');
 
-/** By the time that they took on a quiet machine. */
+/** How many processes share the files that share a server. */
+const LANES = 4;
+
+/**
+ * What takes longest, by the time that it took on a quiet machine. It starts first, so that none of it is left alone at the end;
+ * and of the files that share processes, each of these is in another one.
+ */
 const LONGEST = [
   'wait-queue',
   'package',
+  'many-permits',
   'interop',
+  'unpolled',
+  'hostile-input',
   'cli-operate',
   'cli',
   'client-loss',
   'operate',
-  'client',
-  'cli-hostile',
   'stuck-queue',
-  'example-fenced-ledger',
-  'hostile-input',
-  'unpolled',
+  'client',
   'hostile-turns',
   'crash',
   'semaphore',
   'queue-continue-as-new',
   'dashboard',
+  'limit-activities',
+  'dashboard-page',
   'stale-writes',
+  'demo',
 ];
 
 export interface Preparation {
@@ -53,9 +62,12 @@ export interface Preparation {
  * need, would be work for nothing.
  */
 export async function prepareTests(files: readonly string[], source: ServerSource): Promise<Preparation> {
-  const pure = files.filter((file) => file.startsWith('src'));
-  const others = files.filter((file) => !pure.includes(file));
-  const many = others.length > 3;
+  const ordered = inOrder(files);
+  const pure = ordered.filter(isPure);
+  const sharing = ordered.filter(sharesServer);
+  const alone = ordered.filter((file) => !pure.includes(file) && !sharing.includes(file));
+  const groups = [...lanes(sharing), ...alone.map((file) => [file]), pure].filter((group) => group.length > 0);
+  const many = sharing.length + alone.length > 3;
   await mkdir(BUILDS, { recursive: true });
   const directory = await mkdtemp(join(BUILDS, 'run-'));
   const lib = join(directory, 'lib');
@@ -67,10 +79,7 @@ export async function prepareTests(files: readonly string[], source: ServerSourc
     await writeBundle(join(SRC, 'workflows.ts'), prebuiltBundle(lib));
   }
   return {
-    entries: await writeEntries(
-      [...(pure.length > 0 ? [pure] : []), ...inOrder(others).map((file) => [file])],
-      directory,
-    ),
+    entries: await writeEntries(groups, directory),
     env: {
       [PREPARED_BUNDLES]: directory,
       [BUILT_COMMAND_LINE]: join(lib, 'cli', 'main.js'),
@@ -83,23 +92,40 @@ export async function prepareTests(files: readonly string[], source: ServerSourc
   };
 }
 
-/**
- * Writes a file that loads the tests of each group. Node's test runner starts them in the order of their names. Pure tests
- * take milliseconds, and a process for each file half a second, so they are one group.
- */
+/** Tests that need neither a server nor other processes take milliseconds. */
+function isPure(file: string): boolean {
+  return file.startsWith('src') || file.startsWith(join('test', 'unit'));
+}
+
+/** Files of tests that stand the company of others at their server can as well share a process, and its worker, with them. */
+function sharesServer(file: string): boolean {
+  return readFileSync(join(ROOT, file), 'utf8').includes('useTemporal({ shared: true })');
+}
+
+/** A process takes two seconds of work to load the SDK, for itself and its workers. So a few run many files, each one after the other. */
+function lanes(files: readonly string[]): string[][] {
+  const made = Array.from({ length: Math.min(LANES, files.length) }, (): string[] => []);
+  for (const [index, file] of files.entries()) {
+    // There and back, so that the first lane does not get the longest of each round.
+    const [round, place] = [Math.floor(index / made.length), index % made.length];
+    made[round % 2 === 0 ? place : made.length - 1 - place]?.push(file);
+  }
+  return made;
+}
+
+/** Writes a file that loads the tests of each group. Node's test runner starts them in the order of their names. */
 async function writeEntries(groups: readonly (readonly string[])[], directory: string): Promise<string[]> {
   return await Promise.all(
-    groups.map(async ([first = '', ...more], index) => {
-      const name = more.length > 0 ? 'pure' : basename(first, '.test.ts');
+    groups.map(async (files, index) => {
+      const name = basename(files[0] ?? '', '.test.ts');
       const entry = join(directory, `${String(index).padStart(3, '0')}-${name}.test.cjs`);
-      const loads = [first, ...more].map((file) => `require(${JSON.stringify(join(ROOT, file))});\n`);
+      const loads = files.map((file) => `require(${JSON.stringify(join(ROOT, file))});\n`);
       await writeFile(entry, loads.join(''));
       return entry;
     }),
   );
 }
 
-/** The longest first, so that none of them is left alone at the end. */
 function inOrder(files: readonly string[]): string[] {
   const place = (file: string) => {
     const index = LONGEST.indexOf(basename(file, '.test.ts'));

@@ -10,7 +10,6 @@ import { type HolderOptions, type HolderReport, LEDGERS } from './ledger-holder'
 import { usePostgres } from './postgres';
 import { useTemporal } from './temporal';
 
-const PROCESSES = 10;
 const SLOTS = ['a', 'b', 'c'];
 const LEASE_MS = 1_000;
 
@@ -66,12 +65,12 @@ async function staleWrites(ledger: string): Promise<{ all: number; stale: number
   return rows[0];
 }
 
-/** Tests the guard against processes that are stopped at random, for that long. Call it at the top of a test file. */
-export function testStaleWrites(seconds: number): void {
+/** Tests the guard against that many processes, stopped at random for that long. Call it at the top of a test file. */
+export function testStaleWrites(processes: number, seconds: number): void {
   const temporal = useTemporal();
   postgres = usePostgres();
 
-  test(`${PROCESSES} processes, stopped at random for ${seconds} s: stale writes without the guard, none with it`, async (t) => {
+  test(`${processes} processes, stopped at random for ${seconds} s: stale writes without the guard, none with it`, async (t) => {
     const { address } = temporal.env;
     assert.ok(address);
     const resource = temporal.resource('ledger');
@@ -87,7 +86,7 @@ export function testStaleWrites(seconds: number): void {
       slots: SLOTS,
       leaseMs: LEASE_MS,
     };
-    await Promise.all(Array.from({ length: PROCESSES }, () => startHolder(options)));
+    await Promise.all(Array.from({ length: processes }, () => startHolder(options)));
 
     const stops = await disturb(seconds);
     const reports = await Promise.all(holders.map(endHolder));

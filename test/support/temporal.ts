@@ -62,8 +62,17 @@ interface UseOptions {
   telemetry?: () => Promise<TelemetryOptions>;
 }
 
+/** That of all files which share this process. */
+let sharedTemporal: Temporal | undefined;
+
 /** Call it at the top of a test file. */
-export function useTemporal({ dynamicConfig = [], shared = false, telemetry }: UseOptions = {}): Temporal {
+export function useTemporal(options: UseOptions = {}): Temporal {
+  if (!options.shared) return hookTemporal(options);
+  sharedTemporal ??= hookTemporal(options);
+  return sharedTemporal;
+}
+
+function hookTemporal({ dynamicConfig = [], shared = false, telemetry }: UseOptions): Temporal {
   let env: TestWorkflowEnvironment;
   let bundle: WorkflowBundle;
   let own: RunningWorker;

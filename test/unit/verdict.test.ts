@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { HoldInterval } from '../scripts/support/holder-intervals';
-import { type Finisher, judge } from '../scripts/support/verdict';
+import type { HoldInterval } from '../../scripts/support/holder-intervals';
+import { type Finisher, judge } from '../../scripts/support/verdict';
 
 const finisher = (consumer: string): Finisher => ({ consumer, startedMs: 0, outcome: { ok: true } });
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { PERMIT_WORKFLOW, QUEUE_WORKFLOW, WAITER_WORKFLOW } from '../src/shared/protocol';
-import * as workflows from '../src/workflows';
+import { PERMIT_WORKFLOW, QUEUE_WORKFLOW, WAITER_WORKFLOW } from '../../src/shared/protocol';
+import * as workflows from '../../src/workflows';
 
 test('the Workflows to export are all three, by the names that other languages start them by, and nothing else', () => {
   const names = Object.entries(workflows).map(([exported, { name }]) => [exported, name]);

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { checkTurns, type QueueEvent } from '../scripts/chaos/checks/queue-order';
-import { CLOSING, DECLINED, ENQUEUE, MISSED, type Ticket, TURN } from '../src/shared/protocol';
+import { checkTurns, type QueueEvent } from '../../scripts/chaos/checks/queue-order';
+import { CLOSING, DECLINED, ENQUEUE, MISSED, type Ticket, TURN } from '../../src/shared/protocol';
 
 /** A queue's history, written by hand. */
 class Script {

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { FAULTS } from '../scripts/chaos/faults';
-import { planFaults } from '../scripts/chaos/schedule';
+import { FAULTS } from '../../scripts/chaos/faults';
+import { planFaults } from '../../scripts/chaos/schedule';
 
 const KINDS = [
   { kind: 'often', weight: 3, lastsMs: [100, 200] },
@@ -43,7 +43,7 @@ test('without any kind there is no fault', () => {
 });
 
 test('every kind of fault is another, and docs/reliability.md says what it does', () => {
-  const page = readFileSync(join(__dirname, '..', 'docs', 'reliability.md'), 'utf8');
+  const page = readFileSync(join(__dirname, '..', '..', 'docs', 'reliability.md'), 'utf8');
   const kinds = FAULTS.map(({ kind }) => kind);
   assert.equal(new Set(kinds).size, kinds.length);
   assert.deepEqual(

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
-import { type HoldInterval, mostAtOnce, overlaps } from '../scripts/support/holder-intervals';
+import { type HoldInterval, mostAtOnce, overlaps } from '../../scripts/support/holder-intervals';
 
 function hold(slot: string, fromMs: number, toMs: number): HoldInterval {
   return { slot, fromMs, toMs, runId: `run-${slot}-${fromMs}`, holder: `holder-${slot}-${fromMs}` };

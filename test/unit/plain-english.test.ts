@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { type Sentence, sentencesOfCode, sentencesOfMarkdown } from './support/prose';
+import { type Sentence, sentencesOfCode, sentencesOfMarkdown } from '../support/prose';
 
 /** Patterns that make a reader read twice, each with what to write instead. */
 const RIDDLES: { pattern: RegExp; instead: string }[] = [
