@@ -1,6 +1,7 @@
 import { execFileSync } from 'node:child_process';
 import { writeFile } from 'node:fs/promises';
 import { DefaultLogger, Runtime } from '@temporalio/worker';
+import { clusterServer } from './chaos/cluster-server';
 import { parseChaosOptions } from './chaos/options';
 import { isClean, markdown } from './chaos/report';
 import { runChaos } from './chaos/run';
@@ -14,8 +15,11 @@ async function main(interrupt: AbortSignal): Promise<number> {
   const startMs = performance.now();
   const tell = (line: string) =>
     console.log(`${((performance.now() - startMs) / 1_000).toFixed(1).padStart(7)} s  ${line}`);
-  const { address } = options;
-  const startServer = async (directory: string) => (address ? givenServer(address) : await ownServer(directory));
+  const { address, cluster } = options;
+  const startServer = async (directory: string) => {
+    if (cluster) return await clusterServer(tell);
+    return address ? givenServer(address) : await ownServer(directory);
+  };
   const report = await runChaos(startServer, options, {
     commit: commit(),
     command: commandOf(options.seed),

@@ -1,4 +1,4 @@
-import { Command, InvalidArgumentError } from 'commander';
+import { Command, InvalidArgumentError, Option } from 'commander';
 import { isAddress } from '@/dev-server/binary';
 
 export interface ChaosOptions {
@@ -6,6 +6,8 @@ export interface ChaosOptions {
   seed: string;
   /** A running server to use. @default a dev server of its own, which is killed and restarted */
   address?: string;
+  /** Two server processes on a PostgreSQL of our own, of which each part is killed and restarted. */
+  cluster?: boolean;
   /** Files to write the report to. */
   json?: string;
   report?: string;
@@ -31,6 +33,7 @@ export function parseChaosOptions(argv: string[]): ChaosOptions {
     .option('--minutes <n>', 'how long faults come', number(0.1, 24 * 60), 1)
     .option('--seed <text>', 'repeats the plan of faults, though not how the processes interleave with it', newSeed())
     .option('--address <host:port>', 'use this running server, which is then not killed', address)
+    .addOption(new Option('--cluster', 'on a cluster of its own, whose nodes and database fail').conflicts('address'))
     .option('--json <file>', 'write the report there as JSON')
     .option('--report <file>', 'write the report there as Markdown')
     .option('--capacity <n>', 'permits of the pool that operators steer', number(1, 100), 3)

@@ -78,12 +78,13 @@ function measured(report: ChaosReport): [string, string | number][] {
     ['from the last fault until all were served and no permit was left', seconds(report.healedInMs)],
     ['bodies that overlapped in one slot, without fencing', report.overlapsWithoutFencing],
     ['writes, of which stale ones were rejected', `${report.writes}, ${report.staleWritesRejected}`],
-    ...recoveries.map(({ what, tookMs }): [string, string] => [what, spread(tookMs)]),
+    ...recoveries
+      .filter(({ tookMs }) => tookMs.length > 0)
+      .map(({ what, tookMs }): [string, string] => [what, spread(tookMs)]),
   ];
 }
 
 function spread(tookMs: Recovery['tookMs']): string {
-  if (tookMs.length === 0) return 'not seen';
   const median = tookMs[Math.floor(tookMs.length / 2)] ?? 0;
   return `median ${seconds(median)}, longest ${seconds(tookMs.at(-1) ?? 0)} (${tookMs.length} times)`;
 }

@@ -85,7 +85,7 @@ export async function runChaos(
     const { seed, minutes, idleLimit } = options;
     const report: ChaosReport = {
       ...{ seed, commit, command, minutes, healedInMs },
-      server: server.faults.length > 0 ? 'a dev server of its own' : `the server at ${server.address}`,
+      server: server.described,
       startedAt: startedAt.toISOString(),
       leftOut: actorClock(directory, 'probe') ? [] : [NO_FAKETIME],
       ...judge(record, idleLimit),

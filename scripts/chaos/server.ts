@@ -6,6 +6,8 @@ import type { Fault } from './faults';
 /** The Temporal server of a run. */
 export interface ChaosServer {
   readonly address: string;
+  /** For the report. */
+  readonly described: string;
   /** What can be done to it, beside the faults that every run has. */
   readonly faults: readonly Fault[];
   /** Undoes whatever the faults did. */
@@ -14,13 +16,19 @@ export interface ChaosServer {
 }
 
 /** A queue is to continue as new after so many events, far sooner than by its own rule. No public option says it: the server does. */
-const SUGGEST_CONTINUE_AS_NEW = 'limit.historyCount.suggestContinueAsNew=40';
+export const CONTINUE_AS_NEW_AFTER = 40;
 
 const START_ATTEMPTS = 5;
 
 /** A server that somebody else runs: it is left alone. */
 export function givenServer(address: string): ChaosServer {
-  return { address, faults: [], heal: async () => undefined, stop: async () => undefined };
+  return {
+    address,
+    described: `the server at ${address}`,
+    faults: [],
+    heal: async () => undefined,
+    stop: async () => undefined,
+  };
 }
 
 /** A dev server of our own with its state in a file, which is killed and started again. */
@@ -30,7 +38,7 @@ export async function ownServer(directory: string): Promise<ChaosServer> {
   const options = {
     port: await freePort(),
     dbFilename: join(directory, 'server.db'),
-    dynamicConfig: [SUGGEST_CONTINUE_AS_NEW],
+    dynamicConfig: [`limit.historyCount.suggestContinueAsNew=${CONTINUE_AS_NEW_AFTER}`],
   };
   let server = await spawnServer(source.path, options);
   let isDown = false;
@@ -64,6 +72,7 @@ export async function ownServer(directory: string): Promise<ChaosServer> {
   };
   return {
     address: server.address,
+    described: 'a dev server of its own',
     faults: [killServer],
     heal: start,
     async stop() {

@@ -13,6 +13,9 @@ export function recoveries(record: ChaosRecord): Recovery[] {
   return [
     { what: 'holder death to slot free', tookMs: afterDeaths(record) },
     { what: 'server kill to next grant', tookMs: untilGrant(record, 'kill-server') },
+    { what: 'node kill to next grant', tookMs: untilGrant(record, 'kill-node') },
+    { what: 'kill of both nodes to next grant', tookMs: untilGrant(record, 'kill-both-nodes') },
+    { what: 'PostgreSQL kill to next grant', tookMs: untilGrant(record, 'kill-postgres') },
     { what: 'queue termination to next grant', tookMs: untilGrant(record, 'terminate-queue') },
     { what: 'permit worker kill to next grant', tookMs: untilGrant(record, 'kill-permit-worker') },
   ].map(({ what, tookMs }) => ({ what, tookMs: tookMs.sort((a, b) => a - b) }));
