@@ -22,6 +22,7 @@ export type {
   PermitInspection,
   ResourceSlot,
   SlotInspection,
+  SlotsBelief,
   WaiterInspection,
 } from './client/operator/inspection';
 export type { InspectOptions, OverrideOptions, PauseOptions, RevokeOptions } from './client/operator/operator';

@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { afterEach, test } from 'node:test';
 import { stripVTControlCharacters } from 'node:util';
 import { lacking } from '../scripts/support/requirements';
-import { SemaphoreClient } from '../src/client';
+import { PermitPool, SemaphoreClient } from '../src/client';
 import { CliHost, type Ended } from './support/cli-host';
 import { CliProcess } from './support/cli-process';
 import { assertFails, startHolder, startHolding } from './support/holders';
@@ -86,6 +86,24 @@ test('ls shows a pool: who holds and who waits, with and without its capacity', 
   assert.match(all, new RegExp(`^${resource} +1 +1 +1 `, 'm'));
   await handle.signal(workflows.finish);
   await waiter.result();
+});
+
+test("ls and doctor warn where acquirers disagree on the slots; a permit pool's permit says so", async () => {
+  const resource = temporal.resource();
+  const { handle } = await startHolding(temporal, { resource, semaphore: CAPACITY_1 });
+  await using calls = new PermitPool(pool(resource, 2));
+  await using permit = await calls.acquire({ purpose: 'orders' });
+  const text = await output(['ls', resource, '--capacity', '2']);
+  const line = `its acquirers disagree on the slots: 1 \\(one, ${handle.workflowId}\\), 2 \\(one, `;
+  assert.match(text, new RegExp(`^${resource}: 2 of 2 held, 0 waiting\n${line}`));
+  assert.match(text, new RegExp(`${permit.slot} +held .* permit pool: orders *\n`));
+  await eventually(async () => assert.match(await output(['ls']), new RegExp(`^${resource}: ${line}`, 'm')));
+  const found = JSON.parse((await run(['doctor', '--json'])).stdout);
+  const warning = found.find(({ what }: { what: string }) => what.startsWith(`"${resource}": its acquirers disagree`));
+  assert.equal(warning?.is, 'warning');
+  await handle.signal(workflows.finish);
+  await handle.result();
+  assert.doesNotMatch(await output(['ls', resource, '--capacity', '2']), /disagree/);
 });
 
 test('nothing that comes from elsewhere can write to the terminal', async () => {

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { test } from 'node:test';
 import type { Page } from 'playwright-core';
+import { PermitPool, SemaphoreClient } from '../src/client';
 import { useBrowser } from './support/browser';
 import { useDashboards } from './support/dashboards';
 import { startHolder, startHolding, untilAt } from './support/holders';
@@ -121,6 +122,26 @@ test('by keyboard along the timeline, whose bars and past holds link to Workflow
   await page.keyboard.press('Tab');
   assert.equal(await page.evaluate('document.activeElement.matches(".hold")'), false);
   await end();
+});
+
+test("a permit pool's permit says so, and a pool on whose slots its acquirers disagree", async () => {
+  const resource = temporal.resource();
+  const { taskQueue } = temporal;
+  const { pool, url } = await show(resource, { capacity: 2 });
+  await using calls = new PermitPool(pool);
+  const permits = [await calls.acquire({ purpose: 'orders' }), await calls.acquire()];
+  const page = await browser.open(url);
+  await page.locator('.slot.held', { hasText: 'permit pool: orders' }).waitFor(WITHIN);
+  assert.equal(await page.getByText(/disagree/).count(), 0);
+  const stop = new AbortController();
+  const small = new SemaphoreClient(temporal.client, resource, { capacity: 1, taskQueue });
+  const waiting = small.acquire({ signal: stop.signal }).catch(() => undefined);
+  await page.getByText(/disagree on the slots, so the larger number holds: 2 \(2 of them, .*\), 1 \(/).waitFor(WITHIN);
+  stop.abort();
+  await waiting;
+  await page.getByText(/disagree/).waitFor({ ...WITHIN, state: 'detached' });
+  for (const permit of permits) permit.release();
+  await page.context().close();
 });
 
 test('a search shows the slots, waiters and past holds of that name, and the pools that have any', async () => {

@@ -4,7 +4,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { listHolders, SemaphoreClient, type SemaphoreClientOptions } from '../src/client';
 import { permitId, queueId } from '../src/shared/permit-id';
 import { startHolder, startHolding, untilAt } from './support/holders';
-import { eventually, untilWaiting, useTemporal } from './support/temporal';
+import { eventually, untilWaiting, useTemporal, warnings } from './support/temporal';
 import * as workflows from './support/workflows';
 
 const temporal = useTemporal({ shared: true });
@@ -67,6 +67,7 @@ test('it shows each holder, each waiter in order, and the last holds with how th
       runId: holder.runId,
       holder: { workflowId: run.workflowId, runId: run.runId, workflowType: 'holder' },
       purpose: 'nightly',
+      slots: 2,
       since: undefined,
       leaseDeadline: undefined,
     },
@@ -142,6 +143,43 @@ for (const [what, by] of [
     await holder?.result();
   });
 }
+
+test("a rollout with two capacities is shown, and logged by the queue; an operator's resize is no disagreement", async () => {
+  const resource = temporal.resource();
+  const disagreement = async () => (await semaphore(resource, { capacity: 2 }).inspect({ recent: 0 })).disagreement;
+  const old = [1, 2].map(() => startHolding(temporal, { resource, semaphore: { capacity: 2 } }));
+  const [first, second] = await Promise.all(old);
+  await semaphore(resource, { capacity: 2 }).resize(1);
+  const waiter = await startHolder(temporal, { resource, semaphore: { capacity: 2 }, holdMs: 0 });
+  await untilWaiting(temporal.client, resource, 1);
+  assert.equal(await disagreement(), undefined);
+  const logged = () => warnings.filter(({ meta }) => meta?.resource === resource);
+  assert.deepEqual(logged(), []);
+  await semaphore(resource, { capacity: 2 }).resize(2);
+
+  const permit = await semaphore(resource, { capacity: 3 }).acquire(); // the new deployment takes slot 2
+  const { identity } = temporal.client.options;
+  const isOld = [first?.handle.workflowId, second?.handle.workflowId];
+  const [most, one] = (await semaphore(resource, { capacity: 3 }).inspect()).disagreement ?? [];
+  assert.deepEqual(
+    [most?.slots, most?.count, isOld.includes(most?.by), one],
+    [2, 3, true, { slots: 3, count: 1, by: identity }],
+  );
+  const stop = new AbortController();
+  const small = semaphore(resource, { capacity: 1 }).acquire({ signal: stop.signal });
+  const waiting = small.catch(() => undefined);
+  await eventually(async () => {
+    const [{ message, meta } = assert.fail('nothing is logged')] = logged();
+    assert.match(message, /disagree/);
+    assert.match(String(meta?.slots), /^2, 1$/);
+  });
+  stop.abort();
+  await waiting;
+  await permit.release();
+  await eventually(async () => assert.equal(await disagreement(), undefined));
+  for (const holder of [first, second]) await holder?.handle.signal(workflows.finish);
+  await waiter.result();
+});
 
 test('looking leaves no trace in what it looks at', async () => {
   const resource = temporal.resource();

@@ -4,7 +4,7 @@ import { findDeadlocks, lastPolls, monotonicMs, poolsInUse, type SeenPool } from
 import { failingTasks } from './doctor-tasks';
 import { waiterName } from './draw-pool';
 import { holderName } from './render';
-import { count, deadlockLine, pauseNote, span } from './wording';
+import { count, deadlockLine, disagreementLine, pauseNote, span } from './wording';
 
 /** One result of the examination. */
 export interface Finding {
@@ -99,7 +99,7 @@ function leases({ resource, slots }: SeenPool): Finding[] {
   });
 }
 
-function waits({ resource, waiters, queue, override, problem }: SeenPool, longerMs: number): Finding[] {
+function waits({ resource, waiters, queue, override, disagreement, problem }: SeenPool, longerMs: number): Finding[] {
   const found: Finding[] = [];
   if (problem !== undefined) {
     return [{ is: 'bad', what: `"${resource}" can't be looked at: ${problem}` }];
@@ -109,6 +109,13 @@ function waits({ resource, waiters, queue, override, problem }: SeenPool, longer
   }
   if (override?.paused)
     found.push({ is: 'warning', what: `"${resource}" is ${pauseNote(override)}`, advice: override.reason });
+  if (disagreement) {
+    found.push({
+      is: 'warning',
+      what: `"${resource}": ${disagreementLine(disagreement)}`,
+      advice: 'Give all acquirers the same capacity or slots. While a rollout lasts, both are in use for a while.',
+    });
+  }
   const late = waiters.filter(({ since }) => Date.now() - since.getTime() > longerMs);
   const longest = late.reduce((a, b) => (a && a.since <= b.since ? a : b), late[0]);
   if (longest) {

@@ -2,7 +2,7 @@ import type { SlotInspection, WaiterInspection } from '../client';
 import { type SeenPool, shownPurpose } from '../client/operators';
 import { holderName } from './render';
 import { type Align, dim, green, red, Text, table, text, yellow } from './text';
-import { pauseNote, sinceNow, span } from './wording';
+import { disagreementLine, pauseNote, sinceNow, span } from './wording';
 
 interface Drawing {
   /** At most so many slots, and as many waiters. @default all */
@@ -41,6 +41,7 @@ export function drawPool(pool: SeenPool, { rows = Number.POSITIVE_INFINITY, wide
         )
       : table(head, cells, align);
   const lines: unknown[] = [headline(pool)];
+  if (pool.disagreement) lines.push(yellow(disagreementLine(pool.disagreement)));
   if (slots.length > 0) {
     const shown = slots.slice(0, rows);
     lines.push(

@@ -5,8 +5,8 @@ import { withClient } from './client';
 import { drawPool, overrideNote } from './draw-pool';
 import { EXIT } from './exit-codes';
 import { print, printJson, say } from './render';
-import { type Align, table, text } from './text';
-import { sinceNow } from './wording';
+import { type Align, Text, table, text, yellow } from './text';
+import { disagreementLine, sinceNow } from './wording';
 
 interface LsFlags extends PoolFlags {
   recent: number;
@@ -62,8 +62,12 @@ async function all({ output, taskQueue, ...connection }: LsFlags): Promise<numbe
   const pools = await withClient(connection, (client) => poolsInUse(client, { taskQueue }));
   if (output !== 'text') printJson(pools, output);
   else if (pools.length === 0) print(text`Nobody holds or waits for a permit.`);
-  else print(table(HEAD, pools.map(row), ALIGN));
+  else print(Text.lines([table(HEAD, pools.map(row), ALIGN), ...pools.flatMap(disagreementNote)]));
   return 0;
+}
+
+function disagreementNote({ resource, disagreement }: SeenPool): Text[] {
+  return disagreement ? [yellow(text`${resource}: ${disagreementLine(disagreement)}`)] : [];
 }
 
 const HEAD = ['resource', 'held', 'of', 'waiting', 'longest', 'keys', 'set'];

@@ -1,5 +1,5 @@
 import type { Override } from '../client';
-import type { DeadlockStep } from '../client/operators';
+import type { DeadlockStep, SeenPool } from '../client/operators';
 /** `"4.2 s"`, `"3m 12s"`, `"2h 5m"`, `"3d 4h"`. */
 export function span(ms: number): string {
   const seconds = Math.max(0, ms) / 1_000;
@@ -38,4 +38,12 @@ export function deadlockLine(steps: readonly DeadlockStep[]): string {
 /** `"paused"`, `"paused until 2027-01-31T18:00:00.000Z"`. */
 export function pauseNote({ pausedUntil }: Override): string {
   return pausedUntil ? `paused until ${pausedUntil.toISOString()}` : 'paused';
+}
+
+/** `its acquirers disagree on the slots: 3 (2 of them, such as train-7), 2 (one, 4711@host)` */
+export function disagreementLine(beliefs: NonNullable<SeenPool['disagreement']>): string {
+  const each = beliefs.map(({ slots, count, by }) =>
+    count === 1 ? `${slots} (one, ${by})` : `${slots} (${count} of them, such as ${by})`,
+  );
+  return `its acquirers disagree on the slots: ${each.join(', ')}`;
 }

@@ -47,7 +47,7 @@ const NO_WAIT_MS = 10_000;
  * share the permits and the queue. A worker on `taskQueue` must have this package's Workflows.
  *
  * Not guaranteed:
- * - that acquirers agree on `capacity`. Nothing checks it; with two different ones, the larger holds.
+ * - that acquirers agree on `capacity`. With two different ones, the larger holds; `inspect` and `ls` show where two differ.
  * - that a caller which holds all permits by `acquire` does not wait for itself. Inside `withPermit` that is refused. A permit
  *   is not reentrant, since it has one token.
  * - that work stops when its permit is lost. Work that ignores `permit.signal` goes on. A client whose machine slept or whose

@@ -26,6 +26,8 @@ export interface PoolHead {
   waitersAsOfMs?: number;
   queue: 'none' | 'running' | 'silent';
   override?: { version: number; capacity?: number; paused: boolean; pausedUntilMs?: number; reason?: string };
+  /** What acquirers take the slots to be, where two of them differ: the belief of most of them first. */
+  disagreement?: readonly { slots: number | string; count: number; by: string }[];
   stats: PoolStats;
   /** Why the last look failed. */
   problem?: string;

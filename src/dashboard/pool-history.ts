@@ -57,7 +57,7 @@ export class PoolHistory {
     this.seePermits(inspection, nowMs);
     this.seePast(inspection, nowMs);
     this.forget(nowMs);
-    const { resource, capacity, queue, override, slots } = inspection;
+    const { resource, capacity, queue, override, disagreement, slots } = inspection;
     if (queue !== 'silent') this.line = { waiters: inspection.waiters, atMs: nowMs };
     return {
       resource,
@@ -69,6 +69,7 @@ export class PoolHistory {
         waitersAsOfMs: queue === 'silent' ? this.line?.atMs : undefined,
         queue,
         override: override && overrideView(override),
+        disagreement,
         stats: this.stats(nowMs),
       },
       slots: slots.map(({ slot, state, permit }) => this.slotView(slot, state, permit)),

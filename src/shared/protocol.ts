@@ -4,6 +4,7 @@
  * integer milliseconds in names that end in `Ms`.
  */
 
+import type { SlotsMemo } from './agreement';
 import type { PoolMemo, PoolTicket } from './pool-protocol';
 
 /** Workflow types. */
@@ -38,7 +39,7 @@ export interface Holder {
 }
 
 /** A permit's memo. Anyone can read the slot's holder and its purpose there. */
-export interface PermitMemo extends PoolMemo {
+export interface PermitMemo extends PoolMemo, SlotsMemo {
   leaseMs: number;
   holder: Holder;
   purpose?: string;

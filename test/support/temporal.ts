@@ -6,6 +6,7 @@ import type { Client } from '@temporalio/client';
 import type { TestWorkflowEnvironment } from '@temporalio/testing';
 import {
   DefaultLogger,
+  type LogEntry,
   Runtime,
   type TelemetryOptions,
   Worker,
@@ -42,6 +43,16 @@ export interface Temporal {
 
 export interface RunningWorker {
   stop(): Promise<void>;
+}
+
+/** What Workflows and workers of this process have warned of lately. */
+export const warnings: LogEntry[] = [];
+
+const MOST_WARNINGS = 1_000;
+
+function log(entry: LogEntry): void {
+  if (entry.level !== 'WARN') console.error(entry.level, entry.message, entry.meta);
+  else if (warnings.push(entry) > MOST_WARNINGS) warnings.shift();
 }
 
 /** How long the process of a test file may go on after its last test. */
@@ -105,7 +116,7 @@ function hookTemporal({ dynamicConfig = [], shared = false, telemetry }: UseOpti
   };
 
   before(async () => {
-    Runtime.install({ logger: new DefaultLogger('ERROR'), telemetryOptions: await telemetry?.() });
+    Runtime.install({ logger: new DefaultLogger('WARN', log), telemetryOptions: await telemetry?.() });
     const address = shared ? process.env[SHARED_SERVER] : undefined;
     env = address ? await startServerFrom({ address }) : await startServer({ dynamicConfig });
     bundle = await bundleWorkflows(WORKFLOWS);

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { WorkflowExecutionAlreadyStartedError, WorkflowNotFoundError } from '@temporalio/client';
+import { slotsMark } from '../../shared/agreement';
 import { permitId } from '../../shared/permit-id';
 import { PERMIT_WORKFLOW, type PermitInput, type PermitMemo, RELEASE } from '../../shared/protocol';
 import { permitSummary, WORKFLOW_PRIORITY } from '../../shared/start-options';
@@ -79,13 +80,14 @@ export async function claimSlot(server: Server, options: ClaimOptions): Promise<
 /** The run ID of the permit that is ours, or `undefined`. */
 async function start(claim: Claim): Promise<string | undefined> {
   const { server, workflowId, claimId, watchedBy, request } = claim;
-  const { leaseMs, maxHoldMs, taskQueue } = request.semaphore;
+  const { compactSlots, leaseMs, maxHoldMs, taskQueue } = request.semaphore;
   const { purpose, pool } = request;
   const { client, identity } = server;
   const memo: PermitMemo = {
     leaseMs,
     holder: { identity },
     claimId,
+    slots: slotsMark(compactSlots),
     ...(purpose === undefined ? undefined : { purpose }),
     ...(pool && { pool: pool.id }),
   };

@@ -12,8 +12,23 @@ export interface Inspection {
   queue: 'none' | 'running' | 'silent';
   /** The operator's override; absent when the pool runs as deployed. */
   override?: Override;
+  /**
+   * The slots that acquirers take the resource to have; present only where two of them differ. Then the larger number holds: agree
+   * on one. While a rollout lasts, there are two for a while.
+   */
+  disagreement?: readonly SlotsBelief[];
   /** The last holds that have ended, newest first. They come from visibility, which is seconds late. */
   recent: PastHold[];
+}
+
+/** What some acquirers take the slots of a resource to be. */
+export interface SlotsBelief {
+  /** The capacity; or, of named slots, their number and a hash of their names. */
+  slots: number | string;
+  /** How many holders and waiters believe so. */
+  count: number;
+  /** One of them: a Workflow ID, or a client's identity. */
+  by: string;
 }
 
 /** `drained`: an {@link Override} has taken it out of use, and the queue itself holds it. */
@@ -42,6 +57,8 @@ export interface PermitInspection {
    * many callers wait there.
    */
   pool?: string;
+  /** The slots that its claimer takes the resource to have, as in {@link SlotsBelief}; absent where it does not say. */
+  slots?: number | string;
   since: Date;
   /** When the permit ends unless it is renewed; absent when no worker answers for it. */
   leaseDeadline?: Date;

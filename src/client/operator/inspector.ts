@@ -9,6 +9,7 @@ import { slotNames } from '../../shared/slots';
 import { TurnOrder } from '../../shared/turn-order';
 import { mapConcurrently } from '../map-concurrently';
 import type { Server } from '../server';
+import { disagreement } from './agreement';
 import { recordOf, timeOf } from './foreign-values';
 import type { Inspection, PermitInspection, SlotInspection, WaiterInspection } from './inspection';
 import { lenientReader } from './lenient-reader';
@@ -50,7 +51,17 @@ export class Inspector {
     const waiters = view ? waitersOf(view, holders) : [];
     const override = view?.override && shown(view.override);
     const capacity = override?.capacity ?? slots.length;
-    return { resource, capacity, slots: [...own, ...others], waiters, queue, ...(override && { override }) };
+    const seen = [...own, ...others];
+    const beliefs = disagreement(seen, view?.tickets ?? []);
+    return {
+      resource,
+      capacity,
+      slots: seen,
+      waiters,
+      queue,
+      ...(override && { override }),
+      ...(beliefs && { disagreement: beliefs }),
+    };
   }
 
   /** The permit that holds the slot now, as its memo describes it; `undefined` when nobody holds the slot. */

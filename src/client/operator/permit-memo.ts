@@ -1,4 +1,5 @@
 import type { WorkflowExecutionInfo } from '@temporalio/client';
+import { readSlotsMark } from '../../shared/agreement';
 import { checkResource, checkSlot, type PermitAddress, parsePermitId, queueId } from '../../shared/permit-id';
 import type { Holder, PermitMemo } from '../../shared/protocol';
 import { recordOf, textOf } from './foreign-values';
@@ -6,17 +7,24 @@ import type { PermitInspection, SlotInspection } from './inspection';
 
 /** Reads a permit from the server's answer. Other languages write memos too, so any field may be missing. */
 export function permitOf(run: Pick<WorkflowExecutionInfo, 'workflowId' | 'runId' | 'startTime' | 'memo'>) {
-  const { holder, purpose, pool } = memoOf(run);
+  const { holder, purpose, pool, slots } = memoOf(run);
   const permit: PermitInspection = { workflowId: run.workflowId, runId: run.runId, holder, since: run.startTime };
   if (purpose !== undefined) permit.purpose = purpose;
   if (pool !== undefined) permit.pool = pool;
+  if (slots !== undefined) permit.slots = slots;
   return permit;
 }
 
 export function memoOf({ memo }: Pick<WorkflowExecutionInfo, 'memo'>) {
-  const { holder, purpose, pool, revokedBecause } = recordOf(memo) as Partial<Record<keyof PermitMemo, unknown>>;
+  const { holder, purpose, pool, slots, revokedBecause } = recordOf(memo) as Partial<Record<keyof PermitMemo, unknown>>;
   const wasRevoked = revokedBecause !== undefined;
-  return { holder: readHolder(holder), purpose: textOf(purpose), pool: textOf(pool), wasRevoked };
+  return {
+    holder: readHolder(holder),
+    purpose: textOf(purpose),
+    pool: textOf(pool),
+    slots: readSlotsMark(slots),
+    wasRevoked,
+  };
 }
 
 /** A permit's purpose in one line. That of a permit pool says so: the purpose is that of the first caller it was for. */

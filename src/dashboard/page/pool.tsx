@@ -46,6 +46,15 @@ export function Pool({ view, session, text, nowMs, asOfMs, ask }: PoolProps) {
             : `The waiters are those of ${clock(head.waitersAsOfMs)}.`}
         </p>
       )}
+      {head.disagreement && (
+        <p class="problem" role="alert">
+          Its acquirers disagree on the slots, so the larger number holds:{' '}
+          {head.disagreement
+            .map(({ slots, count, by }) => `${slots} (${count === 1 ? by : `${count} of them, such as ${by}`})`)
+            .join(', ')}
+          .
+        </p>
+      )}
       {head.capacity === undefined && (
         <p class="hint">
           Nobody has said how many slots there are, so you see those that were held. To see all, start the dashboard

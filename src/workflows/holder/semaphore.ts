@@ -27,7 +27,7 @@ const DEFAULTS = { leaseMs: 10 * 60_000, inWorkflow: true };
  * module level and share it.
  *
  * Not guaranteed:
- * - that acquirers agree on `capacity`. Nothing checks it; with two different ones, the larger holds.
+ * - that acquirers agree on `capacity`. With two different ones, the larger holds; `inspect` and `ls` show where two differ.
  * - that a caller which holds all permits by `acquire` does not wait for itself. Inside `withPermit` that is refused. A permit
  *   is not reentrant, since it has one token.
  * - that work stops when its permit is lost. Code that ignores cancellation goes on: check the fencing token at the resource.

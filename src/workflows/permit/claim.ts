@@ -1,7 +1,9 @@
 import { WorkflowExecutionAlreadyStartedError } from '@temporalio/common';
 import { type ChildWorkflowHandle, ParentClosePolicy, startChild, workflowInfo } from '@temporalio/workflow';
+import { slotsMark } from '../../shared/agreement';
 import { type PermitAddress, permitId } from '../../shared/permit-id';
 import type { PermitMemo } from '../../shared/protocol';
+import type { Slots } from '../../shared/slots';
 import { permitSummary, WORKFLOW_PRIORITY } from '../../shared/start-options';
 import { permitSlotWorkflow } from './permit-slot';
 
@@ -16,6 +18,8 @@ interface ClaimOptions {
   outlivesRun: boolean;
   taskQueue?: string;
   maxHoldMs?: number;
+  /** The slots that the claimer takes the resource to have; the queue, which drains, takes none. */
+  slots?: Slots;
 }
 
 /**
@@ -25,10 +29,11 @@ interface ClaimOptions {
  */
 export async function claimSlot(
   address: PermitAddress,
-  { leaseMs, purpose, watchedBy, outlivesRun, taskQueue, maxHoldMs }: ClaimOptions,
+  { leaseMs, purpose, watchedBy, outlivesRun, taskQueue, maxHoldMs, slots }: ClaimOptions,
 ): Promise<PermitChild | undefined> {
   const { workflowId, runId, workflowType } = workflowInfo();
   const memo: PermitMemo = { leaseMs, holder: { workflowId, runId, workflowType }, purpose };
+  if (slots !== undefined) memo.slots = slotsMark(slots);
   try {
     return await startChild(permitSlotWorkflow, {
       workflowId: permitId(address),

@@ -21,6 +21,7 @@ import { askOffered, carryOut } from './carry-out';
 import { OperatedQueueState } from './operated-queue-state';
 import { HELD_UNSEEN_MS } from './queue-state';
 import { runLength } from './run-length';
+import { warnOfDisagreement } from './warn-of-disagreement';
 
 const queueViewQuery = defineQuery<QueueView>(QUEUE_VIEW);
 
@@ -61,6 +62,7 @@ async function keepQueue(input?: QueueInput): Promise<void> {
   const unanswered = new Map<string, Ticket>();
 
   const take = (ticket: Ticket) => {
+    warnOfDisagreement(resource, ticket.slots);
     if (!state.enqueue(ticket) || ticket.answer) unanswered.set(ticket.id, ticket);
   };
   const miss = ({ ticket, slot }: MissedNotice) => {
