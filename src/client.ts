@@ -5,6 +5,7 @@
  * @module
  */
 export {
+  LineFullError,
   NoAnswerError,
   NotHeldError,
   PermitLostError,
@@ -27,7 +28,7 @@ export type {
 } from './client/operator/inspection';
 export type { InspectOptions, OverrideOptions, PauseOptions, RevokeOptions } from './client/operator/operator';
 export { listHolders } from './client/operator/visibility';
-export type { ClientAcquireOptions, SemaphoreClientOptions } from './client/options';
+export type { ClientAcquireOptions, ClientWithPermitOptions, SemaphoreClientOptions } from './client/options';
 export { type ClientMapOptions, mapWithPermits } from './client/pool/map-with-permits';
 export { PermitPool } from './client/pool/permit-pool';
 export type { PermitPoolOptions, PoolAcquireOptions } from './client/pool/pool-options';

@@ -10,7 +10,7 @@ export type { MapOptions, MapOutcome } from './shared/map-options';
 export type { AcquireOptions, SemaphoreOptions } from './shared/options';
 export type { PermitsOf, SetEntry } from './shared/permit-set';
 export type { PermitOutcome, PermitRef } from './shared/protocol';
-export { PermitLostError, PermitTimeoutError, SelfDeadlockError } from './workflows/errors';
+export { LineFullError, PermitLostError, PermitTimeoutError, SelfDeadlockError } from './workflows/errors';
 export {
   type MapPart,
   type Mapped,
@@ -19,7 +19,7 @@ export {
 } from './workflows/holder/map-with-permits';
 export { Permit } from './workflows/holder/permit';
 export { PermitSet } from './workflows/holder/permit-set';
-export { Semaphore } from './workflows/holder/semaphore';
+export { Semaphore, type WithPermitOptions } from './workflows/holder/semaphore';
 export { acquireAll, withPermits } from './workflows/holder/with-permits';
 export { permitSlotWorkflow } from './workflows/permit/permit-slot';
 export { awaitTurnWorkflow } from './workflows/queue/await-turn';

@@ -67,6 +67,7 @@ const NO_OBJECTS = [NOTHING, null, 5, 'x', true, [], {}];
 
 /** Values of a ticket's fields, each sent in a ticket that is sound otherwise. */
 const TICKET_FIELDS: Record<string, unknown[]> = {
+  maxWaiting: [-1, 1.5, '1', {}, true],
   id: ['', 5, '__proto__', 'i'.repeat(200_000), '\n\u001b[31m', null],
   waiter: [
     null,
@@ -196,7 +197,11 @@ const PERMIT_ATTACKS: Record<string, Attack> = {
     { holder: { identity: 'i'.repeat(1_900_000) } },
     json(`{"holder":{"identity":"i","junk":${nested(20_000)}}}`),
   ),
-  'renew with something in it': toPermit(RENEW, ...NO_OBJECTS),
+  'renew with something in it': toPermit(
+    RENEW,
+    ...NO_OBJECTS,
+    ...[0, -1, '5', 1e300, null, {}].map((leaseMs) => ({ leaseMs })),
+  ),
 };
 
 for (const [field, values] of Object.entries(TICKET_FIELDS)) {

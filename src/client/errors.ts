@@ -1,5 +1,6 @@
 import { lossMessage, type PermitLoss, timeoutMessage } from '../shared/loss';
 import type { PermitAddress } from '../shared/permit-id';
+import { lineFullMessage } from '../shared/saturation';
 import { selfDeadlockMessage } from '../shared/self-deadlock';
 import type { Override } from './operator/inspection';
 
@@ -35,6 +36,18 @@ function whyTimedOut(resource: string, timeoutMs: number, { cause, unpolled }: C
     return `Could not acquire a permit of "${resource}" within ${timeoutMs} ms: the server could not be reached (see cause).`;
   if (unpolled !== undefined) return `Could not acquire a permit of "${resource}": ${unpolledMessage(unpolled)}`;
   return timeoutMessage(resource, timeoutMs);
+}
+
+/** No slot was free, and so many waited already that the acquire's `maxWaiting` kept it out. */
+export class LineFullError extends Error {
+  override readonly name = 'LineFullError';
+
+  constructor(
+    readonly resource: string,
+    readonly maxWaiting: number,
+  ) {
+    super(lineFullMessage(resource, maxWaiting));
+  }
 }
 
 /**

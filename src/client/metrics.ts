@@ -1,7 +1,7 @@
 import { type MetricMeter, noopMetricMeter } from '@temporalio/common';
 import { type AcquireOutcome, AcquireTimer, SemaphoreMetrics } from '../shared/metrics';
 import { monotonicMs } from './clock';
-import { PermitLostError, PermitTimeoutError } from './errors';
+import { LineFullError, PermitLostError, PermitTimeoutError } from './errors';
 import type { Permit } from './holder/permit';
 
 /** The metrics of a client that was given a meter. The permits' own Workflows measure how long they are held. */
@@ -54,6 +54,7 @@ export class ClientMetrics {
 }
 
 function outcomeOf(error: unknown, { aborted }: AbortSignal): AcquireOutcome {
+  if (error instanceof LineFullError) return 'full';
   if (error instanceof PermitTimeoutError) return error.timeoutMs === 0 ? 'full' : 'timeout';
   return aborted ? 'cancelled' : 'failed';
 }

@@ -10,6 +10,7 @@ import {
   type SemaphoreOptions,
 } from '../shared/options';
 import type { PoolShare } from '../shared/pool-protocol';
+import type { SaturationOptions } from '../shared/saturation';
 import { monotonicMs } from './clock';
 
 /** What a semaphore is, for a client. */
@@ -37,6 +38,9 @@ export interface ClientAcquireOptions extends Omit<AcquireOptions, 'outlivesRun'
   /** As the semaphore's option, for this permit only. @default the semaphore's, or the default for the `lease` given here */
   maxHold?: Duration;
 }
+
+/** The options of one acquire, and what to do when no slot is free. */
+export type ClientWithPermitOptions = ClientAcquireOptions & SaturationOptions;
 
 /** A moment in epoch milliseconds, for others, and on the monotonic clock, for oneself. */
 export interface Moment {

@@ -6,6 +6,7 @@ import { refuse } from '../shared/invalid-options';
 import { checkNoKeyPool } from '../shared/key-pool';
 import { resolveRef } from '../shared/permit-id';
 import type { PermitRef } from '../shared/protocol';
+import { orInline, splitSaturation } from '../shared/saturation';
 import { monotonicMs } from './clock';
 import { PermitLostError, PermitTimeoutError } from './errors';
 import { clientAcquirer } from './holder/acquirer';
@@ -26,6 +27,7 @@ import {
 } from './operator/operator';
 import {
   type ClientAcquireOptions,
+  type ClientWithPermitOptions,
   type Moment,
   type Request,
   resolveClientSemaphore,
@@ -98,10 +100,24 @@ export class SemaphoreClient {
    * When the server refuses the release, this still returns or throws what `fn` did: the work is done, and the lease ends the
    * permit. Node then emits a warning of the type `PermitReleaseWarning`.
    *
+   * With `onSaturated: 'inline'` it runs `fn` without a permit when there is none to be had. A server that can't be reached is no
+   * such case.
+   *
    * @throws PermitLostError when the permit was lost before `fn` was done, whatever `fn` returned or threw
-   * @throws PermitTimeoutError as {@link acquire} does; `fn` has not run then
+   * @throws PermitTimeoutError and LineFullError as {@link acquire} does; `fn` has not run then
    */
-  async withPermit<T>(fn: (permit: Permit) => Promise<T>, options?: ClientAcquireOptions): Promise<T> {
+  async withPermit<T>(
+    fn: (permit: Permit | undefined) => Promise<T>,
+    options: ClientWithPermitOptions & { onSaturated: 'inline' },
+  ): Promise<T>;
+  async withPermit<T>(fn: (permit: Permit) => Promise<T>, options?: ClientWithPermitOptions): Promise<T>;
+  async withPermit<T>(fn: (permit: Permit) => Promise<T>, options?: ClientWithPermitOptions): Promise<T> {
+    const { inline, acquire } = splitSaturation<ClientAcquireOptions>(options);
+    if (!inline) return await this.underPermit(fn, acquire);
+    return await orInline((held) => this.underPermit(held, acquire), fn as (permit?: Permit) => Promise<T>);
+  }
+
+  private async underPermit<T>(fn: (permit: Permit) => Promise<T>, options?: ClientAcquireOptions): Promise<T> {
     const request = this.request(options);
     if (request.permits !== undefined) refuse('permits', 'none: withPermits(n, fn) takes several', request.permits);
     if (this.isSet(request)) {
@@ -146,7 +162,8 @@ export class SemaphoreClient {
    * set holds the key's own permit behind it.
    *
    * @throws SelfDeadlockError inside `withPermit`s that hold all permits of this resource, if no `timeout` is given
-   * @throws PermitTimeoutError when no permit came within `timeout`; its message says when nobody polls the task queue
+   * @throws LineFullError when as many as `maxWaiting` wait already
+   * @throws PermitTimeoutError when no permit came within `timeout`, or within its `attempts`; its message says when nobody polls the task queue
    * @throws the reason of `signal` when that aborts; a slot won meanwhile has been released
    * @throws InvalidOptionsError before any call
    * @throws ServiceError when the server refuses, for example because the caller lacks permission
@@ -330,7 +347,7 @@ export class SemaphoreClient {
 
   /** Tries every slot once. */
   private async claimEvery(request: Request): Promise<Permit | undefined> {
-    return await this.acquirer(request, monotonicMs() + NO_WAIT_MS).tryEvery();
+    return await this.acquirer(request, monotonicMs() + NO_WAIT_MS).tryOnce(request.attempts);
   }
 
   /** @internal For `PermitPool`. */

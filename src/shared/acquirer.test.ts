@@ -113,11 +113,11 @@ test('told by its waiter that the queue is stuck, it makes a round at once', asy
   assert.ok(endedMs < 600);
 });
 
-test('tryEvery tries each slot once, and lines up nowhere', async () => {
+test('tryOnce tries each slot once, and lines up nowhere', async () => {
   const pool = new FakePool({ freeAtMs: [NEVER, NEVER, NEVER] });
   const { slots } = pool;
   const options = { slots, recheckAfterMs: 1, deadlineMs: NEVER, firstTries: 1, triesBeforeJoin: 0, triesPerRound: 1 };
-  assert.equal(await pool.clock.run(new Acquirer(options, pool).tryEvery()), undefined);
+  assert.equal(await pool.clock.run(new Acquirer(options, pool).tryOnce()), undefined);
   assert.deepEqual(
     claims(pool.deeds)
       .map(({ slot }) => slot)
@@ -240,4 +240,29 @@ test('a queue that is stuck from the start: a free slot is found in two silences
     ),
     { numRuns: 200 },
   );
+});
+
+test('where the line is full, an acquirer with a bound gives up at once, and leaves the line (A4)', async () => {
+  const pool = new FakePool({ freeAtMs: [NEVER], words: [{ atMs: 60, word: 'full' }] }, 1);
+  const options = { slots: pool.slots, recheckAfterMs: RECHECK_MS, deadlineMs: NEVER };
+  const acquirer = new Acquirer(
+    { ...options, firstTries: 2, triesBeforeJoin: 1, triesPerRound: 5 },
+    Object.assign(pool, { full: () => 'full' }),
+  );
+  assert.equal(await pool.clock.run(acquirer.acquire()), 'full');
+  assert.equal(pool.nowMs(), 60);
+  assert.equal(did(pool.deeds), 'claim enter hear leave');
+});
+
+test('it tries as many slots as it may, each once, and does not line up', async () => {
+  for (const most of [1, 2, 3, 4]) {
+    const pool = new FakePool({ freeAtMs: [NEVER, NEVER, NEVER] }, 1);
+    const options = { slots: pool.slots, recheckAfterMs: RECHECK_MS, deadlineMs: NEVER };
+    const acquirer = new Acquirer({ ...options, firstTries: 2, triesBeforeJoin: 1, triesPerRound: 5 }, pool);
+    assert.equal(await pool.clock.run(acquirer.tryOnce(most)), undefined);
+    const tried = claims(pool.deeds).map((deed) => deed.slot);
+    assert.equal(tried.length, Math.min(most, 3));
+    assert.equal(new Set(tried).size, tried.length);
+    assert.equal(pool.deeds.length, tried.length);
+  }
 });

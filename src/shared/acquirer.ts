@@ -46,6 +46,8 @@ export interface Surroundings<Won> {
   claim(slot: string, offer?: Offer): Promise<Won | undefined>;
   /** Makes the place in line; called once. */
   place(): Place;
+  /** Gives up because the line is full. Absent where the acquirer comes back later. */
+  full?(): Won;
 }
 
 export interface AcquirerOptions {
@@ -102,9 +104,9 @@ export class Acquirer<Won> {
     this.delay = new RecheckDelay(options.recheckAfterMs);
   }
 
-  /** Tries every slot once, and does not line up. `undefined` when all are taken, or the deadline has passed. */
-  async tryEvery(): Promise<Won | undefined> {
-    return await this.tryNext(this.slots.length);
+  /** Tries so many slots once, and does not line up. `undefined` when all are taken, or the deadline has passed. */
+  async tryOnce(most = this.slots.length): Promise<Won | undefined> {
+    return await this.tryNext(most);
   }
 
   /** Waits for a slot. `undefined` when the deadline has passed. */
@@ -145,6 +147,7 @@ export class Acquirer<Won> {
     if (word === undefined) return this.leftMs() > 0 ? await this.handleSilence(place) : undefined;
     if (word === 'waiting')
       this.delay.answered(); // A6
+    else if (word === 'full' && this.outside.full) return this.outside.full();
     else if (word === 'full') this.delay.hadNoRoom();
     else if (word === 'stuck') return await this.tryNext(this.options.triesPerRound);
     else return await this.handleOffer(word, place);

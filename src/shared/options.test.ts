@@ -22,6 +22,8 @@ test('defaults are filled in once', () => {
   });
   assert.deepEqual(resolveAcquire(), {
     timeoutMs: Number.POSITIVE_INFINITY,
+    maxWaiting: undefined,
+    attempts: undefined,
     key: undefined,
     permits: undefined,
     purpose: undefined,
@@ -96,6 +98,12 @@ for (const [options, message] of REFUSED) {
 const REFUSED_ACQUIRES: [AcquireOptions, RegExp][] = [
   [{ timeout: -1 }, /timeout: expected a duration of 0 ms or more.*got -1/],
   [{ timeout: Number.NaN }, /timeout: .*got NaN/],
+  [{ maxWaiting: 0 }, /maxWaiting: expected a whole number from 1, got 0/],
+  [{ maxWaiting: 1.5 }, /maxWaiting: .*got 1.5/],
+  [{ attempts: 0 }, /attempts: expected a whole number from 1, got 0/],
+  [{ attempts: '2' as unknown as number }, /attempts: .*got "2"/],
+  [{ attempts: 2, timeout: '1s' }, /timeout: expected none beside attempts, which do not wait, got 1000/],
+  [{ attempts: 2, maxWaiting: 2 }, /maxWaiting: expected none beside attempts, which never line up, got 2/],
   [{ purpose: 'x'.repeat(1_001) }, /purpose: expected a string of at most 1000 characters/],
   [{ purpose: 7 as unknown as string }, /purpose: .*got 7/],
 ];
@@ -104,6 +112,11 @@ for (const [options, message] of REFUSED_ACQUIRES) {
     assert.throws(() => resolveAcquire(options), refusal(message));
   });
 }
+
+test('attempts do not wait', () => {
+  assert.equal(resolveAcquire({ attempts: 2 }).timeoutMs, 0);
+  assert.equal(resolveAcquire({ attempts: 2, timeout: 0 }).timeoutMs, 0);
+});
 
 test('any options either resolve to something sound or are refused by name', () => {
   const duration = fc.oneof(fc.integer(), fc.double(), fc.constantFrom('1s', '10 minutes', '2h', 'x', ''));

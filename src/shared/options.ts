@@ -4,6 +4,7 @@ import { refuse } from './invalid-options';
 import { checkKey, checkPerKey, type PerKey } from './key-pool';
 import { byteLength, checkResource, checkSlot } from './permit-id';
 import { longestHoldMs } from './run-limits';
+import { type ResolvedLimits, resolveLimits } from './saturation';
 import { type Slots, slotNames } from './slots';
 
 /** A semaphore's slots, and how long a holder may be silent. All acquirers of one resource must agree on the slots. */
@@ -59,6 +60,19 @@ export interface AcquireOptions {
   /** How long to wait for a permit, from the call on. `0` tries every slot once. @default for ever */
   timeout?: Duration;
   /**
+   * The longest line that it joins: it throws `LineFullError` at once when so many wait already, at least 1. Those who have their
+   * turn do not count. The wait queue checks it: a queue whose worker is gone refuses nobody. An acquirer whose place was lost with
+   * a terminated queue may be refused later too.
+   * @default no limit but the queue's own of 2,000, at which an acquire goes on trying
+   */
+  maxWaiting?: number;
+  /**
+   * Try only so many slots, each at most once and in random order, and do not wait; at least 1. In a large pool it costs less than
+   * `timeout: 0`, which tries every slot.
+   * @default every slot, and then wait
+   */
+  attempts?: number;
+  /**
    * The rank among waiters, as Temporal's own `Priority`: by `priorityKey` (1 is served first), then by weighted fairness between
    * `fairnessKey`s, then by arrival. @default in a Workflow its own priority; outside `priorityKey` 3
    */
@@ -97,7 +111,7 @@ export interface ResolvedSemaphore {
 }
 
 /** Checked {@link AcquireOptions}. */
-export interface ResolvedAcquire {
+export interface ResolvedAcquire extends ResolvedLimits {
   readonly timeoutMs: number;
   readonly key: string | undefined;
   readonly permits: number | undefined;
@@ -170,13 +184,15 @@ export function resolveAcquire(options: AcquireOptions = {}): ResolvedAcquire {
   const { key, permits, purpose, priority, outlivesRun = false } = options;
   checkKey(key);
   checkPermits(permits);
-  const timeoutMs = durationMs('timeout', options.timeout, 0) ?? Number.POSITIVE_INFINITY;
+  const givenMs = durationMs('timeout', options.timeout, 0);
+  const { maxWaiting, attempts } = resolveLimits(options, givenMs);
+  const timeoutMs = givenMs ?? (attempts === undefined ? Number.POSITIVE_INFINITY : 0);
   if (purpose !== undefined && (typeof purpose !== 'string' || purpose.length > MAX_PURPOSE_LENGTH)) {
     refuse('purpose', `a string of at most ${MAX_PURPOSE_LENGTH} characters`, purpose);
   }
   checkPriority(priority);
   if (typeof outlivesRun !== 'boolean') refuse('outlivesRun', 'a boolean', outlivesRun);
-  return { timeoutMs, key, permits, purpose, priority, outlivesRun };
+  return { timeoutMs, maxWaiting, attempts, key, permits, purpose, priority, outlivesRun };
 }
 
 /** The pool's capacity is checked where the pool is known. */

@@ -61,6 +61,9 @@ export interface PermitInput extends PermitMemo {
 /** How a permit ended: its Workflow's result. */
 export type PermitOutcome = 'released' | 'lease-expired' | 'revoked';
 
+/** `renew`, to a permit: with another lease than its own, for this renewal. */
+export type RenewInput = Partial<Pick<PermitMemo, 'leaseMs'>>;
+
 /** `revoke`, to a permit: an operator takes it away. */
 export interface RevokeInput {
   reason?: string;
@@ -97,6 +100,8 @@ export interface Ticket extends PoolTicket {
   slots: number | string[];
   /** Asks for a sign of life, a turn with `waiting`. Set when the ticket is sent again after a silence. */
   answer?: boolean;
+  /** Takes no place when so many wait already: the answer is a turn without a slot. */
+  maxWaiting?: number;
   /** The identity of the client that waits through it, for showing. */
   identity?: string;
   /** When its acquire began, in epoch milliseconds: its place among equals, also in a queue that had to start anew. */
@@ -114,6 +119,8 @@ export interface Turn {
   ticketId: string;
   /** Absent, without `waiting`, when the queue is full and has not taken the ticket: try on your own, and come back. */
   slot?: string;
+  /** In a waiter's result: the line has as many as its ticket's `maxWaiting`. */
+  full?: boolean;
   /** No turn yet, but an answer: the queue is alive and has your ticket. */
   waiting?: boolean;
   /** With a slot above the ticket's own count: the capacity that an operator has set, which is why it is offered. */

@@ -17,10 +17,20 @@ interface TicketParts {
   ownPriority?: Priority;
   identity?: string;
   pool?: PoolShare;
+  maxWaiting?: number;
 }
 
 /** Makes a ticket. No other place does. */
-export function draftTicket({ id, slots, sinceMs, priority, ownPriority, identity, pool }: TicketParts): TicketDraft {
+export function draftTicket({
+  id,
+  slots,
+  sinceMs,
+  priority,
+  ownPriority,
+  identity,
+  pool,
+  maxWaiting,
+}: TicketParts): TicketDraft {
   return {
     id,
     slots,
@@ -30,5 +40,6 @@ export function draftTicket({ id, slots, sinceMs, priority, ownPriority, identit
     fairnessKey: priority?.fairnessKey || ownPriority?.fairnessKey || undefined,
     fairnessWeight: priority?.fairnessWeight || ownPriority?.fairnessWeight || undefined,
     pool,
+    maxWaiting,
   };
 }

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { slotNames } from './slots';
-import { offersSlot, readTurn } from './wire-input';
+import { offersSlot, readLeaseMs, readTurn } from './wire-input';
 
 const TURN = { queueId: 'permit-queue:pool', ticketId: 't', slot: '0' };
 
@@ -11,7 +11,16 @@ test('a turn is read field by field, and what else it has is left out', () => {
   assert.deepEqual(readTurn({ ...TURN, capacity: 5, more: { deep: 1 } }), { ...TURN, capacity: 5 });
   const sign = { queueId: 'permit-queue:a:b', ticketId: 't'.repeat(100), waiting: true };
   assert.deepEqual(readTurn(sign), sign);
-  assert.deepEqual(readTurn({ ...TURN, waiting: 'yes', capacity: '5' }), TURN);
+  assert.deepEqual(readTurn({ ...TURN, waiting: 'yes', capacity: '5', full: 1 }), TURN);
+  assert.deepEqual(readTurn({ ...TURN, full: true }), { ...TURN, full: true });
+});
+
+test('a renewal may ask for another lease, if that is one', () => {
+  assert.equal(readLeaseMs({ leaseMs: 5_000 }), 5_000);
+  for (const leaseMs of [0, -1, '5', Number.NaN, Number.POSITIVE_INFINITY, 1e12, null]) {
+    assert.equal(readLeaseMs({ leaseMs }), undefined);
+  }
+  assert.equal(readLeaseMs(undefined), undefined);
 });
 
 const BAD: [string, unknown][] = [

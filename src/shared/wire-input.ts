@@ -1,5 +1,5 @@
 import type { OverrideInput } from './operator-protocol';
-import { MAX_SLOTS, resolveSlots } from './options';
+import { MAX_DURATION_MS, MAX_SLOTS, resolveSlots } from './options';
 import { byteLength, queueId, resourceOfQueue } from './permit-id';
 import type { PoolShare } from './pool-protocol';
 import type { ClosingNotice, DeclinedNotice, Holder, MissedNotice, Ticket, Turn } from './protocol';
@@ -42,7 +42,7 @@ function isWorkflowId(value: unknown): value is string {
 /** The ticket in `value`, without unknown fields; `undefined` when it is malformed. */
 export function readTicket(resource: string, value: unknown): Ticket | undefined {
   if (!isTicket(resource, value)) return undefined;
-  const { id, slots, answer, identity, sinceMs, priorityKey, fairnessKey, fairnessWeight, pool } = value;
+  const { id, slots, answer, identity, sinceMs, priorityKey, fairnessKey, fairnessWeight, pool, maxWaiting } = value;
   const { workflowId, runId } = value.waiter;
   return {
     id,
@@ -55,11 +55,13 @@ export function readTicket(resource: string, value: unknown): Ticket | undefined
     fairnessKey: fairnessKey || undefined,
     fairnessWeight: fairnessWeight || undefined,
     pool: readPoolShare(pool),
+    maxWaiting: maxWaiting || undefined,
   };
 }
 
 function isTicket(resource: string, value: unknown): value is Ticket {
-  const { id, waiter, slots, sinceMs, identity, priorityKey, fairnessKey, fairnessWeight } = fieldsOf(value);
+  const { id, waiter, slots, sinceMs, identity, priorityKey, fairnessKey, fairnessWeight, maxWaiting } =
+    fieldsOf(value);
   return (
     isText(id, MAX_TICKET_ID_LENGTH) &&
     isSignalTarget(waiter) &&
@@ -68,6 +70,7 @@ function isTicket(resource: string, value: unknown): value is Ticket {
     isAbsentOr(identity, (it) => typeof it === 'string' && it.length <= MAX_TEXT_LENGTH) &&
     isAbsentOr(priorityKey, (it) => isCount(it, Number.MAX_SAFE_INTEGER, 0)) &&
     isAbsentOr(fairnessKey, (it) => typeof it === 'string' && byteLength(it) <= MAX_FAIRNESS_KEY_BYTES) &&
+    isAbsentOr(maxWaiting, (it) => isCount(it, Number.MAX_SAFE_INTEGER, 0)) &&
     isAbsentOr(fairnessWeight, (it) => isNumber(it, 0, Number.MAX_VALUE))
   );
 }
@@ -95,6 +98,12 @@ export function readReason(value: unknown): string | undefined {
   return isText(reason, Number.POSITIVE_INFINITY) ? reason.slice(0, MAX_TEXT_LENGTH) : undefined;
 }
 
+/** The lease that a renewal asks for, if it asks for one. */
+export function readLeaseMs(value: unknown): number | undefined {
+  const { leaseMs } = fieldsOf(value);
+  return isNumber(leaseMs, 1, MAX_DURATION_MS) ? (leaseMs as number) : undefined;
+}
+
 export function readMissed(resource: string, value: unknown): MissedNotice | undefined {
   const { ticket: sent, slot } = fieldsOf(value);
   const ticket = readTicket(resource, sent);
@@ -117,12 +126,13 @@ export function readClosing(value: unknown): ClosingNotice | undefined {
  * starts a Workflow whose ID has the turn's slot, and signals one whose ID is the turn's queue.
  */
 export function readTurn(value: unknown): Turn | undefined {
-  const { queueId: from, ticketId, slot, waiting, capacity } = fieldsOf(value);
+  const { queueId: from, ticketId, slot, waiting, full, capacity } = fieldsOf(value);
   if (!isWorkflowId(from) || queueId(resourceOfQueue(from)) !== from) return undefined;
   if (!isText(ticketId, MAX_TICKET_ID_LENGTH) || !(slot === undefined || typeof slot === 'string')) return undefined;
   const turn: Turn = { queueId: from, ticketId };
   if (slot !== undefined) turn.slot = slot;
   if (waiting === true) turn.waiting = true;
+  if (full === true) turn.full = true;
   if (Number.isInteger(capacity)) turn.capacity = capacity as number;
   return turn;
 }

@@ -2,6 +2,7 @@ import { ApplicationFailure } from '@temporalio/workflow';
 import { InvalidOptionsError } from '../shared/invalid-options';
 import { lossMessage, type PermitLoss, timeoutMessage } from '../shared/loss';
 import type { PermitAddress } from '../shared/permit-id';
+import { lineFullMessage } from '../shared/saturation';
 import { selfDeadlockMessage } from '../shared/self-deadlock';
 
 // In Workflow code a plain Error fails the Workflow Task, which is then retried for ever. These are
@@ -16,6 +17,18 @@ export class PermitTimeoutError extends ApplicationFailure {
     readonly timeoutMs: number,
   ) {
     super(timeoutMessage(resource, timeoutMs), 'PermitTimeoutError', true, [{ resource, timeoutMs }]);
+  }
+}
+
+/** No slot was free, and so many waited already that the acquire's `maxWaiting` kept it out. Type `LineFullError`, not retryable. */
+export class LineFullError extends ApplicationFailure {
+  override readonly name = 'LineFullError';
+
+  constructor(
+    readonly resource: string,
+    readonly maxWaiting: number,
+  ) {
+    super(lineFullMessage(resource, maxWaiting), 'LineFullError', true, [{ resource, maxWaiting }]);
   }
 }
 

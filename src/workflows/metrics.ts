@@ -2,7 +2,7 @@ import { isCancellation, metricMeter, workflowInfo } from '@temporalio/workflow'
 import { type AcquireOutcome, AcquireTimer, SemaphoreMetrics } from '../shared/metrics';
 import { parsePermitId, queueId } from '../shared/permit-id';
 import type { Holder, PermitOutcome } from '../shared/protocol';
-import { PermitTimeoutError } from './errors';
+import { LineFullError, PermitTimeoutError } from './errors';
 
 /** The metrics of this Workflow. The SDK's meter adds namespace, task queue and Workflow type. */
 export const metrics = new SemaphoreMetrics(metricMeter);
@@ -21,6 +21,7 @@ export function countHold(holder: Holder | undefined, outcome: PermitOutcome): v
 }
 
 function outcomeOf(error: unknown): AcquireOutcome {
+  if (error instanceof LineFullError) return 'full';
   if (error instanceof PermitTimeoutError) return error.timeoutMs === 0 ? 'full' : 'timeout';
   return isCancellation(error) ? 'cancelled' : 'failed';
 }

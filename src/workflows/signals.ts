@@ -4,7 +4,7 @@ import { OVERRIDE, type OverrideInput } from '../shared/operator-protocol';
 import * as protocol from '../shared/protocol';
 import type { SignalTarget } from '../shared/wire-input';
 
-export const renewSignal = defineSignal(protocol.RENEW);
+export const renewSignal = defineSignal<[protocol.RenewInput?]>(protocol.RENEW);
 export const releaseSignal = defineSignal(protocol.RELEASE);
 export const revokeSignal = defineSignal<[protocol.RevokeInput?]>(protocol.REVOKE);
 export const adoptSignal = defineSignal<[adoption.AdoptInput]>(adoption.ADOPT);

@@ -19,10 +19,12 @@ import {
   type AcquireOptions,
   acquireAll,
   mapWithPermits,
+  type Permit,
   PermitLostError,
   type PermitRef,
   Semaphore,
   type SemaphoreOptions,
+  type WithPermitOptions,
   withPermits,
 } from '../../src/workflow';
 import { WorkflowQueuePlace } from '../../src/workflows/queue/queue-place';
@@ -434,4 +436,31 @@ export async function pauser({ resource, semaphore }: PoolInput, untilMs: number
   const pool = new Semaphore(resource, semaphore);
   const pause = async () => await pool.pauseUntil(new Date(untilMs), { reason: '429' });
   await (holds ? pool.withPermit(pause) : pause());
+}
+
+/** `withPermit` with what to do when saturated: says under which slot the function ran, `none` without a permit. */
+export async function saturated({ resource, semaphore }: PoolInput, options: WithPermitOptions): Promise<string> {
+  const pool = new Semaphore(resource, semaphore);
+  return await pool.withPermit(async (permit: Permit | undefined) => permit?.slot ?? 'none', {
+    ...options,
+    onSaturated: options.onSaturated as 'inline',
+  });
+}
+
+/** Renews once for another duration, then is silent for longer than its lease, and says how it stands with its permit. */
+export async function silentHolder(
+  { resource, semaphore }: PoolInput,
+  lease: number,
+  silentMs: number,
+): Promise<string> {
+  const permit = await new Semaphore(resource, semaphore).acquire();
+  await permit.renew(lease);
+  await sleep(silentMs);
+  try {
+    await permit.renew();
+    await permit.release();
+    return 'held';
+  } catch (error) {
+    return error instanceof PermitLostError ? error.how : String(error);
+  }
 }

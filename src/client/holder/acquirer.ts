@@ -1,5 +1,6 @@
 import { Acquirer, type AcquirerOptions } from '../../shared/acquirer';
 import { monotonicMs } from '../clock';
+import { LineFullError } from '../errors';
 import type { ClientMetrics } from '../metrics';
 import type { Request } from '../options';
 import type { Server } from '../server';
@@ -20,6 +21,10 @@ export function clientAcquirer(
 ): Acquirer<Permit> {
   const { slots, recheckAfterMs } = request.semaphore;
   const { deadlineMs } = tries;
+  const { maxWaiting } = request;
+  const full = () => {
+    throw new LineFullError(request.semaphore.resource, maxWaiting as number);
+  };
   return new Acquirer(
     { slots, recheckAfterMs, triesPerRound: TRIES_PER_ROUND, ...tries },
     {
@@ -32,6 +37,7 @@ export function clientAcquirer(
         return permit;
       },
       place: () => new ClientQueuePlace(server, request, deadlineMs),
+      ...(maxWaiting !== undefined && { full }),
     },
   );
 }

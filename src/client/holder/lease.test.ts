@@ -34,6 +34,17 @@ test('an older renewal that is answered late shortens nothing', () => {
   assert.equal(lease.leftMs, 13_000);
 });
 
+test('a renewal for another duration never brings the end closer, and the next one neither', () => {
+  const { clock, lease } = leaseAt();
+  lease.renewed(2_000, 60_000);
+  assert.equal(lease.leftMs, 61_000);
+  clock.nowMs = 5_000;
+  lease.renewed(5_000);
+  lease.renewed(5_000, 1_000);
+  assert.equal(lease.leftMs, 57_000);
+  assert.equal(lease.noticeMs, 1_000);
+});
+
 test('a renewal is due that long after the last one was sent', () => {
   const { clock, lease } = leaseAt();
   clock.nowMs = 2_000;

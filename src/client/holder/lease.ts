@@ -20,10 +20,10 @@ export class Lease {
     this.endsAtMs = sentMs + leaseMs;
   }
 
-  /** A renewal has got through; `sentMs` is when it was sent. */
-  renewed(sentMs: number): void {
+  /** A renewal has got through; `sentMs` is when it was sent. It never brings the end closer, here as at the server. */
+  renewed(sentMs: number, leaseMs = this.leaseMs): void {
     this.renewedAtMs = Math.max(this.renewedAtMs, sentMs);
-    this.endsAtMs = this.renewedAtMs + this.leaseMs;
+    this.endsAtMs = Math.max(this.endsAtMs, sentMs + leaseMs);
   }
 
   /** The time until the lease ends. */

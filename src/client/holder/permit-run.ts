@@ -8,7 +8,7 @@ import {
 } from '@temporalio/client';
 import type { AdoptInput } from '../../shared/adoption-protocol';
 import type { PermitLoss } from '../../shared/loss';
-import type { PermitMemo, PermitOutcome, PermitRef, RevokeInput } from '../../shared/protocol';
+import type { PermitMemo, PermitOutcome, PermitRef, RenewInput, RevokeInput } from '../../shared/protocol';
 import { pause } from '../clock';
 import { retryDelayMs, type Server } from '../server';
 
@@ -33,7 +33,7 @@ export class PermitRun {
   }
 
   /** Sends a signal once, within that time. `false`: the run has ended. */
-  async send(signal: string, withinMs?: number, ...args: [(AdoptInput | RevokeInput)?]): Promise<boolean> {
+  async send(signal: string, withinMs?: number, ...args: [(AdoptInput | RenewInput | RevokeInput)?]): Promise<boolean> {
     try {
       await this.server.call(() => this.handle.signal(signal, ...args), withinMs);
       return true;

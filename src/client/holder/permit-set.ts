@@ -1,3 +1,4 @@
+import type { Duration } from '@temporalio/common';
 import type { ResolvedSemaphore } from '../../shared/options';
 import {
   acquireInOrder,
@@ -8,7 +9,7 @@ import {
   type Wanted,
   withoutHeld,
 } from '../../shared/permit-set';
-import { PermitTimeoutError } from '../errors';
+import { LineFullError, PermitTimeoutError } from '../errors';
 import type { Request } from '../options';
 import { checkSelfDeadlock, holding } from './held-here';
 import type { Permit } from './permit';
@@ -56,8 +57,8 @@ export class PermitSet<Permits extends readonly (Permit | Permit[])[] = readonly
   }
 
   /** Renews each permit. @throws PermitLostError when one has ended */
-  async renew(): Promise<void> {
-    await Promise.all(this.inOrder.map((permit) => permit.renew()));
+  async renew(lease?: Duration): Promise<void> {
+    await Promise.all(this.inOrder.map((permit) => permit.renew(lease)));
   }
 
   /** Releases all permits, in the reverse of the order in which they were acquired. Idempotent. Throws as a permit's `release` does, after trying each. */
@@ -126,6 +127,7 @@ async function acquirePart(
   try {
     return await pool.client.acquireFor({ ...request, semaphore: { ...pool, slots: withoutHeld(pool, had) } });
   } catch (error) {
+    if (error instanceof LineFullError) throw new LineFullError(resource, error.maxWaiting);
     if (!(error instanceof PermitTimeoutError) || error.resource === resource) throw error;
     // The accumulator's permit is missing because somebody else accumulates this resource.
     throw new PermitTimeoutError(resource, error.timeoutMs, { unpolled: error.unpolled, cause: error.cause });

@@ -1,3 +1,5 @@
+import type { Duration } from '@temporalio/common';
+import { durationMs } from '../../shared/options';
 import { type PermitRef, RELEASE, RENEW } from '../../shared/protocol';
 import { monotonicMs, pause } from '../clock';
 import { NoAnswerError, PermitLostError } from '../errors';
@@ -81,10 +83,14 @@ export class Permit implements AsyncDisposable {
   /**
    * Renews the lease: without another renewal, the permit ends one lease from now. This retries failures until the permit is
    * lost.
+   * @param lease how long from now, this once: longer for a time in which this process will not renew. It never ends earlier than
+   * it would have, nor later than `maxHold`. Default: the permit's own lease
    * @throws PermitLostError when the permit has ended, was released or detached, or no renewal got through in time
+   * @throws InvalidOptionsError
    */
-  async renew(): Promise<void> {
-    if (!(await this.renewed())) throw this.lost();
+  async renew(lease?: Duration): Promise<void> {
+    const leaseMs = durationMs('lease', lease, 1);
+    if (!(await (leaseMs === undefined ? this.renewed() : this.renewOnce(leaseMs)))) throw this.lost();
   }
 
   /**
@@ -154,15 +160,16 @@ export class Permit implements AsyncDisposable {
     return this.renewing;
   }
 
-  private async renewOnce(): Promise<boolean> {
+  private async renewOnce(leaseMs?: number): Promise<boolean> {
     for (let attempt = 0; this.looksHeld(); attempt++) {
       const sentMs = monotonicMs();
       try {
-        const delivered = await this.run.send(RENEW, Math.min(this.lease.safeMs, this.lease.leaseMs / 3));
+        const withinMs = Math.min(this.lease.safeMs, this.lease.leaseMs / 3);
+        const delivered = await this.run.send(RENEW, withinMs, ...(leaseMs === undefined ? [] : [{ leaseMs }]));
         if (!delivered) this.lose(await this.howItEnded());
         // An answer that comes after the end of the lease that we know proves nothing: the permit may be closing.
         if (!this.looksHeld()) return false;
-        this.lease.renewed(sentMs);
+        this.lease.renewed(sentMs, leaseMs);
         this.lastError = undefined;
         return true;
       } catch (error) {

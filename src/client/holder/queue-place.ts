@@ -66,7 +66,7 @@ export class ClientQueuePlace implements Place {
     private readonly deadlineMs: number,
     private readonly shift = SHIFT,
   ) {
-    const { priority, semaphore, since, pool } = request;
+    const { priority, semaphore, since, pool, maxWaiting } = request;
     const { identity } = server;
     this.ticket = draftTicket({
       id: randomUUID(),
@@ -75,6 +75,7 @@ export class ClientQueuePlace implements Place {
       priority,
       identity,
       pool,
+      maxWaiting,
     });
   }
 
@@ -188,8 +189,8 @@ export class ClientQueuePlace implements Place {
     if (result === 'timed-out') return 'stuck'; // nobody runs our waiters
     const turn = readTurn(result);
     if (!turn) return undefined;
-    const { slot, queueId: from, capacity } = turn;
-    if (slot === undefined) return 'stuck';
+    const { slot, queueId: from, capacity, full } = turn;
+    if (slot === undefined) return full ? 'full' : 'stuck';
     const { resource, compactSlots } = this.request.semaphore;
     return from === queueId(resource) && offersSlot(turn, compactSlots) ? { slot, queueId: from, capacity } : undefined;
   }

@@ -118,7 +118,7 @@ export class Growth {
     return nowMs < refusal.untilMs ? refusal : undefined;
   }
 
-  tryEvery(count: number): GrowthCommand {
+  tryOnce(count: number): GrowthCommand {
     return this.try(count, true);
   }
 

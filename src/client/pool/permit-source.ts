@@ -108,6 +108,8 @@ export class PermitSource {
       since,
       pool,
       timeoutMs,
+      maxWaiting: undefined,
+      attempts: undefined,
       outlivesRun: false,
       key: undefined,
       permits: 1,

@@ -31,7 +31,7 @@ export interface PoolRequest extends ResolvedAcquire {
 }
 
 /** Callers share their permits, one each, so they can't set these. */
-const SEMAPHORES = ['lease', 'renewEvery', 'maxHold', 'key', 'permits'] as const;
+const SEMAPHORES = ['lease', 'renewEvery', 'maxHold', 'key', 'permits', 'maxWaiting', 'attempts'] as const;
 
 const DEFAULT_REUSE_MS = 1_000;
 const DEFAULT_IDLE_MS = 200;

@@ -306,7 +306,7 @@ export class PoolState<Caller extends LineEntry, Permit extends { readonly slot:
     } else if (!this.growth.isTrying) {
       this.trying = this.tryers;
       this.tryers = [];
-      this.outbox.push({ ...this.growth.tryEvery(Math.min(this.trying.length, room)), caller });
+      this.outbox.push({ ...this.growth.tryOnce(Math.min(this.trying.length, room)), caller });
     }
   }
 }

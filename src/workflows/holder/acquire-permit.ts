@@ -3,7 +3,7 @@ import { Acquirer, type Offer } from '../../shared/acquirer';
 import type { ResolvedAcquire, ResolvedSemaphore } from '../../shared/options';
 import type { Ticket } from '../../shared/protocol';
 import { draftTicket } from '../../shared/ticket';
-import { PermitTimeoutError } from '../errors';
+import { LineFullError, PermitTimeoutError } from '../errors';
 import { metrics, timeAcquire } from '../metrics';
 import { claimSlot } from '../permit/claim';
 import { WorkflowQueuePlace } from '../queue/queue-place';
@@ -27,12 +27,12 @@ export async function acquirePermit(
   sinceMs: number,
 ): Promise<Permit> {
   const { resource } = semaphore;
-  const { timeoutMs } = request;
+  const { timeoutMs, attempts } = request;
   const timer = timeAcquire(resource);
   try {
     const permit =
       timeoutMs === 0
-        ? await acquirer(semaphore, request, sinceMs).tryEvery()
+        ? await acquirer(semaphore, request, sinceMs).tryOnce(attempts)
         : await acquirer(semaphore, request, sinceMs, sinceMs + timeoutMs).acquire();
     if (!permit) throw new PermitTimeoutError(resource, timeoutMs);
     return timer.ended(permit);
@@ -45,7 +45,7 @@ export async function acquirePermit(
 export async function tryPermit(semaphore: ResolvedSemaphore, request: ResolvedAcquire): Promise<Permit | undefined> {
   const timer = timeAcquire(semaphore.resource);
   try {
-    return timer.ended(await acquirer(semaphore, request, Date.now()).tryEvery());
+    return timer.ended(await acquirer(semaphore, request, Date.now()).tryOnce(request.attempts));
   } catch (error) {
     throw timer.failed(error);
   }
@@ -58,6 +58,10 @@ function acquirer(
   deadlineMs = Number.POSITIVE_INFINITY,
 ): Acquirer<Permit> {
   const { resource, slots, fair, recheckAfterMs, taskQueue } = semaphore;
+  const { maxWaiting } = request;
+  const full = () => {
+    throw new LineFullError(resource, maxWaiting as number);
+  };
   return new Acquirer(
     { slots, deadlineMs, recheckAfterMs, ...TRIES, triesBeforeJoin: fair ? 0 : 1 },
     {
@@ -65,13 +69,18 @@ function acquirer(
       random: Math.random,
       claim: async (slot, offer) => await timeClaim(semaphore, slot, request, offer),
       place: () => new WorkflowQueuePlace(resource, ticketFor(semaphore, request, sinceMs), taskQueue),
+      ...(maxWaiting !== undefined && { full }),
     },
   );
 }
 
-function ticketFor({ compactSlots: slots }: ResolvedSemaphore, { priority }: ResolvedAcquire, sinceMs: number): Ticket {
+function ticketFor(
+  { compactSlots: slots }: ResolvedSemaphore,
+  { priority, maxWaiting }: ResolvedAcquire,
+  sinceMs: number,
+): Ticket {
   const { workflowId, runId, priority: ownPriority } = workflowInfo();
-  const draft = draftTicket({ id: uuid4(), slots, sinceMs, priority, ownPriority });
+  const draft = draftTicket({ id: uuid4(), slots, sinceMs, priority, ownPriority, maxWaiting });
   return { ...draft, waiter: { workflowId, runId } };
 }
 

@@ -1,3 +1,4 @@
+import type { Duration } from '@temporalio/common';
 import { CancellationScope } from '@temporalio/workflow';
 import type { ResolvedAcquire, ResolvedSemaphore } from '../../shared/options';
 import {
@@ -9,7 +10,7 @@ import {
   type Wanted,
   withoutHeld,
 } from '../../shared/permit-set';
-import { checked, type PermitLostError, PermitTimeoutError } from '../errors';
+import { checked, LineFullError, type PermitLostError, PermitTimeoutError } from '../errors';
 import { acquirePermit } from './acquire-permit';
 import { checkSelfDeadlock } from './current-permit';
 import type { Permit } from './permit';
@@ -37,8 +38,8 @@ export class PermitSet<Permits extends readonly (Permit | Permit[])[] = readonly
   }
 
   /** Starts the lease of each anew. @throws PermitLostError when one has ended */
-  async renew(): Promise<void> {
-    await Promise.all(this.inOrder.map((permit) => permit.renew()));
+  async renew(lease?: Duration): Promise<void> {
+    await Promise.all(this.inOrder.map((permit) => permit.renew(lease)));
   }
 
   /** Releases all permits, in the reverse of the order in which they were acquired. Idempotent. */
@@ -120,6 +121,7 @@ async function acquirePart(
     return await acquirePermit({ ...pool, slots }, request, sinceMs);
   } catch (error) {
     // The accumulator's permit is missing because somebody else accumulates this resource.
+    if (error instanceof LineFullError) throw new LineFullError(resource, error.maxWaiting);
     throw error instanceof PermitTimeoutError ? new PermitTimeoutError(resource, request.timeoutMs) : error;
   }
 }

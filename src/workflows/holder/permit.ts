@@ -1,5 +1,7 @@
+import type { Duration } from '@temporalio/common';
 import { refuse } from '../../shared/invalid-options';
 import type { PermitLoss } from '../../shared/loss';
+import { durationMs } from '../../shared/options';
 import type { PermitRef } from '../../shared/protocol';
 import { checked, PermitLostError } from '../errors';
 import { metrics } from '../metrics';
@@ -57,10 +59,16 @@ export class Permit implements AsyncDisposable {
 
   /**
    * Renews the lease: without another renewal, the permit ends one lease from now.
+   * @param lease how long from now, this once: longer for a time in which nobody will renew. It never ends earlier than it would
+   * have, nor later than `maxHold`. Default: the permit's own lease
    * @throws PermitLostError when the permit has ended already
+   * @throws ApplicationFailure of type `InvalidOptionsError`
    */
-  async renew(): Promise<void> {
-    const delivery = await deliver(this, renewSignal);
+  async renew(lease?: Duration): Promise<void> {
+    const leaseMs = checked(() => durationMs('lease', lease, 1));
+    const delivery = await (leaseMs === undefined
+      ? deliver(this, renewSignal)
+      : deliver(this, renewSignal, { leaseMs }));
     if (delivery === 'delivered') return;
     // The permit has ended; or it has taken all the signals that it can, and is about to end. Its end says how.
     if (delivery === 'not-found') this.end.gone();

@@ -10,6 +10,7 @@ import {
 } from '../../shared/options';
 import { checkReason, pauseEndMs } from '../../shared/pause-end';
 import type { PermitRef } from '../../shared/protocol';
+import { orInline, type SaturationOptions, splitSaturation } from '../../shared/saturation';
 import { checked, PermitTimeoutError } from '../errors';
 import { acquirePermit, tryPermit } from './acquire-permit';
 import { adopt } from './adoption';
@@ -18,6 +19,9 @@ import { pauseUntil } from './pause-until';
 import type { Permit } from './permit';
 import { acquireSet, type PermitSet, underSet, type WantedSet } from './permit-set';
 import { withHeldPermit } from './with-permit';
+
+/** The options of one acquire, and what to do when no slot is free. */
+export type WithPermitOptions = AcquireOptions & SaturationOptions;
 
 const DEFAULTS = { leaseMs: 10 * 60_000, inWorkflow: true };
 
@@ -63,10 +67,23 @@ export class Semaphore {
    * Runs `fn` under a permit: acquires one, renews its lease while `fn` runs, and releases it when `fn` returns, throws or
    * is cancelled. When the permit is lost, this cancels the scope in which `fn` runs.
    *
+   * With `onSaturated: 'inline'` it runs `fn` without a permit when there is none to be had.
+   *
    * @throws PermitLostError when the permit was lost before `fn` was done, whatever `fn` returned or threw
-   * @throws PermitTimeoutError as {@link acquire} does; `fn` has not run then
+   * @throws PermitTimeoutError and LineFullError as {@link acquire} does; `fn` has not run then
    */
-  async withPermit<T>(fn: (permit: Permit) => Promise<T>, options?: AcquireOptions): Promise<T> {
+  async withPermit<T>(
+    fn: (permit: Permit | undefined) => Promise<T>,
+    options: WithPermitOptions & { onSaturated: 'inline' },
+  ): Promise<T>;
+  async withPermit<T>(fn: (permit: Permit) => Promise<T>, options?: WithPermitOptions): Promise<T>;
+  async withPermit<T>(fn: (permit: Permit) => Promise<T>, options?: WithPermitOptions): Promise<T> {
+    const { inline, acquire } = checked(() => splitSaturation<AcquireOptions>(options));
+    if (!inline) return await this.underPermit(fn, acquire);
+    return await orInline((held) => this.underPermit(held, acquire), fn as (permit?: Permit) => Promise<T>);
+  }
+
+  private async underPermit<T>(fn: (permit: Permit) => Promise<T>, options?: AcquireOptions): Promise<T> {
     const request = checked(() => resolveAcquire(options));
     if (!this.isSet(request)) {
       checkSelfDeadlock([{ pool: this.options }], request);
@@ -153,7 +170,8 @@ export class Semaphore {
    * set holds the key's own permit behind it.
    *
    * @throws SelfDeadlockError inside `withPermit`s that hold all permits of this resource, if no `timeout` is given
-   * @throws PermitTimeoutError when no slot came free within `timeout`
+   * @throws PermitTimeoutError when no slot came free within `timeout`, or within its `attempts`
+   * @throws LineFullError when as many as `maxWaiting` wait already
    * @throws CancelledFailure when the current scope is cancelled; a slot won meanwhile has been released
    * @throws ApplicationFailure of type `InvalidOptionsError`
    */

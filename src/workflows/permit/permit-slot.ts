@@ -11,7 +11,7 @@ import {
 import { PERMIT_STATUS, type PermitStatus } from '../../shared/operator-protocol';
 import { MAX_DURATION_MS } from '../../shared/options';
 import type { PermitInput, PermitMemo, PermitOutcome } from '../../shared/protocol';
-import { readHolder, readReason } from '../../shared/wire-input';
+import { readHolder, readLeaseMs, readReason } from '../../shared/wire-input';
 import '../lenient-converter';
 import { countHold } from '../metrics';
 import { adoptSignal, releaseSignal, renewSignal, revokeSignal, watchSignal } from '../signals';
@@ -27,7 +27,7 @@ const permitViewQuery = defineQuery<PermitStatus>(PERMIT_STATUS);
  *     held --release | cancel--> "released"
  *       |---revoke-------------> "revoked"        (the holding Workflow is told why)
  *       |---deadline passed----> "lease-expired"
- *       |---renew--------------> held, deadline = now + lease
+ *       |---renew--------------> held, deadline = now + lease, or what the renewal says
  *       '---adopt--------------> held by somebody else, deadline = now + lease
  */
 export async function permitSlotWorkflow(input: PermitInput): Promise<PermitOutcome> {
@@ -42,8 +42,8 @@ export async function permitSlotWorkflow(input: PermitInput): Promise<PermitOutc
   endNotices.toQueue({ queueId: watchedBy });
 
   setHandler(permitViewQuery, () => ({ deadlineMs }));
-  setHandler(renewSignal, () => {
-    deadlineMs = Math.max(deadlineMs, Date.now() + leaseMs);
+  setHandler(renewSignal, (renewal) => {
+    deadlineMs = Math.max(deadlineMs, Date.now() + (readLeaseMs(renewal) ?? leaseMs));
   });
   setHandler(releaseSignal, () => {
     outcome ??= 'released';

@@ -246,3 +246,15 @@ test('slots that nobody tries by itself are not drained, but never offered', () 
   for (const slot of ['2', '3']) state.probed(slot, false, 1);
   assert.deepEqual(state.next(1), []);
 });
+
+test('a ticket with a bound finds no place behind so many that wait; one that has its place keeps it', () => {
+  const [a, b, c] = [ticket('a'), ticket('b', { maxWaiting: 1 }), ticket('c', { maxWaiting: 1 })];
+  const state = offeredTo(a);
+  assert.ok(state.enqueue(b), 'one that has its turn waits no longer');
+  assert.ok(!state.enqueue(c));
+  assert.equal(state.ticket('c'), undefined);
+  assert.ok(state.enqueue({ ...c, maxWaiting: 2 }), 'each brings its own bound');
+  assert.ok(state.enqueue({ ...b, answer: true }), 'it stands there already');
+  assert.ok(state.enqueue(ticket('d')), 'a ticket without a bound finds room');
+  assert.ok(new OperatedQueueState().enqueue(b), 'an empty line is never full');
+});

@@ -1,0 +1,149 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
+import { LineFullError, PermitTimeoutError, SemaphoreClient, type SemaphoreClientOptions } from '../src/client';
+import { PERMIT_STATUS, type PermitStatus } from '../src/shared/operator-protocol';
+import { queueId } from '../src/shared/permit-id';
+import type { SemaphoreOptions, WithPermitOptions } from '../src/workflow';
+import { assertFails, startHolder, startHolding, startOptions } from './support/holders';
+import { assertSafe, eventually, queueView, untilWaiting, useTemporal } from './support/temporal';
+import * as workflows from './support/workflows';
+
+const temporal = useTemporal({ shared: true });
+
+function clientOf(resource: string, options: Partial<SemaphoreClientOptions> = {}): SemaphoreClient {
+  const { taskQueue } = temporal;
+  return new SemaphoreClient(temporal.client, resource, { capacity: 1, taskQueue, ...options });
+}
+
+/** Which slot a Workflow's function ran under, `none` for none. */
+async function slotOf(resource: string, options: WithPermitOptions): Promise<string> {
+  return await temporal.client.workflow.execute(workflows.saturated, {
+    ...startOptions(temporal, 'saturated'),
+    args: [{ resource, semaphore: { capacity: 1 } }, options],
+  });
+}
+
+test('a line of maxWaiting takes no more, says so at once, in clients and Workflows, and loses nobody', async () => {
+  const resource = temporal.resource();
+  const input = { resource, semaphore: { capacity: 1, recheckAfter: 3_000 } };
+  const pool = clientOf(resource, { recheckAfter: 3_000 });
+  const first = await startHolding(temporal, input);
+  const second = await startHolder(temporal, { ...input, holdMs: 0, acquire: { maxWaiting: 1 } });
+  await untilWaiting(temporal.client, resource, 1);
+
+  const error = await pool.acquire({ maxWaiting: 1 }).catch((reason: unknown) => reason);
+  assert.ok(error instanceof LineFullError, String(error));
+  assert.deepEqual([error.resource, error.maxWaiting], [resource, 1]);
+  const refused = await startHolder(temporal, { ...input, acquire: { maxWaiting: 1 } });
+  const failure = await assertFails(refused.result(), 'LineFullError', /the line is full: maxWaiting is 1/);
+  assert.deepEqual(failure.details, [{ resource, maxWaiting: 1 }]);
+  await assert.rejects(pool.acquire({ maxWaiting: 1, permits: 1 }), LineFullError);
+
+  const third = pool.withPermit(async () => 'third', { maxWaiting: 2 });
+  await untilWaiting(temporal.client, resource, 2);
+  await assert.rejects(pool.acquire({ maxWaiting: 2 }), LineFullError);
+  // The queue dies, and with it the line. All who wait line up anew, in a queue that the next one starts.
+  await temporal.client.workflow.getHandle(queueId(resource)).terminate();
+  const fourth = await startHolder(temporal, { ...input, holdMs: 0, acquire: { maxWaiting: 1 } });
+  await untilWaiting(temporal.client, resource, 1);
+  await first.handle.signal(workflows.finish);
+  await Promise.all([second.result(), third, fourth.result()]);
+  await assertSafe(temporal.client, resource, 1, []);
+});
+
+test('saturated: wait, reject, or work inline without a permit', async () => {
+  const resource = temporal.resource();
+  const pool = clientOf(resource);
+  const slot = async (permit: { slot: string } | undefined) => permit?.slot ?? 'none';
+  assert.equal(await pool.withPermit(slot, { onSaturated: 'inline' }), '0');
+  assert.equal(await slotOf(resource, { onSaturated: 'inline' }), '0');
+
+  const held = await startHolding(temporal, { resource, semaphore: { capacity: 1 } });
+  assert.equal(await pool.withPermit(slot, { onSaturated: 'inline' }), 'none');
+  assert.equal(await slotOf(resource, { onSaturated: 'inline' }), 'none');
+  let ran = false;
+  const rejected = pool.withPermit(
+    async () => {
+      ran = true;
+    },
+    { onSaturated: 'reject' },
+  );
+  await assert.rejects(rejected, PermitTimeoutError);
+  assert.equal(ran, false);
+  await assert.rejects(
+    slotOf(resource, { onSaturated: 'reject' }),
+    (error: Error) =>
+      (error.cause as Error).name === 'ApplicationFailure' && /all slots are held/.test(String(error.cause)),
+  );
+  assert.equal(await queueView(temporal.client, resource), undefined, 'nobody has lined up');
+
+  // The governor: a line of one, and the others do the work themselves.
+  const waiting = pool.withPermit(slot, { onSaturated: 'inline', maxWaiting: 1 });
+  await untilWaiting(temporal.client, resource, 1);
+  assert.equal(await pool.withPermit(slot, { onSaturated: 'inline', maxWaiting: 1 }), 'none');
+  assert.equal(await slotOf(resource, { onSaturated: 'inline', maxWaiting: 1 }), 'none');
+  await held.handle.signal(workflows.finish);
+  assert.equal(await waiting, '0');
+
+  await assert.rejects(
+    pool.withPermit(slot, { onSaturated: 'drop' as 'inline' }),
+    /onSaturated: expected "wait", "reject" or "inline", got "drop"/,
+  );
+});
+
+test('so many attempts try so many slots, and never park', async () => {
+  const resource = temporal.resource();
+  const slots = ['a', 'b', 'c', 'd', 'e'];
+  const semaphore: SemaphoreOptions = { slots };
+  const pool = clientOf(resource, { capacity: undefined, slots });
+  const holder = await temporal.client.workflow.start(workflows.holdEach, {
+    ...startOptions(temporal),
+    args: [{ resource, semaphore }],
+  });
+  await eventually(async () => {
+    const { slots } = await pool.inspect({ recent: 0 });
+    assert.ok(slots.every(({ state }) => state === 'held'));
+  });
+  await assert.rejects(pool.acquire({ attempts: 2 }), PermitTimeoutError);
+  assert.equal(await pool.tryAcquire({ attempts: 1 }), undefined);
+  const trier = await startHolder(temporal, { resource, semaphore, acquire: { attempts: 2 } });
+  await assertFails(trier.result(), 'PermitTimeoutError', /all slots are held/);
+  const { events } = await trier.fetchHistory();
+  const tried = events?.filter((event) => event.startChildWorkflowExecutionInitiatedEventAttributes);
+  assert.equal(tried?.length, 2);
+  assert.equal(await queueView(temporal.client, resource), undefined);
+  await holder.signal(workflows.finish);
+  await holder.result();
+  await (await pool.acquire({ attempts: 1 })).release();
+});
+
+test('a renewal for another duration outlasts a silent holder, and shortens nothing', async () => {
+  const resource = temporal.resource();
+  const silent = (lease: number) =>
+    temporal.client.workflow.execute(workflows.silentHolder, {
+      ...startOptions(temporal, 'silent'),
+      args: [{ resource: temporal.resource(), semaphore: { capacity: 1, lease: 2_000 } }, lease, 4_500],
+    });
+  const inWorkflows = Promise.all([silent(60_000), silent(2_000)]);
+
+  const pool = clientOf(resource, { lease: 2_000, renewEvery: false });
+  const permit = await pool.acquire();
+  const { workflowId, runId } = permit;
+  const permitRun = temporal.client.workflow.getHandle(workflowId, runId);
+  const deadlineMs = async () => (await permitRun.query<PermitStatus>(PERMIT_STATUS)).deadlineMs;
+  const fromMs = Date.now();
+  await permit.renew('1 minute');
+  const longerMs = await deadlineMs();
+  assert.ok(longerMs >= fromMs + 55_000, `${longerMs - fromMs}`);
+  assert.ok(permit.deadline.getTime() > fromMs + 55_000);
+  await permit.renew();
+  await permit.renew(1);
+  assert.equal(await deadlineMs(), longerMs);
+  await delay(4_000); // twice the lease, in which nobody renews
+  assert.equal(permit.signal.aborted, false);
+  await permit.renew();
+  await assert.rejects(permit.renew(0), /lease: expected a duration of 1 ms or more/);
+  await permit.release();
+  assert.deepEqual(await inWorkflows, ['held', 'lease-expired']);
+});
