@@ -1,6 +1,13 @@
 import type { Client } from '@temporalio/client';
 import { type Command, Option } from 'commander';
-import { acquireAll, InvalidOptionsError, type PermitSet, PermitTimeoutError, SemaphoreClient } from '../client';
+import {
+  acquireAll,
+  InvalidOptionsError,
+  LineFullError,
+  type PermitSet,
+  PermitTimeoutError,
+  SemaphoreClient,
+} from '../client';
 import { messageOf } from '../client/operators';
 import { type AlsoFlag, alsoFlag, durationOption, wholeNumber, withSlotFlags } from './arguments';
 import { withClient } from './client';
@@ -26,6 +33,7 @@ interface RunFlags extends ConnectionFlags {
   maxHold?: number;
   timeout?: number;
   try?: true;
+  maxWaiting?: number;
   fair?: true;
   priority?: number;
   fairnessKey?: string;
@@ -44,7 +52,7 @@ When the permit is lost, the group gets TERM, and KILL before the lease ends. Th
 stopped (SIGSTOP). A process that leaves the group (setsid) escapes.
 
 Exit code: the command's own; 128+n when signal n ended it; never 0 after a loss.
-  ${EXIT.busy}  no permit: all slots are held (--try), or none came free in time (--timeout)
+  ${EXIT.busy}  no permit: all slots are held (--try), none came free in time (--timeout), or the line is full (--max-waiting)
   ${EXIT.usage}  wrong usage      ${EXIT.unavailable}  the server can't be reached, or refuses
   ${EXIT.notExecutable} the command can't be executed      ${EXIT.notFound} no such command
 
@@ -90,6 +98,7 @@ export function addRun(program: Command, done: (exitCode: number) => void, comma
     )
     .addOption(durationOption('--timeout <duration>', 'how long to wait for a permit (default: for ever)'))
     .option('--try', 'do not wait')
+    .addOption(new Option('--max-waiting <n>', 'do not line up behind so many or more').argParser(wholeNumber))
     .option('--fair', 'never overtake a waiter')
     .option('--priority <n>', 'the rank in the line, 1 is served first (default: 3)', Number)
     .option('--fairness-key <key>', 'keys of one priority get equal shares')
@@ -154,13 +163,14 @@ async function acquire(
     const [pool, ...others] = pools as [SemaphoreClient, ...SemaphoreClient[]];
     const set = await acquireAll([{ of: pool, key: flags.key, permits: flags.permits ?? 1 }, ...others], {
       timeout: flags.try ? 0 : timeout,
+      maxWaiting: flags.maxWaiting,
       purpose,
       priority: { priorityKey: priority, fairnessKey },
       signal: interrupted.signal,
     });
     return set.flat();
   } catch (error) {
-    if (!(error instanceof PermitTimeoutError)) throw error;
+    if (!(error instanceof PermitTimeoutError || error instanceof LineFullError)) throw error;
     say(text`${error.message}`);
     return undefined;
   } finally {

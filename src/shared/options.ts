@@ -60,8 +60,8 @@ export interface AcquireOptions {
   /** How long to wait for a permit, from the call on. `0` tries every slot once. @default for ever */
   timeout?: Duration;
   /**
-   * The longest line that it joins: it throws `LineFullError` at once when so many wait already, at least 1. Those who have their
-   * turn do not count. The wait queue checks it: a queue whose worker is gone refuses nobody. An acquirer whose place was lost with
+   * The longest line that it joins: it throws `LineFullError` at once when so many wait already, at least 1. A waiter that has its
+   * turn does not count. The wait queue checks it: a queue whose worker is gone refuses nobody. An acquirer whose place was lost with
    * a terminated queue may be refused later too.
    * @default no limit but the queue's own of 2,000, at which an acquire goes on trying
    */
