@@ -6,7 +6,7 @@ import type { Acquire, Body, FaultEvent, Outage, Outcome, OverrideCall, Write } 
 
 /** A line from an actor. Shell commands send them too, so they are as plain as can be. */
 export type Message =
-  | { do: 'ask'; acquire: string; resource: string; actor: string }
+  | { do: 'ask'; acquire: string; resource: string; actor: string; set?: string; pooled?: boolean }
   | { do: 'begin' | 'write'; acquire: string; token: string }
   | { do: 'end'; acquire: string }
   | { do: 'settle'; acquire: string; outcome: Outcome; error?: string }
@@ -51,8 +51,10 @@ export class Observer {
     this.server.close();
   }
 
-  asked(acquire: Pick<Acquire, 'id' | 'resource' | 'actor'>): void {
-    this.acquires.set(acquire.id, { ...acquire, askedMs: Date.now() });
+  /** The first acquire of a set has the set's name. */
+  asked({ id, resource, actor, set, pooled }: Omit<Acquire, 'askedMs'>): void {
+    const askedMs = this.acquires.get(set ?? '')?.askedMs ?? Date.now();
+    this.acquires.set(id, { id, resource, actor, askedMs, set, pooled });
   }
 
   /** The first outcome counts: an acquire whose permit was lost later was served. */

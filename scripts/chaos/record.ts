@@ -41,6 +41,10 @@ export interface Acquire {
   /** The process that it lives in; its outages are this acquire's. */
   actor: string;
   askedMs: number;
+  /** The acquires of one set have this in common. They wait one after the other, so a free slot of one says nothing: L2 leaves them out. */
+  set?: string;
+  /** By a permit pool, whose calls have one token after the other. */
+  pooled?: boolean;
   /** When it was known to have the permit, or none; absent while it waits. */
   settledMs?: number;
   outcome?: Outcome;

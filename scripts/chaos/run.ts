@@ -1,6 +1,7 @@
 import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
+import { accumulatorResource } from '@/shared/key-pool';
 import { buildActors, lastWords } from './build';
 import { judge } from './checker';
 import { actorClock, NO_FAKETIME } from './faketime';
@@ -115,7 +116,7 @@ async function heal(world: World): Promise<string[]> {
   await within(SERVED_WITHIN_MS, async () => world.isRetired);
   let left: string[] = [];
   await within(LEFT_WITHIN_MS, async () => {
-    left = await runningPermits(world.client, resources);
+    left = await runningPermits(world.client, [...resources, ...resources.map(accumulatorResource)]);
     return left.length === 0;
   });
   return left;

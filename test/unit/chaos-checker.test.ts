@@ -174,6 +174,18 @@ test('S4: a later permit of a slot with a lesser token', () => {
   );
 });
 
+test('S4: one token for two holds one after the other: only by a permit pool', () => {
+  const again = (pooled: boolean) =>
+    broken(({ acquires, bodies }) => {
+      Object.assign(at(bodies, 0), { endedMs: 1_400 });
+      bodies.push({ ...at(bodies, 0), acquire: 'next', beganMs: 1_500, endedMs: 1_900 });
+      acquires.push({ ...at(acquires, 0), id: 'next' });
+      for (const acquire of acquires) acquire.pooled = pooled;
+    });
+  assert.deepEqual(again(true), []);
+  assert.deepEqual(again(false), ['S4']);
+});
+
 test('L1: a permit that is left', () => {
   assert.deepEqual(
     broken(({ leftovers }) => void leftovers.push('permit:pool:0')),
@@ -192,6 +204,11 @@ test('L2: a free slot with a live waiter', () => {
   assert.deepEqual(
     gap(() => undefined),
     ['L2'],
+  );
+  assert.deepEqual(
+    gap(({ acquires }) => void Object.assign(at(acquires, 2), { set: 'two' })),
+    [],
+    'one of a set may wait for another of its resources',
   );
   assert.deepEqual(
     gap(({ outages }) => void outages.push({ scope: 'clients', fromMs: 5_000, toMs: 15_000 })),

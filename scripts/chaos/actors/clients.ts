@@ -1,6 +1,14 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { Client, type Connection, isGrpcServiceError, type WorkflowClientInterceptor } from '@temporalio/client';
-import { type Permit, PermitLostError, PermitTimeoutError, SemaphoreClient } from '@/client';
+import {
+  type ClientAcquireOptions,
+  type Permit,
+  PermitLostError,
+  PermitPool,
+  PermitTimeoutError,
+  SemaphoreClient,
+  withPermits,
+} from '@/client';
 import { FencingToken } from '@/fencing';
 import { PERMIT_WORKFLOW, type PermitInput } from '@/shared/protocol';
 import type { ObserverLink } from '../observer-link';
@@ -12,6 +20,8 @@ import { signalFault } from './signal-faults';
 
 const LEASE_MS = 4_000;
 
+type HeldPermit = Pick<Permit, 'resource' | 'slot' | 'runId'>;
+
 /** Several holders outside Workflows, in one process: each acquires, works and releases, again and again. */
 export class ClientHolders {
   private stopping = false;
@@ -19,6 +29,7 @@ export class ClientHolders {
   private armed = false;
   private count = 0;
   private readonly luck: Luck;
+  private readonly permitPools: PermitPool[];
 
   constructor(
     private readonly input: ActorInput,
@@ -26,6 +37,9 @@ export class ClientHolders {
     private readonly link: ObserverLink,
   ) {
     this.luck = new Luck(`${input.seed}/${input.name}`);
+    this.permitPools = input.pools.map(
+      (pool) => new PermitPool(this.semaphore(pool, this.client(this.interceptor(pool.flaky))), { reuseFor: 1_000 }),
+    );
   }
 
   stop(): void {
@@ -38,6 +52,7 @@ export class ClientHolders {
 
   async run(): Promise<void> {
     await Promise.all(Array.from({ length: this.input.holders }, (_, lane) => this.lane(lane)));
+    await Promise.all(this.permitPools.map((pool) => pool.close()));
   }
 
   private async lane(lane: number): Promise<void> {
@@ -49,29 +64,35 @@ export class ClientHolders {
     }
   }
 
-  private async acquire({ resource, slots, flaky }: PoolSetup): Promise<void> {
+  private async acquire(pool: PoolSetup): Promise<void> {
     const acquire = `${this.input.name}-${process.pid}-${this.count++}`;
     const { luck, link } = this;
+    const { name: actor, pools } = this.input;
     const aborter = new AbortController();
     const cancelAt = luck.chance(0.15) ? luck.whole(1, 6) : undefined;
-    const interceptor = this.interceptor(flaky, aborter, cancelAt);
-    const client = new Client({
-      connection: this.connection,
-      identity: this.input.name,
-      interceptors: { workflow: [interceptor] },
-    });
-    const pool = new SemaphoreClient(client, resource, {
-      ...slots,
-      taskQueue: this.input.taskQueue,
-      lease: LEASE_MS,
-      recheckAfter: this.input.recheckAfterMs,
-      fair: luck.chance(0.3),
-    });
     const timeout = luck.chance(0.2) ? luck.whole(0, 10_000) : undefined;
-    const priority = { priorityKey: luck.whole(1, 3) };
-    await link.tell({ do: 'ask', acquire, resource, actor: this.input.name });
+    const options = { timeout, priority: { priorityKey: luck.whole(1, 3) }, signal: aborter.signal };
+    const client = this.client(this.interceptor(pool.flaky, aborter, cancelAt));
+    const way = luck.next();
     try {
-      await pool.withPermit((permit) => this.work(acquire, permit), { timeout, priority, signal: aborter.signal });
+      if (way < 0.1) {
+        // A set waits for its resources in the order of their names.
+        const [first, ...others] = [...pools].sort((a, b) => (a.resource < b.resource ? -1 : 1)) as [PoolSetup];
+        await link.tell({ do: 'ask', acquire, resource: first.resource, actor, set: acquire });
+        const all = [first, ...others].map((each) => this.semaphore(each, client));
+        await withPermits(all, async (permits, signal) => await this.work(acquire, permits, signal), options);
+      } else if (way < 0.2) {
+        await link.tell({ do: 'ask', acquire, resource: pool.resource, actor, set: acquire });
+        await this.two(this.semaphore(pool, client), acquire, options);
+      } else if (way < 0.4) {
+        await link.tell({ do: 'ask', acquire, resource: pool.resource, actor, pooled: true });
+        const permitPool = this.permitPools[pools.indexOf(pool)] as PermitPool;
+        await permitPool.withPermit(async (permit) => await this.work(acquire, [permit], permit.signal), options);
+      } else {
+        await link.tell({ do: 'ask', acquire, resource: pool.resource, actor });
+        const single = this.semaphore(pool, client, luck.chance(0.3));
+        await single.withPermit(async (permit) => await this.work(acquire, [permit], permit.signal), options);
+      }
     } catch (error) {
       if (error instanceof PermitLostError) return; // it was served
       const outcome = outcomeOf(error, aborter.signal);
@@ -79,27 +100,53 @@ export class ClientHolders {
     }
   }
 
-  private async work(acquire: string, permit: Permit): Promise<void> {
-    const token = FencingToken.from(permit).toString();
-    await this.link.tell({ do: 'begin', acquire, token });
-    const untilMs = performance.now() + this.luck.between(100, 1_200) * (this.luck.chance(0.05) ? 8 : 1);
-    while (performance.now() < untilMs && !permit.signal.aborted) {
-      await this.link.tell({ do: 'write', acquire, token });
+  private async two(semaphore: SemaphoreClient, acquire: string, options: ClientAcquireOptions): Promise<void> {
+    await semaphore.withPermits(2, async (permits, signal) => await this.work(acquire, permits, signal), options);
+  }
+
+  private client(interceptor: WorkflowClientInterceptor): Client {
+    const { connection, input } = this;
+    return new Client({ connection, identity: input.name, interceptors: { workflow: [interceptor] } });
+  }
+
+  private semaphore({ resource, slots }: PoolSetup, client: Client, fair = false): SemaphoreClient {
+    const { taskQueue, recheckAfterMs } = this.input;
+    return new SemaphoreClient(client, resource, {
+      ...slots,
+      ...{ taskQueue, lease: LEASE_MS, recheckAfter: recheckAfterMs, fair },
+    });
+  }
+
+  /** The first permit is the acquire's; each other one is told of as a part of it. */
+  private async work(acquire: string, permits: readonly HeldPermit[], signal: AbortSignal): Promise<void> {
+    const { link, luck } = this;
+    const parts = permits.map((permit, index) => ({
+      acquire: index === 0 ? acquire : `${acquire}+${index}`,
+      token: FencingToken.from(permit).toString(),
+    }));
+    for (const [index, { acquire: part, token }] of parts.entries()) {
+      const { resource } = permits[index] as HeldPermit;
+      if (index > 0) await link.tell({ do: 'ask', acquire: part, resource, actor: this.input.name, set: acquire });
+      await link.tell({ do: 'begin', acquire: part, token });
+    }
+    const untilMs = performance.now() + luck.between(100, 1_200) * (luck.chance(0.05) ? 8 : 1);
+    while (performance.now() < untilMs && !signal.aborted) {
+      for (const part of parts) await link.tell({ do: 'write', ...part });
       await delay(WRITE_EVERY_MS);
     }
-    await this.link.tell({ do: 'end', acquire });
+    for (const { acquire: part } of parts) await link.tell({ do: 'end', acquire: part });
   }
 
   /** Sees each call of one acquire: cancels it at one of them, spoils signals, and kills this process at its turn. */
-  private interceptor(flaky: boolean, aborter: AbortController, cancelAt?: number): WorkflowClientInterceptor {
+  private interceptor(flaky: boolean, aborter?: AbortController, cancelAt?: number): WorkflowClientInterceptor {
     let calls = 0;
     const step = async <T>(call: () => Promise<T>): Promise<T> => {
       const due = ++calls === cancelAt;
       if (due) void this.link.tell({ do: 'fault', kind: 'acquire-cancelled' });
       const isBefore = this.luck.chance(0.5);
-      if (due && isBefore) aborter.abort(new Error('cancelled'));
+      if (due && isBefore) aborter?.abort(new Error('cancelled'));
       const answer = call();
-      if (due && !isBefore) aborter.abort(new Error('cancelled'));
+      if (due && !isBefore) aborter?.abort(new Error('cancelled'));
       return await answer;
     };
     return {

@@ -63,7 +63,7 @@ function allDown({ outages, permitWorkers }: ChaosRecord): Interval[] {
 function liveWaits({ resource }: Pool, { acquires, outages }: ChaosRecord): Interval[] {
   const downs = new Map<string, Interval[]>();
   const live = acquires.flatMap((acquire): Interval[] => {
-    if (acquire.resource !== resource) return [];
+    if (acquire.resource !== resource || acquire.set !== undefined) return [];
     const { actor, settledMs = Number.POSITIVE_INFINITY } = acquire;
     const down = downs.get(actor) ?? union(ofScope(outages, actor));
     downs.set(actor, down);
