@@ -92,6 +92,15 @@ async function recordMainPaths({ client, taskQueue, save, start, heldRun, untilW
   await save('permit-renewed-then-expired', lease);
   await save('holder-lost-its-permit', 'loser');
 
+  // A permit that outlives its holder, for its pace.
+  const paced = permitId({ resource: 'paced', slot: '0' });
+  const semaphore = { capacity: 1, pace: { every: 2_000 } };
+  const quick = await start('holder', 'quick', { resource: 'paced', semaphore, holdMs: 0 });
+  await quick.result();
+  await client.workflow.getHandle(paced).result();
+  await save('permit-paced', paced);
+  await save('holder-paced', 'quick');
+
   // A revocation with its reason.
   const revoked = permitId({ resource: 'revoked', slot: 'gpu-a' });
   const victim = await start('holder', 'victim', { resource: 'revoked', semaphore: { slots: ['gpu-a'] } });

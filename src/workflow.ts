@@ -21,6 +21,7 @@ export { Permit } from './workflows/holder/permit';
 export { PermitSet } from './workflows/holder/permit-set';
 export { Semaphore, type WithPermitOptions } from './workflows/holder/semaphore';
 export { acquireAll, withPermits } from './workflows/holder/with-permits';
+export { pacedPermitWorkflow } from './workflows/permit/paced-permit';
 export { permitSlotWorkflow } from './workflows/permit/permit-slot';
 export { awaitTurnWorkflow } from './workflows/queue/await-turn';
 export { waitQueueWorkflow } from './workflows/queue/wait-queue';

@@ -43,6 +43,7 @@ test('there are histories of every Workflow', () => {
     'exampleConsumer',
     'holder',
     'leaver',
+    'pacedPermitWorkflow',
     'permitSlotWorkflow',
     'waitQueueWorkflow',
   ]);

@@ -11,6 +11,7 @@ export interface RunPool {
   capacity?: number;
   slots?: string[];
   perKey?: number;
+  pace?: { every: number };
   key?: string;
   permits?: number;
 }

@@ -27,6 +27,7 @@ interface RunFlags extends ConnectionFlags {
   perKey?: number;
   key?: string;
   permits?: number;
+  pace?: number;
   taskQueue: string;
   lease?: number;
   renewEvery?: number;
@@ -85,6 +86,14 @@ export function addRun(program: Command, done: (exitCode: number) => void, comma
         'how many permits of <resource> each --key may have; everybody must say the same',
       ).argParser(wholeNumber),
     )
+    .addOption(
+      durationOption(
+        '--pace <duration>',
+        'a slot of <resource> is not given again before this time has passed; everybody must say the same',
+        undefined,
+        1,
+      ),
+    )
     .addOption(new Option('--permits <n>', 'so many permits of <resource>, all or none').argParser(wholeNumber))
     .option('--key <key>', 'whose permit it is: a tenant, a customer (with --per-key)')
     .option('--task-queue <name>', "the permit worker's task queue", 'permits')
@@ -124,7 +133,11 @@ async function runUnderPermit(resource: string, command: string[] | undefined, f
     throw new InvalidOptionsError('give --capacity (how many permits there are) or --slots (their names).');
   }
   const options = { taskQueue, lease, renewEvery, maxHold, fair };
-  const pools: RunPool[] = [{ resource, capacity, slots, perKey, key: flags.key, permits: flags.permits }, ...also];
+  const pace = flags.pace === undefined ? undefined : { every: flags.pace };
+  const pools: RunPool[] = [
+    { resource, capacity, slots, perKey, pace, key: flags.key, permits: flags.permits },
+    ...also,
+  ];
   const poolsOf = (client: Client) =>
     pools.map(
       ({ resource, key: _key, permits: _permits, ...slots }) =>

@@ -93,7 +93,10 @@ function partIn({ resource, waiters, slots }: SeenPool, who: string): Part {
     waits: waiters[at],
     ahead: waiters.slice(0, Math.max(0, at)),
     slots: at < 0 ? [] : held,
-    holds: held.filter(({ permit }) => permit?.holder.workflowId === who || permit?.holder.identity === who),
+    holds: held.filter(
+      ({ state, permit }) =>
+        state !== 'paced' && (permit?.holder.workflowId === who || permit?.holder.identity === who),
+    ),
   };
 }
 
@@ -125,6 +128,6 @@ function aheadRow(waiter: WaiterInspection): unknown[] {
 }
 
 function slotRow({ slot, state, permit }: SlotInspection): unknown[] {
-  const by = state === 'drained' ? yellow('nobody: drained') : holderName(permit?.holder ?? {});
+  const by = state === 'drained' || state === 'paced' ? yellow(`nobody: ${state}`) : holderName(permit?.holder ?? {});
   return [slot, by, permit ? sinceNow(permit.since) : '', permit && shownPurpose(permit)];
 }

@@ -64,7 +64,7 @@ export interface PartyView {
 
 export interface SlotView {
   slot: string;
-  state: 'free' | 'held' | 'drained';
+  state: 'free' | 'held' | 'drained' | 'paced';
   permit?: PermitStatus;
 }
 

@@ -75,7 +75,7 @@ export function metricLabel(resource: string): string {
 export function accumulatorOf<Pool extends ResolvedSemaphore>(pool: Pool): Pool {
   const resource = accumulatorResource(pool.resource);
   checkResource(resource);
-  return { ...pool, resource, slots: ['0'], compactSlots: 1, perKey: undefined, fair: true };
+  return { ...pool, resource, slots: ['0'], compactSlots: 1, perKey: undefined, paceMs: undefined, fair: true };
 }
 
 /** The order in which everybody claims: by the bytes of the resource's name, and a key's pool before its resource. */
@@ -129,7 +129,9 @@ export function poolsFor<Pool extends ResolvedSemaphore>(
   const capacity = typeof perKey === 'function' ? perKey(key) : perKey;
   checkLimit(`perKey(${JSON.stringify(key)})`, capacity, mostSlots);
   const slots = slotNames(capacity);
-  return [{ ...whole, resource: keyResource(resource, key), slots, compactSlots: capacity, perKey: undefined }, whole];
+  const ofKey = { resource: keyResource(resource, key), slots, compactSlots: capacity };
+  // The pace is that of the whole.
+  return [{ ...whole, ...ofKey, perKey: undefined, paceMs: undefined }, whole];
 }
 
 function checkLimit(what: string, limit: unknown, most: number): asserts limit is number {

@@ -16,6 +16,7 @@ test('defaults are filled in once', () => {
     leaseMs: 600_000,
     renewEveryMs: 200_000,
     maxHoldMs: 24 * HOUR_MS,
+    paceMs: undefined,
     taskQueue: undefined,
     fair: false,
     recheckAfterMs: 30_000,
@@ -35,6 +36,14 @@ test('defaults are filled in once', () => {
 test('an explicit undefined is a default, not a value', () => {
   const options = { capacity: 1, slots: undefined, lease: undefined, renewEvery: undefined, maxHold: undefined };
   assert.deepEqual(resolveSemaphore('pool', options, DEFAULTS), resolveSemaphore('pool', { capacity: 1 }, DEFAULTS));
+});
+
+test('maxHold has room for the pace', () => {
+  const paced = (options: object) =>
+    resolveSemaphore('pool', { capacity: 1, pace: { every: '5m' }, ...options }, DEFAULTS);
+  assert.deepEqual([paced({}).paceMs, paced({}).maxHoldMs], [300_000, 24 * HOUR_MS]);
+  assert.equal(paced({ lease: '1m', renewEvery: false }).maxHoldMs, 360_000);
+  assert.throws(() => paced({ lease: '1m', maxHold: '5m' }), refusal(/pace\.every: expected .* 1 ms to 240000 ms/));
 });
 
 test('an unrenewed lease bounds the hold', () => {

@@ -2,6 +2,7 @@ import type { Duration, Priority } from '@temporalio/common';
 import { msToNumber } from '@temporalio/common/lib/time';
 import { refuse } from './invalid-options';
 import { checkKey, checkPerKey, type PerKey } from './key-pool';
+import { type Pace, resolvePace } from './pace';
 import { byteLength, checkResource, checkSlot } from './permit-id';
 import { longestHoldMs } from './run-limits';
 import { type ResolvedLimits, resolveLimits } from './saturation';
@@ -39,6 +40,14 @@ export interface SemaphoreOptions {
    * @default 24 hours, or the longest hold that the renewals allow; lease + 1 minute when `renewEvery` is `false`
    */
   maxHold?: Duration;
+  /**
+   * A slot is not given again before this time has passed since it was taken, whatever its holder does and whether it dies: N slots
+   * give at most N starts in any time of `every`. A holder that is done does not wait for it. All acquirers must agree on it, as on
+   * the slots. In a Workflow that ends, the permit is released, not terminated. Not for permits that are reused (`PermitPool`,
+   * `mapWithPermits`). See `docs/pacing.md`. The idea is epocxy's fount.
+   * @default none: a slot is free when it is released
+   */
+  pace?: Pace;
   /**
    * Strict order: an acquirer lines up behind the present waiters, and tries a slot by itself only when nobody waits. It costs
    * every acquire one more step. Without it, a newcomer may win a slot in the moment between two holders. The idea is that of
@@ -105,6 +114,7 @@ export interface ResolvedSemaphore {
   readonly leaseMs: number;
   readonly renewEveryMs: number | false;
   readonly maxHoldMs: number;
+  readonly paceMs: number | undefined;
   readonly taskQueue: string | undefined;
   readonly fair: boolean;
   readonly recheckAfterMs: number;
@@ -142,9 +152,11 @@ export function resolveSemaphore(
       ? false
       : (durationMs('renewEvery', options.renewEvery, 1) ?? Math.max(1, Math.floor(leaseMs / 3)));
   const longestMs = longestHoldMs(leaseMs, renewEveryMs, defaults.inWorkflow);
+  const givenMaxHoldMs = durationMs('maxHold', options.maxHold, 1);
+  const paceMs = resolvePace(options.pace, givenMaxHoldMs ?? longestMs);
   const maxHoldMs =
-    durationMs('maxHold', options.maxHold, 1) ??
-    Math.min(longestMs, Math.max(renewEveryMs === false ? 0 : DAY_MS, leaseMs + MINUTE_MS));
+    givenMaxHoldMs ??
+    Math.min(longestMs, Math.max(renewEveryMs === false ? 0 : DAY_MS, Math.max(leaseMs, paceMs ?? 0) + MINUTE_MS));
   const recheckAfterMs = durationMs('recheckAfter', options.recheckAfter, 1) ?? 30_000;
   const { taskQueue, fair = false, perKey } = options;
 
@@ -175,7 +187,19 @@ export function resolveSemaphore(
   if (typeof fair !== 'boolean') refuse('fair', 'a boolean', fair);
   checkPerKey(resource, perKey, MAX_SLOTS);
   const compactSlots = options.capacity ?? [...slots];
-  return { resource, slots, compactSlots, perKey, leaseMs, renewEveryMs, maxHoldMs, taskQueue, fair, recheckAfterMs };
+  return {
+    resource,
+    slots,
+    compactSlots,
+    perKey,
+    leaseMs,
+    renewEveryMs,
+    maxHoldMs,
+    paceMs,
+    taskQueue,
+    fair,
+    recheckAfterMs,
+  };
 }
 
 /** Checks the options and fills in the defaults. @throws InvalidOptionsError */

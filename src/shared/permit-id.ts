@@ -83,14 +83,15 @@ export function checkSlot(resource: string, slot: unknown): asserts slot is stri
 /** Checks a reference to a permit. @throws InvalidOptionsError */
 export function resolveRef(ref: PermitRef): PermitRef {
   if (typeof ref !== 'object' || ref === null) refuse('ref', 'the result of permit.ref()', ref);
-  const { resource, slot, workflowId, runId, leaseMs } = ref;
+  const { resource, slot, workflowId, runId, leaseMs, paceMs } = ref;
   checkResource(resource);
   checkSlot(resource, slot);
   const expected = permitId({ resource, slot });
   if (workflowId !== expected) refuse('ref.workflowId', `"${expected}"`, workflowId);
   if (typeof runId !== 'string' || runId === '') refuse('ref.runId', 'a run ID', runId);
   if (!(leaseMs > 0)) refuse('ref.leaseMs', 'a number of milliseconds above 0', leaseMs);
-  return { resource, slot, workflowId, runId, leaseMs };
+  if (paceMs !== undefined && !(paceMs > 0)) refuse('ref.paceMs', 'a number of milliseconds above 0', paceMs);
+  return { resource, slot, workflowId, runId, leaseMs, ...(paceMs !== undefined && { paceMs }) };
 }
 
 /** Checks a name. Two names that look the same must not be two pools, for each pool would have all the permits. */

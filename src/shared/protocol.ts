@@ -5,6 +5,7 @@
  */
 
 import type { SlotsMemo } from './agreement';
+import type { PaceMemo } from './pace-protocol';
 import type { PoolMemo, PoolTicket } from './pool-protocol';
 
 /** Workflow types. */
@@ -39,7 +40,7 @@ export interface Holder {
 }
 
 /** A permit's memo. Anyone can read the slot's holder and its purpose there. */
-export interface PermitMemo extends PoolMemo, SlotsMemo {
+export interface PermitMemo extends PoolMemo, SlotsMemo, PaceMemo {
   leaseMs: number;
   holder: Holder;
   purpose?: string;
@@ -154,7 +155,7 @@ export interface AwaitTurnInput {
 }
 
 /** Names one permit, so that somebody else can take it over: plain JSON, fit for an argument or an environment. */
-export interface PermitRef {
+export interface PermitRef extends Pick<PaceMemo, 'paceMs'> {
   resource: string;
   slot: string;
   workflowId: string;

@@ -1,9 +1,10 @@
 import type { ConverterHint, Payload, PayloadConverter, SerializationContext } from '@temporalio/common';
 import { maybeGetActivator } from '@temporalio/workflow/lib/global-attributes';
+import { PACED_PERMIT_WORKFLOW } from '../shared/pace-protocol';
 import { PERMIT_WORKFLOW, QUEUE_WORKFLOW, WAITER_WORKFLOW } from '../shared/protocol';
 
 /** The Workflow types of the protocol. Anyone may send them anything; the user's own Workflows keep their converter. */
-const OURS: readonly string[] = [PERMIT_WORKFLOW, QUEUE_WORKFLOW, WAITER_WORKFLOW];
+const OURS: readonly string[] = [PERMIT_WORKFLOW, PACED_PERMIT_WORKFLOW, QUEUE_WORKFLOW, WAITER_WORKFLOW];
 
 /**
  * Reads a payload that nobody here can decode as `undefined`, which every handler leaves out as malformed. The SDK decodes

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { WorkflowExecutionAlreadyStartedError, WorkflowNotFoundError } from '@temporalio/client';
 import { slotsMark } from '../../shared/agreement';
+import { PACED_PERMIT_WORKFLOW } from '../../shared/pace-protocol';
 import { permitId } from '../../shared/permit-id';
 import { PERMIT_WORKFLOW, type PermitInput, type PermitMemo, RELEASE } from '../../shared/protocol';
 import { permitSummary, WORKFLOW_PRIORITY } from '../../shared/start-options';
@@ -80,7 +81,7 @@ export async function claimSlot(server: Server, options: ClaimOptions): Promise<
 /** The run ID of the permit that is ours, or `undefined`. */
 async function start(claim: Claim): Promise<string | undefined> {
   const { server, workflowId, claimId, watchedBy, request } = claim;
-  const { compactSlots, leaseMs, maxHoldMs, taskQueue } = request.semaphore;
+  const { compactSlots, leaseMs, maxHoldMs, paceMs, taskQueue } = request.semaphore;
   const { purpose, pool } = request;
   const { client, identity } = server;
   const memo: PermitMemo = {
@@ -90,10 +91,12 @@ async function start(claim: Claim): Promise<string | undefined> {
     slots: slotsMark(compactSlots),
     ...(purpose === undefined ? undefined : { purpose }),
     ...(pool && { pool: pool.id }),
+    ...(paceMs !== undefined && { paceMs }),
   };
+  const type = paceMs === undefined ? PERMIT_WORKFLOW : PACED_PERMIT_WORKFLOW;
   const input: PermitInput = { ...memo, watchedBy };
   try {
-    const { firstExecutionRunId } = await client.workflow.start(PERMIT_WORKFLOW, {
+    const { firstExecutionRunId } = await client.workflow.start(type, {
       workflowId,
       workflowIdConflictPolicy: 'FAIL',
       args: [input],
@@ -119,8 +122,8 @@ async function permitOf(
   { server, slot, workflowId, sentMs, request }: Claim,
   runId: string,
 ): Promise<Permit | undefined> {
-  const { resource, leaseMs, renewEveryMs, taskQueue } = request.semaphore;
-  const ref = { resource, slot, workflowId, runId, leaseMs };
+  const { resource, leaseMs, paceMs, renewEveryMs, taskQueue } = request.semaphore;
+  const ref = { resource, slot, workflowId, runId, leaseMs, ...(paceMs !== undefined && { paceMs }) };
   const run = new PermitRun(server, ref);
   const lease = new Lease(leaseMs, sentMs);
   const slow = monotonicMs() - sentMs > SLOW_MS || lease.safeMs <= 0;

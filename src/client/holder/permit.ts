@@ -230,7 +230,8 @@ export class Permit implements AsyncDisposable {
     try {
       if (this.watching.signal.aborted || this.lease.leftMs <= 0) return;
       await this.run.server.persist(() => this.run.send(RELEASE), { untilMs, signal: this.watching.signal });
-      await this.untilEnded();
+      // With a pace, the slot stays taken for it, which is not for the holder to wait for.
+      if (this.reference.paceMs === undefined) await this.untilEnded();
     } catch (error) {
       if (!isTransient(error)) throw error;
     } finally {

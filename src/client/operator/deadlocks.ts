@@ -55,7 +55,7 @@ function waitsByWorkflow(pools: readonly Pool[]): Map<string, Wait[]> {
   const waits = new Map<string, Wait[]>();
   for (const { resource, slots, waiters } of pools) {
     const holders = slots
-      .filter(({ state }) => state !== 'drained')
+      .filter(({ state }) => state === 'held')
       .map(({ permit }) => permit && nameOf(permit.holder.workflowId, permit.holder.runId));
     if (holders.length === 0) continue; // nobody holds: they wait for an operator
     for (const { workflowId, runId, identity, turn } of waiters) {

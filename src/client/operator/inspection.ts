@@ -31,10 +31,13 @@ export interface SlotsBelief {
   by: string;
 }
 
-/** `drained`: an {@link Override} has taken it out of use, and the queue itself holds it. */
+/**
+ * `drained`: an {@link Override} has taken it out of use, and the queue itself holds it. `paced`: its holder has released it, and
+ * its pace is not over (`permit.pacedUntil`).
+ */
 export interface SlotInspection {
   slot: string;
-  state: 'free' | 'held' | 'drained';
+  state: 'free' | 'held' | 'drained' | 'paced';
   /** Absent when the slot is free. */
   permit?: PermitInspection;
 }
@@ -60,6 +63,8 @@ export interface PermitInspection {
   /** The slots that its claimer takes the resource to have, as in {@link SlotsBelief}; absent where it does not say. */
   slots?: number | string;
   since: Date;
+  /** When its slot is free again, if the holder has released it and its pace keeps it. */
+  pacedUntil?: Date;
   /** When the permit ends unless it is renewed; absent when no worker answers for it. */
   leaseDeadline?: Date;
 }

@@ -2,27 +2,30 @@ import type { WorkflowExecutionInfo } from '@temporalio/client';
 import { readSlotsMark } from '../../shared/agreement';
 import { checkResource, checkSlot, type PermitAddress, parsePermitId, queueId } from '../../shared/permit-id';
 import type { Holder, PermitMemo } from '../../shared/protocol';
-import { recordOf, textOf } from './foreign-values';
+import { recordOf, textOf, timeOf } from './foreign-values';
 import type { PermitInspection, SlotInspection } from './inspection';
 
 /** Reads a permit from the server's answer. Other languages write memos too, so any field may be missing. */
 export function permitOf(run: Pick<WorkflowExecutionInfo, 'workflowId' | 'runId' | 'startTime' | 'memo'>) {
-  const { holder, purpose, pool, slots } = memoOf(run);
+  const { holder, purpose, pool, slots, pacedUntilMs } = memoOf(run);
   const permit: PermitInspection = { workflowId: run.workflowId, runId: run.runId, holder, since: run.startTime };
   if (purpose !== undefined) permit.purpose = purpose;
   if (pool !== undefined) permit.pool = pool;
   if (slots !== undefined) permit.slots = slots;
+  if (pacedUntilMs !== undefined) permit.pacedUntil = new Date(pacedUntilMs);
   return permit;
 }
 
 export function memoOf({ memo }: Pick<WorkflowExecutionInfo, 'memo'>) {
-  const { holder, purpose, pool, slots, revokedBecause } = recordOf(memo) as Partial<Record<keyof PermitMemo, unknown>>;
+  const fields = recordOf(memo) as Partial<Record<keyof PermitMemo, unknown>>;
+  const { holder, purpose, pool, slots, pacedUntilMs, revokedBecause } = fields;
   const wasRevoked = revokedBecause !== undefined;
   return {
     holder: readHolder(holder),
     purpose: textOf(purpose),
     pool: textOf(pool),
     slots: readSlotsMark(slots),
+    pacedUntilMs: timeOf(pacedUntilMs),
     wasRevoked,
   };
 }
@@ -45,9 +48,13 @@ export function permitAddress(workflowId: string): PermitAddress | undefined {
   }
 }
 
-/** The state of a slot with this permit: the queue itself holds a drained slot. */
-export function stateOf(resource: string, { holder }: Pick<PermitInspection, 'holder'>): SlotInspection['state'] {
-  return holder.workflowId === queueId(resource) ? 'drained' : 'held';
+/** The state of a slot with this permit: the queue itself holds a drained slot, and nobody holds a paced one. */
+export function stateOf(
+  resource: string,
+  { holder, pacedUntil }: Pick<PermitInspection, 'holder' | 'pacedUntil'>,
+): SlotInspection['state'] {
+  if (holder.workflowId === queueId(resource)) return 'drained';
+  return pacedUntil ? 'paced' : 'held';
 }
 
 function readHolder(value: unknown): Holder {

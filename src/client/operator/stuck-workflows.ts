@@ -1,4 +1,5 @@
 import type { Client, WorkflowExecutionInfo } from '@temporalio/client';
+import { PACED_PERMIT_WORKFLOW } from '../../shared/pace-protocol';
 import { PERMIT_WORKFLOW, QUEUE_WORKFLOW, WAITER_WORKFLOW } from '../../shared/protocol';
 import { lenientReader } from './lenient-reader';
 
@@ -20,7 +21,7 @@ export interface StuckWorkflows {
  * shows such a Workflow only as silent.
  */
 export async function stuckWorkflows(client: Client): Promise<StuckWorkflows[]> {
-  const types = [PERMIT_WORKFLOW, QUEUE_WORKFLOW, WAITER_WORKFLOW];
+  const types = [PERMIT_WORKFLOW, PACED_PERMIT_WORKFLOW, QUEUE_WORKFLOW, WAITER_WORKFLOW];
   return (await Promise.all(types.map(async (type) => await stuckOfType(client, type)))).flat();
 }
 

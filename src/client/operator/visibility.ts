@@ -4,6 +4,7 @@ import {
   type WorkflowExecutionInfo,
   WorkflowNotFoundError,
 } from '@temporalio/client';
+import { PACED_PERMIT_WORKFLOW } from '../../shared/pace-protocol';
 import { permitId } from '../../shared/permit-id';
 import { PERMIT_WORKFLOW, type PermitOutcome } from '../../shared/protocol';
 import { mapConcurrently } from '../map-concurrently';
@@ -27,7 +28,7 @@ const MAX_LISTED = 100;
  * @param options `limit`: at most this many; default 1,000
  */
 export async function listHolders(client: Client, { limit = 1_000 }: { limit?: number } = {}): Promise<ResourceSlot[]> {
-  const query = `WorkflowType = "${PERMIT_WORKFLOW}" AND ExecutionStatus = "Running"`;
+  const query = `WorkflowType IN ("${PERMIT_WORKFLOW}", "${PACED_PERMIT_WORKFLOW}") AND ExecutionStatus = "Running"`;
   const held: ResourceSlot[] = [];
   for await (const run of lenientReader(client).list({ query, pageSize: Math.min(limit, 1_000) })) {
     const address = permitAddress(run.workflowId);

@@ -1,6 +1,7 @@
 import type { Duration } from '@temporalio/common';
 import { refuse } from '../../shared/invalid-options';
 import { durationMs, type ResolvedAcquire, resolveAcquire } from '../../shared/options';
+import { refusePace } from '../../shared/pace';
 import type { ClientAcquireOptions, Request } from '../options';
 import type { PoolRules } from './pool-state';
 
@@ -41,11 +42,12 @@ const SERVING = 0.5;
 
 /** Checks what was given and fills in the rest. @throws InvalidOptionsError */
 export function resolvePool(
-  { slots, perKey, leaseMs, renewEveryMs, maxHoldMs }: Request['semaphore'],
+  { slots, perKey, paceMs, leaseMs, renewEveryMs, maxHoldMs }: Request['semaphore'],
   options: PermitPoolOptions = {},
 ): PoolRules {
   if (typeof options !== 'object' || options === null) refuse('options', 'an object', options);
   if (perKey !== undefined) refuse('semaphore', 'one without perKey: callers of a pool share its permits', 'perKey');
+  refusePace(paceMs);
   const { max = slots.length } = options;
   if (!Number.isInteger(max) || max < 1 || max > slots.length) {
     refuse('max', `a whole number from 1 to the number of slots (${slots.length})`, max);

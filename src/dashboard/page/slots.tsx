@@ -50,6 +50,7 @@ export function Slots({ resource, all, slots, session, nowMs, act }: SlotsProps)
               </button>
             )}
             {state === 'drained' && <p class="line">taken out of use</p>}
+            {state === 'paced' && <p class="line">released, and kept for its pace</p>}
           </li>
         ))}
       </ul>

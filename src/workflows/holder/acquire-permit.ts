@@ -116,15 +116,15 @@ async function claim(
 
 /** `undefined` when the slot is held: the server already runs a Workflow of that ID. */
 async function startPermit(
-  { resource, compactSlots: slots, leaseMs, maxHoldMs, taskQueue }: ResolvedSemaphore,
+  { resource, compactSlots: slots, leaseMs, maxHoldMs, paceMs, taskQueue }: ResolvedSemaphore,
   slot: string,
   { purpose, outlivesRun }: ResolvedAcquire,
   watchedBy: string | undefined,
 ): Promise<Permit | undefined> {
   listenForRevocations();
-  const options = { leaseMs, maxHoldMs, taskQueue, purpose, outlivesRun, watchedBy, slots };
+  const options = { leaseMs, maxHoldMs, paceMs, taskQueue, purpose, outlivesRun, watchedBy, slots };
   const child = await claimSlot({ resource, slot }, options);
   if (!child) return undefined;
-  const ref = { resource, slot, workflowId: child.workflowId, runId: child.firstExecutionRunId, leaseMs };
+  const ref = { resource, slot, workflowId: child.workflowId, runId: child.firstExecutionRunId, leaseMs, paceMs };
   return new Permit(ref, endOfChild(child), outlivesRun);
 }

@@ -4,6 +4,7 @@ import { refuse } from '../../shared/invalid-options';
 import { type Items, Lanes } from '../../shared/lanes';
 import { type MapOptions, type MapOutcome, resolveMap, resultsOf } from '../../shared/map-options';
 import { type ResolvedAcquire, type ResolvedSemaphore, resolveAcquire } from '../../shared/options';
+import { refusePace } from '../../shared/pace';
 import { checked } from '../errors';
 import { acquirePermit } from './acquire-permit';
 import { checkSelfDeadlock } from './current-permit';
@@ -96,6 +97,7 @@ function resolve(items: unknown, fn: unknown, options: WorkflowMapOptions) {
   if (!(semaphore instanceof Semaphore)) refuse('semaphore', 'a Semaphore', typeof semaphore);
   const pool = semaphore.options;
   if (pool.perKey !== undefined) refuse('semaphore', 'one without perKey: items share its permits', 'perKey');
+  refusePace(pool.paceMs);
   const rules = resolveMap(items, fn, options, { ...DEFAULTS, concurrency: pool.slots.length });
   return { rules, pool, request: resolveAcquire({ priority, purpose }) };
 }

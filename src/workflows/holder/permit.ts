@@ -115,6 +115,11 @@ export class Permit implements AsyncDisposable {
   }
 
   private async releaseOnce(): Promise<void> {
+    if (this.reference.paceMs !== undefined) {
+      // The slot stays taken for its pace, which is not for us to wait for. When we end, that is at most another release.
+      await deliver(this, releaseSignal);
+      return;
+    }
     // A parent that finishes before its permit has closed would get it terminated instead of released.
     do {
       if ((await deliver(this, releaseSignal)) === 'not-found') this.end.gone();

@@ -5,6 +5,7 @@ import { type PermitAddress, permitId } from '../../shared/permit-id';
 import type { PermitMemo } from '../../shared/protocol';
 import type { Slots } from '../../shared/slots';
 import { permitSummary, WORKFLOW_PRIORITY } from '../../shared/start-options';
+import { pacedPermitWorkflow } from './paced-permit';
 import { permitSlotWorkflow } from './permit-slot';
 
 export type PermitChild = ChildWorkflowHandle<typeof permitSlotWorkflow>;
@@ -18,6 +19,8 @@ interface ClaimOptions {
   outlivesRun: boolean;
   taskQueue?: string;
   maxHoldMs?: number;
+  /** As the semaphore's. */
+  paceMs?: number;
   /** The slots that the claimer takes the resource to have; the queue, which drains, takes none. */
   slots?: Slots;
 }
@@ -29,19 +32,21 @@ interface ClaimOptions {
  */
 export async function claimSlot(
   address: PermitAddress,
-  { leaseMs, purpose, watchedBy, outlivesRun, taskQueue, maxHoldMs, slots }: ClaimOptions,
+  { leaseMs, purpose, watchedBy, outlivesRun, taskQueue, maxHoldMs, paceMs, slots }: ClaimOptions,
 ): Promise<PermitChild | undefined> {
   const { workflowId, runId, workflowType } = workflowInfo();
-  const memo: PermitMemo = { leaseMs, holder: { workflowId, runId, workflowType }, purpose };
+  const memo: PermitMemo = { leaseMs, holder: { workflowId, runId, workflowType }, purpose, paceMs };
   if (slots !== undefined) memo.slots = slotsMark(slots);
+  // A cancelled permit is a released one, and may have to stay for its pace.
+  const endsWithParent = paceMs === undefined ? ParentClosePolicy.TERMINATE : ParentClosePolicy.REQUEST_CANCEL;
   try {
-    return await startChild(permitSlotWorkflow, {
+    return await startChild(paceMs === undefined ? permitSlotWorkflow : pacedPermitWorkflow, {
       workflowId: permitId(address),
       args: [{ ...memo, watchedBy }],
       memo: { ...memo },
       staticSummary: permitSummary(workflowId, purpose),
       taskQueue,
-      parentClosePolicy: outlivesRun ? ParentClosePolicy.ABANDON : ParentClosePolicy.TERMINATE,
+      parentClosePolicy: outlivesRun ? ParentClosePolicy.ABANDON : endsWithParent,
       workflowExecutionTimeout: maxHoldMs,
       priority: WORKFLOW_PRIORITY,
     });

@@ -1,5 +1,6 @@
 import {
   ApplicationFailure,
+  CancellationScope,
   condition,
   defineQuery,
   isCancellation,
@@ -31,10 +32,15 @@ const permitViewQuery = defineQuery<PermitStatus>(PERMIT_STATUS);
  *       '---adopt--------------> held by somebody else, deadline = now + lease
  */
 export async function permitSlotWorkflow(input: PermitInput): Promise<PermitOutcome> {
+  return await holdSlot(input);
+}
+
+/** @param pace keeps the slot until then at least, whatever its holder does */
+export async function holdSlot(input: PermitInput, pace?: { untilMs: number; over(): Promise<void> }) {
   const { leaseMs, holder, watchedBy } = checkInput(input);
   const { startTime, workflowId, runId } = workflowInfo();
   // From the start, not from the first Workflow Task: a holder counts its lease from then too.
-  let deadlineMs = startTime.getTime() + leaseMs;
+  let deadlineMs = Math.max(startTime.getTime() + leaseMs, pace?.untilMs ?? 0);
   let outcome: PermitOutcome | undefined;
   let reason: string | undefined;
   const endNotices = new EndNotices(() => ({ workflowId, runId, outcome: outcome ?? 'released', reason }));
@@ -79,7 +85,10 @@ export async function permitSlotWorkflow(input: PermitInput): Promise<PermitOutc
 
   // The result, "revoked", has no room for a reason, and nobody can signal a client.
   if (reason) upsertMemo({ revokedBecause: reason } satisfies Partial<PermitMemo>);
-  await endNotices.send();
+  await CancellationScope.nonCancellable(async () => {
+    if (outcome === 'released') await pace?.over();
+    await endNotices.send();
+  });
   return outcome;
 }
 

@@ -1,0 +1,135 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { PermitPool, SemaphoreClient, type SemaphoreClientOptions } from '../src/client';
+import { permitId, queueId } from '../src/shared/permit-id';
+import type { SemaphoreOptions } from '../src/workflow';
+import { assertFails, startHolder, startHolding, startOptions } from './support/holders';
+import { assertNoPermitLeft, eventually, untilWaiting, useTemporal } from './support/temporal';
+import * as workflows from './support/workflows';
+
+const temporal = useTemporal({ shared: true });
+
+function clientOf(resource: string, options: Partial<SemaphoreClientOptions>): SemaphoreClient {
+  const { taskQueue } = temporal;
+  return new SemaphoreClient(temporal.client, resource, { capacity: 1, taskQueue, ...options });
+}
+
+/** When the permits of each slot were started, by the server's clock. */
+async function startsOf(resource: string, count: number): Promise<number[][]> {
+  return await eventually(async () => {
+    const starts = new Map<string, number[]>();
+    let found = 0;
+    const query = `WorkflowId STARTS_WITH "${permitId({ resource, slot: '' })}"`;
+    for await (const { workflowId, startTime, type } of temporal.client.workflow.list({ query })) {
+      assert.equal(type, 'pacedPermitWorkflow');
+      starts.set(
+        workflowId,
+        [...(starts.get(workflowId) ?? []), startTime.getTime()].sort((a, b) => a - b),
+      );
+      found++;
+    }
+    assert.equal(found, count);
+    return [...starts.values()];
+  });
+}
+
+test('whatever its holder does or dies of, a slot is not given again before its pace is over', async (t) => {
+  const resource = temporal.resource('pace');
+  const EVERY_MS = 1_500;
+  const semaphore: SemaphoreOptions = { capacity: 2, pace: { every: EVERY_MS } };
+  const input = { resource, semaphore };
+  const pool = clientOf(resource, semaphore);
+  // A holder that is terminated, one that fails, one that returns at once, one that continues as new without a release.
+  const killed = await startHolding(temporal, input);
+  await killed.handle.terminate();
+  const failing = await startHolder(temporal, { ...input, holdMs: 0, ending: 'fail' });
+  const returning = await startHolder(temporal, { ...input, holdMs: 0 });
+  const leaving = await temporal.client.workflow.start(workflows.bareHolder, {
+    ...startOptions(temporal),
+    args: [input],
+  });
+  await leaving.signal(workflows.finish);
+  // A client that dies: it is silent, and its lease is shorter than the pace.
+  const dead = pool.acquire({ lease: 500, renewEvery: false });
+  await Promise.all([dead, assertFails(failing.result(), 'AsAsked', /as asked/), returning.result()]);
+  await eventually(async () => {
+    const next = temporal.client.workflow.getHandle(leaving.workflowId);
+    assert.equal((await next.query(workflows.stage)).at, 'holding');
+    assert.notEqual((await next.describe()).runId, leaving.firstExecutionRunId);
+  });
+  await temporal.client.workflow.getHandle(leaving.workflowId).signal(workflows.finish);
+  await temporal.client.workflow.getHandle(leaving.workflowId).result();
+  await pool.withPermit(async () => undefined);
+  await assertNoPermitLeft(temporal.client, resource);
+
+  const starts = await startsOf(resource, 7);
+  const gaps = starts.flatMap((times) => times.slice(1).map((time, n) => time - (times[n] ?? 0)));
+  t.diagnostic(`${gaps.sort((a, b) => a - b)} ms between two starts on one slot`);
+  // The server stamps a start some milliseconds before it takes effect.
+  assert.ok(gaps.length >= 5 && gaps.every((gap) => gap >= EVERY_MS - 100), `${gaps}`);
+});
+
+test('nobody waits for the pace: who releases goes on at once, and an operator can end it', async () => {
+  const resource = temporal.resource('pace');
+  const semaphore: SemaphoreOptions = { capacity: 3, pace: { every: '10 minutes' } };
+  const pool = clientOf(resource, semaphore);
+  const input = { resource, semaphore };
+  await pool.withPermit(async () => undefined);
+  await (await startHolder(temporal, { ...input, holdMs: 0 })).result();
+  // Acquired in one run, released by the next, which has adopted it.
+  const relay = { ...startOptions(temporal), args: [input, 2] as [typeof input, number] };
+  await temporal.client.workflow.execute(workflows.relay, relay);
+  const { slots } = await eventually(async () => {
+    const seen = await pool.inspect({ recent: 0 });
+    assert.deepEqual(
+      seen.slots.map(({ state }) => state),
+      ['paced', 'paced', 'paced'],
+    );
+    return seen;
+  });
+  const leftMs = (slots[0]?.permit?.pacedUntil?.getTime() ?? 0) - Date.now();
+  assert.ok(leftMs > 60_000 && leftMs <= 600_000, `${leftMs}`);
+  assert.equal(await pool.tryAcquire(), undefined);
+
+  const waiting = pool.acquire();
+  await untilWaiting(temporal.client, resource, 1);
+  await pool.revoke('1');
+  const permit = await waiting;
+  assert.equal(permit.slot, '1');
+  for (const slot of ['0', '2', '1']) await pool.revoke(slot);
+  await eventually(async () => assert.ok(permit.signal.aborted, 'a holder is told at once'));
+});
+
+test('a cancelled permit tells its queue, and a released one that has no pace is gone at once', async () => {
+  const resource = temporal.resource('pace');
+  const permit = await temporal.client.workflow.start(workflows.permitSlotWorkflow, {
+    workflowId: permitId({ resource, slot: '0' }),
+    taskQueue: temporal.taskQueue,
+    args: [{ leaseMs: 60_000, holder: { identity: 'test' }, watchedBy: queueId(resource) }],
+  });
+  await permit.cancel();
+  assert.equal(await permit.result(), 'released');
+  const { events } = await permit.fetchHistory();
+  const told = events?.map((it) => it.signalExternalWorkflowExecutionInitiatedEventAttributes?.signalName);
+  assert.ok(told?.includes('closing'), 'the queue was not told');
+});
+
+test('a pace that can be none is refused, and so is one where permits are reused', async () => {
+  const refused: [unknown, RegExp][] = [
+    ['1s', /pace: expected an object such as/],
+    [{}, /pace\.every: expected a duration of 1 ms to \d+ ms, a minute less than maxHold, got undefined/],
+    [{ every: 0 }, /pace\.every: .*got 0/],
+    [{ every: 'soon' }, /pace\.every: .*got "soon"/],
+    [{ every: '5 years' }, /pace\.every: .*got "5 years"/],
+  ];
+  for (const [pace, expected] of refused) {
+    assert.throws(() => clientOf('pool', { pace: pace as never }), expected);
+  }
+  const paced = clientOf('pool', { pace: { every: '1s' } });
+  assert.throws(() => new PermitPool(paced), /semaphore: expected one without a pace/);
+  const mapped = await temporal.client.workflow.start(workflows.mapper, {
+    ...startOptions(temporal),
+    args: [{ resource: 'pool', semaphore: { capacity: 1, pace: { every: '1s' } }, count: 1 }],
+  });
+  await assertFails(mapped.result(), 'InvalidOptionsError', /one without a pace/);
+});
