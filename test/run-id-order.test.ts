@@ -1,3 +1,3 @@
 import { testRunIdOrder } from './support/run-id-order';
 
-testRunIdOrder({ consecutive: 500, contended: 200 });
+testRunIdOrder({ consecutive: 200, contended: 100 });

@@ -19,7 +19,7 @@ const TEST_WORKFLOWS = join(ROOT, 'test', 'support', 'workflows.ts');
 const EXAMPLE_WORKFLOWS = join(ROOT, 'scripts', 'support', 'workflows.ts');
 
 /** How many processes share the files that share a server. */
-const LANES = 4;
+const LANES = 9;
 
 /**
  * What takes longest, by the time that it took on a quiet machine. It starts first, so that none of it is left alone at the end;
