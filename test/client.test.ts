@@ -66,6 +66,7 @@ test('a free permit is had at once, says what it is, and is free again after rel
       holder: { identity: temporal.client.options.identity },
       leaseMs: 30_000,
       purpose: 'proof',
+      slots: memo?.slots,
       claimId: undefined,
     },
   );

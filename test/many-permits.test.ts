@@ -58,29 +58,6 @@ test('callers of 1 to 4 permits on capacity 4 all get what they want, all or non
   assert.ok(holds.length >= 26, `${holds.length} holds`);
 });
 
-test('a caller of all permits is served while others take one after the other', async () => {
-  const resource = temporal.resource('many');
-  const pool = clientOf(resource, 3);
-  let isServed = false;
-  let small = 0;
-  const stream = async () => {
-    while (!isServed) {
-      await pool.withPermit(async () => await delay(100));
-      small++;
-    }
-  };
-  const streams = [0, 1, 2, 3, 4].map(stream);
-  await delay(1_000);
-  const fromMs = Date.now();
-  await pool.withPermits(3, async (permits) => {
-    assert.equal(permits.length, 3);
-    isServed = true;
-  });
-  console.log(JSON.stringify({ largeWaitedMs: Date.now() - fromMs, small }));
-  await Promise.all(streams);
-  await assertNothingLeft(resource);
-});
-
 test('cancelled or late while it accumulates, a caller gives everything back, and another one may accumulate', async () => {
   const resource = temporal.resource('many');
   const { handle: blocker } = await startHolding(temporal, { resource, semaphore: { capacity: 3 } });

@@ -45,7 +45,6 @@ const LONGEST = [
   'dashboard',
   'limit-activities',
   'dashboard-page',
-  'stale-writes',
   'demo',
 ];
 

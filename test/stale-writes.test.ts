@@ -1,3 +1,0 @@
-import { testStaleWrites } from './support/stale-writes';
-
-testStaleWrites(6, 15);
