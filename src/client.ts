@@ -9,6 +9,7 @@ export {
   NoAnswerError,
   NotHeldError,
   PermitLostError,
+  PermitPreemptedError,
   PermitTimeoutError,
   PoolClosedError,
   SelfDeadlockError,
@@ -41,4 +42,5 @@ export type { PermitLoss } from './shared/loss';
 export type { MapOptions, MapOutcome } from './shared/map-options';
 export type { AcquireOptions, SemaphoreOptions } from './shared/options';
 export type { PermitsOf, SetEntry } from './shared/permit-set';
+export type { OnPreempted, PreemptibleOptions, PreemptionOptions } from './shared/preemption';
 export type { Holder, PermitOutcome, PermitRef } from './shared/protocol';

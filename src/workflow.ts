@@ -9,8 +9,15 @@ export type { PermitLoss } from './shared/loss';
 export type { MapOptions, MapOutcome } from './shared/map-options';
 export type { AcquireOptions, SemaphoreOptions } from './shared/options';
 export type { PermitsOf, SetEntry } from './shared/permit-set';
+export type { OnPreempted, PreemptibleOptions, PreemptionOptions } from './shared/preemption';
 export type { PermitOutcome, PermitRef } from './shared/protocol';
-export { LineFullError, PermitLostError, PermitTimeoutError, SelfDeadlockError } from './workflows/errors';
+export {
+  LineFullError,
+  PermitLostError,
+  PermitPreemptedError,
+  PermitTimeoutError,
+  SelfDeadlockError,
+} from './workflows/errors';
 export {
   type MapPart,
   type Mapped,

@@ -103,11 +103,11 @@ export function overrideNote(override: NonNullable<SeenPool['override']>): Text 
 
 function slotRow({ slot, state, permit }: SlotInspection): unknown[] {
   if (!permit) return [slot, dim(state)];
-  const { holder, since, leaseDeadline } = permit;
+  const { holder, since, leaseDeadline, preemptedUntil } = permit;
   const left = leaseDeadline ? leaseDeadline.getTime() - Date.now() : undefined;
   return [
     slot,
-    state === 'held' ? green(state) : yellow(state),
+    preemptedUntil ? yellow('gives way') : state === 'held' ? green(state) : yellow(state),
     state === 'held' ? holderName(holder) : '',
     sinceNow(since),
     left === undefined ? '?' : left < 0 ? red('over') : span(left),

@@ -55,7 +55,7 @@ export class LineFullError extends Error {
  * holder may have the slot now or soon: stop using the resource. This is also the reason of an aborted `permit.signal`.
  */
 export class PermitLostError extends Error {
-  override readonly name = 'PermitLostError';
+  override readonly name: string = 'PermitLostError';
   readonly resource: string;
   readonly slot: string;
 
@@ -73,6 +73,18 @@ export class PermitLostError extends Error {
     super(lossMessage({ resource, slot }, runId, how, reason), options);
     this.resource = resource;
     this.slot = slot;
+  }
+}
+
+/**
+ * A waiter of higher priority has asked for the permit, and its holder gives way: the permit ends with its grace at the latest. This
+ * is also the reason of an aborted `permit.signal`.
+ */
+export class PermitPreemptedError extends PermitLostError {
+  override readonly name = 'PermitPreemptedError';
+
+  constructor(address: PermitAddress, runId: string) {
+    super(address, runId, 'preempted');
   }
 }
 

@@ -1,7 +1,7 @@
 import { type MetricMeter, noopMetricMeter } from '@temporalio/common';
 import { type AcquireOutcome, AcquireTimer, SemaphoreMetrics } from '../shared/metrics';
 import { monotonicMs } from './clock';
-import { LineFullError, PermitLostError, PermitTimeoutError } from './errors';
+import { LineFullError, PermitLostError, PermitPreemptedError, PermitTimeoutError } from './errors';
 import type { Permit } from './holder/permit';
 
 /** The metrics of a client that was given a meter. The permits' own Workflows measure how long they are held. */
@@ -31,7 +31,10 @@ export class ClientMetrics {
     if (!permit) return permit;
     const { signal } = permit;
     const count = () => {
-      if (signal.reason instanceof PermitLostError) this.metrics.lost(permit.resource, signal.reason.how);
+      const { reason } = signal;
+      // A holder that was told to give way may still do so in time.
+      if (reason instanceof PermitLostError && !(reason instanceof PermitPreemptedError))
+        this.metrics.lost(permit.resource, reason.how);
     };
     if (signal.aborted) count();
     else signal.addEventListener('abort', count, { once: true });

@@ -10,8 +10,10 @@ import {
   type SemaphoreOptions,
 } from '../shared/options';
 import type { PoolShare } from '../shared/pool-protocol';
+import { checkGrace, checkNoPreemption } from '../shared/preemption';
 import type { SaturationOptions } from '../shared/saturation';
 import { monotonicMs } from './clock';
+import type { Permit } from './holder/permit';
 
 /** What a semaphore is, for a client. */
 export interface SemaphoreClientOptions extends Omit<SemaphoreOptions, 'perKey'> {
@@ -58,6 +60,8 @@ export interface Request extends ResolvedAcquire {
   readonly signal: AbortSignal;
   /** When the caller began to wait, for this permit or for those before it. */
   readonly since: Moment;
+  /** Lines up again with the old place, when the permit was given up. Absent for one of a set, or of a permit pool. */
+  readonly again?: () => Promise<Permit>;
   /** Where a permit pool asks. */
   readonly pool?: PoolShare;
 }
@@ -93,5 +97,7 @@ export function resolveRequest(
     renewEvery: renewEvery ?? (lease === undefined ? defaults.renewEvery : undefined),
     maxHold: maxHold ?? (lease === undefined ? defaults.maxHold : undefined),
   });
+  if (semaphore.perKey !== undefined) checkNoPreemption(request);
+  checkGrace(request, semaphore);
   return { ...request, semaphore, signal, since };
 }

@@ -5,6 +5,7 @@ import { ADOPT } from '../shared/adoption-protocol';
 import { refuse } from '../shared/invalid-options';
 import { checkNoKeyPool } from '../shared/key-pool';
 import { resolveRef } from '../shared/permit-id';
+import { type OnPreempted, resolveOnPreempted, waitingAgain } from '../shared/preemption';
 import type { PermitRef } from '../shared/protocol';
 import { orInline, splitSaturation } from '../shared/saturation';
 import { monotonicMs } from './clock';
@@ -15,6 +16,7 @@ import { Lease } from './holder/lease';
 import { Permit } from './holder/permit';
 import { PermitRun } from './holder/permit-run';
 import { acquireSet, type ClientPool, type PermitSet, underSet, type WantedSet } from './holder/permit-set';
+import { underPreemptible } from './holder/preemptible-hold';
 import { releaseOrWarn } from './holder/release-or-warn';
 import { ClientMetrics } from './metrics';
 import type { Inspection, Override, PermitInspection } from './operator/inspection';
@@ -37,6 +39,9 @@ import {
 import { Pollers } from './pollers';
 import { PermitSource } from './pool/permit-source';
 import { isTransient, Server } from './server';
+
+type Unsaturated<T> = ClientAcquireOptions & { onPreempted?: OnPreempted<Permit, T> };
+type HoldOptions<T> = ClientWithPermitOptions & Unsaturated<T>;
 
 /** How many slots an acquirer tries before it lines up. Each try is one call. */
 const FIRST_TRIES = 3;
@@ -103,28 +108,34 @@ export class SemaphoreClient {
    * With `onSaturated: 'inline'` it runs `fn` without a permit when there is none to be had. A server that can't be reached is no
    * such case.
    *
+   * With `preemptible`, a waiter of higher priority may ask for the permit: `permit.signal` aborts, unless `fn` gives way
+   * `atCheckpoints`. What comes then, `onPreempted` says. If `fn` returns within the grace all the same, its result counts.
+   *
    * @throws PermitLostError when the permit was lost before `fn` was done, whatever `fn` returned or threw
+   * @throws PermitPreemptedError when it was pre-empted, and `onPreempted` is `'reject'`, whatever `fn` threw
    * @throws PermitTimeoutError and LineFullError as {@link acquire} does; `fn` has not run then
    */
   async withPermit<T>(
     fn: (permit: Permit | undefined) => Promise<T>,
-    options: ClientWithPermitOptions & { onSaturated: 'inline' },
+    options: HoldOptions<T> & { onSaturated: 'inline' },
   ): Promise<T>;
-  async withPermit<T>(fn: (permit: Permit) => Promise<T>, options?: ClientWithPermitOptions): Promise<T>;
-  async withPermit<T>(fn: (permit: Permit) => Promise<T>, options?: ClientWithPermitOptions): Promise<T> {
-    const { inline, acquire } = splitSaturation<ClientAcquireOptions>(options);
+  async withPermit<T>(fn: (permit: Permit) => Promise<T>, options?: HoldOptions<T>): Promise<T>;
+  async withPermit<T>(fn: (permit: Permit) => Promise<T>, options?: HoldOptions<T>): Promise<T> {
+    const { inline, acquire } = splitSaturation<Unsaturated<T>>(options);
     if (!inline) return await this.underPermit(fn, acquire);
     return await orInline((held) => this.underPermit(held, acquire), fn as (permit?: Permit) => Promise<T>);
   }
 
-  private async underPermit<T>(fn: (permit: Permit) => Promise<T>, options?: ClientAcquireOptions): Promise<T> {
+  private async underPermit<T>(fn: (permit: Permit) => Promise<T>, options?: Unsaturated<T>): Promise<T> {
     const request = this.request(options);
+    const onPreempted = resolveOnPreempted(options?.onPreempted, request);
     if (request.permits !== undefined) refuse('permits', 'none: withPermits(n, fn) takes several', request.permits);
     if (this.isSet(request)) {
       return await underSet(this.wanted(request), request, ([permit]) => runUnder(permit as Permit, fn));
     }
     checkSelfDeadlock([{ pool: request.semaphore }], request);
-    const permit = await this.acquireFor(request);
+    const permit = await this.acquireAlone(request);
+    if (request.preemptible) return await underPreemptible(permit, fn, onPreempted);
     try {
       return await holding([permit], () => runUnder(permit, fn));
     } finally {
@@ -174,7 +185,7 @@ export class SemaphoreClient {
     const request = this.request(options);
     if (this.isSet(request)) return await this.acquireSet(request);
     checkSelfDeadlock([{ pool: request.semaphore }], request);
-    return await this.acquireFor(request);
+    return await this.acquireAlone(request);
   }
 
   /** @internal How many slots this client was made with. */
@@ -191,6 +202,18 @@ export class SemaphoreClient {
   /** @internal As a part of a set. */
   poolOf({ semaphore }: Request): ClientPool {
     return { ...semaphore, client: this };
+  }
+
+  /** One acquire of one permit, which can line up again: in strict order, for the slot that was given up is for those before it. */
+  private async acquireAlone(request: Request): Promise<Permit> {
+    return await this.acquireFor({ ...request, again: () => this.acquireAgain(request) });
+  }
+
+  /** With the old place. The timeout counts anew. */
+  private async acquireAgain(request: Request): Promise<Permit> {
+    const since = { ...request.since, monotonicMs: monotonicMs() };
+    const semaphore = { ...request.semaphore, fair: true };
+    return await this.acquireAlone({ ...request, ...waitingAgain(request), since, semaphore });
   }
 
   /** @internal One acquire of this pool, alone or as a part of a set. */
@@ -213,7 +236,8 @@ export class SemaphoreClient {
     const request = this.request({ ...options, timeout: 0 });
     if (this.isSet(request)) return await this.acquireSet(request).catch(noneInTime);
     request.signal.throwIfAborted();
-    return await this.metrics.acquire(this.resource, request.signal, () => this.claimEvery(request));
+    const again = () => this.acquireAgain(request);
+    return await this.metrics.acquire(this.resource, request.signal, () => this.claimEvery({ ...request, again }));
   }
 
   /**

@@ -2,7 +2,7 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { MissingTokenError } from '../shared/fencing-errors';
 import { FencingToken, type FencingTokenSource } from '../shared/fencing-token';
 
-const storage = new AsyncLocalStorage<FencingToken>();
+const storage = new AsyncLocalStorage<() => FencingToken>();
 
 /**
  * The token of the permit under which this code runs. An activity has one when a Workflow called it inside `withPermit` and
@@ -22,7 +22,7 @@ const storage = new AsyncLocalStorage<FencingToken>();
  */
 export function currentFencingToken(): FencingToken {
   const token = storage.getStore();
-  if (token) return token;
+  if (token) return token();
   throw new MissingTokenError(
     'There is no fencing token here. An activity has one when its Workflow called it inside withPermit and the workers ' +
       'of both have fencingInterceptors (temporal-semaphore/fencing-worker).',
@@ -35,5 +35,11 @@ export function currentFencingToken(): FencingToken {
  * @throws MalformedTokenError when `token` is not a fencing token
  */
 export function withFencingToken<T>(token: FencingTokenSource, fn: () => T): T {
-  return storage.run(FencingToken.from(token), fn);
+  const fixed = FencingToken.from(token);
+  return storage.run(() => fixed, fn);
+}
+
+/** Runs `fn` with the token of a permit that may change meanwhile. For this package's own holders. */
+export function withTokenOf<T>(permit: () => FencingTokenSource, fn: () => T): T {
+  return storage.run(() => FencingToken.from(permit()), fn);
 }

@@ -8,6 +8,7 @@ const LOSS_TOLD: Record<PermitLoss, string> = {
   released: 'it was released or cancelled',
   'lease-expired': 'its lease ended before a renewal came',
   revoked: 'an operator revoked it',
+  preempted: 'a waiter of higher priority has asked for it',
   terminated: 'its Workflow was terminated',
   'timed-out': 'it was held for longer than maxHold',
   failed: 'its Workflow failed',

@@ -4,6 +4,7 @@ import { refuse } from './invalid-options';
 import { checkKey, checkPerKey, type PerKey } from './key-pool';
 import { type Pace, resolvePace } from './pace';
 import { byteLength, checkResource, checkSlot } from './permit-id';
+import { type PreemptionOptions, type ResolvedPreemption, resolvePreemption } from './preemption';
 import { longestHoldMs } from './run-limits';
 import { type ResolvedLimits, resolveLimits } from './saturation';
 import { type Slots, slotNames } from './slots';
@@ -65,7 +66,7 @@ export interface SemaphoreOptions {
 }
 
 /** The options of one acquire. */
-export interface AcquireOptions {
+export interface AcquireOptions extends PreemptionOptions {
   /** How long to wait for a permit, from the call on. `0` tries every slot once. @default for ever */
   timeout?: Duration;
   /**
@@ -121,7 +122,7 @@ export interface ResolvedSemaphore {
 }
 
 /** Checked {@link AcquireOptions}. */
-export interface ResolvedAcquire extends ResolvedLimits {
+export interface ResolvedAcquire extends ResolvedLimits, ResolvedPreemption {
   readonly timeoutMs: number;
   readonly key: string | undefined;
   readonly permits: number | undefined;
@@ -216,7 +217,9 @@ export function resolveAcquire(options: AcquireOptions = {}): ResolvedAcquire {
   }
   checkPriority(priority);
   if (typeof outlivesRun !== 'boolean') refuse('outlivesRun', 'a boolean', outlivesRun);
-  return { timeoutMs, maxWaiting, attempts, key, permits, purpose, priority, outlivesRun };
+  const graceMs = durationMs('preemptible.grace', options.preemptible?.grace, 1);
+  const preemption = resolvePreemption(options, { timeoutMs, key, permits, priority, graceMs });
+  return { timeoutMs, maxWaiting, attempts, key, permits, purpose, priority, outlivesRun, ...preemption };
 }
 
 /** The pool's capacity is checked where the pool is known. */

@@ -83,7 +83,7 @@ export function checkSlot(resource: string, slot: unknown): asserts slot is stri
 /** Checks a reference to a permit. @throws InvalidOptionsError */
 export function resolveRef(ref: PermitRef): PermitRef {
   if (typeof ref !== 'object' || ref === null) refuse('ref', 'the result of permit.ref()', ref);
-  const { resource, slot, workflowId, runId, leaseMs, paceMs } = ref;
+  const { resource, slot, workflowId, runId, leaseMs, paceMs, preemptible } = ref;
   checkResource(resource);
   checkSlot(resource, slot);
   const expected = permitId({ resource, slot });
@@ -91,7 +91,8 @@ export function resolveRef(ref: PermitRef): PermitRef {
   if (typeof runId !== 'string' || runId === '') refuse('ref.runId', 'a run ID', runId);
   if (!(leaseMs > 0)) refuse('ref.leaseMs', 'a number of milliseconds above 0', leaseMs);
   if (paceMs !== undefined && !(paceMs > 0)) refuse('ref.paceMs', 'a number of milliseconds above 0', paceMs);
-  return { resource, slot, workflowId, runId, leaseMs, ...(paceMs !== undefined && { paceMs }) };
+  const extra = { ...(paceMs !== undefined && { paceMs }), ...(preemptible === true && { preemptible }) };
+  return { resource, slot, workflowId, runId, leaseMs, ...extra };
 }
 
 /** Checks a name. Two names that look the same must not be two pools, for each pool would have all the permits. */

@@ -1,6 +1,7 @@
 import { refuse } from './invalid-options';
 import { accumulatorOf, checkKey, claimOrder, poolsFor } from './key-pool';
 import { checkPermits, MAX_SLOTS, type ResolvedAcquire, type ResolvedSemaphore } from './options';
+import { checkNoPreemption, type ResolvedPreemption } from './preemption';
 
 /**
  * What a caller wants a permit of: a semaphore; or one with the `key` that its limit per key asks for, or with how many `permits`.
@@ -32,9 +33,14 @@ export interface SetPart<Pool> {
 }
 
 /** Refuses options that belong to an entry. */
-export function checkSetOptions({ key, permits }: Pick<ResolvedAcquire, 'key' | 'permits'>): void {
+export function checkSetOptions({
+  key,
+  permits,
+  ...preemption
+}: Pick<ResolvedAcquire, 'key' | 'permits'> & Partial<ResolvedPreemption>): void {
   if (key !== undefined) refuse('key', 'the key in its entry, { of: semaphore, key }', key);
   if (permits !== undefined) refuse('permits', 'the number in its entry, { of: semaphore, permits }', permits);
+  checkNoPreemption(preemption);
 }
 
 /** Reads the caller's entries. @param poolOf `undefined` for what is no semaphore @throws InvalidOptionsError */

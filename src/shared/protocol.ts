@@ -7,6 +7,7 @@
 import type { SlotsMemo } from './agreement';
 import type { PaceMemo } from './pace-protocol';
 import type { PoolMemo, PoolTicket } from './pool-protocol';
+import type { PreemptibleRef, PreemptingTicket, PreemptionMemo, PreemptionQuestion } from './preemption-protocol';
 
 /** Workflow types. */
 export const PERMIT_WORKFLOW = 'permitSlotWorkflow';
@@ -40,7 +41,7 @@ export interface Holder {
 }
 
 /** A permit's memo. Anyone can read the slot's holder and its purpose there. */
-export interface PermitMemo extends PoolMemo, SlotsMemo, PaceMemo {
+export interface PermitMemo extends PoolMemo, SlotsMemo, PaceMemo, PreemptionMemo {
   leaseMs: number;
   holder: Holder;
   purpose?: string;
@@ -60,7 +61,7 @@ export interface PermitInput extends PermitMemo {
 }
 
 /** How a permit ended: its Workflow's result. */
-export type PermitOutcome = 'released' | 'lease-expired' | 'revoked';
+export type PermitOutcome = 'released' | 'lease-expired' | 'revoked' | 'preempted';
 
 /** `renew`, to a permit: with another lease than its own, for this renewal. */
 export type RenewInput = Partial<Pick<PermitMemo, 'leaseMs'>>;
@@ -78,7 +79,7 @@ export interface RevokedNotice {
 }
 
 /** `watch`, to a permit: tell this queue when you close. Delivered means held; "not found" means free. */
-export interface WatchInput {
+export interface WatchInput extends PreemptionQuestion {
   queueId: string;
 }
 
@@ -89,7 +90,7 @@ export interface ClosingNotice {
 }
 
 /** One acquirer's place in the queue. */
-export interface Ticket extends PoolTicket {
+export interface Ticket extends PoolTicket, PreemptingTicket {
   /**
    * Makes `enqueue` idempotent: a ticket may be sent any number of times, and counts once. The last one sent names the
    * waiter, so that a place can pass to the next waiter of the same acquirer.
@@ -155,7 +156,7 @@ export interface AwaitTurnInput {
 }
 
 /** Names one permit, so that somebody else can take it over: plain JSON, fit for an argument or an environment. */
-export interface PermitRef extends Pick<PaceMemo, 'paceMs'> {
+export interface PermitRef extends Pick<PaceMemo, 'paceMs'>, PreemptibleRef {
   resource: string;
   slot: string;
   workflowId: string;

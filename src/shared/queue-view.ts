@@ -1,16 +1,25 @@
 import type { OverrideState } from './operator-protocol';
+import type { PreemptionTerms } from './preemption-protocol';
 import type { Ticket } from './protocol';
 
 /** The query that a wait queue answers with a {@link QueueView}. */
 export const QUEUE_VIEW = 'queue';
 
+/** What the queue knows of a holder that may have to give way to a waiter. Only while a waiter asks for it. */
+export interface AskedSlot {
+  /** Until when its answer may come, in epoch milliseconds; 0: none has come. Absent: it was not asked. */
+  answersByMs?: number;
+  /** `untilMs`: it was told to give way, and has ended by then. */
+  holder?: PreemptionTerms & { runId: string; untilMs?: number };
+}
+
 /** A slot as the queue sees it. A slot of which it knows nothing has no state. */
 export type SlotState =
   | { at: 'free' }
-  | { at: 'probing'; heldSinceMs?: number; closed?: boolean }
+  | ({ at: 'probing'; heldSinceMs?: number; closed?: boolean; asks?: boolean } & AskedSlot)
   /** `runId`: the queue's own claim, which it is giving up. */
-  | { at: 'held'; sinceMs: number; probeAtMs: number; runId?: string }
-  | { at: 'offered'; ticketId: string; untilMs: number }
+  | ({ at: 'held'; sinceMs: number; probeAtMs: number; runId?: string } & AskedSlot)
+  | ({ at: 'offered'; ticketId: string; untilMs: number } & AskedSlot)
   /** The queue is claiming it, to keep it out of use. `closed`: runs that have ended meanwhile. */
   | { at: 'draining'; closed: string[] }
   | { at: 'drained'; runId: string; renewAtMs: number };

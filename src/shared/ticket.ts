@@ -18,6 +18,7 @@ interface TicketParts {
   identity?: string;
   pool?: PoolShare;
   maxWaiting?: number;
+  preempt?: boolean;
 }
 
 /** Makes a ticket. No other place does. */
@@ -30,6 +31,7 @@ export function draftTicket({
   identity,
   pool,
   maxWaiting,
+  preempt,
 }: TicketParts): TicketDraft {
   return {
     id,
@@ -41,5 +43,6 @@ export function draftTicket({
     fairnessWeight: priority?.fairnessWeight || ownPriority?.fairnessWeight || undefined,
     pool,
     maxWaiting,
+    preempt: preempt || undefined,
   };
 }

@@ -2,6 +2,7 @@ import type { OverrideInput } from './operator-protocol';
 import { MAX_DURATION_MS, MAX_SLOTS, resolveSlots } from './options';
 import { byteLength, queueId, resourceOfQueue } from './permit-id';
 import type { PoolShare } from './pool-protocol';
+import type { PreemptInput, PreemptibleNotice, PreemptionTerms } from './preemption-protocol';
 import type { ClosingNotice, DeclinedNotice, Holder, MissedNotice, Ticket, Turn } from './protocol';
 import { type Slots, wantsSlot } from './slots';
 
@@ -42,7 +43,8 @@ function isWorkflowId(value: unknown): value is string {
 /** The ticket in `value`, without unknown fields; `undefined` when it is malformed. */
 export function readTicket(resource: string, value: unknown): Ticket | undefined {
   if (!isTicket(resource, value)) return undefined;
-  const { id, slots, answer, identity, sinceMs, priorityKey, fairnessKey, fairnessWeight, pool, maxWaiting } = value;
+  const { id, slots, answer, identity, sinceMs, priorityKey, fairnessKey, fairnessWeight } = value;
+  const { pool, maxWaiting, preempt } = value;
   const { workflowId, runId } = value.waiter;
   return {
     id,
@@ -56,6 +58,7 @@ export function readTicket(resource: string, value: unknown): Ticket | undefined
     fairnessWeight: fairnessWeight || undefined,
     pool: readPoolShare(pool),
     maxWaiting: maxWaiting || undefined,
+    preempt: preempt === true || undefined,
   };
 }
 
@@ -114,6 +117,27 @@ export function readDeclined(value: unknown): DeclinedNotice | undefined {
   const { ticketId, runId } = fieldsOf(value);
   if (!isText(ticketId, MAX_TICKET_ID_LENGTH)) return undefined;
   return isRunId(runId) ? { ticketId, runId } : { ticketId };
+}
+
+/** The answer of a permit whose holder gives way; `undefined` when it is malformed. */
+export function readPreemptible(value: unknown): PreemptibleNotice | undefined {
+  const { slot, runId, givesWay } = fieldsOf(value);
+  const terms = readTerms(value);
+  if (!terms || !isText(slot) || !isRunId(runId)) return undefined;
+  return { slot, runId, ...terms, ...(givesWay === true && { givesWay }) };
+}
+
+/** On what terms a holder gives way; `undefined` when they are malformed. */
+export function readTerms(value: unknown): PreemptionTerms | undefined {
+  const { graceMs, priorityKey } = fieldsOf(value);
+  if (!isNumber(graceMs, 1, MAX_DURATION_MS) || !isCount(priorityKey, Number.MAX_SAFE_INTEGER)) return undefined;
+  return { graceMs: graceMs as number, priorityKey: priorityKey as number };
+}
+
+/** The priority of the waiter that asks a permit to give way. */
+export function readPreempt(value: unknown): PreemptInput | undefined {
+  const { priorityKey } = fieldsOf(value);
+  return isCount(priorityKey, Number.MAX_SAFE_INTEGER) ? { priorityKey: priorityKey as number } : undefined;
 }
 
 export function readClosing(value: unknown): ClosingNotice | undefined {

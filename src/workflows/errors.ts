@@ -37,7 +37,7 @@ export class LineFullError extends ApplicationFailure {
  * Type `PermitLostError`, not retryable.
  */
 export class PermitLostError extends ApplicationFailure {
-  override readonly name = 'PermitLostError';
+  override readonly name: string = 'PermitLostError';
   readonly resource: string;
   readonly slot: string;
 
@@ -54,6 +54,19 @@ export class PermitLostError extends ApplicationFailure {
     ]);
     this.resource = resource;
     this.slot = slot;
+  }
+}
+
+/**
+ * A waiter of higher priority has asked for the permit, and its holder gives way: the permit ends with its grace at the latest. Type
+ * `PermitPreemptedError`, not retryable.
+ */
+export class PermitPreemptedError extends PermitLostError {
+  override readonly name = 'PermitPreemptedError';
+  override readonly type = 'PermitPreemptedError';
+
+  constructor(address: PermitAddress, runId: string) {
+    super(address, runId, 'preempted');
   }
 }
 

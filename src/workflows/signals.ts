@@ -1,6 +1,7 @@
 import { ApplicationFailure, CancellationScope, defineSignal, getExternalWorkflowHandle } from '@temporalio/workflow';
 import * as adoption from '../shared/adoption-protocol';
 import { OVERRIDE, type OverrideInput } from '../shared/operator-protocol';
+import * as preemption from '../shared/preemption-protocol';
 import * as protocol from '../shared/protocol';
 import type { SignalTarget } from '../shared/wire-input';
 
@@ -9,12 +10,15 @@ export const releaseSignal = defineSignal(protocol.RELEASE);
 export const revokeSignal = defineSignal<[protocol.RevokeInput?]>(protocol.REVOKE);
 export const adoptSignal = defineSignal<[adoption.AdoptInput]>(adoption.ADOPT);
 export const watchSignal = defineSignal<[protocol.WatchInput]>(protocol.WATCH);
+export const preemptSignal = defineSignal<[preemption.PreemptInput]>(preemption.PREEMPT);
 export const revokedSignal = defineSignal<[protocol.RevokedNotice]>(protocol.REVOKED);
 
 export const enqueueSignal = defineSignal<[protocol.Ticket]>(protocol.ENQUEUE);
 export const missedSignal = defineSignal<[protocol.MissedNotice]>(protocol.MISSED);
 export const declinedSignal = defineSignal<[protocol.DeclinedNotice]>(protocol.DECLINED);
 export const closingSignal = defineSignal<[protocol.ClosingNotice]>(protocol.CLOSING);
+export const preemptibleSignal = defineSignal<[preemption.PreemptibleNotice]>(preemption.PREEMPTIBLE);
+export const preemptedSignal = defineSignal<[preemption.PreemptedNotice]>(preemption.PREEMPTED);
 export const endedSignal = defineSignal<[adoption.EndedNotice]>(adoption.ENDED);
 export const turnSignal = defineSignal<[protocol.Turn]>(protocol.TURN);
 

@@ -4,7 +4,6 @@ import {
   condition,
   continueAsNew,
   defineQuery,
-  defineSignal,
   isCancellation,
   proxyActivities,
   setHandler,
@@ -28,11 +27,13 @@ import {
   withPermits,
 } from '../../src/workflow';
 import { WorkflowQueuePlace } from '../../src/workflows/queue/queue-place';
+import { finish, finishes, marked, type PoolInput } from './finishing';
 
 export { exampleConsumer } from '../../scripts/support/example-workflow';
 export * from '../../src/workflow';
+export * from './finishing';
+export * from './preemption-workflows';
 
-export const finish = defineSignal('finish');
 export const stage = defineQuery<Stage>('stage');
 
 export interface Stage {
@@ -41,26 +42,10 @@ export interface Stage {
   runId?: string;
 }
 
-export interface PoolInput {
-  resource: string;
-  semaphore: SemaphoreOptions;
-  acquire?: AcquireOptions;
-}
-
 export interface HolderInput extends PoolInput {
   /** How long to hold, in milliseconds (server timers may be a second late); until the signal `finish` if not given. */
   holdMs?: number;
   ending?: 'return' | 'fail' | 'continue-as-new';
-}
-
-/** Writes into the history of its Workflow when `body` ran under the permit, for the checks of safety. */
-async function marked<T>(runId: string, body: () => Promise<T>): Promise<T> {
-  upsertMemo({ [BODY_MARKS.began(runId)]: true });
-  try {
-    return await body();
-  } finally {
-    upsertMemo({ [BODY_MARKS.ended(runId)]: true });
-  }
 }
 
 /** Holds a permit by `withPermit`, tells by query where it stands, and ends as asked. */
@@ -236,14 +221,6 @@ export async function leaver({ resource, semaphore }: PoolInput): Promise<Permit
 /** Asks for a reference to a permit that ends with this run. */
 export async function noLeaver({ resource, semaphore }: PoolInput): Promise<PermitRef> {
   return (await new Semaphore(resource, semaphore).acquire()).ref();
-}
-
-function finishes(): () => Promise<void> {
-  let finished = false;
-  setHandler(finish, () => {
-    finished = true;
-  });
-  return () => condition(() => finished);
 }
 
 /** Runs in the place of a wait queue or a permit, and answers its query with anything. */

@@ -3,6 +3,7 @@ import { WorkflowExecutionAlreadyStartedError, WorkflowNotFoundError } from '@te
 import { slotsMark } from '../../shared/agreement';
 import { PACED_PERMIT_WORKFLOW } from '../../shared/pace-protocol';
 import { permitId } from '../../shared/permit-id';
+import { termsOf } from '../../shared/preemption-protocol';
 import { PERMIT_WORKFLOW, type PermitInput, type PermitMemo, RELEASE } from '../../shared/protocol';
 import { permitSummary, WORKFLOW_PRIORITY } from '../../shared/start-options';
 import { monotonicMs } from '../clock';
@@ -82,7 +83,7 @@ export async function claimSlot(server: Server, options: ClaimOptions): Promise<
 async function start(claim: Claim): Promise<string | undefined> {
   const { server, workflowId, claimId, watchedBy, request } = claim;
   const { compactSlots, leaseMs, maxHoldMs, paceMs, taskQueue } = request.semaphore;
-  const { purpose, pool } = request;
+  const { purpose, pool, preemptible } = request;
   const { client, identity } = server;
   const memo: PermitMemo = {
     leaseMs,
@@ -92,6 +93,7 @@ async function start(claim: Claim): Promise<string | undefined> {
     ...(purpose === undefined ? undefined : { purpose }),
     ...(pool && { pool: pool.id }),
     ...(paceMs !== undefined && { paceMs }),
+    ...(preemptible && { preemptible: termsOf(preemptible) }),
   };
   const type = paceMs === undefined ? PERMIT_WORKFLOW : PACED_PERMIT_WORKFLOW;
   const input: PermitInput = { ...memo, watchedBy };
@@ -123,12 +125,15 @@ async function permitOf(
   runId: string,
 ): Promise<Permit | undefined> {
   const { resource, leaseMs, paceMs, renewEveryMs, taskQueue } = request.semaphore;
-  const ref = { resource, slot, workflowId, runId, leaseMs, ...(paceMs !== undefined && { paceMs }) };
+  const { preemptible, again } = request;
+  const extra = { ...(paceMs !== undefined && { paceMs }), ...(preemptible && { preemptible: true }) };
+  const ref = { resource, slot, workflowId, runId, leaseMs, ...extra };
   const run = new PermitRun(server, ref);
   const lease = new Lease(leaseMs, sentMs);
   const slow = monotonicMs() - sentMs > SLOW_MS || lease.safeMs <= 0;
   if (!slow || ((await run.isRunning()) && lease.safeMs > 0)) {
-    return new Permit(run, ref, lease, renewEveryMs, new Pollers(server, taskQueue));
+    const place = { again, atCheckpoints: preemptible?.atCheckpoints };
+    return new Permit(run, ref, lease, renewEveryMs, new Pollers(server, taskQueue), place);
   }
   await run.send(RELEASE);
   return undefined;

@@ -20,7 +20,7 @@ export function checkSelfDeadlock(
   parts: readonly { pool: Request['semaphore'] }[],
   request: Pick<Request, 'timeoutMs'>,
 ): void {
-  const held = (storage.getStore() ?? []).filter((permit) => permit.isHeld).map(({ resource }) => resource);
+  const held = (storage.getStore() ?? []).filter(({ latest }) => latest.isHeld).map(({ resource }) => resource);
   for (const { pool } of parts) {
     const { resource, slots } = pool;
     const wanted = parts.filter((part) => part.pool.resource === resource).length;

@@ -5,9 +5,11 @@ import {
   WorkflowFailedError,
   type WorkflowHandle,
   WorkflowNotFoundError,
+  WorkflowUpdateFailedError,
 } from '@temporalio/client';
 import type { AdoptInput } from '../../shared/adoption-protocol';
 import type { PermitLoss } from '../../shared/loss';
+import { UNTIL_PREEMPTED } from '../../shared/preemption-protocol';
 import type { PermitMemo, PermitOutcome, PermitRef, RenewInput, RevokeInput } from '../../shared/protocol';
 import { pause } from '../clock';
 import { retryDelayMs, type Server } from '../server';
@@ -65,6 +67,25 @@ export class PermitRun {
         if (error instanceof WorkflowNotFoundError) return { how: 'unknown' };
         failures = isGrpcDeadlineError(error) ? 0 : failures + 1;
         if (failures > 0) await pause(retryDelayMs(failures), signal);
+      }
+    }
+  }
+
+  /**
+   * Waits until a waiter of higher priority asks for the permit, however long it takes, also while connections break. `false`: the
+   * permit has ended first, or does not tell. All that hold it wait for one and the same update.
+   * @throws the signal's reason
+   */
+  async preemption(signal: AbortSignal): Promise<boolean> {
+    const ask = () => this.handle.executeUpdate<void, []>(UNTIL_PREEMPTED, { updateId: UNTIL_PREEMPTED });
+    for (let failures = 0; ; ) {
+      try {
+        await this.server.call(ask, POLL_MS, signal);
+        return true;
+      } catch (error) {
+        signal.throwIfAborted();
+        if (error instanceof WorkflowNotFoundError || error instanceof WorkflowUpdateFailedError) return false;
+        await pause(retryDelayMs(failures++), signal);
       }
     }
   }

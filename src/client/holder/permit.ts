@@ -1,12 +1,21 @@
 import type { Duration } from '@temporalio/common';
+import { refuse } from '../../shared/invalid-options';
 import { durationMs } from '../../shared/options';
 import { type PermitRef, RELEASE, RENEW } from '../../shared/protocol';
+import { YieldingPermit } from '../../shared/yielding-permit';
 import { monotonicMs, pause } from '../clock';
-import { NoAnswerError, PermitLostError } from '../errors';
+import { NoAnswerError, PermitLostError, PermitPreemptedError } from '../errors';
 import { ABSENT_AFTER_MS, type Pollers } from '../pollers';
 import { isTransient, retryDelayMs } from '../server';
 import type { Lease } from './lease';
 import type { PermitEnd, PermitRun } from './permit-run';
+
+interface PlaceOptions {
+  /** Lines up again with the old place. */
+  again?: () => Promise<Permit>;
+  /** Whether it gives way at its holder's checkpoints only. */
+  atCheckpoints?: boolean;
+}
 
 /**
  * A held slot, seen from outside Workflows. It renews itself until it is released, detached or lost, unless the semaphore
@@ -15,11 +24,12 @@ import type { PermitEnd, PermitRun } from './permit-run';
  *
  *     held --release()--> releasing --permit Workflow closed--> released
  *      |---detach()--> detached: somebody else renews and releases it
+ *      |---a waiter of higher priority asks--> held, `signal` aborts; lost when its grace is over
  *      '---permit Workflow closed | no renewal got through in time--> lost: `signal` aborts
  *
  * Every call is pinned to this permit's own run, so a late one never touches the slot's next holder.
  */
-export class Permit implements AsyncDisposable {
+export class Permit extends YieldingPermit<Permit> {
   readonly resource: string;
   readonly slot: string;
   /** The permit's Workflow, `permit:<resource>:<slot>`. */
@@ -31,7 +41,17 @@ export class Permit implements AsyncDisposable {
    */
   readonly runId: string;
 
+  /**
+   * Resolves when a waiter of higher priority has asked for the permit, which then ends with its grace at the latest. Never
+   * otherwise. `signal` aborts then, unless the holder gives way `atCheckpoints`.
+   */
+  readonly preempted: Promise<PermitPreemptedError>;
+
   private readonly loss = new AbortController();
+  /** Resolves `preempted`. */
+  private tellPreempted: (error: PermitPreemptedError) => void = () => undefined;
+  private preemption: PermitPreemptedError | undefined;
+  private lossError: PermitLostError | undefined;
   /** Aborted when the permit is no longer ours to keep, which stops the renewals. */
   private readonly keeping = new AbortController();
   /** Aborted when nobody needs to know the permit's end any more. */
@@ -49,7 +69,12 @@ export class Permit implements AsyncDisposable {
     private readonly lease: Lease,
     renewEveryMs: number | false,
     private readonly pollers: Pollers,
+    private readonly place: PlaceOptions = {},
   ) {
+    super(place.again);
+    this.preempted = new Promise((resolve) => {
+      this.tellPreempted = resolve;
+    });
     this.resource = reference.resource;
     this.slot = reference.slot;
     this.workflowId = reference.workflowId;
@@ -57,10 +82,12 @@ export class Permit implements AsyncDisposable {
     this.ended = this.watchEnd();
     void this.watchLease();
     if (renewEveryMs !== false) void this.renewEvery(renewEveryMs);
+    if (reference.preemptible) void this.watchPreemption();
   }
 
   /**
-   * Aborts when the permit is lost; its reason is the {@link PermitLostError}. It aborts at once when the server says that the
+   * Aborts when the permit is lost, or when a waiter of higher priority asks for it; its reason is the {@link PermitLostError}, or
+   * the `PermitPreemptedError`. It aborts at once when the server says that the
    * permit has ended. When no renewal gets through, it aborts a tenth of the lease before the lease's end. Hand it to whatever
    * works under the permit. Code that may sleep past the lease (a blocked event loop, a stopped process) reads
    * `permit.signal.aborted` before each step: reading it checks the clock.
@@ -95,19 +122,14 @@ export class Permit implements AsyncDisposable {
 
   /**
    * Releases the slot, and resolves when it is free. When the server can't be reached, it resolves by the end of the lease,
-   * which nothing renews any more. Idempotent. It does nothing to a permit that was lost or detached.
+   * which nothing renews any more. Idempotent. It does nothing to a permit that was lost or detached. After a
+   * {@link checkpoint} that gave the permit up, it releases the new one.
    * @throws NoAnswerError with `unpolled` when the slot is not free after 14 seconds and nobody polls its task queue. The
    * release has been sent, and takes effect when a worker runs
    * @throws ServiceError when the server refuses, for example because the caller lacks permission; the lease then ends the permit
    */
-  release(): Promise<void> {
-    this.releasing ??= this.releaseOnce();
-    return this.releasing;
-  }
-
-  /** `await using permit = await semaphore.acquire()` releases at the end of the block. */
-  async [Symbol.asyncDispose](): Promise<void> {
-    await this.release();
+  override release(): Promise<void> {
+    return super.release();
   }
 
   /** Names this permit as plain JSON. It changes nothing: this object still renews and releases. */
@@ -127,8 +149,42 @@ export class Permit implements AsyncDisposable {
     return this.ref();
   }
 
+  /** @internal A waiter of higher priority has asked for it. */
+  override get isWanted(): boolean {
+    return this.preemption !== undefined;
+  }
+
+  /** @internal How it was lost before its release, if it was. */
+  get heardLoss(): PermitLostError | undefined {
+    this.looksHeld();
+    return this.lossError;
+  }
+
+  /** @internal The same; or why `signal` has aborted. */
+  get toldLoss(): PermitLostError | undefined {
+    return this.heardLoss ?? (this.loss.signal.aborted ? this.preemption : undefined);
+  }
+
+  /** @internal After the release: the error, if the grace was over first. */
+  async preemptedInVain(): Promise<PermitPreemptedError | undefined> {
+    return (await this.ended)?.how === 'preempted' ? new PermitPreemptedError(this, this.runId) : undefined;
+  }
+
+  protected override giveUp(): Promise<void> {
+    this.releasing ??= this.releaseOnce();
+    return this.releasing;
+  }
+
+  protected override throwLost(): never {
+    throw this.lost();
+  }
+
+  protected override throwNoPlace(): never {
+    refuse('permit', 'one that can line up again', 'one of a set, or an adopted one');
+  }
+
   /** @internal Neither released, handed over nor known to be lost. */
-  get isHeld(): boolean {
+  override get isHeld(): boolean {
     return !this.keeping.signal.aborted;
   }
 
@@ -144,12 +200,15 @@ export class Permit implements AsyncDisposable {
     if (this.keeping.signal.aborted) return;
     const cause = how === 'lease-expired' ? this.lastError : undefined;
     this.keeping.abort();
-    this.loss.abort(new PermitLostError(this, this.runId, how, reason, cause ? { cause } : undefined));
+    if (how === 'preempted') this.preempt();
+    // Of a permit that was pre-empted before, `signal` says so already.
+    const loss = new PermitLostError(this, this.runId, how, reason, cause ? { cause } : undefined);
+    this.lossError = how === 'preempted' ? this.preemption : loss;
+    this.loss.abort(this.lossError);
   }
 
   private lost(): PermitLostError {
-    const { reason } = this.loss.signal;
-    return reason instanceof PermitLostError ? reason : new PermitLostError(this, this.runId, 'released');
+    return this.lossError ?? new PermitLostError(this, this.runId, 'released');
   }
 
   /** Concurrent calls share one renewal. `false`: lost. */
@@ -195,6 +254,21 @@ export class Permit implements AsyncDisposable {
 
   private async watchLease(): Promise<void> {
     while (this.looksHeld()) await pause(this.lease.safeMs, this.keeping.signal);
+  }
+
+  private async watchPreemption(): Promise<void> {
+    try {
+      if (await this.run.preemption(this.watching.signal)) this.preempt();
+    } catch (error) {
+      if (!this.watching.signal.aborted) throw error;
+    }
+  }
+
+  private preempt(): void {
+    if (this.preemption || this.releasing) return;
+    this.preemption = new PermitPreemptedError(this, this.runId);
+    this.tellPreempted(this.preemption);
+    if (!this.place.atCheckpoints) this.loss.abort(this.preemption);
   }
 
   private async watchEnd(): Promise<PermitEnd | undefined> {

@@ -66,7 +66,7 @@ export class ClientQueuePlace implements Place {
     private readonly deadlineMs: number,
     private readonly shift = SHIFT,
   ) {
-    const { priority, semaphore, since, pool, maxWaiting } = request;
+    const { priority, semaphore, since, pool, maxWaiting, preempt } = request;
     const { identity } = server;
     this.ticket = draftTicket({
       id: randomUUID(),
@@ -76,6 +76,7 @@ export class ClientQueuePlace implements Place {
       identity,
       pool,
       maxWaiting,
+      preempt,
     });
   }
 

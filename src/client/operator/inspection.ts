@@ -65,6 +65,8 @@ export interface PermitInspection {
   since: Date;
   /** When its slot is free again, if the holder has released it and its pace keeps it. */
   pacedUntil?: Date;
+  /** A waiter of higher priority has asked for it: its holder gives way, and the permit ends then at the latest. */
+  preemptedUntil?: Date;
   /** When the permit ends unless it is renewed; absent when no worker answers for it. */
   leaseDeadline?: Date;
 }

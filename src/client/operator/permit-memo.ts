@@ -7,18 +7,19 @@ import type { PermitInspection, SlotInspection } from './inspection';
 
 /** Reads a permit from the server's answer. Other languages write memos too, so any field may be missing. */
 export function permitOf(run: Pick<WorkflowExecutionInfo, 'workflowId' | 'runId' | 'startTime' | 'memo'>) {
-  const { holder, purpose, pool, slots, pacedUntilMs } = memoOf(run);
+  const { holder, purpose, pool, slots, pacedUntilMs, preemptedUntilMs } = memoOf(run);
   const permit: PermitInspection = { workflowId: run.workflowId, runId: run.runId, holder, since: run.startTime };
   if (purpose !== undefined) permit.purpose = purpose;
   if (pool !== undefined) permit.pool = pool;
   if (slots !== undefined) permit.slots = slots;
   if (pacedUntilMs !== undefined) permit.pacedUntil = new Date(pacedUntilMs);
+  if (preemptedUntilMs !== undefined) permit.preemptedUntil = new Date(preemptedUntilMs);
   return permit;
 }
 
 export function memoOf({ memo }: Pick<WorkflowExecutionInfo, 'memo'>) {
   const fields = recordOf(memo) as Partial<Record<keyof PermitMemo, unknown>>;
-  const { holder, purpose, pool, slots, pacedUntilMs, revokedBecause } = fields;
+  const { holder, purpose, pool, slots, pacedUntilMs, preemptedUntilMs, revokedBecause } = fields;
   const wasRevoked = revokedBecause !== undefined;
   return {
     holder: readHolder(holder),
@@ -26,6 +27,7 @@ export function memoOf({ memo }: Pick<WorkflowExecutionInfo, 'memo'>) {
     pool: textOf(pool),
     slots: readSlotsMark(slots),
     pacedUntilMs: timeOf(pacedUntilMs),
+    preemptedUntilMs: timeOf(preemptedUntilMs),
     wasRevoked,
   };
 }

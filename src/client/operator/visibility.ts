@@ -16,7 +16,7 @@ import { memoOf, permitAddress, permitOf, stateOf } from './permit-memo';
 // Visibility is seconds late, and a server allows few calls to it (by default 10 a second for a whole namespace, on Temporal
 // Cloud 30): never poll it.
 
-const OUTCOMES: readonly PermitOutcome[] = ['released', 'lease-expired', 'revoked'];
+const OUTCOMES: readonly PermitOutcome[] = ['released', 'lease-expired', 'revoked', 'preempted'];
 
 /** The most runs to look through for one resource's holds: a search for "a" also finds those of "a:b". */
 const MAX_LISTED = 100;

@@ -113,6 +113,8 @@ export class PermitSource {
       outlivesRun: false,
       key: undefined,
       permits: 1,
+      preempt: false,
+      preemptible: undefined,
     };
   }
 }

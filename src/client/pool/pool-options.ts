@@ -32,7 +32,17 @@ export interface PoolRequest extends ResolvedAcquire {
 }
 
 /** Callers share their permits, one each, so they can't set these. */
-const SEMAPHORES = ['lease', 'renewEvery', 'maxHold', 'key', 'permits', 'maxWaiting', 'attempts'] as const;
+const SEMAPHORES = [
+  'lease',
+  'renewEvery',
+  'maxHold',
+  'key',
+  'permits',
+  'maxWaiting',
+  'attempts',
+  'preemptible',
+  'preempt',
+] as const;
 
 const DEFAULT_REUSE_MS = 1_000;
 const DEFAULT_IDLE_MS = 200;

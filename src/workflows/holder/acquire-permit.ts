@@ -1,13 +1,14 @@
 import { CancellationScope, uuid4, workflowInfo } from '@temporalio/workflow';
 import { Acquirer, type Offer } from '../../shared/acquirer';
 import type { ResolvedAcquire, ResolvedSemaphore } from '../../shared/options';
+import { waitingAgain } from '../../shared/preemption';
 import type { Ticket } from '../../shared/protocol';
 import { draftTicket } from '../../shared/ticket';
 import { LineFullError, PermitTimeoutError } from '../errors';
 import { metrics, timeAcquire } from '../metrics';
 import { claimSlot } from '../permit/claim';
 import { WorkflowQueuePlace } from '../queue/queue-place';
-import { listenForRevocations } from './holder-inbox';
+import { listenForPreemptions, listenForRevocations } from './holder-inbox';
 import { Permit } from './permit';
 import { endOfChild } from './permit-end';
 
@@ -17,23 +18,34 @@ import { endOfChild } from './permit-end';
  */
 const TRIES = { firstTries: 2, triesPerRound: 5 };
 
+/** Where an acquire stands. */
+interface Standing {
+  /** When the caller began to wait, for this permit or for those before it: its place in line. */
+  sinceMs: number;
+  /** From when its timeout counts. @default sinceMs */
+  fromMs?: number;
+  /** The permit is one of a set, so it has no place of its own to which it could return. */
+  ofSet?: boolean;
+}
+
 /**
- * Waits for a permit. `sinceMs`: when the caller began to wait, for this permit or for those before it.
+ * Waits for a permit.
  * @throws PermitTimeoutError, and CancelledFailure when the current scope is cancelled
  */
 export async function acquirePermit(
   semaphore: ResolvedSemaphore,
   request: ResolvedAcquire,
-  sinceMs: number,
+  standing: Standing,
 ): Promise<Permit> {
   const { resource } = semaphore;
   const { timeoutMs, attempts } = request;
+  const { fromMs = standing.sinceMs } = standing;
   const timer = timeAcquire(resource);
   try {
     const permit =
       timeoutMs === 0
-        ? await acquirer(semaphore, request, sinceMs).tryOnce(attempts)
-        : await acquirer(semaphore, request, sinceMs, sinceMs + timeoutMs).acquire();
+        ? await acquirer(semaphore, request, standing).tryOnce(attempts)
+        : await acquirer(semaphore, request, standing, fromMs + timeoutMs).acquire();
     if (!permit) throw new PermitTimeoutError(resource, timeoutMs);
     return timer.ended(permit);
   } catch (error) {
@@ -45,7 +57,7 @@ export async function acquirePermit(
 export async function tryPermit(semaphore: ResolvedSemaphore, request: ResolvedAcquire): Promise<Permit | undefined> {
   const timer = timeAcquire(semaphore.resource);
   try {
-    return timer.ended(await acquirer(semaphore, request, Date.now()).tryOnce(request.attempts));
+    return timer.ended(await acquirer(semaphore, request, { sinceMs: Date.now() }).tryOnce(request.attempts));
   } catch (error) {
     throw timer.failed(error);
   }
@@ -54,9 +66,10 @@ export async function tryPermit(semaphore: ResolvedSemaphore, request: ResolvedA
 function acquirer(
   semaphore: ResolvedSemaphore,
   request: ResolvedAcquire,
-  sinceMs: number,
+  { sinceMs, ofSet }: Standing,
   deadlineMs = Number.POSITIVE_INFINITY,
 ): Acquirer<Permit> {
+  const again = ofSet ? undefined : lineUpAgain(semaphore, request, sinceMs);
   const { resource, slots, fair, recheckAfterMs, taskQueue } = semaphore;
   const { maxWaiting } = request;
   const full = () => {
@@ -67,7 +80,7 @@ function acquirer(
     {
       nowMs: Date.now,
       random: Math.random,
-      claim: async (slot, offer) => await timeClaim(semaphore, slot, request, offer),
+      claim: async (slot, offer) => await timeClaim({ semaphore, slot, request, again }, offer),
       place: () => new WorkflowQueuePlace(resource, ticketFor(semaphore, request, sinceMs), taskQueue),
       ...(maxWaiting !== undefined && { full }),
     },
@@ -76,23 +89,33 @@ function acquirer(
 
 function ticketFor(
   { compactSlots: slots }: ResolvedSemaphore,
-  { priority, maxWaiting }: ResolvedAcquire,
+  { priority, maxWaiting, preempt }: ResolvedAcquire,
   sinceMs: number,
 ): Ticket {
   const { workflowId, runId, priority: ownPriority } = workflowInfo();
-  const draft = draftTicket({ id: uuid4(), slots, sinceMs, priority, ownPriority, maxWaiting });
+  const draft = draftTicket({ id: uuid4(), slots, sinceMs, priority, ownPriority, maxWaiting, preempt });
   return { ...draft, waiter: { workflowId, runId } };
 }
 
-async function timeClaim(
-  semaphore: ResolvedSemaphore,
-  slot: string,
-  request: ResolvedAcquire,
-  offer?: Offer,
-): Promise<Permit | undefined> {
+/** What a claim is for. */
+interface Claim {
+  semaphore: ResolvedSemaphore;
+  slot: string;
+  request: ResolvedAcquire;
+  /** Lines up again with the old place, when the permit was given up. */
+  again: (() => Promise<Permit>) | undefined;
+}
+
+/** In strict order: the slot that was given up is for those before it. */
+function lineUpAgain(semaphore: ResolvedSemaphore, request: ResolvedAcquire, sinceMs: number): () => Promise<Permit> {
+  const again = { ...request, ...waitingAgain(request) };
+  return () => acquirePermit({ ...semaphore, fair: true }, again, { sinceMs, fromMs: Date.now() });
+}
+
+async function timeClaim(wanted: Claim, offer?: Offer): Promise<Permit | undefined> {
   const fromMs = Date.now();
-  const permit = await claim(semaphore, slot, request, offer?.queueId);
-  if (permit && offer) metrics.handoff(semaphore.resource, 'claim', Date.now() - fromMs);
+  const permit = await claim(wanted, offer?.queueId);
+  if (permit && offer) metrics.handoff(wanted.semaphore.resource, 'claim', Date.now() - fromMs);
   return permit;
 }
 
@@ -100,15 +123,10 @@ async function timeClaim(
  * The atomic step. Nobody can recall a start that is under way, so this shields it from cancellation, and releases its permit
  * if the caller no longer wants it.
  */
-async function claim(
-  semaphore: ResolvedSemaphore,
-  slot: string,
-  request: ResolvedAcquire,
-  watchedBy?: string,
-): Promise<Permit | undefined> {
+async function claim(wanted: Claim, watchedBy?: string): Promise<Permit | undefined> {
   const caller = CancellationScope.current();
   if (caller.consideredCancelled) return await caller.cancelRequested;
-  const permit = await CancellationScope.nonCancellable(() => startPermit(semaphore, slot, request, watchedBy));
+  const permit = await CancellationScope.nonCancellable(() => startPermit(wanted, watchedBy));
   if (!caller.consideredCancelled) return permit;
   await permit?.release();
   return await caller.cancelRequested;
@@ -116,15 +134,20 @@ async function claim(
 
 /** `undefined` when the slot is held: the server already runs a Workflow of that ID. */
 async function startPermit(
-  { resource, compactSlots: slots, leaseMs, maxHoldMs, paceMs, taskQueue }: ResolvedSemaphore,
-  slot: string,
-  { purpose, outlivesRun }: ResolvedAcquire,
+  { semaphore, slot, request, again }: Claim,
   watchedBy: string | undefined,
 ): Promise<Permit | undefined> {
+  const { resource, compactSlots: slots, leaseMs, maxHoldMs, paceMs, taskQueue } = semaphore;
+  const { purpose, outlivesRun, preemptible: preemption } = request;
   listenForRevocations();
+  if (preemption) listenForPreemptions();
   const options = { leaseMs, maxHoldMs, paceMs, taskQueue, purpose, outlivesRun, watchedBy, slots };
-  const child = await claimSlot({ resource, slot }, options);
+  const child = await claimSlot({ resource, slot }, { ...options, ...(preemption && { preemptible: preemption }) });
   if (!child) return undefined;
   const ref = { resource, slot, workflowId: child.workflowId, runId: child.firstExecutionRunId, leaseMs, paceMs };
-  return new Permit(ref, endOfChild(child), outlivesRun);
+  return new Permit(preemption ? { ...ref, preemptible: true } : ref, endOfChild(child), {
+    outlivesRun,
+    atCheckpoints: preemption?.atCheckpoints,
+    again,
+  });
 }

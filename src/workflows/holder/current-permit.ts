@@ -29,7 +29,7 @@ export function holding<T>(permits: readonly Permit[], fn: () => T): T {
  * handlers run outside, even while the Workflow holds a permit.
  */
 export function currentPermit(): Permit | undefined {
-  return storage.getStore()?.current;
+  return storage.getStore()?.current?.latest;
 }
 
 /**
@@ -37,7 +37,7 @@ export function currentPermit(): Permit | undefined {
  * @throws SelfDeadlockError when it would wait for a permit that only itself can give back
  */
 export function checkSelfDeadlock(parts: readonly { pool: ResolvedSemaphore }[], request: ResolvedAcquire): void {
-  const held = (storage.getStore()?.held ?? []).filter((permit) => permit.isHeld).map(({ resource }) => resource);
+  const held = (storage.getStore()?.held ?? []).filter(({ latest }) => latest.isHeld).map(({ resource }) => resource);
   for (const { pool } of parts) {
     const { resource, slots } = pool;
     const wanted = parts.filter((part) => part.pool.resource === resource).length;

@@ -1,7 +1,8 @@
 import { setHandler } from '@temporalio/workflow';
 import type { EndedNotice } from '../../shared/adoption-protocol';
+import type { PreemptedNotice } from '../../shared/preemption-protocol';
 import type { RevokedNotice } from '../../shared/protocol';
-import { endedSignal, revokedSignal } from '../signals';
+import { endedSignal, preemptedSignal, revokedSignal } from '../signals';
 
 /**
  * Passes the signals of permits to their holding Workflow on to the `Permit` concerned. A Workflow may hold several permits, but
@@ -9,6 +10,8 @@ import { endedSignal, revokedSignal } from '../signals';
  */
 const reasons = new Map<string, string | undefined>();
 const ends = new Map<string, (notice: EndedNotice) => void>();
+/** By run; `told` before its permit listens. */
+const preemptions = new Map<string, 'told' | (() => void)>();
 
 /** Listens for revocations from now on. Call it before the claim, so that none is missed. */
 export function listenForRevocations(): void {
@@ -22,6 +25,23 @@ export function takeRevocationReason(runId: string): string | undefined {
   const reason = reasons.get(runId);
   reasons.delete(runId);
   return reason;
+}
+
+/** Listens for pre-emptions from now on. Call it before the claim, so that none is missed. */
+export function listenForPreemptions(): void {
+  setHandler(preemptedSignal, (notice: PreemptedNotice) => {
+    if (!notice?.runId) return;
+    const heard = preemptions.get(notice.runId);
+    preemptions.set(notice.runId, 'told');
+    if (typeof heard === 'function') heard();
+  });
+}
+
+/** Calls `heard` when a waiter of higher priority has asked for the permit of this run. */
+export function hearPreemption(runId: string, heard: () => void): void {
+  listenForPreemptions();
+  if (preemptions.get(runId) === 'told') heard();
+  else preemptions.set(runId, heard);
 }
 
 /** Calls `heard` when the adopted permit of this run ends. Call it before the adoption, so that no end is missed. */

@@ -109,7 +109,7 @@ function openLane(pool: ResolvedSemaphore, request: ResolvedAcquire, use: (permi
   const lane = async () => {
     let permit: Permit;
     try {
-      permit = await waiting.run(() => acquirePermit(pool, request, Date.now()));
+      permit = await waiting.run(() => acquirePermit(pool, request, { sinceMs: Date.now(), ofSet: true }));
     } catch (error) {
       if (isLeft && isCancellation(error)) return;
       throw error;

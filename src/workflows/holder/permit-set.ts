@@ -118,7 +118,7 @@ async function acquirePart(
 ): Promise<Permit> {
   const slots = withoutHeld(pool, held);
   try {
-    return await acquirePermit({ ...pool, slots }, request, sinceMs);
+    return await acquirePermit({ ...pool, slots }, request, { sinceMs, ofSet: true });
   } catch (error) {
     // The accumulator's permit is missing because somebody else accumulates this resource.
     if (error instanceof LineFullError) throw new LineFullError(resource, error.maxWaiting);

@@ -3,22 +3,33 @@ import { refuse } from '../../shared/invalid-options';
 import type { PermitLoss } from '../../shared/loss';
 import { durationMs } from '../../shared/options';
 import type { PermitRef } from '../../shared/protocol';
-import { checked, PermitLostError } from '../errors';
+import { YieldingPermit } from '../../shared/yielding-permit';
+import { checked, PermitLostError, PermitPreemptedError } from '../errors';
 import { metrics } from '../metrics';
 import { deliver, releaseSignal, renewSignal } from '../signals';
-import { takeRevocationReason } from './holder-inbox';
+import { hearPreemption, takeRevocationReason } from './holder-inbox';
 import type { PermitEndWatch } from './permit-end';
+
+interface PermitOptions {
+  /** Whether the permit goes on when this run ends. */
+  outlivesRun: boolean;
+  /** Whether it gives way at its holder's checkpoints only. */
+  atCheckpoints?: boolean;
+  /** Lines up again with the old place. */
+  again?: () => Promise<Permit>;
+}
 
 /**
  * A held slot, seen by the Workflow that holds it.
  *
  *     held --release()--> releasing --permit Workflow closed--> released
  *      |---permit Workflow closed--> lost
+ *      |---a waiter of higher priority asks--> held, `preempted` resolves; lost when its grace is over
  *      '---detach()--> detached: somebody else adopts it
  *
  * Every signal is pinned to this permit's own run, so a late call never touches the slot's next holder.
  */
-export class Permit implements AsyncDisposable {
+export class Permit extends YieldingPermit<Permit> {
   readonly resource: string;
   readonly slot: string;
   /** The permit's Workflow, `permit:<resource>:<slot>`. */
@@ -34,20 +45,36 @@ export class Permit implements AsyncDisposable {
    */
   readonly lost: Promise<PermitLostError>;
 
+  /**
+   * Resolves when a waiter of higher priority has asked for the permit, which then ends with its grace at the latest. Never
+   * otherwise. `withPermit` watches it for you.
+   */
+  readonly preempted: Promise<PermitPreemptedError>;
+  /** @internal Gives way at its holder's checkpoints only. */
+  readonly atCheckpoints: boolean;
+
   private releasing: Promise<void> | undefined;
   private loss: PermitLostError | undefined;
+  private preemption: PermitPreemptedError | undefined;
+  /** Whether the permit goes on when this run ends. */
+  private readonly outlivesRun: boolean;
 
   /** @internal Made by `Semaphore`. */
   constructor(
     private readonly reference: PermitRef,
     private readonly end: PermitEndWatch,
-    /** Whether the permit goes on when this run ends. */
-    private readonly outlivesRun: boolean,
+    { outlivesRun, atCheckpoints = false, again }: PermitOptions,
   ) {
+    super(again);
+    this.outlivesRun = outlivesRun;
+    this.atCheckpoints = atCheckpoints;
     this.resource = reference.resource;
     this.slot = reference.slot;
     this.workflowId = reference.workflowId;
     this.runId = reference.runId;
+    this.preempted = new Promise((resolve) => {
+      if (reference.preemptible) hearPreemption(this.runId, () => !this.releasing && resolve(this.preemptionError()));
+    });
     this.lost = new Promise((resolve) => {
       void end.how.then((how) => {
         if (this.releasing) return;
@@ -76,20 +103,6 @@ export class Permit implements AsyncDisposable {
   }
 
   /**
-   * Releases the slot, and resolves when it is free. Idempotent: later calls share the first one's promise. It does nothing
-   * to a permit that has ended. Cancelling the caller does not stop a release.
-   */
-  release(): Promise<void> {
-    this.releasing ??= this.releaseOnce();
-    return this.releasing;
-  }
-
-  /** `await using permit = await semaphore.acquire()` releases at the end of the block. */
-  async [Symbol.asyncDispose](): Promise<void> {
-    await this.release();
-  }
-
-  /**
    * Names this permit as plain JSON, for its adopter: the next run (`continueAsNew(permit.ref())`), or another Workflow.
    * It changes nothing. Inside `withPermit`, which would release the permit, use {@link detach}.
    * @throws ApplicationFailure of type `InvalidOptionsError` when it was acquired without `outlivesRun`: it ends with this run
@@ -114,6 +127,30 @@ export class Permit implements AsyncDisposable {
     return !this.releasing && !this.loss;
   }
 
+  /** @internal A waiter of higher priority has asked for it. */
+  override get isWanted(): boolean {
+    return this.preemption !== undefined;
+  }
+
+  /** @internal After the release: the error, if the grace was over first. */
+  async preemptedInVain(): Promise<PermitPreemptedError | undefined> {
+    return (await this.end.how) === 'preempted' ? this.preemptionError() : undefined;
+  }
+
+  /** Cancelling the caller does not stop it. */
+  protected override giveUp(): Promise<void> {
+    this.releasing ??= this.releaseOnce();
+    return this.releasing;
+  }
+
+  protected override throwLost(): never {
+    throw this.loss ?? this.lossError('released');
+  }
+
+  protected override throwNoPlace(): never {
+    return checked(() => refuse('permit', 'one that can line up again', 'one of a set, or an adopted one'));
+  }
+
   private async releaseOnce(): Promise<void> {
     if (this.reference.paceMs !== undefined) {
       // The slot stays taken for its pace, which is not for us to wait for. When we end, that is at most another release.
@@ -127,7 +164,13 @@ export class Permit implements AsyncDisposable {
   }
 
   private lossError(how: PermitLoss): PermitLostError {
+    if (how === 'preempted') this.loss ??= this.preemptionError();
     this.loss ??= new PermitLostError(this, this.runId, how, takeRevocationReason(this.runId));
     return this.loss;
+  }
+
+  private preemptionError(): PermitPreemptedError {
+    this.preemption ??= new PermitPreemptedError(this, this.runId);
+    return this.preemption;
   }
 }

@@ -9,6 +9,7 @@ import {
   type SemaphoreOptions,
 } from '../../shared/options';
 import { checkReason, pauseEndMs } from '../../shared/pause-end';
+import { checkGrace, checkNoPreemption, type OnPreempted, resolveOnPreempted } from '../../shared/preemption';
 import type { PermitRef } from '../../shared/protocol';
 import { orInline, type SaturationOptions, splitSaturation } from '../../shared/saturation';
 import { checked, PermitTimeoutError } from '../errors';
@@ -18,10 +19,14 @@ import { checkSelfDeadlock, withCurrentPermit } from './current-permit';
 import { pauseUntil } from './pause-until';
 import type { Permit } from './permit';
 import { acquireSet, type PermitSet, underSet, type WantedSet } from './permit-set';
+import { withPreemptiblePermit } from './preemptible-hold';
 import { withHeldPermit } from './with-permit';
 
 /** The options of one acquire, and what to do when no slot is free. */
 export type WithPermitOptions = AcquireOptions & SaturationOptions;
+
+type Unsaturated<T> = AcquireOptions & { onPreempted?: OnPreempted<Permit, T> };
+type HoldOptions<T> = WithPermitOptions & Unsaturated<T>;
 
 const DEFAULTS = { leaseMs: 10 * 60_000, inWorkflow: true };
 
@@ -69,26 +74,34 @@ export class Semaphore {
    *
    * With `onSaturated: 'inline'` it runs `fn` without a permit when there is none to be had.
    *
+   * With `preemptible`, a waiter of higher priority may ask for the permit: the scope of `fn` is cancelled, unless `fn` gives way
+   * `atCheckpoints`. What comes then, `onPreempted` says. If `fn` returns within the grace all the same, its result counts.
+   *
    * @throws PermitLostError when the permit was lost before `fn` was done, whatever `fn` returned or threw
+   * @throws PermitPreemptedError when it was pre-empted, and `onPreempted` is `'reject'`, whatever `fn` threw
    * @throws PermitTimeoutError and LineFullError as {@link acquire} does; `fn` has not run then
    */
   async withPermit<T>(
     fn: (permit: Permit | undefined) => Promise<T>,
-    options: WithPermitOptions & { onSaturated: 'inline' },
+    options: HoldOptions<T> & { onSaturated: 'inline' },
   ): Promise<T>;
-  async withPermit<T>(fn: (permit: Permit) => Promise<T>, options?: WithPermitOptions): Promise<T>;
-  async withPermit<T>(fn: (permit: Permit) => Promise<T>, options?: WithPermitOptions): Promise<T> {
-    const { inline, acquire } = checked(() => splitSaturation<AcquireOptions>(options));
+  async withPermit<T>(fn: (permit: Permit) => Promise<T>, options?: HoldOptions<T>): Promise<T>;
+  async withPermit<T>(fn: (permit: Permit) => Promise<T>, options?: HoldOptions<T>): Promise<T> {
+    const { inline, acquire } = checked(() => splitSaturation<Unsaturated<T>>(options));
     if (!inline) return await this.underPermit(fn, acquire);
     return await orInline((held) => this.underPermit(held, acquire), fn as (permit?: Permit) => Promise<T>);
   }
 
-  private async underPermit<T>(fn: (permit: Permit) => Promise<T>, options?: AcquireOptions): Promise<T> {
-    const request = checked(() => resolveAcquire(options));
+  private async underPermit<T>(fn: (permit: Permit) => Promise<T>, options?: Unsaturated<T>): Promise<T> {
+    const request = this.request(options);
+    const onPreempted = checked(() => resolveOnPreempted(options?.onPreempted, request));
     if (!this.isSet(request)) {
       checkSelfDeadlock([{ pool: this.options }], request);
-      const permit = await acquirePermit(this.options, request, Date.now());
-      return await withHeldPermit(permit, this.options.renewEveryMs, fn);
+      const permit = await acquirePermit(this.options, request, { sinceMs: Date.now() });
+      const { renewEveryMs } = this.options;
+      return request.preemptible
+        ? await withPreemptiblePermit(permit, renewEveryMs, fn, onPreempted)
+        : await withHeldPermit(permit, renewEveryMs, fn);
     }
     checked(
       () =>
@@ -117,7 +130,7 @@ export class Semaphore {
     fn: (permits: Permit[]) => Promise<T>,
     options?: Omit<AcquireOptions, 'permits'>,
   ): Promise<T> {
-    const request = checked(() => resolveAcquire({ ...options, permits }));
+    const request = this.request({ ...options, permits });
     return await underSet(this.wanted(request), request, ([all]) => fn(all as Permit[]));
   }
 
@@ -178,10 +191,10 @@ export class Semaphore {
   async acquire(options: AcquireOptions & ({ key: string } | { permits: number })): Promise<PermitSet>;
   async acquire(options?: Omit<AcquireOptions, 'key' | 'permits'>): Promise<Permit>;
   async acquire(options?: AcquireOptions): Promise<Permit | PermitSet> {
-    const request = checked(() => resolveAcquire(options));
+    const request = this.request(options);
     if (this.isSet(request)) return await this.acquireSet(request);
     checkSelfDeadlock([{ pool: this.options }], request);
-    return await acquirePermit(this.options, request, Date.now());
+    return await acquirePermit(this.options, request, { sinceMs: Date.now() });
   }
 
   /** Tries every slot once. `undefined` when all are held. Throws as {@link acquire} does, except PermitTimeoutError. */
@@ -190,7 +203,7 @@ export class Semaphore {
   ): Promise<PermitSet | undefined>;
   async tryAcquire(options?: Omit<AcquireOptions, 'timeout' | 'key' | 'permits'>): Promise<Permit | undefined>;
   async tryAcquire(options?: Omit<AcquireOptions, 'timeout'>): Promise<Permit | PermitSet | undefined> {
-    const request = checked(() => resolveAcquire({ ...options, timeout: 0 }));
+    const request = this.request({ ...options, timeout: 0 });
     if (!this.isSet(request)) return await tryPermit(this.options, request);
     return await this.acquireSet(request).catch(noneInTime);
   }
@@ -215,6 +228,15 @@ export class Semaphore {
       return pauseEndMs(until, Date.now());
     });
     await pauseUntil(this.options, { pauseUntilMs, reason });
+  }
+
+  private request(options: AcquireOptions | undefined): ResolvedAcquire {
+    return checked(() => {
+      const request = resolveAcquire(options);
+      if (this.options.perKey !== undefined) checkNoPreemption(request);
+      checkGrace(request, this.options);
+      return request;
+    });
   }
 
   /** Whether it takes more than one permit. */

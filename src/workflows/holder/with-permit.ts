@@ -1,6 +1,6 @@
-import { CancellationScope, isCancellation, sleep } from '@temporalio/workflow';
+import { CancellationScope, ContinueAsNew, isCancellation, sleep } from '@temporalio/workflow';
 import { releaseInReverse } from '../../shared/permit-set';
-import { PermitLostError } from '../errors';
+import { PermitLostError, type PermitPreemptedError } from '../errors';
 import { holding, withCurrentPermit } from './current-permit';
 import type { Permit } from './permit';
 
@@ -13,23 +13,35 @@ export async function withHeldPermit<T>(
   return await underPermits([new KeptPermit(permit, renewEveryMs)], () => withCurrentPermit(permit, fn));
 }
 
-/** Runs `fn` under permits: cancels it when one is lost, and releases them all at the end, the last first. */
+/**
+ * Runs `fn` under permits: cancels it when one is lost or pre-empted, and releases them all at the end, the last first. The result of
+ * a function that has returned although its permit is pre-empted counts.
+ */
 export async function underPermits<T>(held: readonly KeptPermit[], fn: () => Promise<T>): Promise<T> {
+  const caller = CancellationScope.current();
   const body = new CancellationScope();
   let loss: PermitLostError | undefined;
-  for (const { permit } of held) {
+  let preemption: PermitPreemptedError | undefined;
+  const watch = (permit: Permit): void => {
     void permit.lost.then((error) => {
       loss ??= error;
       body.cancel();
     });
-  }
+    void permit.preempted.then((error) => {
+      if (permit.atCheckpoints) return;
+      preemption ??= error;
+      body.cancel();
+    });
+    permit.whenFollowed(watch);
+  };
+  for (const { permit } of held) watch(permit);
   try {
     const permits = held.map(({ permit }) => permit);
     const result = await body.run(() => holding(permits, fn));
     if (loss) throw loss;
     return result;
   } catch (error) {
-    throw loss ?? error;
+    throw loss ?? (caller.consideredCancelled || error instanceof ContinueAsNew ? error : (preemption ?? error));
   } finally {
     await releaseInReverse(held);
   }
@@ -71,7 +83,7 @@ async function renewRepeatedly(permit: Permit, everyMs: number): Promise<void> {
   try {
     for (;;) {
       await sleep(everyMs);
-      await permit.renew();
+      if (!permit.latest.isAway) await permit.latest.renew();
     }
   } catch (error) {
     // Both errors show elsewhere: the caller has cancelled the scope, or `permit.lost` has resolved.

@@ -2,6 +2,7 @@ import { WorkflowExecutionAlreadyStartedError } from '@temporalio/common';
 import { type ChildWorkflowHandle, ParentClosePolicy, startChild, workflowInfo } from '@temporalio/workflow';
 import { slotsMark } from '../../shared/agreement';
 import { type PermitAddress, permitId } from '../../shared/permit-id';
+import { type PreemptionTerms, termsOf } from '../../shared/preemption-protocol';
 import type { PermitMemo } from '../../shared/protocol';
 import type { Slots } from '../../shared/slots';
 import { permitSummary, WORKFLOW_PRIORITY } from '../../shared/start-options';
@@ -13,6 +14,8 @@ export type PermitChild = ChildWorkflowHandle<typeof permitSlotWorkflow>;
 interface ClaimOptions {
   leaseMs: number;
   purpose: string | undefined;
+  /** Absent: no waiter can take the permit. */
+  preemptible?: PreemptionTerms;
   /** The queue that is told when the permit closes: the one whose turn this is. */
   watchedBy: string | undefined;
   /** Whether the permit goes on when this run ends. */
@@ -32,10 +35,16 @@ interface ClaimOptions {
  */
 export async function claimSlot(
   address: PermitAddress,
-  { leaseMs, purpose, watchedBy, outlivesRun, taskQueue, maxHoldMs, paceMs, slots }: ClaimOptions,
+  { leaseMs, purpose, preemptible, watchedBy, outlivesRun, taskQueue, maxHoldMs, paceMs, slots }: ClaimOptions,
 ): Promise<PermitChild | undefined> {
   const { workflowId, runId, workflowType } = workflowInfo();
-  const memo: PermitMemo = { leaseMs, holder: { workflowId, runId, workflowType }, purpose, paceMs };
+  const memo: PermitMemo = {
+    leaseMs,
+    holder: { workflowId, runId, workflowType },
+    purpose,
+    paceMs,
+    ...(preemptible && { preemptible: termsOf(preemptible) }),
+  };
   if (slots !== undefined) memo.slots = slotsMark(slots);
   // A cancelled permit is a released one, and may have to stay for its pace.
   const endsWithParent = paceMs === undefined ? ParentClosePolicy.TERMINATE : ParentClosePolicy.REQUEST_CANCEL;

@@ -1,5 +1,4 @@
 import {
-  ApplicationFailure,
   CancellationScope,
   condition,
   defineQuery,
@@ -10,24 +9,27 @@ import {
   workflowInfo,
 } from '@temporalio/workflow';
 import { PERMIT_STATUS, type PermitStatus } from '../../shared/operator-protocol';
-import { MAX_DURATION_MS } from '../../shared/options';
 import type { PermitInput, PermitMemo, PermitOutcome } from '../../shared/protocol';
 import { readHolder, readLeaseMs, readReason } from '../../shared/wire-input';
 import '../lenient-converter';
 import { countHold } from '../metrics';
 import { adoptSignal, releaseSignal, renewSignal, revokeSignal, watchSignal } from '../signals';
 import { EndNotices } from './end-notices';
+import { checkInput } from './permit-input';
+import { Preemption } from './preemption';
 
 const permitViewQuery = defineQuery<PermitStatus>(PERMIT_STATUS);
 
 /**
  * One held permit. The server runs at most one Workflow of this ID, `permit:<resource>:<slot>`, so running *is* holding.
  * When this returns, the slot is free. It ends when the holder releases it, when the lease runs out without a renewal,
- * or when an operator revokes it. A cancel request is a release. A queue that watches the permit hears of its end first.
+ * when a waiter of higher priority has asked for it, or when an operator revokes it. A cancel request is a release. A queue
+ * that watches the permit hears of its end first.
  *
  *     held --release | cancel--> "released"
  *       |---revoke-------------> "revoked"        (the holding Workflow is told why)
  *       |---deadline passed----> "lease-expired"
+ *       |---preempt, grace over> "preempted"      (see `preemption`)
  *       |---renew--------------> held, deadline = now + lease, or what the renewal says
  *       '---adopt--------------> held by somebody else, deadline = now + lease
  */
@@ -37,7 +39,8 @@ export async function permitSlotWorkflow(input: PermitInput): Promise<PermitOutc
 
 /** @param pace keeps the slot until then at least, whatever its holder does */
 export async function holdSlot(input: PermitInput, pace?: { untilMs: number; over(): Promise<void> }) {
-  const { leaseMs, holder, watchedBy } = checkInput(input);
+  const checked = checkInput(input);
+  const { leaseMs, holder, watchedBy } = checked;
   const { startTime, workflowId, runId } = workflowInfo();
   // From the start, not from the first Workflow Task: a holder counts its lease from then too.
   let deadlineMs = Math.max(startTime.getTime() + leaseMs, pace?.untilMs ?? 0);
@@ -46,8 +49,9 @@ export async function holdSlot(input: PermitInput, pace?: { untilMs: number; ove
   const endNotices = new EndNotices(() => ({ workflowId, runId, outcome: outcome ?? 'released', reason }));
   endNotices.toParent(holder);
   endNotices.toQueue({ queueId: watchedBy });
+  const preemption = new Preemption(checked, holder);
 
-  setHandler(permitViewQuery, () => ({ deadlineMs }));
+  setHandler(permitViewQuery, () => ({ deadlineMs: Math.min(deadlineMs, preemption.endsAtMs) }));
   setHandler(renewSignal, (renewal) => {
     deadlineMs = Math.max(deadlineMs, Date.now() + (readLeaseMs(renewal) ?? leaseMs));
   });
@@ -65,17 +69,22 @@ export async function holdSlot(input: PermitInput, pace?: { untilMs: number; ove
     deadlineMs = Math.max(deadlineMs, Date.now() + leaseMs);
     upsertMemo({ holder: adopter } satisfies Partial<PermitMemo>);
     endNotices.toAdopter(adopter);
+    preemption.heldBy(adopter);
   });
-  setHandler(watchSignal, (watch) => endNotices.toQueue(watch));
+  setHandler(watchSignal, (watch) => {
+    endNotices.toQueue(watch);
+    preemption.answer(watch);
+  });
 
   try {
     while (!outcome) {
       // A renewal leaves the timer alone and moves only the deadline, which is read again on every wake: this saves two
       // events a renewal, and settles a renewal that stands in the same batch as the timer in the holder's favour. Nor is
       // the timer cancelled at the end, as `condition(…, leftMs)` would: it ends with us.
-      const leftMs = deadlineMs - Date.now();
-      if (leftMs <= 0) outcome = 'lease-expired';
-      else await Promise.race([sleep(leftMs), condition(() => outcome !== undefined)]);
+      const { endsAtMs } = preemption;
+      const leftMs = Math.min(deadlineMs, endsAtMs) - Date.now();
+      if (leftMs <= 0) outcome = preemption.isOver ? 'preempted' : 'lease-expired';
+      else await Promise.race([sleep(leftMs), condition(() => !!outcome || preemption.endsAtMs !== endsAtMs)]);
     }
   } catch (error) {
     if (!isCancellation(error)) throw error;
@@ -90,14 +99,4 @@ export async function holdSlot(input: PermitInput, pace?: { untilMs: number; ove
     await endNotices.send();
   });
   return outcome;
-}
-
-/** Other languages start this too. A lease that is no number, or one of centuries, would hold the slot for ever. */
-function checkInput(input: PermitInput): PermitInput {
-  const leaseMs: unknown = input?.leaseMs;
-  if (typeof leaseMs === 'number' && leaseMs > 0 && leaseMs <= MAX_DURATION_MS) return input;
-  throw ApplicationFailure.nonRetryable(
-    `leaseMs: expected a number of milliseconds above 0, and at most ${MAX_DURATION_MS}`,
-    'InvalidOptionsError',
-  );
 }

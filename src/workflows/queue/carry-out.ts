@@ -1,9 +1,9 @@
 import { permitId, queueId } from '../../shared/permit-id';
 import { wantsSlot } from '../../shared/slots';
 import { metrics } from '../metrics';
-import { deliver, releaseSignal, renewSignal, turnSignal, watchSignal } from '../signals';
+import { deliver, preemptSignal, releaseSignal, renewSignal, turnSignal, watchSignal } from '../signals';
 import { claimDrain } from './drain';
-import type { OperatedQueueState } from './operated-queue-state';
+import type { PreemptingQueueState } from './preempting-queue-state';
 import type { QueueCommand } from './queue-command';
 
 /** A new run asks so many of the slots that the last one has offered. In a pool of more, others go on meanwhile. */
@@ -13,19 +13,26 @@ const MAX_ASKED = 10;
 export async function carryOut(
   command: QueueCommand,
   resource: string,
-  state: OperatedQueueState,
+  state: PreemptingQueueState,
   stir: () => void,
 ): Promise<void> {
   const { slot } = command;
   const workflowId = permitId({ resource, slot });
   if (command.do === 'probe') {
-    const delivery = await deliver({ workflowId }, watchSignal, { queueId: queueId(resource) });
+    const watch = { queueId: queueId(resource), preempt: command.asks };
+    const delivery = await deliver({ workflowId }, watchSignal, watch);
     if (command.overdue && delivery === 'not-found') metrics.turnUnused(resource, 'overdue');
     state.probed(slot, delivery !== 'not-found', Date.now());
   } else if (command.do === 'offer') {
     await offer(command, resource, state);
   } else if (command.do === 'drain') {
     await drain(slot, resource, state, stir);
+  } else if (command.do === 'ask') {
+    await deliver({ workflowId }, watchSignal, { queueId: queueId(resource), preempt: true });
+  } else if (command.do === 'preempt') {
+    const { runId, priorityKey } = command;
+    const delivery = await deliver({ workflowId, runId }, preemptSignal, { priorityKey });
+    if (delivery === 'not-found') state.notThere(slot, runId);
   } else {
     const { runId } = command;
     const delivery = await deliver({ workflowId, runId }, command.do === 'renew' ? renewSignal : releaseSignal);
@@ -38,7 +45,7 @@ export async function carryOut(
  * `closing`, which it then tries again only after seconds. A permit that is asked while it ends sends another one. The answer says
  * nothing: the waiter may be about to claim its slot.
  */
-export async function askOffered(resource: string, state: OperatedQueueState): Promise<void> {
+export async function askOffered(resource: string, state: PreemptingQueueState): Promise<void> {
   const offered = state.view().slots.flatMap(([slot, { at }]) => (at === 'offered' ? [slot] : []));
   const ask = (slot: string) =>
     deliver({ workflowId: permitId({ resource, slot }) }, watchSignal, { queueId: queueId(resource) });
@@ -48,7 +55,7 @@ export async function askOffered(resource: string, state: OperatedQueueState): P
 async function offer(
   { slot, ticket }: QueueCommand & { do: 'offer' },
   resource: string,
-  state: OperatedQueueState,
+  state: PreemptingQueueState,
 ): Promise<void> {
   const sentMs = Date.now();
   metrics.turnOffered(resource);
@@ -63,7 +70,7 @@ async function offer(
   }
 }
 
-async function drain(slot: string, resource: string, state: OperatedQueueState, stir: () => void): Promise<void> {
+async function drain(slot: string, resource: string, state: PreemptingQueueState, stir: () => void): Promise<void> {
   const child = await claimDrain(resource, slot);
   const runId = child?.firstExecutionRunId;
   state.claimed(slot, runId, Date.now());

@@ -1,12 +1,16 @@
 import type { Ticket } from '../../shared/protocol';
 
-/** What the queue does next. The last three are for slots that an operator has taken out of use. */
+/** What the queue does next. `drain`, `renew` and `release` are for slots that an operator has taken out of use. */
 export type QueueCommand =
-  /** Send `watch`, which asks whether the slot is held. `overdue`: after a turn that brought no word. */
-  | { do: 'probe'; slot: string; overdue?: true }
+  /** Send `watch`, which asks whether the slot is held. `overdue`: after a turn that brought no word. `asks`: as `ask` does. */
+  | { do: 'probe'; slot: string; overdue?: true; asks?: boolean }
   /** Send a turn. */
   | { do: 'offer'; slot: string; ticket: Ticket }
   /** Claim the slot, and keep it from the others. */
   | { do: 'drain'; slot: string }
   | { do: 'renew'; slot: string; runId: string }
-  | { do: 'release'; slot: string; runId: string };
+  | { do: 'release'; slot: string; runId: string }
+  /** Ask the holder of an offered slot whether it may have to give way. */
+  | { do: 'ask'; slot: string }
+  /** Ask that holder to give way to a waiter of this priority. */
+  | { do: 'preempt'; slot: string; runId: string; priorityKey: number };

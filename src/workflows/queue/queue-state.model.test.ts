@@ -1,10 +1,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
+import type { PreemptibleNotice } from '../../shared/preemption-protocol';
 import type { Ticket } from '../../shared/protocol';
 import type { QueueView } from '../../shared/queue-view';
 import { slotNames, wantsSlot } from '../../shared/slots';
-import { OperatedQueueState } from './operated-queue-state';
+import { ANSWERS_WITHIN_MS, PreemptingQueueState } from './preempting-queue-state';
+import type { QueueCommand } from './queue-command';
 
 /** Something that a run of events may do. `pick` chooses among what there is to choose from. */
 interface Move {
@@ -36,7 +38,24 @@ const KINDS = [
   'answer claim',
   'answer claim',
   'tell gone',
+  'deliver answer',
+  'deliver answer',
+  'deliver preempt',
+  'deliver preempt',
 ] as const;
+
+interface Permit {
+  runId: string;
+  watched: boolean;
+  /** The queue's own. */
+  drain?: boolean;
+  /** The priority of a holder that gives way to a higher one. */
+  preemptible?: number;
+  givesWay?: boolean;
+}
+
+/** How long a holder in this world may keep its permit when it has been told to give way. */
+const GRACE_MS = 10_000;
 
 interface Waiter {
   ticket: Ticket;
@@ -48,13 +67,12 @@ interface Waiter {
  * will have it. The queue may be wrong; the world knows.
  */
 class World {
-  private state = new OperatedQueueState();
+  private state = new PreemptingQueueState();
   private nowMs = 0;
   private made = 0;
   private version = 0;
   private readonly waiters = new Map<string, Waiter>();
-  /** `drain`: the queue's own. */
-  private readonly permits = new Map<string, { runId: string; watched: boolean; drain?: boolean }>();
+  private readonly permits = new Map<string, Permit>();
   /** What an operator has set. */
   private override: { capacity?: number; pausedToMs: number } = { pausedToMs: 0 };
   /** The queue's claims of slots: each wins or loses at the server, and its answer comes back later. */
@@ -62,7 +80,10 @@ class World {
   /** News that a claim of the queue's has ended without a word. */
   private readonly gone: { slot: string; runId: string }[] = [];
   /** A probe's watch reaches a permit or none; its answer comes back later. */
-  private readonly probes: { slot: string; held?: boolean }[] = [];
+  private readonly probes: { slot: string; held?: boolean; asks?: boolean }[] = [];
+  /** What permits answer that were asked whether they may have to give way. */
+  private readonly answers: PreemptibleNotice[] = [];
+  private readonly preempts: (QueueCommand & { do: 'preempt' })[] = [];
   /** Slots whose permit was terminated, so that the queue could not hear of it. */
   private readonly silent = new Set<string>();
   private readonly turns: { slot: string; ticketId: string }[] = [];
@@ -88,6 +109,17 @@ class World {
       this.send();
       this.check();
     }
+    // Q6: in a few seconds, for the time for an answer may begin when a turn, or the time for another answer, is over.
+    for (let seconds = 0; this.unheeded() !== undefined; seconds++) {
+      assert.ok(seconds < 5, `Q6: nobody gives way to ${this.unheeded()}`);
+      this.nowMs += ANSWERS_WITHIN_MS;
+      this.send();
+      while (this.underWay > 0) {
+        this.deliverAll();
+        this.send();
+        this.check();
+      }
+    }
     for (const { fate, ticket } of this.waiters.values()) {
       if (fate !== 'waits' || !this.state.view().tickets.includes(ticket)) continue;
       for (const slot of slotNames(this.slots + 2)) {
@@ -106,7 +138,8 @@ class World {
   }
 
   private get underWay(): number {
-    return [this.closings, this.probes, this.turns, this.claims, this.gone].reduce((sum, it) => sum + it.length, 0);
+    const all = [this.closings, this.probes, this.turns, this.claims, this.gone, this.answers, this.preempts];
+    return all.reduce((sum, it) => sum + it.length, 0);
   }
 
   /** Then nothing is set any more, everyone has gone, and the queue has nothing left to do and keeps nothing. */
@@ -145,6 +178,8 @@ class World {
     while (this.gone.length) this.act({ kind: 'tell gone', pick: 0 });
     while (this.probes.length) this.act({ kind: 'answer probe', pick: 0 });
     while (this.turns.length) this.act({ kind: 'take turn', pick: 0 });
+    while (this.answers.length) this.act({ kind: 'deliver answer', pick: 0 });
+    while (this.preempts.length) this.act({ kind: 'deliver preempt', pick: 0 });
   }
 
   private act({ kind, pick }: Move): void {
@@ -169,7 +204,7 @@ class World {
       }
       case 'barge': {
         const slot = of(slotNames(this.slots));
-        if (slot && !this.permits.has(slot)) this.hold(slot, false);
+        if (slot && !this.permits.has(slot)) this.hold(slot, false, pick);
         break;
       }
       case 'release': {
@@ -227,11 +262,29 @@ class World {
         if (closing) this.state.closing(closing.slot, closing.runId);
         break;
       }
+      case 'deliver answer': {
+        const answer = take(this.answers);
+        if (answer) this.state.preemptible(answer, this.nowMs);
+        break;
+      }
+      case 'deliver preempt': {
+        const preempt = take(this.preempts);
+        const permit = preempt && this.permits.get(preempt.slot);
+        if (preempt && permit?.runId !== preempt.runId) this.state.notThere(preempt.slot, preempt.runId);
+        else if (preempt && permit) {
+          assert.ok(
+            (permit.preemptible ?? 0) > preempt.priorityKey,
+            'Q4: asked a holder that is not of lower priority',
+          );
+          permit.givesWay = true;
+        }
+        break;
+      }
       case 'wait':
         this.nowMs += (pick * 97) % 70_000;
         break;
       case 'continue as new':
-        this.state = new OperatedQueueState(JSON.parse(JSON.stringify(this.state.view())) as QueueView);
+        this.state = new PreemptingQueueState(JSON.parse(JSON.stringify(this.state.view())) as QueueView);
         break;
     }
   }
@@ -294,6 +347,7 @@ class World {
       slots: 1 + (pick % this.slots),
       sinceMs: this.nowMs - (pick % 3),
       priorityKey: 1 + (pick % 3),
+      preempt: pick % 5 < 2 || undefined,
     };
     this.waiters.set(ticket.id, { ticket, fate: 'waits' });
     this.state.enqueue(ticket);
@@ -305,9 +359,10 @@ class World {
     this.state.declined(waiter.ticket.id);
   }
 
-  private hold(slot: string, watched: boolean): string {
-    const runId = `run${++this.made}`;
-    this.permits.set(slot, { runId, watched });
+  /** @param pick says whether the holder gives way, and to which priorities */
+  private hold(slot: string, watched: boolean, pick = 0): string {
+    const runId = `run${String(++this.made).padStart(6, '0')}`;
+    this.permits.set(slot, { runId, watched, preemptible: [undefined, 2, 3, 4][Math.abs(pick) % 4] });
     // Unseen, it may take the place of one that the queue still believes in, and then ends as silently.
     if (watched) this.silent.delete(slot);
     return runId;
@@ -319,11 +374,19 @@ class World {
     this.permits.delete(slot);
   }
 
-  private deliverWatch(probe: { slot: string; held?: boolean } | undefined): void {
+  private deliverWatch(probe: { slot: string; held?: boolean; asks?: boolean } | undefined): void {
     if (!probe || probe.held !== undefined) return;
     const permit = this.permits.get(probe.slot);
     if (permit) permit.watched = true;
     probe.held = permit !== undefined;
+    if (probe.asks) this.answer(probe.slot);
+  }
+
+  private answer(slot: string): void {
+    const permit = this.permits.get(slot);
+    if (!permit?.preemptible) return;
+    const { runId, preemptible: priorityKey, givesWay } = permit;
+    this.answers.push({ slot, runId, priorityKey, graceMs: GRACE_MS, givesWay });
   }
 
   private takeTurn(slot: string, ticketId: string): void {
@@ -333,7 +396,7 @@ class World {
     else if (this.permits.has(slot)) this.state.missed(waiter.ticket, slot);
     else {
       waiter.fate = 'served';
-      this.hold(slot, true);
+      this.hold(slot, true, waiter.ticket.sinceMs + this.made);
     }
   }
 
@@ -347,7 +410,16 @@ class World {
     assert.ok(commands.length <= this.room, 'more than there is room for');
     for (const command of commands) {
       if (command.do === 'probe') {
-        this.probes.push({ slot: command.slot });
+        this.probes.push({ slot: command.slot, asks: command.asks });
+        continue;
+      }
+      if (command.do === 'ask') {
+        this.answer(command.slot);
+        continue;
+      }
+      if (command.do === 'preempt') {
+        this.checkPreempt(command);
+        this.preempts.push(command);
         continue;
       }
       if (command.do === 'drain') {
@@ -382,6 +454,50 @@ class World {
       const late = byPriority || other.sinceMs - offered.sinceMs || byListing;
       assert.ok(late >= 0, `${offered.id} overtook ${other.id}`);
     }
+  }
+
+  /** Q4 and Q5, on what the queue knew when it gave the command. */
+  private checkPreempt({ slot, runId, priorityKey }: QueueCommand & { do: 'preempt' }): void {
+    const asking = this.asking();
+    const asks = asking.filter((ticket) => ticket.priorityKey === priorityKey && this.takes(ticket, slot));
+    assert.ok(asks.length > 0, 'Q4: nobody of that priority asks');
+    const known = this.state.view().slots.flatMap(([name, state]) => {
+      const holder = 'holder' in state ? state.holder : undefined;
+      return holder ? [{ slot: name, ...holder }] : [];
+    });
+    const asked = known.find((it) => it.slot === slot);
+    assert.ok(asked?.runId === runId && asked.priorityKey > priorityKey, 'Q4: not of a lower priority');
+    for (const other of known) {
+      if (other.untilMs !== undefined || !asks.some((ticket) => this.takes(ticket, other.slot))) continue;
+      assert.ok(other.priorityKey <= asked.priorityKey, `Q4: ${other.slot} is of a lower priority than ${slot}`);
+    }
+    const wantedByAll = known.filter(
+      (it) => it.untilMs !== undefined && asking.every((ticket) => this.takes(ticket, it.slot)),
+    );
+    assert.ok(wantedByAll.length <= asking.length, 'Q5: more holders give way than waiters ask');
+  }
+
+  private takes(ticket: Ticket, slot: string): boolean {
+    return this.isInUse(slot) && this.wants(ticket, slot);
+  }
+
+  /** The tickets that ask for a holder to give way, and have no turn. */
+  private asking(): Ticket[] {
+    const { tickets, slots } = this.state.view();
+    const offered = new Set(slots.map(([, state]) => state.at === 'offered' && state.ticketId));
+    return tickets.filter(({ id, preempt }) => preempt && !offered.has(id));
+  }
+
+  /** Q6: of those that ask for a holder to give way, one to which nobody gives way although somebody should. */
+  private unheeded(): string | undefined {
+    const held = [...this.permits].map(([slot, permit]) => ({ slot, ...permit }));
+    for (const ticket of this.asking()) {
+      const wanted = held.filter(({ slot, watched }) => watched && this.takes(ticket, slot));
+      const should = wanted.some(({ preemptible = 0 }) => preemptible > (ticket.priorityKey ?? 3));
+      // Another waiter that asks may have the one that gives way; but then each has one.
+      if (should && !wanted.some(({ givesWay }) => givesWay)) return ticket.id;
+    }
+    return undefined;
   }
 
   private check(): void {

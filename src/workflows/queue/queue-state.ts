@@ -44,7 +44,7 @@ export class QueueState {
   protected readonly slots: Map<string, SlotState>;
   private readonly order: TurnOrder;
   /** The run whose `closing` came last. A permit may say it twice. */
-  private readonly lastClosed = new Map<string, string>();
+  protected readonly lastClosed = new Map<string, string>();
 
   constructor(view?: QueueView) {
     for (const ticket of view?.tickets ?? []) this.tickets.set(ticket.id, ticket);
@@ -130,7 +130,7 @@ export class QueueState {
     return commands;
   }
 
-  private *moves(nowMs: number): Generator<QueueCommand> {
+  protected *moves(nowMs: number): Generator<QueueCommand> {
     const waiting = new Set(this.waiting());
     const demand = new Demand(waiting);
     for (const [slot, state] of this.slots) {
@@ -223,7 +223,7 @@ export class QueueState {
   }
 
   /** Tickets without a turn. */
-  private *waiting(): Generator<Ticket> {
+  protected *waiting(): Generator<Ticket> {
     const offered = new Set<string>();
     for (const state of this.slots.values()) if (state.at === 'offered') offered.add(state.ticketId);
     for (const ticket of this.tickets.values()) if (!offered.has(ticket.id)) yield ticket;
@@ -233,7 +233,7 @@ export class QueueState {
     for (const ticket of tickets) if (this.wants(ticket, slot)) yield ticket;
   }
 
-  private probe(slot: string): QueueCommand & { do: 'probe' } {
+  protected probe(slot: string): QueueCommand & { do: 'probe' } {
     const state = this.slots.get(slot);
     this.slots.set(slot, { at: 'probing', heldSinceMs: state?.at === 'held' ? state.sinceMs : undefined });
     return { do: 'probe', slot };

@@ -16,6 +16,8 @@ export class Tickets extends Map<string, Ticket> {
   private bytes = 0;
   /** What any of them would take. */
   readonly demand = new Demand();
+  /** How many of them ask for a holder to give way. */
+  preempting = 0;
 
   hasRoomFor(ticket: Ticket): boolean {
     const known = this.get(ticket.id);
@@ -29,6 +31,7 @@ export class Tickets extends Map<string, Ticket> {
     this.forget(ticketId);
     this.bytes += bytesOf(ticket);
     this.demand.add(shared);
+    if (ticket.preempt) this.preempting++;
     return super.set(ticketId, shared);
   }
 
@@ -48,6 +51,7 @@ export class Tickets extends Map<string, Ticket> {
     if (!ticket) return;
     this.bytes -= bytesOf(ticket);
     this.demand.remove(ticket);
+    if (ticket.preempt) this.preempting--;
   }
 }
 

@@ -15,10 +15,11 @@ import { readClosing, readDeclined, readMissed, readTicket } from '../../shared/
 import '../lenient-converter';
 import { metrics } from '../metrics';
 import { closingSignal, declinedSignal, deliver, enqueueSignal, missedSignal, turnSignal } from '../signals';
+import { acceptAnswers } from './accept-answers';
 import { acceptOverrides } from './accept-overrides';
 import { Alarm } from './alarm';
 import { askOffered, carryOut } from './carry-out';
-import { OperatedQueueState } from './operated-queue-state';
+import { PreemptingQueueState } from './preempting-queue-state';
 import { HELD_UNSEEN_MS } from './queue-state';
 import { runLength } from './run-length';
 import { warnOfDisagreement } from './warn-of-disagreement';
@@ -37,7 +38,7 @@ const MAX_SENDING = 64;
 /**
  * The wait queue of one resource, `permit-queue:<resource>`. It runs while somebody waits, while an operator has set something,
  * and for a while when a permit that it watches is held. It grants nothing. It moves signals between the permits that it watches
- * and the waiters whose turn it is; {@link OperatedQueueState} decides which. When somebody terminates it, each waiter finds out
+ * and the waiters whose turn it is; {@link PreemptingQueueState} decides which. When somebody terminates it, each waiter finds out
  * and tries slots by itself. A cancel request changes nothing, because others wait here.
  */
 export async function waitQueueWorkflow(input?: QueueInput): Promise<void> {
@@ -49,7 +50,7 @@ async function keepQueue(input?: QueueInput): Promise<void> {
   const resource = resourceOfQueue(queueId);
   // Only a former run of this queue hands a state on. Anybody else may start a queue with anything.
   const handedOn = continuedFromExecutionRunId ? input : undefined;
-  const state = new OperatedQueueState(handedOn?.view);
+  const state = new PreemptingQueueState(handedOn?.view);
   const alarm = new Alarm();
   /** How much has happened since the last look. */
   let stirs = 1;
@@ -80,6 +81,7 @@ async function keepQueue(input?: QueueInput): Promise<void> {
   }
   setHandler(queueViewQuery, () => state.view());
   acceptOverrides(resource, state, stir);
+  acceptAnswers(state, stir);
   on(enqueueSignal, (payload) => readTicket(resource, payload), take);
   on(missedSignal, (payload) => readMissed(resource, payload), miss);
   on(declinedSignal, readDeclined, ({ ticketId, runId }) => {

@@ -1,0 +1,113 @@
+/**
+ * How a holder gives its permit up for a while, and takes another one in its place. Both kinds of permits are such. Pure.
+ *
+ *     held --checkpoint(), wanted | yieldDuring()--> given up --work done--> in line again, with its old place --> `latest` is held
+ */
+export abstract class YieldingPermit<Self extends YieldingPermit<Self>> implements AsyncDisposable {
+  private next: Self | undefined;
+  private isOver = false;
+  private away = false;
+  private readonly followers: ((next: Self) => void)[] = [];
+
+  /** @param lineUp lines up again with the old place; absent where there is none */
+  constructor(private readonly lineUp: (() => Promise<Self>) | undefined) {}
+
+  /** @internal Whether a waiter of higher priority has asked for it. */
+  abstract get isWanted(): boolean;
+
+  /** @internal Neither released, handed over nor known to be lost. */
+  abstract get isHeld(): boolean;
+
+  /** Gives this permit back, and resolves when its slot is free. Idempotent. */
+  protected abstract giveUp(): Promise<void>;
+
+  /** Throws the error of a permit that is not held any more. */
+  protected abstract throwLost(): never;
+
+  /** Throws the error for a permit that can't line up again. */
+  protected abstract throwNoPlace(): never;
+
+  /**
+   * A safe point: goes on under this permit, unless a waiter of higher priority has asked for it. Then it gives the permit up, lines
+   * up again with its old place (the time at which its acquire began, and its priority), and resolves with a new permit: another
+   * run ID and token, and maybe another slot. Use only that one from then on. While nobody asks, it does and costs nothing.
+   *
+   * Inside `withPermit`, give the acquire `preemptible: { grace, atCheckpoints: true }`. `withPermit` renews the new permit, watches
+   * it and releases it in the end. Each wait has the whole `timeout` of the acquire; one of 0 counts for the first wait only.
+   *
+   * @throws PermitLostError when the permit has ended already, such as when the grace is over
+   * @throws as `acquire` does while it waits; it holds nothing then
+   *
+   * @example
+   * ```ts
+   * for (const frame of frames) {
+   *   await render(frame, permit.slot);
+   *   permit = await permit.checkpoint();
+   * }
+   * ```
+   */
+  async checkpoint(): Promise<Self> {
+    return this.isWanted ? await this.yieldDuring(async () => undefined) : this.self;
+  }
+
+  /**
+   * Gives the permit up for a long wait, such as for a human, a timer or a child: others may use its slot meanwhile. When `work` is
+   * done, it lines up again with its old place, and resolves with a new permit, as {@link checkpoint} does.
+   *
+   * Not guaranteed: that the resource is as it was. Inside other `withPermit`s, these stay held, and the new wait may deadlock with
+   * callers that nest in another order.
+   *
+   * @throws whatever `work` throws, and as {@link checkpoint} does; it holds nothing then
+   * @throws InvalidOptionsError for a permit of a set, and for an adopted one: they have no place in line. It is held on then
+   */
+  async yieldDuring(work: () => Promise<unknown>): Promise<Self> {
+    const { lineUp } = this;
+    if (!this.isHeld) this.throwLost();
+    if (!lineUp) this.throwNoPlace();
+    this.away = true;
+    await this.giveUp();
+    await work();
+    this.next = await lineUp();
+    for (const follow of this.followers) follow(this.next);
+    if (this.isOver) await this.next.release();
+    return this.next;
+  }
+
+  /**
+   * Releases the slot, and resolves when it is free. Idempotent: later calls share the first one's promise. It does nothing
+   * to a permit that was lost or detached. After a {@link checkpoint} that gave the permit up, it releases the new one.
+   */
+  release(): Promise<void> {
+    this.isOver = true;
+    return this.next ? this.next.release() : this.giveUp();
+  }
+
+  /** `await using permit = await semaphore.acquire()` releases at the end of the block. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.release();
+  }
+
+  /** @internal The permit that has this one's place now. */
+  get latest(): Self {
+    return this.next?.latest ?? this.self;
+  }
+
+  /** @internal Given up for a while: no permit has this one's place now. */
+  get isAway(): boolean {
+    return this.away && !this.next;
+  }
+
+  /** @internal Lines up again, after the permit was given up. */
+  async again(): Promise<Self> {
+    return this.lineUp ? await this.lineUp() : this.throwNoPlace();
+  }
+
+  /** @internal Calls `follow` with the permit that takes this one's place, if one does. */
+  whenFollowed(follow: (next: Self) => void): void {
+    this.followers.push(follow);
+  }
+
+  private get self(): Self {
+    return this as unknown as Self;
+  }
+}

@@ -1,0 +1,146 @@
+import { ApplicationFailure, CancellationScope, defineQuery, setHandler, sleep } from '@temporalio/workflow';
+import { type OnPreempted, type Permit, Semaphore } from '../../src/workflow';
+import { finishes, marked, type PoolInput } from './finishing';
+
+/** What has happened to a holder, in order. */
+export const steps = defineQuery<Step[]>('steps');
+
+export interface Step {
+  step: 'holds' | 'told' | 'stopped' | 'replaced' | 'yielded' | 'back';
+  slot?: string;
+  runId?: string;
+}
+
+export interface PreemptibleInput extends PoolInput {
+  onPreempted?: 'reject' | 'restart' | 'replace';
+  /**
+   * `wait`: until it is told to finish; the default. `stubborn`: the same, and it ignores its cancellation. `finishing`: cancelled,
+   * it returns. `checkpoints`: it passes one each 100 ms. `yielding`: it yields while it waits for `finish`.
+   */
+  body?: 'wait' | 'stubborn' | 'finishing' | 'checkpoints' | 'yielding';
+}
+
+/** Holds a permit that others may take, and tells what happens to it. */
+export async function preemptible({
+  resource,
+  semaphore,
+  acquire,
+  onPreempted,
+  body,
+}: PreemptibleInput): Promise<string> {
+  const log: Step[] = [];
+  setHandler(steps, () => log);
+  const finished = finishes();
+  let isFinished = false;
+  void finished().then(() => {
+    isFinished = true;
+  });
+  const note = (step: Step['step'], permit?: Permit) => log.push({ step, slot: permit?.slot, runId: permit?.runId });
+
+  const run = async (permit: Permit): Promise<string> => {
+    note('holds', permit);
+    if (body === 'checkpoints') return await passCheckpoints(permit);
+    if (body === 'yielding') {
+      const yielding = permit.yieldDuring(async () => {
+        note('yielded');
+        await finished();
+      });
+      note('back', await yielding);
+      return 'back';
+    }
+    void permit.preempted.then(() => note('told', permit));
+    return await marked(permit.runId, async () => {
+      try {
+        if (body === 'stubborn') await CancellationScope.nonCancellable(finished);
+        else await finished();
+        return 'finished';
+      } catch (error) {
+        note('stopped', permit);
+        if (body === 'finishing') return 'returned';
+        throw error;
+      }
+    });
+  };
+
+  const passCheckpoints = async (first: Permit): Promise<string> => {
+    let permit = first;
+    while (!isFinished) {
+      await sleep(100);
+      const next = await permit.checkpoint();
+      if (next !== permit) note('back', next);
+      permit = next;
+    }
+    return 'finished';
+  };
+
+  const replacement: OnPreempted<Permit, string> = {
+    replace: async (permit: Permit) => {
+      note('replaced', permit);
+      return 'replaced';
+    },
+  };
+  return await new Semaphore(resource, semaphore).withPermit(run, {
+    ...acquire,
+    onPreempted: onPreempted === 'replace' ? replacement : onPreempted,
+  });
+}
+
+/** Takes a permit by `acquire`, and gives it back when `preempted` says so. */
+export async function obliging({ resource, semaphore, acquire }: PoolInput): Promise<string> {
+  const log: Step[] = [];
+  setHandler(steps, () => log);
+  const permit = await new Semaphore(resource, semaphore).acquire(acquire);
+  log.push({ step: 'holds', slot: permit.slot, runId: permit.runId });
+  const error = await permit.preempted;
+  await permit.release();
+  return error.name;
+}
+
+/** Makes bad use of pre-emption, and tells how each was refused. */
+export async function misuser(resource: string): Promise<string[]> {
+  const pool = new Semaphore(resource, { capacity: 2, lease: '30s' });
+  const priority = { priorityKey: 3 };
+  const nothing = async () => undefined;
+  const preemptible = { grace: '10s' } as const;
+  const tries = [
+    () => pool.acquire({ preempt: true }),
+    () => pool.acquire({ preemptible }),
+    () => pool.acquire({ preemptible: { grace: '31s' }, priority }),
+    () => pool.acquire({ preemptible: {} as typeof preemptible, priority }),
+    () => pool.acquire({ preemptible: true as never, priority }),
+    () => pool.tryAcquire({ preempt: true, priority }),
+    () => pool.withPermits(2, nothing, { preemptible, priority }),
+    () => pool.withPermits(2, nothing, { preempt: true, priority }),
+    () => pool.withPermit(nothing, { onPreempted: 'restart' }),
+    () => pool.withPermit(nothing, { onPreempted: 'resume' as 'restart', preemptible, priority }),
+    () => new Semaphore(resource, { capacity: 2, perKey: 1 }).acquire({ key: 'a', preempt: true, priority }),
+  ];
+  const refusals: string[] = [];
+  for (const attempt of tries) {
+    refusals.push(
+      await attempt().then(
+        () => 'taken',
+        (error: unknown) => (error instanceof ApplicationFailure ? `${error.type}: ${error.message}` : String(error)),
+      ),
+    );
+  }
+  return refusals;
+}
+
+/** Of a permit of a set, asks for what only a permit with a place in line can do. */
+export async function setYielder({ resource, semaphore }: PoolInput): Promise<string> {
+  const pool = new Semaphore(resource, semaphore);
+  return await pool.withPermits(2, async ([permit]) => {
+    const refused = await permit?.yieldDuring(async () => undefined).catch((error: unknown) => String(error));
+    await permit?.renew(); // it is still held
+    return String(refused);
+  });
+}
+
+/** Passes so many checkpoints under a permit that others may take, and nobody asks for it. */
+export async function unasked({ resource, semaphore, acquire }: PoolInput, checkpoints: number): Promise<boolean> {
+  return await new Semaphore(resource, semaphore).withPermit(async (permit) => {
+    for (let n = 0; n < checkpoints; n++) if ((await permit.checkpoint()) !== permit) return false;
+    return true;
+  }, acquire);
+}
