@@ -30,6 +30,8 @@ test('defaults are filled in once', () => {
     purpose: undefined,
     priority: undefined,
     outlivesRun: false,
+    preempt: false,
+    preemptible: undefined,
   });
 });
 

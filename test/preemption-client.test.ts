@@ -1,0 +1,242 @@
+import assert from 'node:assert/strict';
+import { AsyncLocalStorage } from 'node:async_hooks';
+import { test } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
+import { type Permit, PermitLostError, PermitPreemptedError, SemaphoreClient } from '../src/client';
+import { currentFencingToken } from '../src/fencing';
+import { FencingToken } from '../src/shared/fencing-token';
+import { permitId, queueId } from '../src/shared/permit-id';
+import { QUEUE_VIEW, type QueueView } from '../src/shared/queue-view';
+import { startHolding, startOptions, untilAt } from './support/holders';
+import { endQueue, eventually, untilWaiting, useTemporal } from './support/temporal';
+import * as workflows from './support/workflows';
+
+const temporal = useTemporal({ shared: true });
+
+/** A grace that no test waits for. */
+const LOW = { priority: { priorityKey: 4 }, preemptible: { grace: '30s' } } as const;
+const HIGH = { priority: { priorityKey: 1 }, preempt: true } as const;
+
+function pool(resource: string, options: { capacity?: number; recheckAfter?: number } = {}): SemaphoreClient {
+  return new SemaphoreClient(temporal.client, resource, { capacity: 1, taskQueue: temporal.taskQueue, ...options });
+}
+
+/** Runs code as somebody else: a caller that asks for a permit that it holds itself is refused. */
+const elsewhere = AsyncLocalStorage.snapshot();
+
+async function aborted({ signal }: Pick<Permit, 'signal'>): Promise<unknown> {
+  if (!signal.aborted) await new Promise((resolve) => signal.addEventListener('abort', resolve));
+  return signal.reason;
+}
+
+test('the signal of a client that gives way aborts; it is told in its grace, while its permit still runs', async () => {
+  const resource = temporal.resource();
+  const party = pool(resource);
+  const alarms: Promise<Permit>[] = [];
+  const rejected = await party
+    .withPermit(async (permit) => {
+      alarms.push(elsewhere(() => party.acquire(HIGH)));
+      const reason = await aborted(permit);
+      assert.ok(reason instanceof PermitPreemptedError && reason instanceof PermitLostError);
+      assert.deepEqual([reason.how, reason.runId, await permit.preempted], ['preempted', permit.runId, reason]);
+      await permit.renew(); // it holds on until it gives the permit back
+      const { status } = await temporal.client.workflow.getHandle(permit.workflowId, permit.runId).describe();
+      assert.equal(status.name, 'RUNNING');
+      permit.signal.throwIfAborted();
+    }, LOW)
+    .catch((error: unknown) => error);
+  assert.ok(rejected instanceof PermitPreemptedError, String(rejected));
+  await (await alarms[0])?.release();
+});
+
+test('restart and replace line up again; a result within the grace counts', async () => {
+  const resource = temporal.resource();
+  const lamp = pool(resource);
+  const runs: string[] = [];
+  const party = async (permit: Permit): Promise<string> => {
+    runs.push(permit.runId);
+    if (runs.length > 1) return 'restarted';
+    const alarm = elsewhere(() => lamp.acquire(HIGH));
+    await aborted(permit);
+    void alarm.then((won) => won.release());
+    throw permit.signal.reason;
+  };
+  assert.equal(await lamp.withPermit(party, { ...LOW, onPreempted: 'restart' }), 'restarted');
+  assert.equal(new Set(runs).size, 2);
+
+  runs.length = 0;
+  const replace = async ({ runId }: Permit) => `replaced ${runId !== runs[0]}`;
+  assert.equal(await lamp.withPermit(party, { ...LOW, onPreempted: { replace } }), 'replaced true');
+
+  let alarm: Promise<void> | undefined;
+  const finishing = async (permit: Permit) => {
+    alarm = elsewhere(() => lamp.withPermit(async () => undefined, HIGH));
+    await aborted(permit);
+    return 'in time';
+  };
+  assert.equal(await lamp.withPermit(finishing, { ...LOW, onPreempted: 'restart' }), 'in time');
+  await alarm;
+});
+
+test('a client that ignores its grace loses the permit when that is over, and its result does not count', async () => {
+  const resource = temporal.resource();
+  const lamp = pool(resource, { recheckAfter: 1_000 });
+  let alarm: Promise<Permit> | undefined;
+  const stubborn = lamp.withPermit(
+    async (permit) => {
+      alarm = elsewhere(() => lamp.acquire(HIGH));
+      await permit.preempted;
+      await endQueue(temporal.client, resource); // nobody is left that could insist
+      const next = await alarm; // somebody else has the slot, and this one works on
+      assert.notEqual(next.runId, permit.runId);
+      await assert.rejects(permit.renew(), PermitPreemptedError);
+      await assert.rejects(permit.checkpoint(), PermitPreemptedError);
+      return 'too late';
+    },
+    { ...LOW, preemptible: { grace: '2s' } },
+  );
+  await assert.rejects(stubborn, PermitPreemptedError);
+  await (await alarm)?.release();
+});
+
+test('at a checkpoint a client goes on under a new permit, with the new token, and its signal has not aborted before', async () => {
+  const resource = temporal.resource();
+  const lamp = pool(resource);
+  const tokens = await lamp.withPermit(
+    async (first) => {
+      const before = currentFencingToken().toString();
+      assert.equal(await first.checkpoint(), first, 'nobody asks');
+      const alarm = elsewhere(() => lamp.acquire(HIGH));
+      await first.preempted;
+      assert.equal(first.signal.aborted, false);
+      void alarm.then((permit) => permit.release());
+      const second = await first.checkpoint();
+      assert.notEqual(second, first);
+      assert.equal(first.signal.aborted, false, 'it was given up, not lost');
+      assert.equal(currentFencingToken().toString(), FencingToken.from(second).toString());
+      return [before, currentFencingToken().toString()];
+    },
+    { ...LOW, preemptible: { grace: '30s', atCheckpoints: true } },
+  );
+  assert.notEqual(tokens[0], tokens[1]);
+});
+
+test('yieldDuring gives the slot to others, and comes back with the old place; a release ends the new permit too', async () => {
+  const resource = temporal.resource();
+  const lamp = pool(resource);
+  const first = await lamp.acquire();
+  let guest: Permit | undefined;
+  let later: Promise<Permit> | undefined;
+  const back = first.yieldDuring(async () => {
+    guest = await lamp.acquire();
+    later = lamp.acquire();
+    await untilWaiting(temporal.client, resource, 1);
+  });
+  await untilWaiting(temporal.client, resource, 2);
+  await guest?.release();
+  const second = await back; // before the one that came later
+  await assert.rejects(
+    first.yieldDuring(async () => undefined),
+    PermitLostError,
+  );
+  await first.release(); // forwards
+  const third = (await later) ?? assert.fail();
+  assert.equal(third.slot, second.slot);
+  await third.release();
+
+  // What the work throws comes through, and nothing is held then.
+  const again = await lamp.acquire();
+  await assert.rejects(
+    again.yieldDuring(async () => {
+      throw new Error('its own');
+    }),
+    /its own/,
+  );
+  await again.release();
+  const [of] = (await pool(resource, { capacity: 2 }).acquire({ permits: 2 })).permits;
+  await assert.rejects(of?.yieldDuring(async () => undefined) ?? assert.fail(), /one that can line up again/);
+  assert.equal(of?.isHeld, true);
+  for (const slot of ['0', '1']) await temporal.client.workflow.getHandle(permitId({ resource, slot })).terminate();
+});
+
+test('an adopter hears that its permit is wanted: a Workflow by a signal, a client as before', async () => {
+  const resource = temporal.resource();
+  const lamp = pool(resource, { capacity: 2 });
+  const [one, other] = [(await lamp.acquire(LOW)).detach(), (await lamp.acquire(LOW)).detach()];
+  const adopter = await temporal.client.workflow.start(workflows.adopter, {
+    ...startOptions(temporal, 'adopter'),
+    args: [one],
+  });
+  await untilAt(adopter, 'holding');
+  const adopted = await lamp.adopt(other);
+  const alarms = [lamp.acquire(HIGH), lamp.acquire(HIGH)];
+  await adopted.preempted;
+  await assert.rejects(adopter.result());
+  assert.equal((await adopter.query(workflows.stage)).at, 'holding', 'it was cancelled, and has stopped by itself');
+  await assert.rejects(adopted.checkpoint(), /one that can line up again/);
+  await adopted.release();
+  for (const alarm of await Promise.all(alarms)) await alarm.release();
+});
+
+test('a waiter that has asked and gives up, a holder that is revoked in its grace: nothing is left behind', async () => {
+  const resource = temporal.resource();
+  const lamp = pool(resource);
+  const party = await lamp.acquire(LOW);
+  const giveUp = new AbortController();
+  const alarm = lamp.acquire({ ...HIGH, signal: giveUp.signal });
+  await party.preempted;
+  giveUp.abort(new Error('false alarm'));
+  await assert.rejects(alarm, /false alarm/);
+  const again = await party.checkpoint(); // it was told, so it gives way; nobody is before it now
+  assert.notEqual(again.runId, party.runId);
+  const second = lamp.acquire(HIGH);
+  await again.preempted;
+  await lamp.revoke('0', { reason: 'cleaning' });
+  await assert.rejects(again.renew(), (error) => error instanceof PermitLostError && error.how === 'revoked');
+  await (await second).release();
+});
+
+test('a client takes the permit of a Workflow that gives way, and the queue keeps what it knows from run to run', async () => {
+  const resource = temporal.resource();
+  const lamp = pool(resource);
+  const { handle: party } = await startHolding(temporal, {
+    resource,
+    semaphore: { capacity: 1 },
+    acquire: { ...LOW, preemptible: { grace: '10s', atCheckpoints: true } },
+  });
+  const alarm = lamp.acquire(HIGH);
+  const view = await eventually(async () => {
+    const seen = await temporal.client.workflow.getHandle(queueId(resource)).query<QueueView>(QUEUE_VIEW);
+    const [, state] = seen.slots[0] ?? assert.fail();
+    assert.ok('holder' in state && state.holder?.untilMs);
+    return state.holder;
+  });
+  assert.equal(view.priorityKey, 4);
+  await party.signal(workflows.finish); // it has no checkpoint, and is done in time
+  assert.equal((await party.result()).at, 'done');
+  await (await alarm).release();
+  await delay(0);
+});
+
+test('bad use is refused before any call', async () => {
+  const lamp = pool(temporal.resource(), { capacity: 2 });
+  const { priority, preemptible } = LOW;
+  await assert.rejects(lamp.acquire({ preempt: true }), /preempt: expected a priority.priorityKey beside it/);
+  await assert.rejects(lamp.acquire({ preemptible }), /preemptible: expected a priority.priorityKey beside it/);
+  await assert.rejects(
+    lamp.acquire({ priority, preemptible, lease: '10s' }),
+    /preemptible.grace: expected at most the lease \(10000 ms\), got 30000/,
+  );
+  await assert.rejects(
+    lamp.tryAcquire({ priority, preempt: true }),
+    /preempt: expected none where the caller does not wait/,
+  );
+  await assert.rejects(
+    lamp.acquire({ priority, preempt: true, permits: 2 }),
+    /preempt: expected none together with permits/,
+  );
+  await assert.rejects(
+    lamp.withPermit(async () => 0, { onPreempted: 'restart' }),
+    /onPreempted: expected none without preemptible/,
+  );
+});
