@@ -29,6 +29,18 @@ test('a plain withPermit costs its Workflow 19 events, and its permit has 10', a
   await assertSafe(temporal.client, resource, 1);
 });
 
+test('a preemptible withPermit costs no more while nobody asks, however many checkpoints it passes', async () => {
+  const resource = temporal.resource();
+  const acquire = { priority: { priorityKey: 4 }, preemptible: { grace: '1s', atCheckpoints: true } } as const;
+  const unasked = await temporal.client.workflow.start(workflows.unasked, {
+    ...startOptions(temporal),
+    args: [{ resource, semaphore: { capacity: 1 }, acquire }, 50],
+  });
+  assert.equal(await unasked.result(), true);
+  const events = [await eventsOf(unasked.workflowId), await eventsOf(permitId({ resource, slot: '0' }))];
+  assert.deepEqual(events, [19, 10]);
+});
+
 test('a withPermit that had to wait costs no more than its share', async () => {
   const resource = temporal.resource();
   const first = await startHolding(temporal, { resource, semaphore: { capacity: 1 } });

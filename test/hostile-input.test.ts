@@ -6,6 +6,7 @@ import { SemaphoreClient } from '../src/client';
 import { ADOPT } from '../src/shared/adoption-protocol';
 import { OVERRIDE } from '../src/shared/operator-protocol';
 import { permitId, queueId, waiterId } from '../src/shared/permit-id';
+import { PREEMPT, PREEMPTIBLE } from '../src/shared/preemption-protocol';
 import {
   CLOSING,
   DECLINED,
@@ -100,6 +101,14 @@ const QUEUE_ATTACKS: Record<string, Attack> = {
     { slot: 5, runId: 5 },
     { slot: '0', runId: 'x'.repeat(100_000) },
   ),
+  'answers that are none, and forged ones': toQueue(
+    PREEMPTIBLE,
+    ...NO_OBJECTS,
+    { slot: '0' },
+    ...[0, -1, 'x', 1e300].map((graceMs) => ({ slot: '0', runId: randomUUID(), graceMs, priorityKey: 5 })),
+    ...[0, -1, 'x', 1.5].map((priorityKey) => ({ slot: '0', runId: randomUUID(), graceMs: 5, priorityKey })),
+    ...['0', '1', 'x', ''].map((slot) => ({ slot, runId: randomUUID(), graceMs: 5, priorityKey: 9, givesWay: true })),
+  ),
   'fifty forged closings': toQueue(CLOSING, ...Array.from({ length: 50 }, () => ({ slot: '0', runId: randomUUID() }))),
   'a signal that nobody knows, and one for waiters': async (pool) => {
     await toQueue('nonsense', { a: 1 })(pool);
@@ -181,6 +190,8 @@ const PERMIT_ATTACKS: Record<string, Attack> = {
     ...NO_OBJECTS,
     ...[5, {}, '', 'w'.repeat(1_001), 'a\u0000b', '__proto__', 'holder'].map((id) => ({ queueId: id })),
   ),
+  'preempt of one that did not opt in': toPermit(PREEMPT, ...NO_OBJECTS, { priorityKey: 1 }, { priorityKey: 'x' }),
+  'watch that asks, of one that did not opt in': toPermit(WATCH, { queueId: 'permit-queue:x', preempt: true }),
   'half a character in the ID of a watcher': toPermit(WATCH, json('{"queueId":"\\ud800"}')),
   'half a character in the ID of an adopter': toPermit(ADOPT, json('{"holder":{"workflowId":"\\ud800"}}')),
   'three hundred strangers that watch': async ({ permit }) => {
@@ -211,7 +222,7 @@ for (const [field, values] of Object.entries(TICKET_FIELDS)) {
 }
 for (const [what, payload] of Object.entries(UNDECODABLE)) {
   QUEUE_ATTACKS[`undecodable: ${what}`] = async (pool) => {
-    for (const signal of [ENQUEUE, MISSED, DECLINED, CLOSING]) await toQueue(signal, payload)(pool);
+    for (const signal of [ENQUEUE, MISSED, DECLINED, CLOSING, PREEMPTIBLE]) await toQueue(signal, payload)(pool);
   };
   PERMIT_ATTACKS[`undecodable: ${what}`] = async (pool) => {
     for (const signal of [WATCH, ADOPT, RENEW]) await toPermit(signal, payload)(pool);

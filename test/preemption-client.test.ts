@@ -218,6 +218,51 @@ test('a client takes the permit of a Workflow that gives way, and the queue keep
   await delay(0);
 });
 
+test('an alarm interrupts a party, which then goes on with the next colour (docs/recipes.md)', async () => {
+  const resource = temporal.resource('lamp');
+  const lamp = pool(resource);
+  const shown: string[] = [];
+  const tokens: string[] = [];
+  let ring: () => void = () => undefined;
+  const rings = new Promise<void>((resolve) => {
+    ring = resolve;
+  });
+  const setColour = async (colour: string, token: string) => {
+    shown.push(colour);
+    tokens.push(token);
+    if (colour === 'blue') ring();
+    await delay(100);
+  };
+  const party = async () => {
+    await lamp.withPermit(
+      async (first) => {
+        let permit = first;
+        for (let n = 0; !(shown.includes('alarm') && shown.at(-1) === 'yellow'); n++) {
+          await setColour(['red', 'blue', 'yellow'][n % 3] as string, permit.runId);
+          permit = await permit.checkpoint();
+        }
+      },
+      { priority: { priorityKey: 4 }, preemptible: { grace: '10s', atCheckpoints: true } },
+    );
+  };
+  const alarm = async () => {
+    await rings;
+    await lamp.withPermit(async (permit) => await setColour('alarm', permit.runId), {
+      priority: { priorityKey: 1 },
+      preempt: true,
+    });
+  };
+  await Promise.all([party(), alarm()]);
+  const at = shown.indexOf('alarm');
+  const rainbow = shown.filter((colour) => colour !== 'alarm');
+  assert.deepEqual(
+    rainbow,
+    rainbow.map((_, n) => ['red', 'blue', 'yellow'][n % 3]),
+    'no colour was left out, and none came twice',
+  );
+  assert.equal(new Set([tokens[at - 1], tokens[at], tokens[at + 1]]).size, 3);
+});
+
 test('bad use is refused before any call', async () => {
   const lamp = pool(temporal.resource(), { capacity: 2 });
   const { priority, preemptible } = LOW;
