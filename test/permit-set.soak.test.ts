@@ -84,14 +84,14 @@ async function disturb(resource: string, taskQueue: string, signal: AbortSignal)
       if (!signal.aborted) await step();
     }
   };
-  const kills = often(8_000, async () => {
+  const kills = often(20_000, async () => {
     const victim = workers.shift();
     workers.push(startOne());
     victim?.signal('SIGKILL');
     await victim?.exit;
     done.workersKilled++;
   });
-  const terminations = often(3_000, async () => {
+  const terminations = often(8_000, async () => {
     const pool = done.queuesTerminated % 2 === 0 ? resource : accumulatorResource(resource);
     await temporal.client.workflow
       .getHandle(queueId(pool))
@@ -126,7 +126,7 @@ function accumulations(holds: readonly HoldInterval[], sizes: ReadonlyMap<string
 test('200 callers of 1 to 4 permits on capacity 4, some cancelled, workers and queues killed: all or none, all served, none left', async (t) => {
   const resource = temporal.resource('many');
   const taskQueue = `${temporal.taskQueue}-permits`;
-  const semaphore = { capacity: 4, taskQueue, recheckAfter: '2s' } as const;
+  const semaphore = { capacity: 4, taskQueue, recheckAfter: '5s' } as const;
   const pool = new SemaphoreClient(temporal.client, resource, semaphore);
   const reports: ReportedHold[] = [];
   const waits: Wait[] = [];

@@ -17,12 +17,17 @@ const EXPLORED: Bounds[] = [
   { slots: 1, acquirers: 3, faults: {}, delays: 1, strictOrder: true },
   { slots: 1, acquirers: 3, faults: { 'kill an acquirer': 1 }, delays: 0 },
   { slots: 2, acquirers: 3, faults: {}, delays: 0 },
+  { slots: 2, acquirers: 2, sizes: [2, 2], faults: {}, delays: 0 },
+  { slots: 2, acquirers: 2, sizes: [2, 1], faults: { 'kill an acquirer': 1 }, delays: 0 },
+  { slots: 2, acquirers: 2, sizes: [2, 1], faults: { 'terminate a permit': 1 }, delays: 0 },
+  { slots: 2, acquirers: 2, sizes: [2, 1], faults: { 'cancel an acquirer': 1 }, delays: 0 },
+  { slots: 2, acquirers: 2, sizes: [2, 1], faults: { 'terminate the queue': 1 }, delays: 0 },
 ];
 
 for (const bounds of EXPLORED) {
-  const { slots, acquirers, faults, delays, strictOrder } = bounds;
+  const { slots, acquirers, sizes, faults, delays, strictOrder } = bounds;
   const often = [...Object.entries(faults), ['a late message', delays]].map(([what, times]) => `${what} x ${times}`);
-  test(`${slots} slots, ${acquirers} acquirers${strictOrder ? ' in strict order' : ''}, ${often.join(', ')}`, async (t) => {
+  test(`${slots} slots, ${acquirers} acquirers${sizes ? ` of ${sizes}` : ''}${strictOrder ? ' in strict order' : ''}, ${often.join(', ')}`, async (t) => {
     const { states, steps, longestMs } = await explore(bounds);
     t.diagnostic(`${states} states, ${steps} steps, at most ${longestMs / 1000} s to serve everyone`);
   });

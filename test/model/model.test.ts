@@ -32,3 +32,9 @@ test('one slot, two acquirers, and a message that is late by any timer', async (
     });
   }
 });
+
+test('a set: one that wants both of two slots, beside one that wants one', async (t) => {
+  const { states, longestMs } = await explore({ slots: 2, acquirers: 2, sizes: [2, 1], faults: {}, delays: 0 });
+  t.diagnostic(`${states} states, at most ${longestMs / 1000} s`);
+  assert.ok(states > 1_000 && longestMs <= 1_000, `${states} states, ${longestMs} ms`);
+});

@@ -4,11 +4,14 @@ import type { Ticket } from '../../src/shared/protocol';
 import type { QueueView } from '../../src/shared/queue-view';
 import { slotNames } from '../../src/shared/slots';
 import { OperatedQueueState } from '../../src/workflows/queue/operated-queue-state';
+import { SetCaller } from './set-caller';
 
 /** What is explored: everything that these counts allow, in every order. */
 export interface Bounds {
   slots: number;
   acquirers: number;
+  /** How many permits each of them wants, all or none. @default 1 */
+  sizes?: readonly number[];
   /** How often each fault happens at most. */
   faults: Partial<Record<Fault, number>>;
   /** How often time passes while a message is under way: so a message may be late by any timer. */
@@ -68,6 +71,9 @@ export class System {
   nowMs = 0;
   readonly permits = new Map<string, Permit>();
   private readonly actors: Actor[] = [];
+  private readonly sets: SetCaller[] = [];
+  /** The holder of the one permit that allows to keep a part; a pool of its own, which this model takes for granted. */
+  accumulator: SetCaller | undefined;
   private queue: Queue | undefined;
   /** Messages under way: probes, turns, their answers. */
   private underWay: { name: string; of?: Queue; land: () => void }[] = [];
@@ -78,12 +84,23 @@ export class System {
   constructor(private readonly bounds: Bounds) {
     this.faultsLeft = new Map(Object.entries(bounds.faults) as [Fault, number][]);
     this.delaysLeft = bounds.delays;
-    for (let number = 0; number < bounds.acquirers; number++) this.actors.push(new Actor(this, number, bounds));
+    for (let number = 0; number < bounds.acquirers; number++) {
+      const size = bounds.sizes?.[number] ?? 1;
+      if (size === 1) this.actors.push(new Actor(this, number, bounds));
+      else this.sets.push(new SetCaller(this, number, size, (part, held) => this.addActor(number, part, held)));
+    }
+  }
+
+  /** One part of a set: it has the age of its caller, and does not try what that holds. */
+  private addActor(number: number, part: SetCaller, held: readonly string[]): Actor {
+    const actor = new Actor(this, number, this.bounds, { part, held });
+    this.actors.push(actor);
+    return actor;
   }
 
   /** Until every acquirer waits for something outside itself. */
   async calm(): Promise<void> {
-    for (let turns = 0; this.actors.some((actor) => actor.isThinking); turns++) {
+    for (let turns = 0; [...this.actors, ...this.sets].some(({ isThinking }) => isThinking); turns++) {
       assert.ok(turns < 1_000, 'an acquirer waits for nothing that is modelled');
       await null;
     }
@@ -110,7 +127,9 @@ export class System {
   key(): string {
     const { queue } = this;
     return JSON.stringify([
-      [...this.permits].map(([slot, { owner, watched, isEnding }]) => [slot, owner.number, watched, isEnding]).sort(),
+      [...this.permits]
+        .map(([slot, { owner, watched, isEnding }]) => [slot, owner.ticket.id, watched, isEnding])
+        .sort(),
       queue && [
         this.relative(queue.state),
         queue.inbox.map(({ name }) => name),
@@ -119,7 +138,8 @@ export class System {
         queue.lingersUntilMs === Number.POSITIVE_INFINITY || queue.lingersUntilMs - this.nowMs,
       ],
       this.underWay.map(({ name, of }) => [name, of === undefined || of === queue]).sort(),
-      this.actors.map((actor) => actor.key()),
+      this.actors.filter(({ part }) => !part).map((actor) => actor.key()),
+      this.sets.map((set) => set.key()),
       [...this.faultsLeft],
       this.delaysLeft,
     ]);
@@ -132,6 +152,10 @@ export class System {
       assert.ok(held.length <= 1, `acquirer ${actor.number} holds ${held.length} permits`);
       assert.ok(actor.fate !== 'gone' || held.length === 0, `acquirer ${actor.number} has gone, and left a permit`);
       actor.check();
+    }
+    for (const set of this.sets) {
+      const held = [...this.permits.values()].filter(({ owner, isEnding }) => owner.part === set && !isEnding).length;
+      set.check(held);
     }
     if (!this.queue) return;
     const { tickets, slots } = this.queue.state.view();
@@ -158,10 +182,11 @@ export class System {
       step.run();
       await this.calm();
       this.check();
-      if (this.actors.some(({ fate }) => fate === 'waits')) servedMs = this.nowMs;
+      if ([...this.actors, ...this.sets].some(({ fate }) => fate === 'waits')) servedMs = this.nowMs;
     }
-    for (const actor of this.actors)
-      assert.notEqual(actor.fate, 'waits', `L3: acquirer ${actor.number} is never served`);
+    for (const { fate, number } of [...this.actors, ...this.sets])
+      assert.notEqual(fate, 'waits', `L3: acquirer ${number} is never served`);
+    assert.equal(this.accumulator, undefined, 'L1: the permit of the accumulator is left');
     assert.equal(this.permits.size, 0, 'L1: a permit is left');
     assert.ok(!this.queue || this.queue.isStuck, 'the queue never ends');
     return servedMs - startMs;
@@ -201,7 +226,7 @@ export class System {
   }
 
   private protocolSteps(): Step[] {
-    const steps: Step[] = this.actors.flatMap((actor) => actor.steps());
+    const steps: Step[] = [...this.actors, ...this.sets].flatMap((actor) => actor.steps());
     for (const [slot, permit] of this.permits) steps.push(...this.permitSteps(slot, permit));
     const { queue } = this;
     if (queue && queue.inbox.length > 0 && !queue.isStuck)
@@ -222,12 +247,17 @@ export class System {
     const { owner, runId } = permit;
     if (!permit.isEnding) {
       if (owner.fate === 'dead') return [{ name: `lease of ${slot} ends`, run: () => this.end(owner) }];
-      return owner.fate === 'holds' ? [{ name: `${owner.number} releases`, run: () => owner.release() }] : [];
+      const mayRelease = owner.fate === 'holds' && !owner.part;
+      return mayRelease ? [{ name: `${owner.number} releases`, run: () => owner.release() }] : [];
     }
-    if (!permit.watched) return [{ name: `${slot} closes`, run: () => void this.permits.delete(slot) }];
+    const close = () => {
+      this.permits.delete(slot);
+      owner.closed();
+    };
+    if (!permit.watched) return [{ name: `${slot} closes`, run: close }];
     const notify = () => {
       permit.watched = false; // a watch that comes from now on is answered anew
-      this.tellQueue(`closing ${slot} ${owner.number}`, ({ state }) => state.closing(slot, runId));
+      this.tellQueue(`closing ${slot} ${owner.ticket.id}`, ({ state }) => state.closing(slot, runId));
     };
     return [{ name: `${slot} notifies`, run: notify }];
   }
@@ -237,16 +267,19 @@ export class System {
     const may = (fault: Fault, of: string, run: () => void) => {
       if ((this.faultsLeft.get(fault) ?? 0) > 0) steps.push({ name: `${fault}: ${of}`, fault, run });
     };
-    for (const actor of this.actors) {
+    for (const actor of [...this.actors.filter(({ part }) => !part), ...this.sets]) {
       if (actor.fate !== 'gone' && actor.fate !== 'dead') may('kill an acquirer', `${actor.number}`, () => actor.die());
       if (actor.fate === 'waits') may('cancel an acquirer', `${actor.number}`, () => actor.cancel());
     }
     for (const [slot, { owner }] of this.permits) {
       may('terminate a permit', slot, () => {
         this.permits.delete(slot);
+        owner.closed();
         owner.lose();
       });
     }
+    const { accumulator } = this;
+    if (accumulator) may('terminate a permit', 'the accumulator', () => accumulator.loseAccumulator());
     const { queue } = this;
     if (!queue) return steps;
     may('terminate the queue', '', () => {
@@ -348,7 +381,7 @@ export class System {
       ...state.view(),
       closed: [...(state as unknown as { lastClosed: Map<string, string> }).lastClosed],
     };
-    const runs = new Map([...this.permits.values()].map(({ runId, owner }) => [runId, owner.number]));
+    const runs = new Map([...this.permits.values()].map(({ runId, owner }) => [runId, owner.ticket.id]));
     return JSON.parse(
       JSON.stringify(fields, (name, value) => {
         if (typeof value === 'number' && name.endsWith('Ms'))
@@ -374,7 +407,7 @@ type Request =
 const CANCELLED = new Error('cancelled');
 
 /** A real acquirer, its place in line, and its end of the wire. */
-class Actor implements Surroundings<string>, Place {
+export class Actor implements Surroundings<string>, Place {
   fate: 'waits' | 'holds' | 'gone' | 'dead' = 'waits';
   readonly ticket: Ticket;
   private readonly acquirer: Acquirer<string>;
@@ -387,22 +420,33 @@ class Actor implements Surroundings<string>, Place {
   private isCancelled = false;
   /** Where the acquirer's code stands: what it did since it last heard, or since it began. */
   private trail = '';
+  /** The set that it is a part of. */
+  readonly part: SetCaller | undefined;
+  readonly had: Promise<Actor>;
+  readonly whenClosed: Promise<void>;
+  isClosed = false;
+  private tellClosed = () => {};
 
   constructor(
     private readonly system: System,
     readonly number: number,
     { slots, strictOrder }: Bounds,
+    { part, held = [] }: { part?: SetCaller; held?: readonly string[] } = {},
   ) {
+    this.part = part;
+    this.whenClosed = new Promise((resolve) => {
+      this.tellClosed = resolve;
+    });
     // Those that came first stand first. Below 0: `relative` leaves it alone.
     this.ticket = {
-      id: `t${number}`,
+      id: `t${number}${part ? `.${held.length}` : ''}`,
       waiter: { workflowId: `w${number}`, runId: 'r' },
       slots,
       sinceMs: number - 1_000,
     };
     this.acquirer = new Acquirer(
       {
-        slots: slotNames(slots),
+        slots: slotNames(slots).filter((slot) => !held.includes(slot)),
         deadlineMs: Number.POSITIVE_INFINITY,
         recheckAfterMs: RECHECK_MS,
         firstTries: 2,
@@ -411,13 +455,18 @@ class Actor implements Surroundings<string>, Place {
       },
       this,
     );
-    this.acquirer.acquire().then(
-      () => this.become('holds'),
+    this.had = this.acquirer.acquire().then(
+      () => {
+        this.become('holds');
+        return this;
+      },
       (error) => {
         assert.equal(error, CANCELLED);
         this.become('gone');
+        throw error;
       },
     );
+    this.had.catch(() => undefined);
   }
 
   get isThinking(): boolean {
@@ -470,6 +519,19 @@ class Actor implements Surroundings<string>, Place {
 
   lose(): void {
     if (this.fate === 'holds') this.fate = 'gone';
+    this.part?.lose();
+  }
+
+  /** Its permit's run has ended. */
+  closed(): void {
+    this.isClosed = true;
+    this.tellClosed();
+  }
+
+  /** The slot that it holds. */
+  get slot(): string | undefined {
+    for (const [slot, { owner, isEnding }] of this.system.permits) if (owner === this && !isEnding) return slot;
+    return undefined;
   }
 
   release(): void {
