@@ -33,6 +33,34 @@ async function assertNothingLeft(resource: string): Promise<void> {
   for (const pool of [resource, accumulatorResource(resource)]) await assertNoPermitLeft(temporal.client, pool);
 }
 
+test('an accumulator that a resize leaves with too few slots gives back and waits beside the line, until there are enough', async () => {
+  const resource = temporal.resource('many');
+  const semaphore = { capacity: 3, recheckAfter: '500ms' };
+  const { taskQueue } = temporal;
+  const pool = new SemaphoreClient(temporal.client, resource, { ...semaphore, taskQueue });
+  const holder = await startHolding(temporal, { resource, semaphore });
+  const held: number[] = [];
+  const sets = [
+    temporal.client.workflow.execute(workflows.manyHolder, {
+      ...startOptions(temporal, 'many'),
+      args: [{ resource, semaphore, holdMs: 0 }, 3],
+    }),
+    pool.withPermits(3, async (permits) => held.push(permits.length)),
+  ];
+  const late = pool.withPermits(3, async () => assert.fail('too few'), { timeout: 1_500 });
+  await untilWaiting(temporal.client, resource, 1);
+  await pool.resize(2);
+  await assert.rejects(late, PermitTimeoutError);
+  // Small ones are served although somebody waits for three.
+  for (let count = 0; count < 3; count++) await pool.withPermit(async () => delay(10), { timeout: '20s' });
+  assert.deepEqual(held, []);
+  await pool.resize(3);
+  await holder.handle.signal(workflows.finish);
+  await Promise.all(sets);
+  assert.deepEqual(held, [3]);
+  await assertNothingLeft(resource);
+});
+
 test('callers of 1 to 4 permits on capacity 4 all get what they want, all or none, and no two block each other', async () => {
   const resource = temporal.resource('many');
   const pool = clientOf(resource, 4);

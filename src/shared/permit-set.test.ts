@@ -7,12 +7,14 @@ import { Acquirer } from './acquirer';
 import { type ResolvedSemaphore, resolveSemaphore } from './options';
 import {
   acquireInOrder,
+  besideTheLine,
   byEntry,
   checkSetOptions,
   partsInOrder,
   releaseInReverse,
   type SetEntry,
   type SetPart,
+  TooFewSlots,
   wantedOf,
 } from './permit-set';
 
@@ -174,4 +176,25 @@ test('with any pools: one part at a time, all or none, and back in reverse order
     }),
     { numRuns: 300 },
   );
+});
+
+test('as long as too few slots are in use it comes back, ever more rarely; what else fails is thrown', async () => {
+  const pauses: number[] = [];
+  let left = 7;
+  const acquire = async () => {
+    if (left-- > 0) throw new TooFewSlots('gpus', 100);
+    return 'held';
+  };
+  const pause = async (ms: number) => void pauses.push(ms);
+  assert.equal(await besideTheLine(acquire, pause, () => 0), 'held');
+  assert.deepEqual(pauses, [100, 200, 400, 800, 1_600, 2_000, 2_000]);
+  const late = async (_ms: number, resource: string) => {
+    throw new Error(`late for ${resource}`);
+  };
+  left = 1;
+  await assert.rejects(besideTheLine(acquire, late, Math.random), /late for gpus/);
+  const failing = async () => {
+    throw new Error('forbidden');
+  };
+  await assert.rejects(besideTheLine(failing, pause, Math.random), /forbidden/);
 });

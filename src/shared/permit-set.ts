@@ -1,3 +1,4 @@
+import { backoffMs } from './backoff';
 import { refuse } from './invalid-options';
 import { accumulatorOf, checkKey, claimOrder, poolsFor } from './key-pool';
 import { checkPermits, MAX_SLOTS, type ResolvedAcquire, type ResolvedSemaphore } from './options';
@@ -30,6 +31,8 @@ export interface SetPart<Pool> {
   readonly index: number | undefined;
   /** Allows its holder to keep some permits of the resource while it waits for more. Given back when it has them. */
   readonly isAccumulator: boolean;
+  /** How many permits of the resource the caller accumulates; `undefined` for one. */
+  readonly permits: number | undefined;
 }
 
 /** Refuses options that belong to an entry. */
@@ -77,10 +80,13 @@ export function partsInOrder<Pool extends ResolvedSemaphore>(wanted: readonly Wa
     const { resource, slots } = pool;
     if (resource === resources[at - 1]?.pool.resource) refuse('entries', 'each resource once', resource);
     if (permits > slots.length) refuse('permits', `at most ${slots.length}, the capacity of "${resource}"`, permits);
-    const part = { pool, resource, index, isAccumulator: false };
+    const part = { pool, resource, index, isAccumulator: false, permits: permits > 1 ? permits : undefined };
     const parts = Array.from({ length: permits }, () => part);
     if (permits === 1) return parts;
-    return [{ pool: accumulatorOf(pool), resource, index: undefined, isAccumulator: true }, ...parts];
+    return [
+      { pool: accumulatorOf(pool), resource, index: undefined, isAccumulator: true, permits: undefined },
+      ...parts,
+    ];
   });
 }
 
@@ -142,6 +148,38 @@ export async function acquireInOrder<
   } catch (error) {
     await releaseInReverse(permits()).catch(() => undefined); // why it can't be had counts more; the lease ends what is left
     throw error; // S2
+  }
+}
+
+/** The line has no place for an accumulator: an operator has left fewer slots than it wants. Not for users: it waits on. */
+export class TooFewSlots extends Error {
+  constructor(
+    readonly resource: string,
+    readonly recheckAfterMs: number,
+  ) {
+    super(`"${resource}" has too few slots in use`);
+  }
+}
+
+/**
+ * Acquires; and again after a while, as long as too few slots are in use. Meanwhile it holds nothing and stands in no line, so it
+ * keeps nobody waiting (S2).
+ *
+ * @param pause waits so long; it throws when the deadline comes first, or the caller is cancelled
+ */
+export async function besideTheLine<T>(
+  acquire: () => Promise<T>,
+  pause: (ms: number, resource: string) => Promise<void>,
+  random: () => number,
+): Promise<T> {
+  for (let attempt = 0; ; attempt++) {
+    try {
+      return await acquire();
+    } catch (error) {
+      if (!(error instanceof TooFewSlots)) throw error;
+      const { resource, recheckAfterMs: baseMs } = error;
+      await pause(backoffMs(attempt, random(), { baseMs, maxMs: 20 * baseMs, factor: 2, jitter: 0.25 }), resource);
+    }
   }
 }
 

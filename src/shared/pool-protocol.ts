@@ -1,4 +1,4 @@
-/** The part of the wire protocol by which permit pools share slots. Only a permit pool sends it. Rules as in `protocol`. */
+/** The part of the wire protocol by which permit pools share slots, and sets say their size. Rules as in `protocol`. */
 
 /** On a ticket: the permit pool that waits, and how many permits it would hold with this one. */
 export interface PoolShare {
@@ -11,6 +11,8 @@ export interface PoolShare {
 export interface PoolTicket {
   /** Absent for an acquirer of one permit: every permit pool gives back to that. */
   pool?: PoolShare;
+  /** How many permits the accumulator wants in all. While an operator has left fewer, it gets no place: a turn without a slot. */
+  permits?: number;
 }
 
 export interface PoolMemo {

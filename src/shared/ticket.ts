@@ -19,6 +19,8 @@ interface TicketParts {
   pool?: PoolShare;
   maxWaiting?: number;
   preempt?: boolean;
+  /** How many permits the acquirer accumulates. */
+  permits?: number;
 }
 
 /** Makes a ticket. No other place does. */
@@ -32,6 +34,7 @@ export function draftTicket({
   pool,
   maxWaiting,
   preempt,
+  permits,
 }: TicketParts): TicketDraft {
   return {
     id,
@@ -44,5 +47,6 @@ export function draftTicket({
     pool,
     maxWaiting,
     preempt: preempt || undefined,
+    permits: permits !== undefined && permits > 1 ? permits : undefined,
   };
 }

@@ -44,7 +44,7 @@ function isWorkflowId(value: unknown): value is string {
 export function readTicket(resource: string, value: unknown): Ticket | undefined {
   if (!isTicket(resource, value)) return undefined;
   const { id, slots, answer, identity, sinceMs, priorityKey, fairnessKey, fairnessWeight } = value;
-  const { pool, maxWaiting, preempt } = value;
+  const { pool, maxWaiting, preempt, permits } = value;
   const { workflowId, runId } = value.waiter;
   return {
     id,
@@ -59,6 +59,7 @@ export function readTicket(resource: string, value: unknown): Ticket | undefined
     pool: readPoolShare(pool),
     maxWaiting: maxWaiting || undefined,
     preempt: preempt === true || undefined,
+    permits: isCount(permits, MAX_SLOTS) ? permits : undefined,
   };
 }
 

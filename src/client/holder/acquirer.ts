@@ -1,4 +1,5 @@
 import { Acquirer, type AcquirerOptions } from '../../shared/acquirer';
+import { TooFewSlots } from '../../shared/permit-set';
 import { monotonicMs } from '../clock';
 import { LineFullError } from '../errors';
 import type { ClientMetrics } from '../metrics';
@@ -21,9 +22,12 @@ export function clientAcquirer(
 ): Acquirer<Permit> {
   const { slots, recheckAfterMs } = request.semaphore;
   const { deadlineMs } = tries;
-  const { maxWaiting } = request;
+  const { maxWaiting, permits = 1 } = request;
   const full = () => {
-    throw new LineFullError(request.semaphore.resource, maxWaiting as number);
+    const { resource } = request.semaphore;
+    throw maxWaiting === undefined
+      ? new TooFewSlots(resource, recheckAfterMs)
+      : new LineFullError(resource, maxWaiting);
   };
   return new Acquirer(
     { slots, recheckAfterMs, triesPerRound: TRIES_PER_ROUND, ...tries },
@@ -37,7 +41,7 @@ export function clientAcquirer(
         return permit;
       },
       place: () => new ClientQueuePlace(server, request, deadlineMs),
-      ...(maxWaiting !== undefined && { full }),
+      ...((maxWaiting !== undefined || permits > 1) && { full }),
     },
   );
 }

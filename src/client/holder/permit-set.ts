@@ -2,6 +2,7 @@ import type { Duration } from '@temporalio/common';
 import type { ResolvedSemaphore } from '../../shared/options';
 import {
   acquireInOrder,
+  besideTheLine,
   byEntry,
   partsInOrder,
   releaseInReverse,
@@ -9,6 +10,7 @@ import {
   type Wanted,
   withoutHeld,
 } from '../../shared/permit-set';
+import { monotonicMs, pause } from '../clock';
 import { LineFullError, PermitTimeoutError } from '../errors';
 import type { Request } from '../options';
 import { checkSelfDeadlock, holding } from './held-here';
@@ -100,6 +102,17 @@ export async function acquireSet(wanted: WantedSet, request: SetRequest): Promis
 async function acquireParts(wanted: WantedSet, request: SetRequest) {
   const parts = partsInOrder(wanted);
   checkSelfDeadlock(parts, request);
+  const { signal, since, timeoutMs } = request;
+  const wait = async (ms: number, resource: string) => {
+    const leftMs = since.monotonicMs + timeoutMs - monotonicMs();
+    await pause(Math.min(ms, leftMs), signal);
+    signal.throwIfAborted();
+    if (leftMs <= ms) throw new PermitTimeoutError(resource, timeoutMs);
+  };
+  return await besideTheLine(() => acquireOnce(wanted, parts, request), wait, Math.random);
+}
+
+async function acquireOnce(wanted: WantedSet, parts: readonly SetPart<ClientPool>[], request: SetRequest) {
   const { signal } = request;
   const waiting = new AbortController();
   const over = new AbortController();
@@ -120,12 +133,13 @@ async function acquireParts(wanted: WantedSet, request: SetRequest) {
 }
 
 async function acquirePart(
-  { pool, resource }: SetPart<ClientPool>,
+  { pool, resource, permits }: SetPart<ClientPool>,
   had: readonly Permit[],
   request: SetRequest,
 ): Promise<Permit> {
   try {
-    return await pool.client.acquireFor({ ...request, semaphore: { ...pool, slots: withoutHeld(pool, had) } });
+    const semaphore = { ...pool, slots: withoutHeld(pool, had) };
+    return await pool.client.acquireFor({ ...request, permits, semaphore });
   } catch (error) {
     if (error instanceof LineFullError) throw new LineFullError(resource, error.maxWaiting);
     if (!(error instanceof PermitTimeoutError) || error.resource === resource) throw error;

@@ -66,7 +66,7 @@ export class ClientQueuePlace implements Place {
     private readonly deadlineMs: number,
     private readonly shift = SHIFT,
   ) {
-    const { priority, semaphore, since, pool, maxWaiting, preempt } = request;
+    const { priority, semaphore, since, pool, maxWaiting, preempt, permits } = request;
     const { identity } = server;
     this.ticket = draftTicket({
       id: randomUUID(),
@@ -77,6 +77,7 @@ export class ClientQueuePlace implements Place {
       pool,
       maxWaiting,
       preempt,
+      permits,
     });
   }
 

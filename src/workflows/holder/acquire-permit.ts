@@ -1,6 +1,7 @@
 import { CancellationScope, uuid4, workflowInfo } from '@temporalio/workflow';
 import { Acquirer, type Offer } from '../../shared/acquirer';
 import type { ResolvedAcquire, ResolvedSemaphore } from '../../shared/options';
+import { TooFewSlots } from '../../shared/permit-set';
 import { waitingAgain } from '../../shared/preemption';
 import type { Ticket } from '../../shared/protocol';
 import { draftTicket } from '../../shared/ticket';
@@ -71,9 +72,11 @@ function acquirer(
 ): Acquirer<Permit> {
   const again = ofSet ? undefined : lineUpAgain(semaphore, request, sinceMs);
   const { resource, slots, fair, recheckAfterMs, taskQueue } = semaphore;
-  const { maxWaiting } = request;
+  const { maxWaiting, permits } = request;
   const full = () => {
-    throw new LineFullError(resource, maxWaiting as number);
+    throw maxWaiting === undefined
+      ? new TooFewSlots(resource, recheckAfterMs)
+      : new LineFullError(resource, maxWaiting);
   };
   return new Acquirer(
     { slots, deadlineMs, recheckAfterMs, ...TRIES, triesBeforeJoin: fair ? 0 : 1 },
@@ -82,18 +85,18 @@ function acquirer(
       random: Math.random,
       claim: async (slot, offer) => await timeClaim({ semaphore, slot, request, again }, offer),
       place: () => new WorkflowQueuePlace(resource, ticketFor(semaphore, request, sinceMs), taskQueue),
-      ...(maxWaiting !== undefined && { full }),
+      ...((maxWaiting ?? permits) !== undefined && { full }),
     },
   );
 }
 
 function ticketFor(
   { compactSlots: slots }: ResolvedSemaphore,
-  { priority, maxWaiting, preempt }: ResolvedAcquire,
+  { priority, maxWaiting, preempt, permits }: ResolvedAcquire,
   sinceMs: number,
 ): Ticket {
   const { workflowId, runId, priority: ownPriority } = workflowInfo();
-  const draft = draftTicket({ id: uuid4(), slots, sinceMs, priority, ownPriority, maxWaiting, preempt });
+  const draft = draftTicket({ id: uuid4(), slots, sinceMs, priority, ownPriority, maxWaiting, preempt, permits });
   return { ...draft, waiter: { workflowId, runId } };
 }
 

@@ -1,8 +1,9 @@
 import type { Duration } from '@temporalio/common';
-import { CancellationScope } from '@temporalio/workflow';
+import { CancellationScope, sleep } from '@temporalio/workflow';
 import type { ResolvedAcquire, ResolvedSemaphore } from '../../shared/options';
 import {
   acquireInOrder,
+  besideTheLine,
   byEntry,
   partsInOrder,
   releaseInReverse,
@@ -92,6 +93,20 @@ async function acquireKept(wanted: WantedSet, request: ResolvedAcquire): Promise
   const parts = checked(() => partsInOrder(wanted));
   checkSelfDeadlock(parts, request);
   const sinceMs = Date.now();
+  const deadlineMs = sinceMs + request.timeoutMs;
+  const pause = async (ms: number, resource: string) => {
+    const leftMs = deadlineMs - Date.now();
+    await sleep(Math.max(1, Math.min(ms, leftMs)));
+    if (leftMs <= ms) throw new PermitTimeoutError(resource, request.timeoutMs);
+  };
+  return await besideTheLine(() => acquireOnce(parts, request, sinceMs), pause, Math.random);
+}
+
+async function acquireOnce(
+  parts: readonly SetPart<ResolvedSemaphore>[],
+  request: ResolvedAcquire,
+  sinceMs: number,
+): Promise<Held[]> {
   const waiting = new CancellationScope();
   let loss: PermitLostError | undefined;
   try {
@@ -111,14 +126,14 @@ async function acquireKept(wanted: WantedSet, request: ResolvedAcquire): Promise
 }
 
 async function acquirePart(
-  { pool, resource }: SetPart<ResolvedSemaphore>,
+  { pool, resource, permits }: SetPart<ResolvedSemaphore>,
   held: readonly KeptPermit[],
   request: ResolvedAcquire,
   sinceMs: number,
 ): Promise<Permit> {
   const slots = withoutHeld(pool, held);
   try {
-    return await acquirePermit({ ...pool, slots }, request, { sinceMs, ofSet: true });
+    return await acquirePermit({ ...pool, slots }, { ...request, permits }, { sinceMs, ofSet: true });
   } catch (error) {
     // The accumulator's permit is missing because somebody else accumulates this resource.
     if (error instanceof LineFullError) throw new LineFullError(resource, error.maxWaiting);

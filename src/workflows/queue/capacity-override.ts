@@ -52,6 +52,11 @@ export class CapacityOverride {
     if (this.state && this.endsAtMs <= nowMs) this.change({ slots: this.state.slots, paused: false }, nowMs);
   }
 
+  /** Whether as many slots are in use as this waiter wants permits in all. A pause has an end, so it does not count. */
+  hasEnoughFor({ permits = 1 }: Ticket): boolean {
+    return permits <= (this.state?.capacity ?? Number.POSITIVE_INFINITY);
+  }
+
   /** Every slot that it speaks of. */
   slots(): readonly string[] {
     if (!this.state) return [];

@@ -16,6 +16,11 @@ export async function carryOut(
   state: PreemptingQueueState,
   stir: () => void,
 ): Promise<void> {
+  if (command.do === 'refuse') {
+    const { id: ticketId, waiter } = command.ticket;
+    await deliver(waiter, turnSignal, { queueId: queueId(resource), ticketId });
+    return;
+  }
   const { slot } = command;
   const workflowId = permitId({ resource, slot });
   if (command.do === 'probe') {

@@ -57,10 +57,26 @@ export class OperatedQueueState extends QueueState {
     return true;
   }
 
+  /** As {@link QueueState.enqueue}. One that wants more permits than are in use waits beside the line, and keeps nobody waiting. */
+  override enqueue(ticket: Ticket): boolean {
+    if (this.override.hasEnoughFor(ticket)) return super.enqueue(ticket);
+    this.declined(ticket.id);
+    return false;
+  }
+
   /** As {@link QueueState.next}, when a pause has ended whose time is over. */
-  override next(nowMs: number, room?: number): QueueCommand[] {
+  override next(nowMs: number, room = Number.POSITIVE_INFINITY): QueueCommand[] {
     this.override.expire(nowMs);
-    return super.next(nowMs, room);
+    const refusals = this.refusals(room);
+    return [...refusals, ...super.next(nowMs, room - refusals.length)];
+  }
+
+  /** Takes the tickets out of the line that want more permits than an operator has left. */
+  private refusals(room: number): QueueCommand[] {
+    if (this.override.current?.capacity === undefined) return [];
+    const refused = [...this.tickets.values()].filter((ticket) => !this.override.hasEnoughFor(ticket)).slice(0, room);
+    for (const { id } of refused) this.declined(id);
+    return refused.map((ticket) => ({ do: 'refuse', ticket }));
   }
 
   override dueMs(): number {

@@ -13,4 +13,6 @@ export type QueueCommand =
   /** Ask the holder of an offered slot whether it may have to give way. */
   | { do: 'ask'; slot: string }
   /** Ask that holder to give way to a waiter of this priority. */
-  | { do: 'preempt'; slot: string; runId: string; priorityKey: number };
+  | { do: 'preempt'; slot: string; runId: string; priorityKey: number }
+  /** Tell a waiter that wants more than are in use that it has no place. */
+  | { do: 'refuse'; ticket: Ticket };

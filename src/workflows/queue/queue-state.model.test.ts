@@ -427,6 +427,7 @@ class World {
         this.claims.push({ slot: command.slot });
         continue;
       }
+      assert.ok(command.do !== 'refuse', 'nobody wants several');
       if (command.do !== 'offer') {
         const { slot, runId } = command;
         assert.equal(this.isInUse(slot), command.do === 'release');

@@ -3,11 +3,16 @@ import { test } from 'node:test';
 import type { Ticket } from '../../shared/protocol';
 import { MAX_PROBES_A_DAY } from '../../shared/run-limits';
 import { DRAIN_RENEWAL_MS, OperatedQueueState } from './operated-queue-state';
+import type { QueueCommand } from './queue-command';
 import { HELD_UNSEEN_MS, OFFER_TIMEOUT_MS } from './queue-state';
 import { MAX_TICKET_BYTES, MAX_WAITERS } from './tickets';
 
 function ticket(id: string, fields: Partial<Ticket> = {}): Ticket {
   return { id, waiter: { workflowId: id, runId: 'r' }, slots: 1, sinceMs: 0, ...fields };
+}
+
+function slotsOf(commands: readonly QueueCommand[]): string[] {
+  return commands.flatMap((command) => (command.do === 'refuse' ? [] : command.slot));
 }
 
 /** A queue of capacity 1 in which `first` has its turn and the others wait. */
@@ -119,7 +124,7 @@ test('at most so many messages at a time, and the rest when there is room', () =
   assert.equal(first.length, 64);
   assert.equal(state.next(0, 64).length, 36);
   assert.deepEqual(state.next(0, 64), []);
-  for (const { slot } of first) state.probed(slot, false, 0);
+  for (const slot of slotsOf(first)) state.probed(slot, false, 0);
   assert.equal(state.next(0, 64).length, 1, 'one waiter, one turn');
 });
 
@@ -130,8 +135,8 @@ test('a thousand held slots do not keep the one that is free from being found', 
   for (let asked = 0; asked < 1_000; nowMs += 100) {
     const commands = state.next(nowMs, 64);
     assert.ok(commands.length > 0, `only ${asked} slots were asked about`);
-    for (const { slot } of commands) state.probed(slot, slot !== '999', nowMs);
-    if (commands.some(({ slot }) => slot === '999')) break;
+    for (const slot of slotsOf(commands)) state.probed(slot, slot !== '999', nowMs);
+    if (slotsOf(commands).includes('999')) break;
     asked += commands.length;
   }
   assert.ok(nowMs < 2_000, `it took ${nowMs} ms`);
@@ -154,7 +159,7 @@ test('names that nobody wants any more are forgotten, and a queue takes only so 
   const names = (prefix: string) => Array.from({ length: 1_000 }, (_, n) => `${prefix}${n}`);
   for (const prefix of ['a', 'b']) assert.equal(state.enqueue(ticket(prefix, { slots: names(prefix) })), true);
   assert.equal(state.enqueue(ticket('c', { slots: names('c') })), false);
-  for (const { slot } of state.next(0)) state.probed(slot, false, 0);
+  for (const slot of slotsOf(state.next(0))) state.probed(slot, false, 0);
   state.declined('a');
   state.declined('b');
   state.next(1);
@@ -238,13 +243,34 @@ test('slots that nobody tries by itself are not drained, but never offered', () 
   const state = new OperatedQueueState();
   state.setOverride({ slots: 2, capacity: 4 }, 0);
   state.enqueue(ticket('a', { slots: 2 }));
-  assert.deepEqual(
-    state.next(0).map(({ slot }) => slot),
-    ['0', '1', '2', '3'],
-  );
+  assert.deepEqual(slotsOf(state.next(0)), ['0', '1', '2', '3']);
   state.setOverride({ slots: 2, capacity: 2 }, 1);
   for (const slot of ['2', '3']) state.probed(slot, false, 1);
   assert.deepEqual(state.next(1), []);
+});
+
+test('one that wants more permits than an operator has left has no place, and keeps nobody waiting', () => {
+  const [a, b] = [ticket('a', { permits: 3, slots: 3 }), ticket('b', { slots: 3 })];
+  const state = new OperatedQueueState();
+  assert.ok(state.enqueue(a));
+  assert.ok(state.enqueue(b));
+  state.setOverride({ slots: 3, paused: true }, 0);
+  assert.ok(state.enqueue({ ...a, answer: true }), 'a pause has an end');
+  state.setOverride({ slots: 3, capacity: 2, paused: false }, 1);
+  assert.deepEqual(
+    state.next(1).filter((command) => command.do === 'refuse'),
+    [{ do: 'refuse', ticket: { ...a, answer: true } }],
+  );
+  assert.equal(state.ticket('a'), undefined);
+  assert.ok(state.ticket('b'));
+  assert.ok(!state.enqueue(a));
+  assert.ok(state.enqueue({ ...a, permits: 2 }));
+  assert.deepEqual(
+    state.next(1).filter((command) => command.do === 'refuse'),
+    [],
+  );
+  state.setOverride({ slots: 3, capacity: 3 }, 2);
+  assert.ok(state.enqueue(a));
 });
 
 test('a ticket with a bound finds no place behind so many that wait; one that has its place keeps it', () => {
