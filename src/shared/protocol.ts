@@ -45,10 +45,7 @@ export interface PermitMemo extends PoolMemo, SlotsMemo, PaceMemo, PreemptionMem
   leaseMs: number;
   holder: Holder;
   purpose?: string;
-  /**
-   * A client draws it anew for each claim. When the answer gets lost on the way, the client finds out by it whether the
-   * permit that runs is its own.
-   */
+  /** A client draws it anew for each claim, to know its own permit again when the answer gets lost on the way. */
   claimId?: string;
   /** The revoker's reason. The permit sets it before it ends as revoked. */
   revokedBecause?: string;
