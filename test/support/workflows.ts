@@ -29,6 +29,7 @@ import {
 import { WorkflowQueuePlace } from '../../src/workflows/queue/queue-place';
 import { finish, finishes, marked, type PoolInput } from './finishing';
 
+export * from '../../examples/recipes/workflows';
 export { exampleConsumer } from '../../scripts/support/example-workflow';
 export * from '../../src/workflow';
 export * from './finishing';
@@ -440,4 +441,16 @@ export async function silentHolder(
   } catch (error) {
     return error instanceof PermitLostError ? error.how : String(error);
   }
+}
+
+/**
+ * A permit as Temporal's own Python pattern (temporal-workflow-throttler) has it: the same ID and the same `release`, a lease that
+ * nobody renews, no holder, and no answer to a queue.
+ */
+export async function PermitSlotWorkflow({ lease_seconds }: { lease_seconds: number }): Promise<string> {
+  let released = false;
+  setHandler(defineSignal('release'), () => {
+    released = true;
+  });
+  return (await condition(() => released, lease_seconds * 1_000)) ? 'released' : 'lease_expired';
 }

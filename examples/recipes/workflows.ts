@@ -1,0 +1,70 @@
+/** The recipes of docs/recipes.md that are Workflows. The page shows each region word for word, and test/recipes.test.ts runs it. */
+import { continueAsNew, proxyActivities } from '@temporalio/workflow';
+import { mapWithPermits, Semaphore } from '../../src/workflow';
+import type { RecipeActivities } from './activities';
+
+const { nextNumber, train, ask, readTable, writeTable, send, embed } = proxyActivities<RecipeActivities>({
+  startToCloseTimeout: '1 minute',
+});
+
+// #region mutex
+const invoices = new Semaphore('invoices', { capacity: 1 });
+
+export async function numberInvoice(order: string): Promise<number> {
+  return await invoices.withPermit(() => nextNumber(order));
+}
+// #endregion
+
+// #region gpu-pool
+const gpus = new Semaphore('gpus', { slots: ['gpu-a', 'gpu-b', 'gpu-c'] });
+
+export async function trainOn(dataset: string): Promise<string> {
+  return await gpus.withPermit((permit) => train(dataset, permit.slot), { purpose: dataset });
+}
+// #endregion
+
+// #region vendor-api
+const vendor = new Semaphore('vendor-api', { capacity: 20, perKey: 2 });
+
+export async function askFor(tenant: string, question: string): Promise<string> {
+  for (;;) {
+    const answer = await vendor.withPermit(() => ask(tenant, question), { key: tenant });
+    if (answer.status === 200) return answer.text;
+    // 429: nobody calls the vendor for as long as it says, in no Workflow and no service.
+    await vendor.pauseUntil(new Date(Date.now() + answer.retryAfterMs), { reason: 'the vendor answered 429' });
+  }
+}
+// #endregion
+
+// #region read-write-lock
+const READERS = 4; // so many may read at once
+const table = new Semaphore('table', { capacity: READERS });
+
+export async function read(): Promise<string[]> {
+  return await table.withPermit(() => readTable());
+}
+
+export async function write(row: string): Promise<void> {
+  await table.withPermits(READERS, () => writeTable(row));
+}
+// #endregion
+
+// #region slow-lane
+const slowLane = new Semaphore('slow-lane', { capacity: 2, pace: { every: '1 second' } });
+
+export async function sendSlowly(message: string): Promise<void> {
+  await slowLane.withPermit(() => send(message));
+}
+// #endregion
+
+// #region batch-feeder
+const embeddings = new Semaphore('embeddings', { capacity: 3 });
+
+export async function embedAll(pages: number, cursor = 0): Promise<void> {
+  const feed = function* () {
+    for (let page = 0; page < pages; page++) yield page; // made one by one, as permits come free
+  };
+  const part = await mapWithPermits(feed, (page) => embed(page), { semaphore: embeddings, cursor });
+  if (part.cursor !== undefined) await continueAsNew<typeof embedAll>(pages, part.cursor);
+}
+// #endregion
