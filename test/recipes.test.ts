@@ -128,7 +128,7 @@ test('the page shows the code of the examples, word for word, and all of it', ()
   assert.deepEqual(shown.map(([, file, name]) => `${file}#${name}`).sort(), all.sort());
 });
 
-describe('each recipe runs', { concurrency: true }, () => {
+describe('each recipe runs', { concurrency: 3 }, () => {
   test('a mutex', async () => {
     const numbers = await Promise.all(['a', 'b', 'c', 'd'].map((order) => run(recipes.numberInvoice, order)));
     assert.deepEqual(numbers.sort(), [1, 2, 3, 4]);

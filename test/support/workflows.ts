@@ -27,6 +27,7 @@ import {
   withPermits,
 } from '../../src/workflow';
 import { WorkflowQueuePlace } from '../../src/workflows/queue/queue-place';
+import { releaseSignal } from '../../src/workflows/signals';
 import { finish, finishes, marked, type PoolInput } from './finishing';
 
 export * from '../../examples/recipes/workflows';
@@ -449,7 +450,7 @@ export async function silentHolder(
  */
 export async function PermitSlotWorkflow({ lease_seconds }: { lease_seconds: number }): Promise<string> {
   let released = false;
-  setHandler(defineSignal('release'), () => {
+  setHandler(releaseSignal, () => {
     released = true;
   });
   return (await condition(() => released, lease_seconds * 1_000)) ? 'released' : 'lease_expired';
