@@ -26,8 +26,8 @@ async function slotOf(resource: string, options: WithPermitOptions): Promise<str
 
 test('a line of maxWaiting takes no more, says so at once, in clients and Workflows, and loses nobody', async () => {
   const resource = temporal.resource();
-  const input = { resource, semaphore: { capacity: 1, recheckAfter: 3_000 } };
-  const pool = clientOf(resource, { recheckAfter: 3_000 });
+  const input = { resource, semaphore: { capacity: 1, recheckAfter: 500 } };
+  const pool = clientOf(resource, { recheckAfter: 500 });
   const first = await startHolding(temporal, input);
   const second = await startHolder(temporal, { ...input, holdMs: 0, acquire: { maxWaiting: 1 } });
   await untilWaiting(temporal.client, resource, 1);
