@@ -9,9 +9,10 @@ import {
 } from '@temporalio/client';
 import type { Offer, Place, Word } from '../../shared/acquirer';
 import { queueId, waiterId } from '../../shared/permit-id';
-import { type AwaitTurnInput, DECLINED, type DeclinedNotice, type Turn, WAITER_WORKFLOW } from '../../shared/protocol';
+import { DECLINED, type DeclinedNotice, type Turn, WAITER_WORKFLOW } from '../../shared/protocol';
 import { WORKFLOW_PRIORITY } from '../../shared/start-options';
 import { draftTicket, type TicketDraft } from '../../shared/ticket';
+import type { AwaitTurnInput } from '../../shared/waiter-protocol';
 import { offersSlot, readTurn } from '../../shared/wire-input';
 import { monotonicMs, pause } from '../clock';
 import type { Request } from '../options';
