@@ -156,7 +156,7 @@ test('the next queue learns that a holder gives way already, and does not ask an
   const resource = temporal.resource();
   const semaphore = { capacity: 2, recheckAfter: 1_000 };
   const { handle: one } = await startPreemptible({ resource, semaphore, acquire: LOW, body: 'stubborn' });
-  const { handle: other } = await startPreemptible({ resource, semaphore, acquire: LOW, body: 'stubborn' });
+  const { handle: other, ...its } = await startPreemptible({ resource, semaphore, acquire: LOW, body: 'stubborn' });
   const alarm = await startHolder(temporal, { resource, semaphore, acquire: HIGH });
   await untilStep(other, 'told'); // the younger one
   await endQueue(temporal.client, resource);
@@ -166,6 +166,10 @@ test('the next queue learns that a holder gives way already, and does not ask an
     const givesWay = slots.map(([, state]) => ('holder' in state ? state.holder?.untilMs !== undefined : undefined));
     assert.deepEqual(givesWay.sort(), [false, true]);
   });
+  const permit = temporal.client.workflow.getHandle(permitId({ resource, slot: its.slot ?? '' }), its.runId);
+  const { events } = await permit.fetchHistory();
+  const signals = events?.flatMap(({ workflowExecutionSignaledEventAttributes: signal }) => signal?.signalName ?? []);
+  assert.equal(signals?.filter((name) => name === PREEMPT).length, 1, 'it was told once');
   await other.signal(workflows.finish);
   await untilAt(alarm, 'holding');
   assert.deepEqual(await stepsOf(one), ['holds'], 'nobody else was told');
