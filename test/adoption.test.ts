@@ -60,14 +60,14 @@ test('one permit is held through three runs of a Workflow', async () => {
 
 test('a permit is handed over out of withPermit, and stays renewed', async () => {
   const resource = temporal.resource();
-  const semaphore = { capacity: 1, lease: '3s' as const };
+  const semaphore = { capacity: 1, lease: '5s' as const };
   const { workflowId } = await temporal.client.workflow.start(workflows.relayInside, {
     ...common('relay'),
     args: [{ resource, semaphore }],
   });
   const handle = temporal.client.workflow.getHandle<typeof workflows.relayInside>(workflowId);
   await eventually(async () => assert.equal((await handle.query(workflows.stage)).at, 'holding'));
-  await delay(5_000);
+  await delay(7_000);
   const permit = await temporal.client.workflow.getHandle(permitId({ resource, slot: '0' })).describe();
   assert.equal(permit.status.name, 'RUNNING');
   const { runId, type } = await handle.describe();

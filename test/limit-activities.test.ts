@@ -199,7 +199,7 @@ test('an activity that loses its permit is told by its signal, fails as retryabl
   const taskQueue = `limited-${randomUUID()}`;
   const client = semaphore(resource, 1);
   await startWorker(client, taskQueue);
-  const call = await start(taskQueue, { callMs: 1_000, startToCloseMs: 60_000 });
+  const call = await start(taskQueue, { callMs: 4_000, startToCloseMs: 60_000 });
   await eventually(async () => assert.equal(now.calls, 1));
   await client.revoke('0', { reason: 'drain' });
   await call.result();

@@ -74,7 +74,8 @@ test('a permit that the server keeps from telling its queue tells it as soon as 
   assert.equal(await permit.result(), 'released');
   const tookMs = Date.now() - askedMs;
   assert.equal(await closingsSent(permit.workflowId), 2);
-  assert.ok(tookMs < 1_000, `the slot came free after ${tookMs} ms`);
+  // Without the queue's question, the server tries again after 2.6 s. A busy machine needs its time too.
+  assert.ok(tookMs < 2_000, `the slot came free after ${tookMs} ms`);
   await temporal.client.workflow.getHandle(queueId(resource)).terminate();
 });
 

@@ -109,7 +109,7 @@ export class SemaphoreClient {
    * such case.
    *
    * With `preemptible`, a waiter of higher priority may ask for the permit: `permit.signal` aborts, unless `fn` gives way
-   * `atCheckpoints`. What comes then, `onPreempted` says. If `fn` returns within the grace all the same, its result counts.
+   * `atCheckpoints`. `onPreempted` says what comes then. If `fn` returns within the grace all the same, its result counts.
    *
    * @throws PermitLostError when the permit was lost before `fn` was done, whatever `fn` returned or threw
    * @throws PermitPreemptedError when it was pre-empted, and `onPreempted` is `'reject'`, whatever `fn` threw

@@ -61,7 +61,7 @@ export interface PreemptInput {
   priorityKey: number;
 }
 
-/** `permit-preempted`, from a permit to the Workflow that holds it: give it back, for it ends at that time. */
+/** `permit-preempted`, from a permit to the Workflow that holds it: give it back. It ends at that time. */
 export interface PreemptedNotice {
   workflowId: string;
   runId: string;

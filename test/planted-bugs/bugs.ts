@@ -274,8 +274,8 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
   {
     name: 'The function of a lost permit is not cancelled',
     file: 'src/workflows/holder/with-permit.ts',
-    find: '    body.cancel();',
-    replace: '',
+    find: '      loss ??= error;\n      body.cancel();',
+    replace: '      loss ??= error;',
     caughtBy: { file: 'test/semaphore.test.ts', test: 'a permit lost to an operator' },
   },
   {

@@ -5,7 +5,7 @@ import type { Inspection } from './inspection';
 
 type Pool = Pick<Inspection, 'resource' | 'slots' | 'waiters'>;
 
-/** @param holders of each slot: a Workflow, `client` or `free` @param waiters a Workflow each, or `client` */
+/** @param holders of each slot: a Workflow, `client`, `free`, `drained` or `paced` @param waiters a Workflow each, or `client` */
 function pool(resource: string, holders: string[], waiters: string[]): Pool {
   const since = new Date(0);
   return {
@@ -14,7 +14,7 @@ function pool(resource: string, holders: string[], waiters: string[]): Pool {
       if (who === 'free') return { slot: String(slot), state: 'free' };
       const holder = who === 'client' ? { identity: '1@host' } : { workflowId: who, runId: `run of ${who}` };
       const permit = { workflowId: `permit:${resource}:${slot}`, runId: 'r', holder, since };
-      return { slot: String(slot), state: who === 'drained' ? 'drained' : 'held', permit };
+      return { slot: String(slot), state: who === 'drained' || who === 'paced' ? who : 'held', permit };
     }),
     waiters: waiters.map((who, place) => ({
       place,
@@ -53,6 +53,7 @@ test('no cycle while somebody may give back: another holder, a client, a free sl
   assert.deepEqual(cycles(pool('a', ['A', 'C'], ['B']), b), []);
   assert.deepEqual(cycles(pool('a', ['A', 'client'], ['B']), b), []);
   assert.deepEqual(cycles(pool('a', ['A', 'free'], ['B']), b), []);
+  assert.deepEqual(cycles(pool('a', ['A', 'paced'], ['B']), b), [], 'its pace ends');
   assert.deepEqual(cycles(pool('a', ['client'], ['client'])), [], 'a process has many callers');
   const called = pool('a', ['A'], ['B']);
   for (const waiter of called.waiters) waiter.turn = '0';

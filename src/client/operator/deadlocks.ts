@@ -15,7 +15,7 @@ type Pool = Pick<Inspection, 'resource' | 'slots' | 'waiters'>;
 
 interface Wait {
   resource: string;
-  /** The Workflows that hold its permits. `undefined` stands for a client and for a free slot: then the wait can end. */
+  /** The Workflows that hold its permits. `undefined` stands for a client, and for a slot that is or comes free: then the wait can end. */
   holders: (string | undefined)[];
 }
 
@@ -55,8 +55,10 @@ function waitsByWorkflow(pools: readonly Pool[]): Map<string, Wait[]> {
   const waits = new Map<string, Wait[]>();
   for (const { resource, slots, waiters } of pools) {
     const holders = slots
-      .filter(({ state }) => state === 'held')
-      .map(({ permit }) => permit && nameOf(permit.holder.workflowId, permit.holder.runId));
+      .filter(({ state }) => state !== 'drained')
+      .map(({ state, permit }) => {
+        return state === 'held' && permit ? nameOf(permit.holder.workflowId, permit.holder.runId) : undefined;
+      });
     if (holders.length === 0) continue; // nobody holds: they wait for an operator
     for (const { workflowId, runId, identity, turn } of waiters) {
       const who = nameOf(workflowId, runId);

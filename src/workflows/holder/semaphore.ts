@@ -75,7 +75,7 @@ export class Semaphore {
    * With `onSaturated: 'inline'` it runs `fn` without a permit when there is none to be had.
    *
    * With `preemptible`, a waiter of higher priority may ask for the permit: the scope of `fn` is cancelled, unless `fn` gives way
-   * `atCheckpoints`. What comes then, `onPreempted` says. If `fn` returns within the grace all the same, its result counts.
+   * `atCheckpoints`. `onPreempted` says what comes then. If `fn` returns within the grace all the same, its result counts.
    *
    * @throws PermitLostError when the permit was lost before `fn` was done, whatever `fn` returned or threw
    * @throws PermitPreemptedError when it was pre-empted, and `onPreempted` is `'reject'`, whatever `fn` threw

@@ -21,7 +21,7 @@ type HeldState = SlotState & { at: 'held' | 'probing' | 'offered' };
 
 /**
  * An {@link OperatedQueueState} that asks holders to give way to waiters that ask for it. It does nothing while no such waiter is in
- * line. What it knows of a holder stands in the state of its slot, and goes with it:
+ * line. The state of a slot says what is known of its holder:
  *
  *     held --a waiter asks: watch with `preempt`--> asked --answer--> known --picked: preempt sent--> gives way --closing--> free
  *                                                     '--no answer in time: it is left alone   '--grace long over--> held

@@ -17,7 +17,7 @@ export interface Request {
 }
 
 /**
- * Who is to give way. Each waiter that asks gets one holder: one that gives way already, or else one that is to be asked, the most
+ * Picks the holders that are to give way. Each waiter that asks gets one holder: one that gives way already, or else one that is to be asked, the most
  * urgent waiter first. A holder gives way to a strictly higher priority only. Pure.
  *
  * @param waiters those that ask and have no turn
