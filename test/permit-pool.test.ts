@@ -68,9 +68,9 @@ test('an idle permit goes back after idleFor; within it, it is had again without
   await using pool = new PermitPool(semaphore(resource), { idleFor: 2_000 });
   const first = await pool.withPermit(async ({ workflowId, runId }) => ({ workflowId, runId }));
   assert.equal(await pool.withPermit(async ({ runId }) => runId), first.runId);
-  const { status } = await temporal.client.workflow.getHandle(first.workflowId, first.runId).describe();
-  assert.equal(status.name, 'RUNNING');
-  await assertNoPermitLeft(temporal.client, resource);
+  const permit = temporal.client.workflow.getHandle(first.workflowId, first.runId);
+  assert.equal((await permit.describe()).status.name, 'RUNNING');
+  assert.equal(await permit.result(), 'released');
   assert.notEqual(await pool.withPermit(async ({ runId }) => runId), first.runId);
 });
 
