@@ -29,7 +29,7 @@ test('a line of maxWaiting takes no more, says so at once, in clients and Workfl
   const input = { resource, semaphore: { capacity: 1, recheckAfter: 500 } };
   const pool = clientOf(resource, { recheckAfter: 500 });
   const first = await startHolding(temporal, input);
-  const second = await startHolder(temporal, { ...input, holdMs: 0, acquire: { maxWaiting: 1 } });
+  const second = await startHolder(temporal, { ...input, holdMs: 0, acquire: { maxWaiting: 3 } });
   await untilWaiting(temporal.client, resource, 1);
 
   const error = await pool.acquire({ maxWaiting: 1 }).catch((reason: unknown) => reason);
@@ -40,12 +40,12 @@ test('a line of maxWaiting takes no more, says so at once, in clients and Workfl
   assert.deepEqual(failure.details, [{ resource, maxWaiting: 1 }]);
   await assert.rejects(pool.acquire({ maxWaiting: 1, permits: 1 }), LineFullError);
 
-  const third = pool.withPermit(async () => 'third', { maxWaiting: 2 });
+  const third = pool.withPermit(async () => 'third', { maxWaiting: 3 });
   await untilWaiting(temporal.client, resource, 2);
   await assert.rejects(pool.acquire({ maxWaiting: 2 }), LineFullError);
-  // The queue dies, and with it the line. All who wait line up anew, in a queue that the next one starts.
+  // The queue dies, and with it the line. All who wait line up anew, in whatever order: here each has room.
   await temporal.client.workflow.getHandle(queueId(resource)).terminate();
-  const fourth = await startHolder(temporal, { ...input, holdMs: 0, acquire: { maxWaiting: 1 } });
+  const fourth = await startHolder(temporal, { ...input, holdMs: 0, acquire: { maxWaiting: 3 } });
   await untilWaiting(temporal.client, resource, 1);
   await first.handle.signal(workflows.finish);
   await Promise.all([second.result(), third, fourth.result()]);
