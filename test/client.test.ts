@@ -152,7 +152,7 @@ test('an aborted acquire ends at once with its reason, and leaves no waiter', as
   const abortedMs = Date.now();
   stop.abort(new Error('enough'));
   await assert.rejects(waiting, /enough/);
-  assert.ok(Date.now() - abortedMs < 2_000, 'abort is prompt');
+  assert.ok(Date.now() - abortedMs < 5_000, 'abort is prompt');
   await assert.rejects(pool.acquire({ signal: AbortSignal.abort(new Error('from the start')) }), /from the start/);
   await permit.release();
   await assertSafe(temporal.client, resource, 1, []);

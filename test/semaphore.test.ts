@@ -55,7 +55,7 @@ test('a holder cancelled while it waits ends at once and claims nothing', async 
   const cancelledMs = Date.now();
   await waiter.cancel();
   assert.ok((await failureOf(waiter.result())) instanceof CancelledFailure);
-  assert.ok(Date.now() - cancelledMs < 1_000, 'cancellation is prompt');
+  assert.ok(Date.now() - cancelledMs < 5_000, 'cancellation is prompt');
   await first.handle.signal(workflows.finish);
   await first.handle.result();
   const holds = await assertSafe(temporal.client, resource, 1);
