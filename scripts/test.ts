@@ -13,7 +13,7 @@ import { prepareTests } from './support/test-preparation';
 const SOAK = '.soak.test.ts';
 
 /** Most tests wait most of the time, for leases and the like: so more of them run at once than there are cores. */
-const AT_ONCE = availableParallelism() + 4;
+const AT_ONCE = availableParallelism() + 2;
 
 /**
  * `pnpm test [text…]` runs every test file, or those whose path has one of the texts. `pnpm test:soak [text…]` does the same
