@@ -544,8 +544,8 @@ class World {
 }
 
 /**
- * The same runs each time: of random ones, about one in 10,000 meets a case that the queue does not cover yet (1545729111 with 20,000
- * runs: Q6; -854375285: a slot whose drain was terminated unheard). `QUEUE_MODEL_SEED` and `QUEUE_MODEL_RUNS` look for more.
+ * The runs are the same each time. About one random run in 10,000 meets a case that the queue does not cover yet (1545729111 with 20,000
+ * runs: Q6; -854375285: a slot whose drain was terminated without notice). `QUEUE_MODEL_SEED` and `QUEUE_MODEL_RUNS` look for more.
  */
 const seed = Number(process.env.QUEUE_MODEL_SEED ?? 1);
 const numRuns = Number(process.env.QUEUE_MODEL_RUNS ?? 2_000);
