@@ -46,7 +46,7 @@ test('a line of maxWaiting takes no more, says so at once, in clients and Workfl
   // The queue dies, and with it the line. All who wait line up anew, in whatever order: here each has room.
   await temporal.client.workflow.getHandle(queueId(resource)).terminate();
   const fourth = await startHolder(temporal, { ...input, holdMs: 0, acquire: { maxWaiting: 3 } });
-  await untilWaiting(temporal.client, resource, 1);
+  await eventually(async () => assert.ok((await queueView(temporal.client, resource))?.tickets.length));
   await first.handle.signal(workflows.finish);
   await Promise.all([second.result(), third, fourth.result()]);
   await assertSafe(temporal.client, resource, 1, []);
