@@ -229,7 +229,13 @@ export async function assertSafe(
   reported?: readonly ReportedHold[],
 ): Promise<HoldInterval[]> {
   await assertNoPermitLeft(client, resource);
-  const holds = await readHoldIntervals(client, resource, { reported });
+  let holds = await readHoldIntervals(client, resource, { reported });
+  // Visibility tells of the last ones late.
+  const isListed = ({ runId }: ReportedHold) => holds.some((hold) => hold.runId === runId);
+  for (let tries = 0; tries < 10 && !(reported ?? []).every(isListed); tries++) {
+    await delay(200);
+    holds = await readHoldIntervals(client, resource, { reported });
+  }
   assert.deepEqual(strays(holds), [], `holders of ${resource} worked without a permit`);
   assert.deepEqual(overlaps(holds), [], `two holders of one slot of ${resource} at once`);
   const most = mostAtOnce(holds);
