@@ -14,7 +14,7 @@ import {
 } from '../src/client';
 import { permitId, queueId } from '../src/shared/permit-id';
 import { assertFails, startHolder, startHolding, startOptions } from './support/holders';
-import { assertNoPermitLeft, assertSafe, eventually, untilWaiting, useTemporal } from './support/temporal';
+import { assertNoPermitLeft, assertSafe, eventually, untilListed, untilWaiting, useTemporal } from './support/temporal';
 import * as workflows from './support/workflows';
 
 const temporal = useTemporal();
@@ -164,6 +164,7 @@ test('resized 3 to 5 to 2, paused and resumed under 20 contenders: never more th
   stopped = true;
   await contenders;
   await assertNoPermitLeft(temporal.client, resource);
+  await untilListed(temporal.client, resource, 5);
   await eventually(async () => assert.equal((await pool.inspect()).queue, 'none'));
 
   const all = await readHoldIntervals(temporal.client, resource);

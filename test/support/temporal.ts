@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { after, afterEach, before } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Client } from '@temporalio/client';
+import { type Client, WorkflowNotFoundError } from '@temporalio/client';
 import type { TestWorkflowEnvironment } from '@temporalio/testing';
 import {
   DefaultLogger,
@@ -26,7 +26,7 @@ import {
 import { SHARED_SERVER } from '../../scripts/support/prepared';
 import { startServer, startServerFrom } from '../../scripts/support/temporal-server';
 import { bundleWorkflows } from '../../scripts/support/workflow-bundles';
-import { queueId, waiterId } from '../../src/shared/permit-id';
+import { permitId, queueId, waiterId } from '../../src/shared/permit-id';
 import { QUEUE_VIEW, type QueueView } from '../../src/shared/queue-view';
 
 /** A real server, which files may share, and a worker for one test file. Its resources are checked for leaked permits after every test. */
@@ -189,7 +189,7 @@ export async function untilWaiting(client: Client, resource: string, count: numb
   });
 }
 
-/** Waits until no permit and no client's waiter of `resource` runs; fails when one still does after a few seconds. */
+/** Waits until no permit and no client's waiter of `resource` runs; fails when one still does after a while. */
 export async function assertNoPermitLeft(client: Client, resource: string): Promise<void> {
   const waiters = `WorkflowId STARTS_WITH ${JSON.stringify(waiterId(resource, ''))}`;
   const query = `(${permitsQuery(resource)} OR ${waiters}) AND ExecutionStatus = "Running"`;
@@ -198,6 +198,29 @@ export async function assertNoPermitLeft(client: Client, resource: string): Prom
     for await (const run of client.workflow.list({ query })) left.push(`${run.workflowId} (${run.runId})`);
     assert.deepEqual(left, [], `permits or waiters of ${resource} were leaked`);
   });
+}
+
+/**
+ * Waits until visibility, which lags behind, tells how the last permit of each slot ended: of the slots that it tells of, and of
+ * the first `capacity`.
+ */
+export async function untilListed(client: Client, resource: string, capacity: number): Promise<void> {
+  const counted = Array.from({ length: capacity }, (_, slot) => permitId({ resource, slot: String(slot) }));
+  await eventually(async () => {
+    const ended = new Map(counted.map((workflowId) => [workflowId, new Set<string>()]));
+    for await (const { workflowId, runId, status } of client.workflow.list({ query: permitsQuery(resource) })) {
+      const runs = ended.get(workflowId) ?? new Set();
+      ended.set(workflowId, status.name === 'RUNNING' ? runs : runs.add(runId));
+    }
+    for (const [workflowId, runs] of ended) {
+      const last = await client.workflow.getHandle(workflowId).describe().catch(undefinedIfNone);
+      assert.ok(!last || runs.has(last.runId), `visibility does not tell how ${workflowId}, run ${last?.runId}, ended`);
+    }
+  });
+}
+
+function undefinedIfNone(error: unknown): undefined {
+  if (!(error instanceof WorkflowNotFoundError)) throw error;
 }
 
 /** Ends the queue of `resource`, which stays for a while after its last waiter was served. */
@@ -229,13 +252,8 @@ export async function assertSafe(
   reported?: readonly ReportedHold[],
 ): Promise<HoldInterval[]> {
   await assertNoPermitLeft(client, resource);
-  let holds = await readHoldIntervals(client, resource, { reported });
-  // Visibility tells of the last ones late.
-  const isListed = ({ runId }: ReportedHold) => holds.some((hold) => hold.runId === runId);
-  for (let tries = 0; tries < 10 && !(reported ?? []).every(isListed); tries++) {
-    await delay(200);
-    holds = await readHoldIntervals(client, resource, { reported });
-  }
+  await untilListed(client, resource, capacity);
+  const holds = await readHoldIntervals(client, resource, { reported });
   assert.deepEqual(strays(holds), [], `holders of ${resource} worked without a permit`);
   assert.deepEqual(overlaps(holds), [], `two holders of one slot of ${resource} at once`);
   const most = mostAtOnce(holds);
