@@ -9,7 +9,7 @@ import { aborted, runMain } from './support/main';
 import { preflight } from './support/preflight';
 import { prepareTests } from './support/test-preparation';
 
-/** Much load, or a measurement, which nothing may disturb: they have a command of their own, and run one after the other. */
+/** Much load, a measurement that nothing may disturb, or the package as npm installs it: they run by themselves, one after the other. */
 const SOAK = '.soak.test.ts';
 
 /** Most tests wait most of the time, for leases and the like: so more of them run at once than there are cores. */

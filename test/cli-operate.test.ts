@@ -149,6 +149,26 @@ test('why: what a Workflow waits for, who is ahead, who holds; and what the hold
   await Promise.all([first.result(), second.result()]);
 });
 
+test('ls and why show a holder that gives way', async () => {
+  const resource = temporal.resource();
+  const { handle } = await startHolding(temporal, {
+    resource,
+    semaphore: CAPACITY_1,
+    acquire: { priority: { priorityKey: 4 }, preemptible: { grace: '1 minute', atCheckpoints: true } },
+  });
+  const waiting = pool(resource).acquire({ priority: { priorityKey: 1 }, preempt: true });
+  await eventually(async () => {
+    assert.match(await output(['ls', resource, '--capacity', '1']), /\n +0 +gives way +holder-/);
+  });
+  const holds = await output(['why', handle.workflowId, '--resource', resource]);
+  assert.match(holds, /has asked for it: it gives way by 2\d{3}-.*Z at the latest\.\n/);
+  const [waiter] = (await jsonOf(['ls', resource, '--capacity', '1'])).waiters;
+  const waits = await output(['why', waiter.workflowId, '--resource', resource]);
+  assert.match(waits, new RegExp(`${handle.workflowId}, which gives way `));
+  await handle.signal(workflows.finish);
+  await (await waiting).release();
+});
+
 test('revoke: not unasked; with --yes the holder is told why; what is not held exits 66', async () => {
   const resource = temporal.resource();
   const { handle, runId } = await startHolding(temporal, { resource, semaphore: CAPACITY_1 });

@@ -9,7 +9,7 @@ import { permitId } from '../src/shared/permit-id';
 import { REVOKE } from '../src/shared/protocol';
 import { CliProcess } from './support/cli-process';
 import { RefusingProxy } from './support/refusing-proxy';
-import { eventually, useTemporal } from './support/temporal';
+import { eventually, untilWaiting, useTemporal } from './support/temporal';
 
 const temporal = useTemporal({ shared: true });
 
@@ -116,7 +116,25 @@ test('full: --try exits 75 at once, --timeout when late, and neither runs the co
   assert.match(late.stderr, /within 1000 ms: all slots are held/);
   assert.match(tried.stderr, /is free: all slots are held\. Try later/);
   assert.doesNotMatch(tried.stderr, /within/);
+
+  const waiting = pool(resource).acquire();
+  await untilWaiting(temporal.client, resource, 1);
+  const bounded = run({ resource, flags: ['--max-waiting', '1'] }, 'echo', 'ran');
+  assert.equal(await bounded.exit, 75);
+  assert.match(bounded.stderr, /the line is full: maxWaiting is 1/);
+  assert.equal(bounded.stdout, '');
   await permit.release();
+  await (await waiting).release();
+});
+
+test('with --pace a slot is not given again at once', async () => {
+  const resource = temporal.resource();
+  const flags = ['--pace', '30s', '--try'];
+  const first = run({ resource, flags }, 'echo', 'ran');
+  assert.equal(await first.exit, 0, first.stderr);
+  const second = run({ resource, flags }, 'echo', 'ran');
+  assert.equal(await second.exit, 75, second.stdout);
+  await permitOf(resource).terminate();
 });
 
 test('interrupted while it waits, it leaves the line', async () => {

@@ -144,6 +144,20 @@ test("a permit pool's permit says so, and a pool on whose slots its acquirers di
   await page.context().close();
 });
 
+test('a holder that gives way says how long it may take', async () => {
+  const resource = temporal.resource();
+  const { pool, url } = await show(resource, { capacity: 1 });
+  const party = await pool.acquire({ priority: { priorityKey: 4 }, preemptible: { grace: '25s' } });
+  const page = await browser.open(url);
+  await page.locator('.slot.held .lease', { hasText: /^lease / }).waitFor(WITHIN);
+  const alarm = pool.acquire({ priority: { priorityKey: 1 }, preempt: true });
+  await page.locator('.slot.held .lease', { hasText: /^gives way within \d+/ }).waitFor(WITHIN);
+  await party.release();
+  await page.locator('.slot.held .lease', { hasText: /^lease / }).waitFor(WITHIN);
+  await (await alarm).release();
+  await page.context().close();
+});
+
 test('a search shows the slots, waiters and past holds of that name, and the pools that have any', async () => {
   const { resource, url: _url, end } = await busyPool();
   const other = temporal.resource('other');

@@ -64,17 +64,15 @@ for (const [slots, forged] of [
     const what = 'slots' in slots ? 'named slots' : 'counted slots';
     test(`a ${kind} that waits for ${what} is not misled by any turn`, async () => {
       const left = Object.entries(forged);
-      const lane = async () => {
-        for (let next = left.shift(); next; next = left.shift()) await mislead(kind, ...next, slots);
-      };
-      await Promise.all(Array.from({ length: 4 }, lane)); // all at once would be a load test
+      await Promise.all(Array.from({ length: Math.min(4, left.length) }, () => mislead(kind, left, slots)));
     });
   }
 }
 
 type SlotOptions = Pick<SemaphoreClientOptions, 'capacity' | 'slots'>;
 
-async function mislead(kind: 'Workflow' | 'client', name: string, forge: Forge, slots: SlotOptions): Promise<void> {
+/** Sends turns to one waiter of a full pool, one after the other, until none is left; then the waiter is served. */
+async function mislead(kind: 'Workflow' | 'client', left: [string, Forge][], slots: SlotOptions): Promise<void> {
   const { client, taskQueue } = temporal;
   const resource = temporal.resource();
   const semaphore = { ...slots, recheckAfter: '10 minutes' as const };
@@ -83,17 +81,26 @@ async function mislead(kind: 'Workflow' | 'client', name: string, forge: Forge, 
   const fromMs = Date.now();
   const gotMs = kind === 'Workflow' ? waitInWorkflow(resource, semaphore) : waitInClient(pool);
   gotMs.catch(() => undefined); // awaited below
-  const { tickets } = await untilWaiting(client, resource, 1);
-  const ticket = tickets[0] ?? assert.fail();
-  const { workflowId, runId } = ticket.waiter;
-  const waiter = client.workflow.getHandle(workflowId, runId);
-  await waiter.signal(TURN, forge({ queueId: queueId(resource), ticketId: ticket.id }));
-  await delay(1_500);
-  assert.deepEqual(await permitsRunning(client, resource), [held.workflowId], `${name}: a permit beside the only one`);
-  await assertNoTaskFailed(waiter, name);
+  const sent: string[] = [];
+  for (let next = left.shift(); next; next = left.shift()) {
+    const [name, forge] = next;
+    sent.push(name);
+    const { tickets } = await untilWaiting(client, resource, 1); // a client's waiter ends with its turn, and another takes over
+    const ticket = tickets[0] ?? assert.fail();
+    const { workflowId, runId } = ticket.waiter;
+    const waiter = client.workflow.getHandle(workflowId, runId);
+    await waiter.signal(TURN, forge({ queueId: queueId(resource), ticketId: ticket.id }));
+    await delay(1_500);
+    assert.deepEqual(
+      await permitsRunning(client, resource),
+      [held.workflowId],
+      `${name}: a permit beside the only one`,
+    );
+    await assertNoTaskFailed(waiter, name);
+  }
   const releasedMs = Date.now();
   await held.release();
-  assert.ok((await gotMs) - releasedMs < 30_000, `${name}: was not served`);
+  assert.ok((await gotMs) - releasedMs < 30_000, `was not served after: ${sent.join(', ')}`);
   await assertSafe(client, resource, 1, [{ runId: held.runId, fromMs, toMs: releasedMs }]);
 }
 

@@ -249,6 +249,24 @@ test('a client counts where it has a meter', async () => {
   });
 });
 
+test('a client that gives way in time has lost no permit; one that does not has', async () => {
+  const resource = temporal.resource();
+  const options = { ...CAPACITY_1, taskQueue: temporal.taskQueue, metricMeter: Runtime.instance().metricMeter };
+  const lamp = new SemaphoreClient(temporal.client, resource, options);
+  const lost = async () => counts(await scrape(address), resource)['permit_lost preempted'];
+  for (const [grace, losses] of [
+    ['30s', undefined],
+    ['1s', 1],
+  ] as const) {
+    const party = await lamp.acquire({ priority: { priorityKey: 4 }, preemptible: { grace } });
+    const alarm = lamp.acquire({ priority: { priorityKey: 1 }, preempt: true });
+    await party.preempted;
+    if (losses === undefined) await party.release();
+    await (await alarm).release();
+    await eventually(async () => assert.equal(await lost(), losses));
+  }
+});
+
 test("a pool's calls count apart from what it acquires at the server", async () => {
   const resource = temporal.resource();
   const options = { ...CAPACITY_1, taskQueue: temporal.taskQueue, metricMeter: Runtime.instance().metricMeter };

@@ -273,7 +273,7 @@ test('a holder pauses its pool until a time: nobody is served before, and it goe
   const resource = temporal.resource();
   const pool = semaphore(resource, { capacity: 2 });
   const held = await pool.acquire();
-  const untilMs = Date.now() + 4_000;
+  const untilMs = Date.now() + 6_000;
   const start = (untilMs: number, holds?: boolean) =>
     temporal.client.workflow.execute(workflows.pauser, {
       ...startOptions(temporal, 'pauser'),
@@ -309,7 +309,7 @@ test('a pause whose end comes while no worker runs ends when one does; with no e
   const { reason, pausedUntil } = await pool.pauseUntil(new Date(Date.now() + 1_000), { reason: '429' });
   assert.deepEqual([reason, pausedUntil], ['by an operator', undefined]);
   await pool.resume();
-  const untilMs = Date.now() + 2_500;
+  const untilMs = Date.now() + 5_000;
   await pool.pause({ until: new Date(untilMs) });
   await untilStates(pool, /^0 drained$/);
   await first.stop();

@@ -7,6 +7,7 @@ import { currentFencingToken } from '../src/fencing';
 import { FencingToken } from '../src/shared/fencing-token';
 import { permitId, queueId } from '../src/shared/permit-id';
 import { QUEUE_VIEW, type QueueView } from '../src/shared/queue-view';
+import { ClientProcess } from './support/client-process';
 import { startHolding, startOptions, untilAt } from './support/holders';
 import { endQueue, eventually, untilWaiting, useTemporal } from './support/temporal';
 import * as workflows from './support/workflows';
@@ -97,6 +98,26 @@ test('a client that ignores its grace loses the permit when that is over, and it
   );
   await assert.rejects(stubborn, PermitPreemptedError);
   await (await alarm)?.release();
+});
+
+test('a client that is killed in its grace keeps the slot until that is over, not until its lease ends', async () => {
+  const resource = temporal.resource();
+  const lamp = pool(resource);
+  const party = new ClientProcess({
+    address: temporal.env.address,
+    resource,
+    semaphore: { capacity: 1, taskQueue: temporal.taskQueue, lease: '10 minutes' },
+    acquire: { ...LOW, preemptible: { grace: '5s' } },
+  });
+  await party.until('acquired');
+  party.signal('SIGSTOP'); // it can't give the permit back
+  const alarm = lamp.acquire({ ...HIGH, timeout: '1 minute' });
+  await eventually(async () => assert.ok((await lamp.inspect()).slots[0]?.permit?.preemptedUntil));
+  await party.kill();
+  await (await alarm).release();
+  const { runId } = await party.until('acquired');
+  const ended = temporal.client.workflow.getHandle(permitId({ resource, slot: '0' }), runId);
+  assert.equal(await ended.result(), 'preempted');
 });
 
 test('at a checkpoint a client goes on under a new permit, with the new token, and its signal has not aborted before', async () => {

@@ -5,8 +5,8 @@ import { SemaphoreClient } from '../src/client';
 import { permitId, queueId } from '../src/shared/permit-id';
 import { PREEMPT } from '../src/shared/preemption-protocol';
 import { QUEUE_VIEW, type QueueView } from '../src/shared/queue-view';
-import { assertFails, startHolder, startHolding, startOptions, untilAt } from './support/holders';
-import type { PreemptibleInput, Step } from './support/preemption-workflows';
+import { assertFails, startHolder, startHolding, startOptions, strandQueue, untilAt } from './support/holders';
+import { startPreemptible, stepsOf, untilStep } from './support/preemptible-holders';
 import { assertSafe, endQueue, eventually, permitsRunning, untilWaiting, useTemporal } from './support/temporal';
 import * as workflows from './support/workflows';
 
@@ -15,27 +15,6 @@ const temporal = useTemporal({ shared: true });
 /** A grace that no test waits for. */
 const LOW = { priority: { priorityKey: 4 }, preemptible: { grace: '5 minutes' } } as const;
 const HIGH = { priority: { priorityKey: 1 }, preempt: true } as const;
-
-async function startPreemptible(input: PreemptibleInput) {
-  const handle = await temporal.client.workflow.start(workflows.preemptible, {
-    ...startOptions(temporal, 'preemptible'),
-    args: [input],
-  });
-  return { handle, ...(await untilStep(handle, 'holds')) };
-}
-
-async function untilStep(handle: Pick<WorkflowHandle, 'query'>, step: Step['step'], times = 1): Promise<Step> {
-  return await eventually(async () => {
-    const log = await handle.query(workflows.steps);
-    const found = log.filter((it) => it.step === step);
-    assert.ok(found.length >= times, JSON.stringify(log));
-    return found[times - 1] ?? assert.fail();
-  });
-}
-
-async function stepsOf(handle: Pick<WorkflowHandle, 'query'>): Promise<string[]> {
-  return (await handle.query(workflows.steps)).map(({ step }) => step);
-}
 
 async function finish(...handles: Pick<WorkflowHandle, 'signal' | 'result'>[]): Promise<void> {
   for (const handle of handles) {
@@ -51,7 +30,7 @@ async function viewOf(resource: string): Promise<QueueView> {
 test('a holder gives way to a higher priority: its function is told and stops, and it throws PermitPreemptedError', async () => {
   const resource = temporal.resource();
   const semaphore = { capacity: 1 };
-  const { handle: party } = await startPreemptible({ resource, semaphore, acquire: LOW });
+  const { handle: party } = await startPreemptible(temporal, { resource, semaphore, acquire: LOW });
   const { handle: alarm } = await startHolding(temporal, { resource, semaphore, acquire: HIGH });
   await assertFails(party.result(), 'PermitPreemptedError', /a waiter of higher priority has asked for it/);
   assert.deepEqual(await stepsOf(party), ['holds', 'told', 'stopped']);
@@ -68,9 +47,9 @@ test('of several holders the one of the lowest priority gives way, and of equals
     semaphore,
     acquire: { priority: { priorityKey: 5 } },
   });
-  const { handle: old } = await startPreemptible({ resource, semaphore, acquire: of(4) });
-  const { handle: young } = await startPreemptible({ resource, semaphore, acquire: of(4) });
-  const { handle: middle } = await startPreemptible({ resource, semaphore, acquire: of(3) });
+  const { handle: old } = await startPreemptible(temporal, { resource, semaphore, acquire: of(4) });
+  const { handle: young } = await startPreemptible(temporal, { resource, semaphore, acquire: of(4) });
+  const { handle: middle } = await startPreemptible(temporal, { resource, semaphore, acquire: of(3) });
   // It asks, but holders of its own priority are let be; so is a plain one.
   const acquire = { priority: { priorityKey: 3 }, preempt: true };
   const first = await startHolder(temporal, { resource, semaphore, acquire });
@@ -96,7 +75,7 @@ test('of several holders the one of the lowest priority gives way, and of equals
 test('restart lines up again with the old place, and runs the function anew', async () => {
   const resource = temporal.resource();
   const semaphore = { capacity: 1 };
-  const { handle: party, runId } = await startPreemptible({
+  const { handle: party, runId } = await startPreemptible(temporal, {
     resource,
     semaphore,
     acquire: LOW,
@@ -119,13 +98,18 @@ test('restart lines up again with the old place, and runs the function anew', as
 test('replace runs another function under a new permit; a result within the grace counts', async () => {
   const resource = temporal.resource();
   const semaphore = { capacity: 1 };
-  const { handle: party } = await startPreemptible({ resource, semaphore, acquire: LOW, onPreempted: 'replace' });
+  const { handle: party } = await startPreemptible(temporal, {
+    resource,
+    semaphore,
+    acquire: LOW,
+    onPreempted: 'replace',
+  });
   const { handle: alarm } = await startHolding(temporal, { resource, semaphore, acquire: HIGH });
   await finish(alarm);
   assert.equal(await party.result(), 'replaced');
   assert.deepEqual(await stepsOf(party), ['holds', 'told', 'stopped', 'replaced']);
 
-  const { handle: quick } = await startPreemptible({ resource, semaphore, acquire: LOW, body: 'finishing' });
+  const { handle: quick } = await startPreemptible(temporal, { resource, semaphore, acquire: LOW, body: 'finishing' });
   const { handle: second } = await startHolding(temporal, { resource, semaphore, acquire: HIGH });
   assert.equal(await quick.result(), 'returned');
   await finish(second);
@@ -136,7 +120,7 @@ test('a holder that ignores its grace loses the permit when that is over, also w
   const resource = temporal.resource();
   const semaphore = { capacity: 1, recheckAfter: 1_000 };
   const acquire = { ...LOW, preemptible: { grace: '3s' } } as const;
-  const { handle: party, slot } = await startPreemptible({ resource, semaphore, acquire, body: 'stubborn' });
+  const { handle: party, slot } = await startPreemptible(temporal, { resource, semaphore, acquire, body: 'stubborn' });
   const alarm = await startHolder(temporal, { resource, semaphore, acquire: HIGH });
   await untilStep(party, 'told');
   await endQueue(temporal.client, resource);
@@ -152,11 +136,35 @@ test('a holder that ignores its grace loses the permit when that is over, also w
   await assertSafe(temporal.client, resource, 1);
 });
 
+test('a queue that never asks is followed by one that does', async () => {
+  const resource = temporal.resource();
+  const semaphore = { capacity: 1, recheckAfter: 1_000 };
+  const { handle: party } = await startPreemptible(temporal, { resource, semaphore, acquire: LOW });
+  const endStranded = await strandQueue(temporal, { resource, semaphore }); // it has no worker
+  const alarm = await startHolder(temporal, { resource, semaphore, acquire: HIGH });
+  await eventually(async () => {
+    const { events } = await temporal.client.workflow.getHandle(queueId(resource)).fetchHistory();
+    const signals = events?.filter((event) => event.workflowExecutionSignaledEventAttributes).length ?? 0;
+    assert.ok(signals >= 2, 'the alarm stands in its line');
+  });
+  assert.deepEqual(await stepsOf(party), ['holds']);
+  await endStranded();
+  await untilAt(alarm, 'holding');
+  await assertFails(party.result(), 'PermitPreemptedError', /./);
+  await finish(alarm);
+  await assertSafe(temporal.client, resource, 1);
+});
+
 test('the next queue learns that a holder gives way already, and does not ask another one', async () => {
   const resource = temporal.resource();
   const semaphore = { capacity: 2, recheckAfter: 1_000 };
-  const { handle: one } = await startPreemptible({ resource, semaphore, acquire: LOW, body: 'stubborn' });
-  const { handle: other, ...its } = await startPreemptible({ resource, semaphore, acquire: LOW, body: 'stubborn' });
+  const { handle: one } = await startPreemptible(temporal, { resource, semaphore, acquire: LOW, body: 'stubborn' });
+  const { handle: other, ...its } = await startPreemptible(temporal, {
+    resource,
+    semaphore,
+    acquire: LOW,
+    body: 'stubborn',
+  });
   const alarm = await startHolder(temporal, { resource, semaphore, acquire: HIGH });
   await untilStep(other, 'told'); // the younger one
   await endQueue(temporal.client, resource);
@@ -181,7 +189,7 @@ test('the next queue learns that a holder gives way already, and does not ask an
 test('a holder that is terminated in its grace frees its slot at once', async () => {
   const resource = temporal.resource();
   const semaphore = { capacity: 1 };
-  const { handle: party } = await startPreemptible({ resource, semaphore, acquire: LOW, body: 'stubborn' });
+  const { handle: party } = await startPreemptible(temporal, { resource, semaphore, acquire: LOW, body: 'stubborn' });
   const alarm = await startHolder(temporal, { resource, semaphore, acquire: HIGH });
   await untilStep(party, 'told');
   await party.terminate();
@@ -193,7 +201,12 @@ test('a holder that is terminated in its grace frees its slot at once', async ()
 test('a waiter that gives up after it has asked: the holder gives way all the same, and has its place again', async () => {
   const resource = temporal.resource();
   const semaphore = { capacity: 1 };
-  const { handle: party } = await startPreemptible({ resource, semaphore, acquire: LOW, onPreempted: 'restart' });
+  const { handle: party } = await startPreemptible(temporal, {
+    resource,
+    semaphore,
+    acquire: LOW,
+    onPreempted: 'restart',
+  });
   const { handle: stubborn } = { handle: await startHolder(temporal, { resource, semaphore, acquire: HIGH }) };
   await untilStep(party, 'told');
   await stubborn.cancel();
@@ -208,7 +221,12 @@ test('at a checkpoint a holder gives its permit up if it is wanted, and goes on 
   const resource = temporal.resource();
   const semaphore = { capacity: 1 };
   const acquire = { ...LOW, preemptible: { grace: '5 minutes', atCheckpoints: true } } as const;
-  const { handle: party, runId } = await startPreemptible({ resource, semaphore, acquire, body: 'checkpoints' });
+  const { handle: party, runId } = await startPreemptible(temporal, {
+    resource,
+    semaphore,
+    acquire,
+    body: 'checkpoints',
+  });
   const { handle: alarm } = await startHolding(temporal, { resource, semaphore, acquire: HIGH });
   await finish(alarm);
   const back = await untilStep(party, 'back');
@@ -221,7 +239,7 @@ test('at a checkpoint a holder gives its permit up if it is wanted, and goes on 
 test('yieldDuring lets others have the slot for as long as the wait takes, and comes back with the old place', async () => {
   const resource = temporal.resource();
   const semaphore = { capacity: 1 };
-  const { handle: yielder } = await startPreemptible({ resource, semaphore, body: 'yielding' });
+  const { handle: yielder } = await startPreemptible(temporal, { resource, semaphore, body: 'yielding' });
   await untilStep(yielder, 'yielded');
   const { handle: guest } = await startHolding(temporal, { resource, semaphore });
   const later = await startHolder(temporal, { resource, semaphore });
@@ -238,7 +256,11 @@ test('yieldDuring lets others have the slot for as long as the wait takes, and c
 
 test('a permit decides for itself: it does not give way to an equal priority, nor to what makes no sense', async () => {
   const resource = temporal.resource();
-  const { handle: party, runId } = await startPreemptible({ resource, semaphore: { capacity: 1 }, acquire: LOW });
+  const { handle: party, runId } = await startPreemptible(temporal, {
+    resource,
+    semaphore: { capacity: 1 },
+    acquire: LOW,
+  });
   const permit = temporal.client.workflow.getHandle(permitId({ resource, slot: '0' }), runId);
   for (const payload of [
     { priorityKey: 4 },

@@ -4,9 +4,10 @@ import type { WorkflowHandle } from '@temporalio/client';
 import { lacking } from '../scripts/support/requirements';
 import { SemaphoreClient } from '../src/client';
 import { permitId, queueId } from '../src/shared/permit-id';
-import { ENQUEUE, WATCH } from '../src/shared/protocol';
+import { DECLINED, ENQUEUE, WATCH } from '../src/shared/protocol';
 import type { QueueInput } from '../src/shared/queue-view';
-import { startHolder, startHolding, startOptions } from './support/holders';
+import { assertFails, startHolder, startHolding, startOptions, untilAt } from './support/holders';
+import { startPreemptible, stepsOf, untilStep } from './support/preemptible-holders';
 import { assertNoPermitLeft, assertSafe, eventually, untilWaiting, useTemporal } from './support/temporal';
 import * as workflows from './support/workflows';
 
@@ -117,8 +118,13 @@ test('what an operator has set outlives the run in which it was set, and so do t
 
   const queue = temporal.client.workflow.getHandle(queueId(resource));
   const { runId } = await queue.describe();
-  const untilMs = Date.now() + 4_000;
+  const untilMs = Date.now() + 6_000;
   await pool.pauseUntil(new Date(untilMs));
+  // A slot that the queue has not drained yet belongs to any caller that claims it.
+  await eventually(async () => {
+    const { slots } = await pool.inspect();
+    assert.ok(slots.every(({ state }) => state === 'drained'));
+  });
   const waiters = await Promise.all(
     [1, 2, 3].map(() => startHolder(temporal, { resource, semaphore: { capacity: 3 }, holdMs: 0 })),
   );
@@ -132,6 +138,37 @@ test('what an operator has set outlives the run in which it was set, and so do t
   await Promise.all(waiters.map((waiter) => waiter.result()));
   await assertNoPermitLeft(temporal.client, resource);
   await eventually(async () => assert.equal((await pool.inspect()).queue, 'none'));
+});
+
+test('a queue that continues as new while a holder gives way asks no other one', {
+  skip: lacking('ownServer'),
+}, async () => {
+  const resource = temporal.resource();
+  const semaphore = { capacity: 2 };
+  const acquire = { priority: { priorityKey: 4 }, preemptible: { grace: '10s' } } as const;
+  const { handle: older } = await startPreemptible(temporal, { resource, semaphore, acquire });
+  const { handle: younger } = await startPreemptible(temporal, { resource, semaphore, acquire, body: 'stubborn' });
+  const alarm = await startHolder(temporal, {
+    resource,
+    semaphore,
+    acquire: { priority: { priorityKey: 1 }, preempt: true },
+  });
+  await untilStep(younger, 'told');
+  const queue = temporal.client.workflow.getHandle(queueId(resource));
+  const { runId } = await queue.describe();
+  await eventually(async () => {
+    await Promise.all(Array.from({ length: 20 }, () => queue.signal(DECLINED, { ticketId: 'none' })));
+    assert.notEqual((await queue.describe()).runId, runId);
+  });
+  await untilAt(alarm, 'holding'); // the grace is over
+  await younger.signal(workflows.finish);
+  await assertFails(younger.result(), 'PermitPreemptedError', /./);
+  assert.deepEqual(await stepsOf(older), ['holds']);
+  for (const handle of [older, alarm]) {
+    await handle.signal(workflows.finish);
+    await handle.result();
+  }
+  await assertSafe(temporal.client, resource, 2);
 });
 
 test('mapWithPermits in a Workflow: each run does a part that the server has room for, and no item is done twice', {

@@ -27,7 +27,6 @@ const LANES = 9;
  */
 const LONGEST = [
   'wait-queue',
-  'package',
   'many-permits',
   'interop',
   'unpolled',

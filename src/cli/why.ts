@@ -105,6 +105,12 @@ function show(who: string, parts: Part[], deadlocks: DeadlockStep[][]): void {
   for (const { resource, waits, ahead, slots, holds } of parts) {
     for (const { slot, permit } of holds) {
       print(text`${who} holds slot ${slot} of ${resource}, for ${permit ? sinceNow(permit.since) : '?'}.`);
+      const { preemptedUntil } = permit ?? {};
+      if (preemptedUntil) {
+        print(
+          text`A waiter of higher priority has asked for it: it gives way by ${preemptedUntil.toISOString()} at the latest.`,
+        );
+      }
     }
     if (!waits) continue;
     const turn = waits.turn === undefined ? '' : text` It has its turn: slot ${waits.turn}.`;
@@ -128,6 +134,12 @@ function aheadRow(waiter: WaiterInspection): unknown[] {
 }
 
 function slotRow({ slot, state, permit }: SlotInspection): unknown[] {
-  const by = state === 'drained' || state === 'paced' ? yellow(`nobody: ${state}`) : holderName(permit?.holder ?? {});
-  return [slot, by, permit ? sinceNow(permit.since) : '', permit && shownPurpose(permit)];
+  const holder = holderName(permit?.holder ?? {});
+  const by = state === 'drained' || state === 'paced' ? yellow(`nobody: ${state}`) : holder;
+  return [
+    slot,
+    permit?.preemptedUntil ? text`${by}, which ${yellow('gives way')}` : by,
+    permit ? sinceNow(permit.since) : '',
+    permit && shownPurpose(permit),
+  ];
 }

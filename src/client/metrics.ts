@@ -1,7 +1,7 @@
 import { type MetricMeter, noopMetricMeter } from '@temporalio/common';
 import { type AcquireOutcome, AcquireTimer, SemaphoreMetrics } from '../shared/metrics';
 import { monotonicMs } from './clock';
-import { LineFullError, PermitLostError, PermitPreemptedError, PermitTimeoutError } from './errors';
+import { LineFullError, PermitTimeoutError } from './errors';
 import type { Permit } from './holder/permit';
 
 /** The metrics of a client that was given a meter. The permits' own Workflows measure how long they are held. */
@@ -28,16 +28,7 @@ export class ClientMetrics {
 
   /** Counts the permit's loss. */
   watch<T extends Permit | undefined>(permit: T): T {
-    if (!permit) return permit;
-    const { signal } = permit;
-    const count = () => {
-      const { reason } = signal;
-      // A holder that was told to give way may still do so in time.
-      if (reason instanceof PermitLostError && !(reason instanceof PermitPreemptedError))
-        this.metrics.lost(permit.resource, reason.how);
-    };
-    if (signal.aborted) count();
-    else signal.addEventListener('abort', count, { once: true });
+    permit?.whenLost(({ resource, how }) => this.metrics.lost(resource, how));
     return permit;
   }
 

@@ -75,6 +75,8 @@ export interface PermitStatus {
   purpose?: string;
   sinceMs: number;
   leaseDeadlineMs?: number;
+  /** A waiter of higher priority has asked for it, and it ends then at the latest. */
+  preemptedUntilMs?: number;
   /** The longest time to the deadline that a look has seen: a full lease, or a little less. */
   leaseSpanMs?: number;
 }

@@ -189,7 +189,7 @@ export class PoolHistory {
 }
 
 function permitView(permit: PermitInspection, leaseSpanMs: number | undefined): PermitStatus {
-  const { workflowId, runId, holder, since, leaseDeadline } = permit;
+  const { workflowId, runId, holder, since, leaseDeadline, preemptedUntil } = permit;
   return {
     workflowId,
     runId,
@@ -197,6 +197,7 @@ function permitView(permit: PermitInspection, leaseSpanMs: number | undefined): 
     purpose: shownPurpose(permit),
     sinceMs: since.getTime(),
     leaseDeadlineMs: leaseDeadline?.getTime(),
+    preemptedUntilMs: preemptedUntil?.getTime(),
     leaseSpanMs,
   };
 }

@@ -1,3 +1,5 @@
+import type { OnPreempted } from './preemption';
+
 /**
  * How a holder gives its permit up for a while, and takes another one in its place. Both kinds of permits are such. Pure.
  *
@@ -109,5 +111,33 @@ export abstract class YieldingPermit<Self extends YieldingPermit<Self>> implemen
 
   private get self(): Self {
     return this as unknown as Self;
+  }
+}
+
+/**
+ * Runs `fn` under a permit that waiters of higher priority can take, as `onPreempted` says:
+ *
+ *     running --pre-empted--> stopping --reject--> throws
+ *        ^                       '--restart | replace--> in line, with the old place --.
+ *        '------------------------------------------------------------------------------'
+ *
+ * @param runUnder runs a function under a permit, releases that, and throws `PreemptedError` where its grace ended first
+ */
+export async function runPreemptible<Permit extends YieldingPermit<Permit> & { readonly runId: string }, Result>(
+  first: Permit,
+  fn: (permit: Permit) => Promise<Result>,
+  onPreempted: OnPreempted<Permit, Result>,
+  runUnder: (permit: Permit, fn: (permit: Permit) => Promise<Result>) => Promise<Result>,
+  PreemptedError: abstract new (...args: never[]) => { readonly runId: string },
+): Promise<Result> {
+  let run = fn;
+  for (let permit = first; ; permit = await permit.latest.again()) {
+    try {
+      return await runUnder(permit, run);
+    } catch (error) {
+      const isOurs = error instanceof PreemptedError && error.runId === permit.latest.runId;
+      if (!isOurs || onPreempted === 'reject') throw error;
+      if (onPreempted !== 'restart') run = onPreempted.replace;
+    }
   }
 }

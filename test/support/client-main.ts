@@ -2,12 +2,19 @@
 // tries what a late holder might try. Tells each step by a line of JSON.
 import { setTimeout as delay } from 'node:timers/promises';
 import { Client, Connection } from '@temporalio/client';
-import { type Permit, PermitLostError, SemaphoreClient, type SemaphoreClientOptions } from '../../src/client';
+import {
+  type ClientAcquireOptions,
+  type Permit,
+  PermitLostError,
+  SemaphoreClient,
+  type SemaphoreClientOptions,
+} from '../../src/client';
 
 export interface ClientInput {
   address: string;
   resource: string;
   semaphore: SemaphoreClientOptions;
+  acquire?: Omit<ClientAcquireOptions, 'key' | 'permits'>;
   /** Acquirers in this one process. @default 1 */
   clients?: number;
   /** How long each holds. @default until its permit is lost */
@@ -27,13 +34,13 @@ function deliver(step: Omit<Step, 'atMs'>): void {
   console.log(JSON.stringify({ ...step, atMs: Date.now() }));
 }
 
-async function main({ address, resource, semaphore, clients = 1, holdMs }: ClientInput): Promise<void> {
+async function main({ address, resource, semaphore, acquire, clients = 1, holdMs }: ClientInput): Promise<void> {
   const connection = await Connection.connect({ address });
   const pool = new SemaphoreClient(new Client({ connection }), resource, semaphore);
   deliver({ step: 'waiting' });
   await Promise.all(
     Array.from({ length: clients }, async () => {
-      const permit = await pool.acquire();
+      const permit = await pool.acquire(acquire);
       const { runId } = permit;
       deliver({ step: 'acquired', runId });
       if (holdMs === undefined) return await workUntilLost(permit);

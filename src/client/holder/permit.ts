@@ -170,6 +170,14 @@ export class Permit extends YieldingPermit<Permit> {
     return (await this.ended)?.how === 'preempted' ? new PermitPreemptedError(this, this.runId) : undefined;
   }
 
+  /** @internal Calls `tell` when the permit is lost: not yet when its holder was told to give way, who may do so in time. */
+  whenLost(tell: (error: PermitLostError) => void): void {
+    const { signal } = this.keeping;
+    const tellLoss = () => this.lossError && tell(this.lossError);
+    if (signal.aborted) tellLoss();
+    else signal.addEventListener('abort', tellLoss, { once: true });
+  }
+
   protected override giveUp(): Promise<void> {
     this.releasing ??= this.releaseOnce();
     return this.releasing;
@@ -199,11 +207,11 @@ export class Permit extends YieldingPermit<Permit> {
   private lose({ how, reason }: PermitEnd): void {
     if (this.keeping.signal.aborted) return;
     const cause = how === 'lease-expired' ? this.lastError : undefined;
+    const preemption =
+      how === 'preempted' ? (this.preemption ?? new PermitPreemptedError(this, this.runId)) : undefined;
+    this.lossError = preemption ?? new PermitLostError(this, this.runId, how, reason, cause ? { cause } : undefined);
     this.keeping.abort();
-    if (how === 'preempted') this.preempt();
-    // Of a permit that was pre-empted before, `signal` says so already.
-    const loss = new PermitLostError(this, this.runId, how, reason, cause ? { cause } : undefined);
-    this.lossError = how === 'preempted' ? this.preemption : loss;
+    if (preemption) this.preempt(preemption);
     this.loss.abort(this.lossError);
   }
 
@@ -264,11 +272,11 @@ export class Permit extends YieldingPermit<Permit> {
     }
   }
 
-  private preempt(): void {
+  private preempt(error = new PermitPreemptedError(this, this.runId)): void {
     if (this.preemption || this.releasing) return;
-    this.preemption = new PermitPreemptedError(this, this.runId);
-    this.tellPreempted(this.preemption);
-    if (!this.place.atCheckpoints) this.loss.abort(this.preemption);
+    this.preemption = error;
+    this.tellPreempted(error);
+    if (!this.place.atCheckpoints) this.loss.abort(error);
   }
 
   private async watchEnd(): Promise<PermitEnd | undefined> {
