@@ -1,11 +1,19 @@
 import { checkIdle, checkLeaks, checkServed, idleness } from './checks/liveness';
 import { type Recovery, recoveries } from './checks/recovery';
-import { bodyOverlaps, certainHolds, checkFence, checkHolders, checkSlots, checkTokens } from './checks/safety';
+import {
+  bodyOverlaps,
+  certainHolds,
+  checkFence,
+  checkHolders,
+  checkPace,
+  checkSlots,
+  checkTokens,
+} from './checks/safety';
 import type { ChaosRecord } from './record';
 
 /** What must never be broken, each with its violations. */
 export interface Invariant {
-  id: 'S1' | 'S2' | 'S3' | 'S4' | 'L1' | 'L2' | 'L3' | 'F' | 'D';
+  id: 'S1' | 'S2' | 'S3' | 'S4' | 'S5' | 'L1' | 'L2' | 'L3' | 'F' | 'D';
   promise: string;
   /** How much it was checked on. */
   checked: number;
@@ -42,6 +50,7 @@ export function judge(record: ChaosRecord, idleLimitMs: number): ChaosVerdict {
       invariant('S2', 'only declared slots', holds, checkSlots(record)),
       invariant('S3', 'a stale token is rejected', writes.length, checkFence(record)),
       invariant('S4', 'tokens are ordered in each slot', holds, checkTokens(record)),
+      invariant('S5', 'a slot is not given again before its pace is over', permits.length, checkPace(record)),
       invariant('L1', 'no ownerless permit after healing', permits.length, checkLeaks(record)),
       invariant(
         'L2',

@@ -81,11 +81,12 @@ export class CommandLanes {
 
   private async run(): Promise<void> {
     const { luck, options, observer } = this;
-    const { resource, slots } = options.pools[luck.whole(0, options.pools.length - 1)] as PoolSetup;
+    const { resource, slots, paceMs } = options.pools[luck.whole(0, options.pools.length - 1)] as PoolSetup;
     const actor = `command-${this.count++}`;
     const of = 'capacity' in slots ? ['--capacity', String(slots.capacity)] : ['--slots', slots.slots.join(',')];
     const to = ['--address', this.proxy.address, '--task-queue', options.taskQueue];
-    const how = ['--lease', '5s', '--timeout', TIMEOUT, '--priority', String(luck.whole(1, 3))];
+    const pace = paceMs === undefined ? [] : ['--pace', `${paceMs}ms`];
+    const how = [...pace, '--lease', '5s', '--timeout', TIMEOUT, '--priority', String(luck.whole(1, 3))];
     const script = ['--', 'bash', '-c', work(actor, observer.port, luck.whole(2, 12))];
     observer.asked({ id: actor, resource, actor });
     const child = spawn(

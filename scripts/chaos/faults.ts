@@ -95,6 +95,10 @@ export const FAULTS: readonly Fault[] = [
       };
     },
   },
+  onPool('pause-until', 2, async (world, pool, { luck }) => {
+    const until = new Date(Date.now() + 500 + luck[1] * 3_500);
+    await world.operated(pool).pause({ until, reason: 'chaos', timeout: ANSWER });
+  }),
 ];
 
 /** Puts every pool back to what it is deployed with. It also frees what a terminated queue has left drained. */

@@ -3,6 +3,7 @@ import type { Client, WorkflowHandle } from '@temporalio/client';
 import { ReplayError, Worker } from '@temporalio/worker';
 import { DRAINED } from '@/shared/operator-protocol';
 import { parsePermitId, permitId, queueId, waiterId } from '@/shared/permit-id';
+import { PREEMPT } from '@/shared/preemption-protocol';
 import { CHAOS_HEADER } from './actors/signal-faults';
 import { checkTurns } from './checks/queue-order';
 import type { ChaosRecord, FaultEvent, PermitRun } from './record';
@@ -120,6 +121,9 @@ function note(findings: Findings, workflowId: string, runId: string, { events }:
     }
   }
   for (const event of all) {
+    if (address && event.workflowExecutionSignaledEventAttributes?.signalName === PREEMPT) {
+      findings.faults.push({ kind: 'preempted', atMs: timeMs(event) });
+    }
     const mark = event.signalExternalWorkflowExecutionInitiatedEventAttributes?.header?.fields?.[CHAOS_HEADER];
     if (mark?.data)
       findings.faults.push({ kind: String(JSON.parse(Buffer.from(mark.data).toString())), atMs: timeMs(event) });
@@ -141,7 +145,13 @@ function permitRun(
     startedMs: timeMs(events[0]),
     closedMs: isClosing(last) ? timeMs(last) : Number.POSITIVE_INFINITY,
     drained: Buffer.from(purpose ?? []).toString() === JSON.stringify(DRAINED),
+    outcome: outcomeOf(last),
   };
+}
+
+function outcomeOf(event: HistoryEvent | undefined): string | undefined {
+  const [payload] = event?.workflowExecutionCompletedEventAttributes?.result?.payloads ?? [];
+  return payload?.data ? String(JSON.parse(Buffer.from(payload.data).toString())) : undefined;
 }
 
 function isClosing(event: HistoryEvent | undefined): boolean {

@@ -30,6 +30,7 @@ export interface Pool {
   resource: string;
   /** As deployed. */
   slots: Slots;
+  paceMs?: number;
 }
 
 export type Outcome = 'granted' | 'timeout' | 'full' | 'cancelled' | 'unavailable' | 'killed' | 'failed';
@@ -107,4 +108,6 @@ export interface PermitRun {
   closedMs: number;
   /** The queue's own claim, by which a slot is kept out of use. */
   drained: boolean;
+  /** What it ended with; absent while it runs, and where somebody terminated it. */
+  outcome?: string;
 }

@@ -17,6 +17,9 @@ import { World } from './world';
 /** How often a waiter asks whether the queue lives. 20 to 25 times as long once it has answered: so X of L2 is above that. */
 const RECHECK_AFTER_MS = 1_000;
 
+/** Of one pool: longer than most of its holders work. */
+const PACE_MS = 1_500;
+
 /** After healing, all acquirers are served within this, or L3 is violated. */
 const SERVED_WITHIN_MS = 240_000;
 
@@ -43,6 +46,7 @@ export async function runChaos(
   const pools = [
     { resource: `${id}-steered`, slots: { capacity: options.capacity }, flaky: false },
     { resource: `${id}-flaky`, slots: { slots: ['blue', 'green'] }, flaky: true },
+    { resource: `${id}-paced`, slots: { capacity: 2 }, flaky: false, paceMs: PACE_MS },
   ];
   let world: World | undefined;
   let isToKeep = true;
@@ -68,8 +72,9 @@ export async function runChaos(
     const { faults: seen, ...found } = await readHistories(world.client, resources, built.bundle);
     const { observer } = world;
     const record: ChaosRecord = {
-      pools: pools.map(({ resource, slots }) => ({
+      pools: pools.map(({ resource, slots, paceMs }) => ({
         resource,
+        paceMs,
         slots: 'capacity' in slots ? (slots.capacity ?? 0) : slots.slots,
       })),
       permitWorkers: world.ofRole('permits').map(({ name }) => name),

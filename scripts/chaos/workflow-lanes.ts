@@ -8,6 +8,7 @@ import {
 } from '@temporalio/client';
 import { messageOf } from '../support/main';
 import type { PoolSetup } from './actors/input';
+import { preemption } from './actors/preemption';
 import type { HolderInput, HolderResult } from './actors/workflows';
 import type { Observer } from './observer';
 import { Luck } from './random';
@@ -65,7 +66,9 @@ export class WorkflowLanes {
 
   private async hold(): Promise<void> {
     const { luck, options } = this;
-    const { resource, slots } = options.pools[luck.whole(0, options.pools.length - 1)] as PoolSetup;
+    const pool = options.pools[luck.whole(0, options.pools.length - 1)] as PoolSetup;
+    const { resource, slots, paceMs } = pool;
+    const timeout = luck.chance(0.2) ? luck.whole(0, 10_000) : undefined;
     const workflowId = `${HOLDER_PREFIX}${resource}:${this.count++}`;
     const isCancelled = luck.chance(0.2);
     const input: HolderInput = {
@@ -77,11 +80,9 @@ export class WorkflowLanes {
         taskQueue: options.taskQueue,
         recheckAfter: options.recheckAfterMs,
         fair: luck.chance(0.3),
+        ...(paceMs !== undefined && { pace: { every: paceMs } }),
       },
-      options: {
-        priority: { priorityKey: luck.whole(1, 3) },
-        ...(luck.chance(0.2) && { timeout: luck.whole(0, 10_000) }),
-      },
+      options: { priority: { priorityKey: luck.whole(1, 3) }, timeout, ...preemption(luck, pool, timeout) },
       holdMs: luck.between(100, 1_200) * (luck.chance(0.05) ? 8 : 1),
       ...(isCancelled && { cancelAt: { step: luck.whole(1, 8), after: luck.chance(0.5) } }),
     };

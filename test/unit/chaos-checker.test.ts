@@ -71,7 +71,7 @@ test('a sound record breaks nothing', () => {
   assert.deepEqual(verdict.outcomes, { granted: 3 });
   assert.deepEqual(
     verdict.invariants.map(({ id }) => id),
-    ['S1', 'S2', 'S3', 'S4', 'L1', 'L2', 'L3', 'F', 'D'],
+    ['S1', 'S2', 'S3', 'S4', 'S5', 'L1', 'L2', 'L3', 'F', 'D'],
   );
 });
 
@@ -184,6 +184,18 @@ test('S4: one token for two holds one after the other: only by a permit pool', (
     });
   assert.deepEqual(again(true), []);
   assert.deepEqual(again(false), ['S4']);
+});
+
+test('S5: a paced permit that ends too early by itself; one that somebody takes away may', () => {
+  const pace = (outcome: string | undefined) =>
+    broken(({ pools, permits }) => {
+      at(pools, 0).paceMs = 1_200; // the second permit has 2,100 ms
+      at(permits, 0).outcome = outcome;
+      at(permits, 2).outcome = undefined;
+    });
+  assert.deepEqual(pace('released'), ['S5']);
+  assert.deepEqual(pace('revoked'), []);
+  assert.deepEqual(pace(undefined), []);
 });
 
 test('L1: a permit that is left', () => {

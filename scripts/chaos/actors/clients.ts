@@ -16,6 +16,7 @@ import { Luck } from '../random';
 import type { Outcome } from '../record';
 import { WRITE_EVERY_MS } from './application';
 import type { ActorInput, PoolSetup } from './input';
+import { preemption } from './preemption';
 import { signalFault } from './signal-faults';
 
 const LEASE_MS = 4_000;
@@ -29,7 +30,8 @@ export class ClientHolders {
   private armed = false;
   private count = 0;
   private readonly luck: Luck;
-  private readonly permitPools: PermitPool[];
+  /** By their resources. Permits with a pace are not reused. */
+  private readonly permitPools: Map<string, PermitPool>;
 
   constructor(
     private readonly input: ActorInput,
@@ -37,8 +39,12 @@ export class ClientHolders {
     private readonly link: ObserverLink,
   ) {
     this.luck = new Luck(`${input.seed}/${input.name}`);
-    this.permitPools = input.pools.map(
-      (pool) => new PermitPool(this.semaphore(pool, this.client(this.interceptor(pool.flaky))), { reuseFor: 1_000 }),
+    const reused = input.pools.filter(({ paceMs }) => paceMs === undefined);
+    this.permitPools = new Map(
+      reused.map((pool) => [
+        pool.resource,
+        new PermitPool(this.semaphore(pool, this.client(this.interceptor(pool.flaky))), { reuseFor: 1_000 }),
+      ]),
     );
   }
 
@@ -52,7 +58,7 @@ export class ClientHolders {
 
   async run(): Promise<void> {
     await Promise.all(Array.from({ length: this.input.holders }, (_, lane) => this.lane(lane)));
-    await Promise.all(this.permitPools.map((pool) => pool.close()));
+    await Promise.all([...this.permitPools.values()].map((pool) => pool.close()));
   }
 
   private async lane(lane: number): Promise<void> {
@@ -74,6 +80,7 @@ export class ClientHolders {
     const options = { timeout, priority: { priorityKey: luck.whole(1, 3) }, signal: aborter.signal };
     const client = this.client(this.interceptor(pool.flaky, aborter, cancelAt));
     const way = luck.next();
+    const permitPool = this.permitPools.get(pool.resource);
     try {
       if (way < 0.1) {
         // A set waits for its resources in the order of their names.
@@ -84,14 +91,14 @@ export class ClientHolders {
       } else if (way < 0.2) {
         await link.tell({ do: 'ask', acquire, resource: pool.resource, actor, set: acquire });
         await this.two(this.semaphore(pool, client), acquire, options);
-      } else if (way < 0.4) {
+      } else if (way < 0.4 && permitPool) {
         await link.tell({ do: 'ask', acquire, resource: pool.resource, actor, pooled: true });
-        const permitPool = this.permitPools[pools.indexOf(pool)] as PermitPool;
         await permitPool.withPermit(async (permit) => await this.work(acquire, [permit], permit.signal), options);
       } else {
         await link.tell({ do: 'ask', acquire, resource: pool.resource, actor });
         const single = this.semaphore(pool, client, luck.chance(0.3));
-        await single.withPermit(async (permit) => await this.work(acquire, [permit], permit.signal), options);
+        const all = { ...options, ...preemption(luck, pool, timeout) };
+        await single.withPermit(async (permit) => await this.work(acquire, [permit], permit.signal), all);
       }
     } catch (error) {
       if (error instanceof PermitLostError) return; // it was served
@@ -109,11 +116,12 @@ export class ClientHolders {
     return new Client({ connection, identity: input.name, interceptors: { workflow: [interceptor] } });
   }
 
-  private semaphore({ resource, slots }: PoolSetup, client: Client, fair = false): SemaphoreClient {
+  private semaphore({ resource, slots, paceMs }: PoolSetup, client: Client, fair = false): SemaphoreClient {
     const { taskQueue, recheckAfterMs } = this.input;
     return new SemaphoreClient(client, resource, {
       ...slots,
       ...{ taskQueue, lease: LEASE_MS, recheckAfter: recheckAfterMs, fair },
+      ...(paceMs !== undefined && { pace: { every: paceMs } }),
     });
   }
 

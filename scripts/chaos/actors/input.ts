@@ -5,6 +5,8 @@ export interface PoolSetup {
   slots: { capacity: number } | { slots: string[] };
   /** Its signals are dropped, doubled and reordered. */
   flaky: boolean;
+  /** A slot is not given again before so many milliseconds have passed since it was taken. Its permits are not taken away either. */
+  paceMs?: number;
 }
 
 /** What an actor's process is started with. */

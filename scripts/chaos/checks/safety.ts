@@ -100,6 +100,17 @@ export function checkTokens(record: ChaosRecord): string[] {
   return violations;
 }
 
+/** S5: a permit with a pace lasts for it, unless somebody revoked or terminated it. */
+export function checkPace({ pools, permits }: ChaosRecord): string[] {
+  const paces = new Map(pools.map(({ resource, paceMs }) => [resource, paceMs]));
+  return permits.flatMap(({ resource, slot, runId, startedMs, closedMs, drained, outcome }) => {
+    const paceMs = paces.get(resource) ?? 0;
+    const endedByItself = outcome === 'released' || outcome === 'lease-expired';
+    if (drained || !endedByItself || closedMs - startedMs >= paceMs) return [];
+    return [`${resource}/${slot}/${runId} lasted for ${closedMs - startedMs} ms, and its pace is ${paceMs} ms`];
+  });
+}
+
 /** Bodies that ran at one time in one slot, which only a fence can tell apart: expected where processes are stopped. */
 export function bodyOverlaps({ bodies, permits }: ChaosRecord): number {
   const closed = new Map(permits.map(({ runId, closedMs }) => [runId, closedMs]));
