@@ -272,6 +272,27 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     caughtBy: { file: 'test/back-pressure.test.ts', test: 'a line of maxWaiting takes no more' },
   },
   {
+    name: 'A pool keeps its permits although others wait for them',
+    file: 'src/client/pool/pool-state.ts',
+    find: '(held.isUnwanted || this.turnover.takeDue())',
+    replace: 'held.isUnwanted',
+    caughtBy: { file: 'test/permit-pool.test.ts', test: 'beside a pool that is always busy' },
+  },
+  {
+    name: 'A pool gives one permit to several calls at once',
+    file: 'src/client/pool/pool-state.ts',
+    find: "      this.idle.pop();\n      held.phase = 'busy'; // P1",
+    replace: "      held.phase = 'busy'; // P1",
+    caughtBy: { file: 'test/permit-pool.test.ts', test: '60 calls on capacity 3' },
+  },
+  {
+    name: 'A call of a pool does not hear that its permit is lost',
+    file: 'src/client/pool/pooled-permit.ts',
+    find: '    this.controller?.abort(loss);\n',
+    replace: '',
+    caughtBy: { file: 'test/permit-pool.test.ts', test: 'a revoked permit' },
+  },
+  {
     name: 'The function of a lost permit is not cancelled',
     file: 'src/workflows/holder/with-permit.ts',
     find: '      loss ??= error;\n      body.cancel();',
