@@ -96,6 +96,13 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     caughtBy: { file: 'src/workflows/queue/capacity-override.test.ts' },
   },
   {
+    name: 'One that wants more permits than an operator has left stays in line, and keeps a slot to itself',
+    file: 'src/workflows/queue/operated-queue-state.ts',
+    find: "return refused.map((ticket) => ({ do: 'refuse', ticket }));",
+    replace: 'return [];',
+    caughtBy: { file: 'src/workflows/queue/queue-state.model.test.ts' },
+  },
+  {
     name: 'A waiter claims any slot that a turn names',
     file: 'src/shared/wire-input.ts',
     find: 'if (slot === undefined) return false;\n  return wantsSlot',

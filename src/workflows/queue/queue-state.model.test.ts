@@ -59,7 +59,8 @@ const GRACE_MS = 10_000;
 
 interface Waiter {
   ticket: Ticket;
-  fate: 'waits' | 'served' | 'gave up' | 'dead';
+  /** `beside`: it wants more permits than an operator has left, and comes again later. */
+  fate: 'waits' | 'beside' | 'served' | 'gave up' | 'dead';
 }
 
 /**
@@ -160,11 +161,11 @@ class World {
     this.setOverride({ capacity: this.slots, paused: false });
     this.send();
     for (let round = 0; round < 10_000; round++) {
-      const left = [...this.waiters.values()].filter(({ fate }) => fate === 'waits');
+      const left = [...this.waiters.values()].filter(({ fate }) => fate === 'waits' || fate === 'beside');
       if (left.length === 0) return;
       for (const slot of this.permits.keys()) this.release(slot);
       this.deliverAll();
-      for (const { ticket } of left) this.state.enqueue(ticket); // as the fallback timer does
+      for (const waiter of left) this.lineUp(waiter); // as the fallback timer does
       if (this.state.dueMs() < Number.POSITIVE_INFINITY) this.nowMs = Math.max(this.nowMs, this.state.dueMs());
       this.send();
       this.check();
@@ -199,7 +200,7 @@ class World {
       }
       case 'resend': {
         const waiter = of([...this.waiters.values()]);
-        if (waiter?.fate === 'waits') this.state.enqueue(waiter.ticket);
+        if (waiter?.fate === 'waits' || waiter?.fate === 'beside') this.lineUp(waiter);
         break;
       }
       case 'barge': {
@@ -347,14 +348,31 @@ class World {
       slots: 1 + (pick % this.slots),
       sinceMs: this.nowMs - (pick % 3),
       priorityKey: 1 + (pick % 3),
-      preempt: pick % 5 < 2 || undefined,
+      // Each ticket is for one permit; an accumulator's says how many it wants in all.
+      ...(pick % 5 < 2 ? { preempt: true } : pick % 5 === 2 && { permits: 1 + ((pick >> 3) % this.slots) }),
     };
-    this.waiters.set(ticket.id, { ticket, fate: 'waits' });
-    this.state.enqueue(ticket);
+    const waiter: Waiter = { ticket, fate: 'waits' };
+    this.waiters.set(ticket.id, waiter);
+    this.lineUp(waiter);
+  }
+
+  private lineUp(waiter: Waiter): void {
+    if (waiter.fate === 'served') return;
+    this.state.enqueue(waiter.ticket);
+    waiter.fate = this.state.ticket(waiter.ticket.id) ? 'waits' : 'beside';
+    assert.equal(
+      waiter.fate === 'waits',
+      this.hasEnoughFor(waiter.ticket),
+      'Q7: in line, or not, by how many it wants',
+    );
+  }
+
+  private hasEnoughFor({ permits = 1 }: Ticket): boolean {
+    return permits <= (this.override.capacity ?? this.slots);
   }
 
   private giveUp(waiter: Waiter | undefined): void {
-    if (waiter?.fate !== 'waits') return;
+    if (waiter?.fate !== 'waits' && waiter?.fate !== 'beside') return;
     waiter.fate = 'gave up';
     this.state.declined(waiter.ticket.id);
   }
@@ -427,7 +445,13 @@ class World {
         this.claims.push({ slot: command.slot });
         continue;
       }
-      assert.ok(command.do !== 'refuse', 'nobody wants several');
+      if (command.do === 'refuse') {
+        const { ticket } = command;
+        assert.ok(!this.hasEnoughFor(ticket), 'Q7: refused one that wants no more than are in use');
+        const waiter = this.waiters.get(ticket.id) ?? assert.fail('refused nobody');
+        if (waiter.fate === 'waits') waiter.fate = 'beside';
+        continue;
+      }
       if (command.do !== 'offer') {
         const { slot, runId } = command;
         assert.equal(this.isInUse(slot), command.do === 'release');
@@ -438,6 +462,7 @@ class World {
       const { slot, ticket } = command;
       assert.ok(this.isInUse(slot), 'offered a slot that is out of use');
       assert.ok(this.wants(ticket, slot), 'offered a slot that its waiter does not want');
+      assert.ok(this.hasEnoughFor(ticket), 'Q7: offered one of more permits than are in use');
       this.checkFirst(before, slot, ticket);
       this.turns.push({ slot, ticketId: ticket.id });
     }
