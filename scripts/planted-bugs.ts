@@ -127,7 +127,10 @@ async function run(copy: string, { file, test }: PlantedBug['caughtBy'], interru
       output += text;
     });
   }
+  // Node's limit ends a test, but not what the test left running.
+  const tooLong = setTimeout(() => child.kill('SIGKILL'), 2 * LIMIT_MS);
   const [code] = (await once(child, 'close')) as [number | null];
+  clearTimeout(tooLong);
   const names = [...output.matchAll(/^ *not ok \d+ - (.*)$/gm)].map(([, name]) => name?.replaceAll('|', '\\|') ?? '');
   // A file that fails as a whole has hung, or did not load.
   const failed = names.filter((name) => !name.endsWith(file));

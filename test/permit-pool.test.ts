@@ -90,9 +90,7 @@ test('beside a pool that is always busy, others have their turn after reuseFor; 
   const waits: number[] = [];
   for (let n = 0; n < 3; n++) {
     const sinceMs = performance.now();
-    await client.withPermit(async () => {
-      waits.push(performance.now() - sinceMs);
-    });
+    await client.withPermit(async () => void waits.push(performance.now() - sinceMs), { timeout: '1 minute' });
     const before = calls;
     await eventually(async () => assert.ok(calls > before + 5, 'the pool goes on'));
   }

@@ -154,8 +154,8 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
   {
     name: 'A lease counts from when the answer to a renewal came',
     file: 'src/client/holder/lease.ts',
-    find: 'this.renewedAtMs = Math.max(this.renewedAtMs, sentMs);',
-    replace: 'this.renewedAtMs = Math.max(this.renewedAtMs, sentMs, this.nowMs());',
+    find: 'this.endsAtMs = Math.max(this.endsAtMs, sentMs + leaseMs);',
+    replace: 'this.endsAtMs = Math.max(this.endsAtMs, this.nowMs() + leaseMs);',
     caughtBy: { file: 'src/client/holder/lease.test.ts' },
   },
   {
@@ -276,7 +276,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     file: 'src/workflows/queue/queue-state.ts',
     find: 'this.waitingCount >= ticket.maxWaiting',
     replace: 'this.waitingCount > ticket.maxWaiting',
-    caughtBy: { file: 'test/back-pressure.test.ts', test: 'a line of maxWaiting takes no more' },
+    caughtBy: { file: 'src/workflows/queue/queue-state.test.ts' },
   },
   {
     name: 'A pool keeps its permits although others wait for them',
