@@ -11,14 +11,14 @@ export function readQueueView(answer: unknown): QueueView | undefined {
   if (typeof answer !== 'object' || answer === null) return undefined;
   const { tickets, slots, shares, override } = recordOf(answer);
   return {
-    tickets: listOf(tickets).flatMap((ticket) => readTicket(ticket) ?? []),
+    tickets: listOf(tickets).flatMap((ticket) => readShownTicket(ticket) ?? []),
     slots: listOf(slots).flatMap((slot) => readSlot(slot)),
     shares: listOf(shares).flatMap((share) => readShare(share)),
     override: readOverride(override),
   };
 }
 
-function readTicket(value: unknown): Ticket | undefined {
+function readShownTicket(value: unknown): Ticket | undefined {
   const ticket = recordOf(value);
   const { workflowId, runId } = recordOf(ticket.waiter);
   const id = textOf(ticket.id);

@@ -79,11 +79,19 @@ export class KeptPermit {
   }
 }
 
+/** A permit that was given up while it was renewed is not lost: the next one is renewed. */
+function unlessGivenUp(permit: Permit): (error: unknown) => void {
+  return (error) => {
+    if (!(error instanceof PermitLostError && (permit.isAway || permit.latest !== permit))) throw error;
+  };
+}
+
 async function renewRepeatedly(permit: Permit, everyMs: number): Promise<void> {
   try {
     for (;;) {
       await sleep(everyMs);
-      if (!permit.latest.isAway) await permit.latest.renew();
+      const { latest } = permit;
+      if (!latest.isAway) await latest.renew().catch(unlessGivenUp(latest));
     }
   } catch (error) {
     // Both errors show elsewhere: the caller has cancelled the scope, or `permit.lost` has resolved.
