@@ -23,7 +23,7 @@ function semaphore(resource: string, capacity = 1) {
 }
 
 async function aborted(signal: AbortSignal): Promise<void> {
-  if (!signal.aborted) await new Promise((resolve) => signal.addEventListener('abort', resolve));
+  await eventually(async () => assert.ok(signal.aborted));
 }
 
 test('60 calls on capacity 3: never more than 3 at once, under a few permits', async () => {
@@ -129,9 +129,11 @@ test('a revoked permit: its call is told and rejects, the callers behind it get 
   const resource = temporal.resource();
   const client = semaphore(resource);
   await using pool = new PermitPool(client);
+  let wasTold = false;
   const running = pool.withPermit(async (permit) => {
     void client.revoke(permit.slot, { reason: 'drain' });
     await aborted(permit.signal);
+    wasTold = true;
     return permit.runId;
   });
   const behind = pool.withPermit(async ({ signal }) => signal.aborted);
@@ -140,6 +142,7 @@ test('a revoked permit: its call is told and rejects, the callers behind it get 
     assert.deepEqual([error.how, error.reason], ['revoked', 'drain']);
     return true;
   });
+  assert.ok(wasTold, 'its signal aborted');
   assert.equal(await behind, false);
 });
 
