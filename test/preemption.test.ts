@@ -207,13 +207,13 @@ test('a waiter that gives up after it has asked: the holder gives way all the sa
     acquire: LOW,
     onPreempted: 'restart',
   });
-  const { handle: stubborn } = { handle: await startHolder(temporal, { resource, semaphore, acquire: HIGH }) };
+  const alarm = await startHolder(temporal, { resource, semaphore, acquire: HIGH });
   await untilStep(party, 'told');
-  await stubborn.cancel();
+  await alarm.cancel();
   const again = await untilStep(party, 'holds', 2);
   assert.equal(again.slot, '0');
   await finish(party);
-  await assert.rejects(stubborn.result());
+  await assert.rejects(alarm.result());
   await assertSafe(temporal.client, resource, 1);
 });
 
