@@ -1,12 +1,12 @@
 import { randomUUID } from 'node:crypto';
 import { contend } from './contend';
 import { type Row, row } from './report';
-import { type Bench, median, quantile } from './support';
+import { type Bench, median, middle, quantile } from './support';
 import type { acquireChain, bareChain } from './workflows';
 
 /** How many at a time, and how often in turn with the bare calls: so that both see the same machine. */
 const CHAIN = 10;
-const TURNS = 8;
+const TURNS = 16;
 
 /** How many wait for one slot, one after the other. */
 const LINE = 40;
@@ -21,11 +21,11 @@ export async function basics(bench: Bench): Promise<Row[]> {
   for (let turn = 0; turn < TURNS; turn++) {
     for (const act of turn % 2 ? [runOurs, runBare] : [runBare, runOurs]) await act();
   }
-  const acquires = median(ours.flatMap(({ acquireMs }) => acquireMs));
-  const releases = median(ours.flatMap(({ releaseMs }) => releaseMs));
-  const starts = median(bare.flatMap(({ startMs }) => startMs));
-  const ends = median(bare.flatMap(({ endMs }) => endMs));
-  const chain = median(bare.flatMap(({ chainMs }) => chainMs));
+  const acquires = middle(ours.flatMap(({ acquireMs }) => acquireMs));
+  const releases = middle(ours.flatMap(({ releaseMs }) => releaseMs));
+  const starts = middle(bare.flatMap(({ startMs }) => startMs));
+  const ends = middle(bare.flatMap(({ endMs }) => endMs));
+  const chain = middle(bare.flatMap(({ chainMs }) => chainMs));
 
   const load = { capacity: 1, holdMs: 200 };
   const { gapsMs } = await contend(bench, 'parkingConsumer', LINE, load);

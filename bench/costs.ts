@@ -62,7 +62,8 @@ async function perHour(bench: Bench, type: Consumer, waiters: number): Promise<C
   const holder = await start('parkingConsumer', { capacity: 1, holdMs: HOUR_MS });
   await untilCounted(bench.client, permitsQuery(resource), 1);
   const waiting = await Promise.all(Array.from({ length: waiters }, () => start(type, { capacity: 1, holdMs: 0 })));
-  const ids = [...waiting.map(({ workflowId }) => workflowId), queueId(resource), permitId({ resource, slot: '0' })];
+  const ids = [...waiting.map(({ workflowId }) => workflowId), permitId({ resource, slot: '0' })];
+  if (type === 'parkingConsumer') ids.push(queueId(resource));
   // What a poller costs does not change with time, and its load would disturb the others.
   await delay(type === 'pollingConsumer' ? 5_000 : OLD_MS);
   const windowMs = type === 'pollingConsumer' ? 20_000 : WATCHED_MS;
@@ -111,7 +112,7 @@ export async function costs(bench: Bench): Promise<Row[]> {
   ];
 }
 
-/** Of the latest runs of these Workflows; none of one that never was. */
+/** Of the latest runs of these Workflows. */
 async function costOf({ client }: Bench, ids: string[]): Promise<Cost> {
   const sum: Cost = { events: 0, actions: 0 };
   for (const id of ids) {

@@ -50,12 +50,12 @@ async function main(): Promise<void> {
       return;
     }
     const waiting = options.waiting && command.args.length === 0 ? waitingHours(bench) : Promise.resolve([]);
-    waiting.catch(() => undefined); // awaited below
+    waiting.catch(() => undefined); // told below
     for (const part of chosen) {
       console.error(`Measuring: ${part}`);
       rows.push(...((await PARTS[part]?.(bench)) ?? []));
     }
-    rows.push(...(await waiting));
+    rows.push(...(await waiting.catch(tell)));
   });
 
   const commit = execFileSync('git', ['rev-parse', '--short', 'HEAD'], { encoding: 'utf8' }).trim();
@@ -67,6 +67,13 @@ async function main(): Promise<void> {
   } else {
     console.log(`Commit ${commit}, one server and all workers on this machine\n${table(rows)}`);
   }
+}
+
+/** What was measured is shown even so. */
+function tell(error: unknown): Row[] {
+  console.error(error);
+  process.exitCode = 1;
+  return [];
 }
 
 main().catch((error: unknown) => {

@@ -103,6 +103,20 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     caughtBy: { file: 'src/workflows/queue/queue-state.model.test.ts' },
   },
   {
+    name: 'The queue asks no holder to give way',
+    file: 'src/workflows/queue/preempting-queue-state.ts',
+    find: "      yield { do: 'preempt', slot, runId: known.runId, priorityKey };\n",
+    replace: '',
+    caughtBy: { file: 'src/workflows/queue/queue-state.model.test.ts' },
+  },
+  {
+    name: 'The queue takes its claim of a slot for good although another permit of that slot has ended since',
+    file: 'src/workflows/queue/operated-queue-state.ts',
+    find: 'renewAtMs: state.closed.length ? 0 : nowMs + DRAIN_RENEWAL_MS',
+    replace: 'renewAtMs: nowMs + DRAIN_RENEWAL_MS',
+    caughtBy: { file: 'src/workflows/queue/queue-state.test.ts' },
+  },
+  {
     name: 'A waiter claims any slot that a turn names',
     file: 'src/shared/wire-input.ts',
     find: 'if (slot === undefined) return false;\n  return wantsSlot',

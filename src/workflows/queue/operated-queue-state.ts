@@ -41,7 +41,8 @@ export class OperatedQueueState extends QueueState {
     if (state?.at !== 'draining') return;
     if (runId === undefined) this.slots.delete(slot);
     else if (state.closed.includes(runId)) this.slots.set(slot, { at: 'free' });
-    else this.slots.set(slot, { at: 'drained', runId, renewAtMs: nowMs + DRAIN_RENEWAL_MS });
+    // A run that has ended meanwhile came before ours, or after it and ours is gone: a renewal tells.
+    else this.slots.set(slot, { at: 'drained', runId, renewAtMs: state.closed.length ? 0 : nowMs + DRAIN_RENEWAL_MS });
   }
 
   /** The queue's own claim on a slot has ended without a word: somebody terminated it. */

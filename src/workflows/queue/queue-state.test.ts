@@ -225,6 +225,19 @@ test('a drained slot is renewed, and drained again when it is gone', () => {
   assert.deepEqual(state.next(DRAIN_RENEWAL_MS), [{ do: 'drain', slot: '1' }]);
 });
 
+test("a drained slot is looked at as soon as it is claimed, if somebody's permit has ended meanwhile", () => {
+  const state = new OperatedQueueState();
+  state.setOverride({ slots: 2, capacity: 1 }, 0);
+  state.next(0);
+  state.probed('1', false, 0);
+  assert.deepEqual(state.next(0), [{ do: 'drain', slot: '1' }]);
+  state.closing('1', 'theirs'); // before our claim won, or after somebody had terminated it: the order of signals does not tell
+  state.claimed('1', 'ours', 0);
+  assert.deepEqual(state.next(0), [{ do: 'renew', slot: '1', runId: 'ours' }]);
+  state.gone('1', 'ours');
+  assert.deepEqual(state.next(0), [{ do: 'drain', slot: '1' }]);
+});
+
 test('a slot that is in use again is released, and the queue is idle only then', () => {
   const state = drainedSlot();
   assert.equal(state.idle, false);
