@@ -110,6 +110,29 @@ test("a Workflow's permit is handed to a client", async () => {
   await assert.rejects(client(resource).adopt(ref), PermitLostError);
 });
 
+test('a permit that may be taken is handed over at once', { timeout: 60_000 }, async () => {
+  const resource = temporal.resource();
+  const ref = await temporal.client.workflow.execute(workflows.preemptibleLeaver, {
+    ...common('leaver'),
+    args: [{ resource, semaphore: { capacity: 1, lease: '2 minutes' } }],
+  });
+  assert.equal((await permitOf(ref).describe()).status.name, 'RUNNING');
+  await (await client(resource).adopt(ref)).release();
+});
+
+test('whatever a stranger says of its end, an adopter fails as one that has lost its permit', { timeout: 60_000 }, async () => {
+  const resource = temporal.resource();
+  const ref = (await client(resource).acquire()).detach();
+  const handle = await startAdopter(ref);
+  const unconvertible = { toString: 0, valueOf: 0 };
+  for (const runId of [unconvertible, 'a', ref.runId]) {
+    await handle.signal('permit-revoked', { runId, reason: unconvertible });
+    await handle.signal('permit-ended', { runId, reason: unconvertible, outcome: unconvertible });
+  }
+  const failure = await failureOf(handle.result());
+  assert.deepEqual(failure.details, [{ resource, slot: '0', runId: ref.runId, how: 'unknown' }]);
+});
+
 test('a Workflow is told of the loss of a permit that it adopted', async () => {
   const resource = temporal.resource();
   const ref = (await client(resource).acquire()).detach();
@@ -137,6 +160,15 @@ test('what has ended, and what is no reference, is not adopted', async () => {
   assert.equal((await adopt(permit.ref())).type, 'PermitLostError');
   const bad = await adopt({ ...permit.ref(), workflowId: 'something-else' });
   assert.match(bad.message, /ref\.workflowId: expected "permit:/);
+  for (const [wrong, message] of [
+    [{ runId: 'undefined' }, /ref\.runId: expected a run ID, which is a UUID/],
+    [{ runId: '\ud800' }, /ref\.runId: expected a run ID, which is a UUID/],
+    [{ leaseMs: '30000' }, /ref\.leaseMs: expected a number of milliseconds above 0/],
+  ] as const) {
+    const ref = { ...permit.ref(), ...wrong } as PermitRef;
+    await assert.rejects(client(resource).adopt(ref), message);
+    assert.match((await adopt(ref)).message, message);
+  }
 });
 
 test('a permit that ends with its Workflow has no reference', async () => {

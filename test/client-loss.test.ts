@@ -8,7 +8,7 @@ import { permitId } from '../src/shared/permit-id';
 import { RELEASE } from '../src/shared/protocol';
 import { OFFER_TIMEOUT_MS } from '../src/workflows/queue/queue-state';
 import { ClientProcess } from './support/client-process';
-import { useTemporal } from './support/temporal';
+import { untilWaiting, useTemporal } from './support/temporal';
 
 const temporal = useTemporal({ shared: true });
 
@@ -157,6 +157,18 @@ for (const how of ['reset', 'silent'] as const) {
   });
 }
 
+test('a lost permit that nobody releases does not keep its process up, although the server can not be reached', async () => {
+  const proxy = await TcpProxy.to(temporal.env.address);
+  clean.push(() => proxy.close());
+  const semaphore = semaphoreOptions({ lease: '2s' });
+  const dropping = new ClientProcess({ address: proxy.address, resource: temporal.resource(), semaphore, drops: true });
+  clean.push(() => dropping.kill());
+  await dropping.until('acquired');
+  proxy.cut('reset');
+  await dropping.until('lost');
+  assert.equal(await Promise.race([dropping.exit, delay(20_000, 'still up', { ref: false })]), 0);
+});
+
 /** A client whose calls to start a permit go as the test says. */
 function withStarts(tamper: (start: () => Promise<string>) => Promise<string>): Client {
   const { connection } = temporal.client;
@@ -229,6 +241,20 @@ test('a slow start whose run has ended meanwhile is not reported, but made again
   const permit = await new SemaphoreClient(client, resource, semaphoreOptions({})).acquire();
   assert.equal(runs.length, 2);
   assert.equal(permit.runId, runs[1]);
+  await permit.release();
+});
+
+test('a waiter whose cancellation the server refuses is given up all the same', async () => {
+  const cancel = async () => Promise.reject(grpcError(7, 'PERMISSION_DENIED'));
+  const { connection } = temporal.client;
+  const client = new Client({ connection, interceptors: { workflow: [{ cancel }] } });
+  const resource = temporal.resource();
+  const permit = await semaphore(resource).acquire();
+  const enough = new AbortController();
+  const waiting = new SemaphoreClient(client, resource, semaphoreOptions({})).acquire({ signal: enough.signal });
+  await untilWaiting(temporal.client, resource, 1);
+  enough.abort(new Error('enough'));
+  await assert.rejects(waiting, /enough/);
   await permit.release();
 });
 

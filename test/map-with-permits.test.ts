@@ -4,8 +4,16 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { CancelledFailure } from '@temporalio/common';
 import { InvalidOptionsError, mapWithPermits, PermitPool, SemaphoreClient } from '../src/client';
 import { currentFencingToken, FencingToken } from '../src/fencing';
+import { permitId } from '../src/shared/permit-id';
 import { assertFails, failureOf, startHolding, startOptions, untilAt } from './support/holders';
-import { assertNoPermitLeft, assertSafe, permitsRunning, untilWaiting, useTemporal } from './support/temporal';
+import {
+  assertNoPermitLeft,
+  assertSafe,
+  permitsRunning,
+  untilListed,
+  untilWaiting,
+  useTemporal,
+} from './support/temporal';
 import * as workflows from './support/workflows';
 
 const temporal = useTemporal({ shared: true });
@@ -117,6 +125,16 @@ test('a Workflow: one slot held by another keeps no item waiting; revoked, the i
   assert.deepEqual(await mapper.result(), [0, 1, 2, 'PermitLostError', 4, 5]);
   await untilWaiting(temporal.client, resource, 0);
   await other.handle.signal(workflows.finish);
+});
+
+test('a Workflow whose item releases the permit itself goes on under another one', { timeout: 60_000 }, async () => {
+  const resource = temporal.resource();
+  const input = { resource, semaphore: { capacity: 1 } };
+  const start = { ...startOptions(temporal, 'mapper'), args: [input] as [typeof input] };
+  assert.deepEqual(await temporal.client.workflow.execute(workflows.releasingMapper, start), [0, 1, 2, 3]);
+  await untilListed(temporal.client, resource, 1);
+  const { count } = await temporal.client.workflow.count(`WorkflowId = "${permitId({ resource, slot: '0' })}"`);
+  assert.equal(count, 2);
 });
 
 test('a Workflow that fails at an item, or is cancelled, gives back and leaves the line', async () => {

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { PermitPool, SemaphoreClient, type SemaphoreClientOptions } from '../src/client';
 import { permitId, queueId } from '../src/shared/permit-id';
+import { RELEASE, REVOKE } from '../src/shared/protocol';
 import type { SemaphoreOptions } from '../src/workflow';
 import { assertFails, startHolder, startHolding, startOptions } from './support/holders';
 import { assertNoPermitLeft, eventually, untilWaiting, useTemporal } from './support/temporal';
@@ -98,6 +99,18 @@ test('nobody waits for the pace: who releases goes on at once, and an operator c
   assert.equal(permit.slot, '1');
   for (const slot of ['0', '2', '1']) await pool.revoke(slot);
   await eventually(async () => assert.ok(permit.signal.aborted, 'a holder is told at once'));
+});
+
+test('a revocation that comes with the release ends the pace', { timeout: 60_000 }, async () => {
+  const resource = temporal.resource('pace');
+  const taskQueue = `${temporal.taskQueue}-late`; // both are there when its worker starts
+  const pool = clientOf(resource, { pace: { every: '10 minutes' }, taskQueue });
+  const { workflowId, runId } = (await pool.acquire()).detach();
+  const permit = temporal.client.workflow.getHandle(workflowId, runId);
+  await permit.signal(RELEASE);
+  await permit.signal(REVOKE, {});
+  await temporal.worker({ taskQueue });
+  assert.equal(await permit.result(), 'released');
 });
 
 test('a cancelled permit tells its queue, and a released one that has no pace is gone at once', async () => {

@@ -180,6 +180,21 @@ test('yieldDuring gives the slot to others, and comes back with the old place; a
   for (const slot of ['0', '1']) await temporal.client.workflow.getHandle(permitId({ resource, slot })).terminate();
 });
 
+test('in a plain withPermit, what counts after yieldDuring is the latest permit: its token, and its loss', async () => {
+  const resource = temporal.resource();
+  const lamp = pool(resource);
+  const rejected = await lamp
+    .withPermit(async (first) => {
+      const second = await first.yieldDuring(async () => undefined);
+      assert.notEqual(second.runId, first.runId);
+      assert.equal(currentFencingToken().toString(), FencingToken.from(second).toString());
+      await elsewhere(() => lamp.revoke(second.slot));
+      await aborted(second);
+    })
+    .catch((error: unknown) => error);
+  assert.ok(rejected instanceof PermitLostError && rejected.how === 'revoked', String(rejected));
+});
+
 test('an adopter hears that its permit is wanted: a Workflow by a signal, a client as before', async () => {
   const resource = temporal.resource();
   const lamp = pool(resource, { capacity: 2 });

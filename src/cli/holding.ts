@@ -24,16 +24,21 @@ const KILL_PART = 0.7;
  * Runs a command under one or more permits, and ends its whole process group when the command ends or a permit is lost. The
  * command starts once its guard listens.
  *
+ * @param interrupted has aborted when a signal came before the command starts
  * @returns the exit code
+ * @throws its reason, and the command has not run then
  */
 export async function runHolding(
   set: PermitSet,
   command: string[],
   signals: Signals,
+  interrupted: AbortSignal,
   env: NodeJS.ProcessEnv = {},
 ): Promise<number> {
   const guard = new Guard();
   await guard.ready;
+  if (interrupted.aborted) guard.dismiss();
+  interrupted.throwIfAborted(); // from here to `take`, nothing waits
   const { noticeMs } = soonest(set);
   const graceMs = noticeMs * KILL_PART;
   const group = new ProcessGroup(command, { ...environment(set.permits), ...env });

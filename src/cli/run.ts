@@ -148,10 +148,12 @@ async function runUnderPermit(resource: string, command: string[] | undefined, f
     async (client) => {
       checkSelfDeadlock(client, pools, flags.try ? 0 : flags.timeout);
       const signals = new Signals();
-      const permits = await acquire(poolsOf(client), client, flags, signals);
+      const interrupted = new AbortController();
+      signals.take((name) => interrupted.abort(new Interrupted(name)));
+      const permits = await acquire(poolsOf(client), client, flags, interrupted.signal);
       if (permits === undefined) return EXIT.busy;
       try {
-        return await runHolding(permits, command, signals, heldInside(client, pools));
+        return await runHolding(permits, command, signals, interrupted.signal, heldInside(client, pools));
       } finally {
         await release(permits);
       }
@@ -165,11 +167,9 @@ async function acquire(
   pools: SemaphoreClient[],
   client: Client,
   flags: RunFlags,
-  signals: Signals,
+  interrupted: AbortSignal,
 ): Promise<PermitSet | undefined> {
   const { timeout, purpose, priority, fairnessKey } = flags;
-  const interrupted = new AbortController();
-  signals.take((name) => interrupted.abort(new Interrupted(name)));
   const over = new AbortController();
   if (!flags.try) void tellWhatItWaitsFor(pools, client, over.signal);
   try {
@@ -179,7 +179,7 @@ async function acquire(
       maxWaiting: flags.maxWaiting,
       purpose,
       priority: { priorityKey: priority, fairnessKey },
-      signal: interrupted.signal,
+      signal: interrupted,
     });
     return set.flat();
   } catch (error) {

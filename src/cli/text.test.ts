@@ -7,7 +7,7 @@ import { dim, Text, table, text } from './text';
 const HOSTILE = 'a\x1b[31m\x07\x9b\u202e\u2028\nb';
 const ESCAPED = 'a\\u{1b}[31m\\u{7}\\u{9b}\\u{202e}\\u{2028}\\u{a}b';
 
-/** What can be in a payload, of whatever type was expected. */
+/** Values that a payload may have, of whatever type was expected, and how a terminal shows each. */
 const ANY: [unknown, string][] = [
   [HOSTILE, ESCAPED],
   [5, '5'],

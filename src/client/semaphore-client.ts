@@ -1,5 +1,5 @@
 import type { Client } from '@temporalio/client';
-import { withFencingToken } from '../fencing/current-token';
+import { withTokenOf } from '../fencing/current-token';
 import type { Acquirer } from '../shared/acquirer';
 import { ADOPT } from '../shared/adoption-protocol';
 import { refuse } from '../shared/invalid-options';
@@ -391,13 +391,17 @@ export class SemaphoreClient {
   }
 }
 
+/** The permit that counts is the latest: `fn` may give its permit up for a while. */
 async function runUnder<T>(permit: Permit, fn: (permit: Permit) => Promise<T>): Promise<T> {
   try {
-    const result = await withFencingToken(permit, () => fn(permit));
-    permit.signal.throwIfAborted();
+    const result = await withTokenOf(
+      () => permit.latest,
+      () => fn(permit),
+    );
+    permit.latest.signal.throwIfAborted();
     return result;
   } catch (error) {
-    permit.signal.throwIfAborted();
+    permit.latest.signal.throwIfAborted();
     throw error;
   }
 }

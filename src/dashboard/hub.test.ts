@@ -85,6 +85,28 @@ test('a look that takes long leaves the view behind the times; one that fails to
   assert.deepEqual([hub.views[0]?.head.asOfMs, hub.views[0]?.head.problem], [undefined, undefined]);
 });
 
+test('a page that is loaded again while a search is under way begins one more search, and no second row of them', async (t) => {
+  mock.timers.enable({ apis: ['setTimeout', 'Date'], now: 1_000_000 });
+  t.after(() => mock.timers.reset());
+  let searches = 0;
+  const find = async () => {
+    searches++;
+    await new Promise((resolve) => setTimeout(resolve, 1_000));
+    return [];
+  };
+  const hub = new Hub([], { find, forget: () => undefined });
+  t.after(() => hub.close());
+  let leave = hub.subscribe(() => undefined);
+  for (let reload = 0; reload < 5; reload++) {
+    leave();
+    leave = hub.subscribe(() => undefined);
+  }
+  await pass(5);
+  const before = searches;
+  await pass(110); // one each 11 s
+  assert.ok(searches - before <= 11, `${searches - before} searches`);
+});
+
 test('found pools are looked at less while idle, and go when nobody has used them for five minutes; named ones stay', async (t) => {
   mock.timers.enable({ apis: ['setTimeout', 'Date'], now: 1_000_000 });
   t.after(() => mock.timers.reset());

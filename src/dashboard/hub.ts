@@ -34,6 +34,7 @@ export class Hub {
   private readonly listeners = new Set<() => void>();
   private linger: NodeJS.Timeout | undefined;
   private search: NodeJS.Timeout | undefined;
+  private searches = 0;
 
   /** @param finder finds more pools, which leave when they are no longer in use */
   constructor(
@@ -88,11 +89,12 @@ export class Hub {
     for (const listener of this.listeners) listener();
   }
 
-  private async searchOn(): Promise<void> {
+  /** @param turn ends when the last page closes, although a search may be under way: the next page begins another */
+  private async searchOn(turn: number): Promise<void> {
     const found = await this.finder.find().catch(() => undefined); // the next search tries again, and each pool's view says what is wrong
-    if (this.listeners.size === 0) return;
+    if (this.listeners.size === 0 || turn !== this.searches) return;
     if (found) this.keep(found);
-    this.search = setTimeout(() => void this.searchOn(), FIND_EVERY_MS).unref();
+    this.search = setTimeout(() => void this.searchOn(turn), FIND_EVERY_MS).unref();
   }
 
   private keep(found: readonly Pool[]): void {
@@ -135,7 +137,7 @@ export class Hub {
       index++;
     }
     clearTimeout(this.search);
-    void this.searchOn();
+    void this.searchOn(++this.searches);
   }
 
   private stopAll(): void {

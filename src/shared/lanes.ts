@@ -21,8 +21,10 @@ export interface LaneSurroundings<Permit> {
    * permit that is there.
    */
   open(use: (permit: Permit) => Promise<void>): { done: Promise<void>; leave(): void };
-  /** The error of a permit that is lost; `undefined` while it is held. */
+  /** The error of a permit that is lost. */
   lossOf(permit: Permit): Promise<unknown>;
+  /** Absent where an item can't release its permit. */
+  isHeld?(permit: Permit): boolean;
   /** Rejects when the caller is cancelled. */
   readonly cancelled: Promise<never>;
   /** Whether to begin no further item in this run. */
@@ -204,7 +206,7 @@ export class Lanes<T, R, Permit> {
     const { chunk, reuseForMs } = this.rules;
     const sinceMs = this.around.nowMs();
     for (let served = 0; served < chunk; served++) {
-      if (served > 0 && this.around.nowMs() - sinceMs >= reuseForMs) return;
+      if (served > 0 && (this.around.nowMs() - sinceMs >= reuseForMs || this.around.isHeld?.(permit) === false)) return;
       const entry = await this.take();
       if (!entry) return;
       lane.current = entry;

@@ -15,6 +15,11 @@ const LOSS_TOLD: Record<PermitLoss, string> = {
   unknown: 'it has ended, and nothing says how',
 };
 
+/** How a permit ended, as a message says it; `unknown` where it says nothing that we know. */
+export function readLoss(value: unknown): PermitLoss {
+  return typeof value === 'string' && Object.hasOwn(LOSS_TOLD, value) ? (value as PermitLoss) : 'unknown';
+}
+
 /** The message of a `PermitLostError`, in Workflows and outside. */
 export function lossMessage(
   { resource, slot }: PermitAddress,

@@ -16,6 +16,7 @@ const MAX_ID_BYTES = 255;
 export const MAX_RESOURCE_BYTES = MAX_ID_BYTES - WAITER_PREFIX.length - ':'.length - 36;
 
 const PRINTABLE_ASCII = /^[ -~]*$/;
+const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 const UNPRINTABLE = /[\p{C}\p{Zl}\p{Zp}]/u;
 
 /** A permit's place: one slot of one resource. */
@@ -88,11 +89,20 @@ export function resolveRef(ref: PermitRef): PermitRef {
   checkSlot(resource, slot);
   const expected = permitId({ resource, slot });
   if (workflowId !== expected) refuse('ref.workflowId', `"${expected}"`, workflowId);
-  if (typeof runId !== 'string' || runId === '') refuse('ref.runId', 'a run ID', runId);
-  if (!(leaseMs > 0)) refuse('ref.leaseMs', 'a number of milliseconds above 0', leaseMs);
-  if (paceMs !== undefined && !(paceMs > 0)) refuse('ref.paceMs', 'a number of milliseconds above 0', paceMs);
+  if (!isRunId(runId)) refuse('ref.runId', 'a run ID, which is a UUID', runId);
+  if (!isPositive(leaseMs)) refuse('ref.leaseMs', 'a number of milliseconds above 0', leaseMs);
+  if (paceMs !== undefined && !isPositive(paceMs)) refuse('ref.paceMs', 'a number of milliseconds above 0', paceMs);
   const extra = { ...(paceMs !== undefined && { paceMs }), ...(preemptible === true && { preemptible }) };
   return { resource, slot, workflowId, runId, leaseMs, ...extra };
+}
+
+/** The server fails the task of a Workflow that signals a run whose ID is no UUID. */
+export function isRunId(value: unknown): value is string {
+  return typeof value === 'string' && UUID.test(value);
+}
+
+function isPositive(value: unknown): boolean {
+  return typeof value === 'number' && value > 0 && value < Number.POSITIVE_INFINITY;
 }
 
 /** Checks a name. Two names that look the same must not be two pools, for each pool would have all the permits. */

@@ -1,6 +1,6 @@
 /**
- * The wire protocol, version 1: every name and payload that crosses between Workflows, clients and other languages
- * stands here and nowhere else. Payloads are JSON objects to which optional fields are only ever added; durations are
+ * The wire protocol, version 1: the names and payloads that cross between Workflows, clients and other languages. Those of single
+ * features stand in the `*-protocol` files beside it, and IDs in `permit-id` and `key-pool`; nowhere else. Payloads are JSON objects to which optional fields are only ever added; durations are
  * integer milliseconds in names that end in `Ms`.
  */
 

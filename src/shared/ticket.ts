@@ -48,5 +48,5 @@ export function draftTicket({
     maxWaiting,
     preempt: preempt || undefined,
     permits: permits !== undefined && permits > 1 ? permits : undefined,
-  };
+  } satisfies Record<Exclude<keyof TicketDraft, 'answer'>, unknown>;
 }

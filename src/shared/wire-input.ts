@@ -1,6 +1,7 @@
+import { type PermitLoss, readLoss } from './loss';
 import type { OverrideInput } from './operator-protocol';
 import { MAX_DURATION_MS, MAX_SLOTS, resolveSlots } from './options';
-import { byteLength, queueId, resourceOfQueue } from './permit-id';
+import { byteLength, isRunId, queueId, resourceOfQueue } from './permit-id';
 import type { PoolShare } from './pool-protocol';
 import type { PreemptInput, PreemptibleNotice, PreemptionTerms } from './preemption-protocol';
 import type { ClosingNotice, DeclinedNotice, Holder, MissedNotice, Ticket, Turn } from './protocol';
@@ -10,8 +11,6 @@ import { type Slots, wantsSlot } from './slots';
 // fail its task for ever: a malformed ticket would block the queue for everyone, a malformed `watch` would keep a slot. The
 // server is as strict with commands: a malformed run ID fails the whole task. So each of our Workflows checks its input,
 // leaves out what is malformed, and keeps only the fields that it knows.
-
-const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 
 /** Half a surrogate pair has no form in UTF-8. The SDK's core can't decode a command that has one, and ends the whole worker. */
 const LONE_SURROGATE = /\p{Cs}/u;
@@ -60,7 +59,7 @@ export function readTicket(resource: string, value: unknown): Ticket | undefined
     maxWaiting: maxWaiting || undefined,
     preempt: preempt === true || undefined,
     permits: isCount(permits, MAX_SLOTS) ? permits : undefined,
-  };
+  } satisfies Record<keyof Ticket, unknown>; // a field that is forgotten here would be lost without a word
 }
 
 function isTicket(resource: string, value: unknown): value is Ticket {
@@ -100,6 +99,12 @@ export function readHolder(value: unknown): Holder | undefined {
 export function readReason(value: unknown): string | undefined {
   const { reason } = fieldsOf(value);
   return isText(reason, Number.POSITIVE_INFINITY) ? reason.slice(0, MAX_TEXT_LENGTH) : undefined;
+}
+
+/** What a permit tells its holder of its end. Without a `runId` when it is malformed. */
+export function readEnd(value: unknown): { runId?: string; reason?: string; outcome: PermitLoss } {
+  const { runId, outcome } = fieldsOf(value);
+  return { runId: isRunId(runId) ? runId : undefined, reason: readReason(value), outcome: readLoss(outcome) };
 }
 
 /** The lease that a renewal asks for, if it asks for one. */
@@ -202,10 +207,6 @@ function areSlots(resource: string, slots: unknown): boolean {
   } catch {
     return false;
   }
-}
-
-function isRunId(value: unknown): value is string {
-  return typeof value === 'string' && UUID.test(value);
 }
 
 function isText(value: unknown, maxLength = MAX_WORKFLOW_ID_BYTES): value is string {

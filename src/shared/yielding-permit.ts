@@ -1,13 +1,18 @@
 import type { OnPreempted } from './preemption';
 
+/** What the permits of one holder share, which follow each other. None of them refers to the others: a holder may yield for ever. */
+interface Tenure<Permit> {
+  latest: Permit;
+  isOver: boolean;
+}
+
 /**
  * How a holder gives its permit up for a while, and takes another one in its place. Both kinds of permits are such. Pure.
  *
  *     held --checkpoint(), wanted | yieldDuring()--> given up --work done--> in line again, with its old place --> `latest` is held
  */
 export abstract class YieldingPermit<Self extends YieldingPermit<Self>> implements AsyncDisposable {
-  private next: Self | undefined;
-  private isOver = false;
+  private tenure: Tenure<Self> = { latest: this.self, isOver: false };
   private away = false;
   private readonly followers: ((next: Self) => void)[] = [];
 
@@ -63,16 +68,18 @@ export abstract class YieldingPermit<Self extends YieldingPermit<Self>> implemen
    * @throws InvalidOptionsError for a permit of a set, and for an adopted one: they have no place in line. It is held on then
    */
   async yieldDuring(work: () => Promise<unknown>): Promise<Self> {
-    const { lineUp } = this;
+    const { lineUp, tenure } = this;
     if (!this.isHeld) this.throwLost();
     if (!lineUp) this.throwNoPlace();
     this.away = true;
     await this.giveUp();
     await work();
-    this.next = await lineUp();
-    for (const follow of this.followers) follow(this.next);
-    if (this.isOver) await this.next.release();
-    return this.next;
+    const next = await lineUp();
+    next.tenure = tenure;
+    tenure.latest = next;
+    for (const follow of this.followers) follow(next);
+    if (tenure.isOver) await next.release();
+    return next;
   }
 
   /**
@@ -80,8 +87,8 @@ export abstract class YieldingPermit<Self extends YieldingPermit<Self>> implemen
    * to a permit that was lost or detached. After a {@link checkpoint} that gave the permit up, it releases the new one.
    */
   release(): Promise<void> {
-    this.isOver = true;
-    return this.next ? this.next.release() : this.giveUp();
+    this.tenure.isOver = true;
+    return this.tenure.latest.giveUp();
   }
 
   /** `await using permit = await semaphore.acquire()` releases at the end of the block. */
@@ -91,12 +98,12 @@ export abstract class YieldingPermit<Self extends YieldingPermit<Self>> implemen
 
   /** @internal The permit that has this one's place now. */
   get latest(): Self {
-    return this.next?.latest ?? this.self;
+    return this.tenure.latest;
   }
 
   /** @internal Given up for a while: no permit has this one's place now. */
   get isAway(): boolean {
-    return this.away && !this.next;
+    return this.away && this.latest === this.self;
   }
 
   /** @internal Lines up again, after the permit was given up. */

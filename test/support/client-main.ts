@@ -19,6 +19,8 @@ export interface ClientInput {
   clients?: number;
   /** How long each holds. @default until its permit is lost */
   holdMs?: number;
+  /** Leaves the lost permit alone, and closes the connection. */
+  drops?: boolean;
 }
 
 /** One step: `work` comes every 20 ms while the permit looks held. */
@@ -34,8 +36,9 @@ function deliver(step: Omit<Step, 'atMs'>): void {
   console.log(JSON.stringify({ ...step, atMs: Date.now() }));
 }
 
-async function main({ address, resource, semaphore, acquire, clients = 1, holdMs }: ClientInput): Promise<void> {
-  const connection = await Connection.connect({ address });
+async function main({ address, resource, semaphore, acquire, clients = 1, holdMs, drops }: ClientInput): Promise<void> {
+  // Without the SDK's own retries where it drops the permit: one that sleeps when its connection is closed throws out of a timer.
+  const connection = await Connection.connect({ address, ...(drops && { interceptors: [] }) });
   const pool = new SemaphoreClient(new Client({ connection }), resource, semaphore);
   deliver({ step: 'waiting' });
   await Promise.all(
@@ -43,7 +46,7 @@ async function main({ address, resource, semaphore, acquire, clients = 1, holdMs
       const permit = await pool.acquire(acquire);
       const { runId } = permit;
       deliver({ step: 'acquired', runId });
-      if (holdMs === undefined) return await workUntilLost(permit);
+      if (holdMs === undefined) return await workUntilLost(permit, drops);
       await delay(holdMs);
       deliver({ step: 'releasing', runId });
       await permit.release();
@@ -52,7 +55,7 @@ async function main({ address, resource, semaphore, acquire, clients = 1, holdMs
   await connection.close();
 }
 
-async function workUntilLost(permit: Permit): Promise<void> {
+async function workUntilLost(permit: Permit, drops = false): Promise<void> {
   const { runId } = permit;
   while (!permit.signal.aborted) {
     deliver({ step: 'work' });
@@ -60,6 +63,7 @@ async function workUntilLost(permit: Permit): Promise<void> {
   }
   const { reason } = permit.signal;
   deliver({ step: 'lost', runId, how: reason instanceof PermitLostError ? reason.how : String(reason) });
+  if (drops) return;
   const renewal = await permit.renew().then(
     () => 'renewed',
     (error: Error) => error.name,

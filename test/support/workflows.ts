@@ -220,6 +220,15 @@ export async function leaver({ resource, semaphore }: PoolInput): Promise<Permit
   return (await new Semaphore(resource, semaphore).acquire({ outlivesRun: true })).detach();
 }
 
+/** Hands its permit over out of `withPermit`, which waiters of higher priority could have taken. */
+export async function preemptibleLeaver({ resource, semaphore }: PoolInput): Promise<PermitRef> {
+  return await new Semaphore(resource, semaphore).withPermit(async (permit) => permit.detach(), {
+    outlivesRun: true,
+    preemptible: { grace: '1s' },
+    priority: { priorityKey: 4 },
+  });
+}
+
 /** Asks for a reference to a permit that ends with this run. */
 export async function noLeaver({ resource, semaphore }: PoolInput): Promise<PermitRef> {
   return (await new Semaphore(resource, semaphore).acquire()).ref();
@@ -385,6 +394,15 @@ export async function mapper(input: MapperInput): Promise<(number | string)[]> {
   if (onError !== 'collect') return await mapWithPermits(Array(count).keys(), call, { semaphore: pool, chunk });
   const outcomes = await mapWithPermits(Array(count).keys(), call, { semaphore: pool, chunk, onError });
   return outcomes.map((outcome) => (outcome.status === 'rejected' ? outcome.reason.name : outcome.value));
+}
+
+/** Maps four numbers. The second releases the permit itself. */
+export async function releasingMapper({ resource, semaphore }: PoolInput): Promise<number[]> {
+  const release = async (item: number, permit: Permit) => {
+    if (item === 1) await permit.release();
+    return item;
+  };
+  return await mapWithPermits([0, 1, 2, 3], release, { semaphore: new Semaphore(resource, semaphore) });
 }
 
 /** Maps so many numbers, by an activity each, in as many runs as it takes. Tells what each run has done. */

@@ -213,6 +213,8 @@ export class Permit extends YieldingPermit<Permit> {
     this.keeping.abort();
     if (preemption) this.preempt(preemption);
     this.loss.abort(this.lossError);
+    // The permit ends by itself then. A server that can't be reached would keep the process up.
+    if (how === 'lease-expired') void pause(this.lease.leftMs, this.watching.signal).then(() => this.watching.abort());
   }
 
   private lost(): PermitLostError {

@@ -127,13 +127,13 @@ export class ClientQueuePlace implements Place {
     this.openOffer = undefined;
   }
 
-  /** When the server can't be reached, the waiters end by themselves. */
+  /** It never fails: the caller may have won a permit. Where the server can't be reached or refuses, the waiters end by themselves. */
   async leave(): Promise<void> {
     this.left.abort();
     try {
       await Promise.all([this.pass(this.openOffer), ...[...this.waiters].map((waiter) => this.dismiss(waiter))]);
-    } catch (error) {
-      if (!isTransient(error) && !(error instanceof WorkflowNotFoundError)) throw error;
+    } catch {
+      // as said
     } finally {
       this.forgotten.abort();
     }

@@ -21,7 +21,7 @@ export interface Inspection {
   recent: PastHold[];
 }
 
-/** What some acquirers take the slots of a resource to be. */
+/** Some acquirers take these to be the slots of a resource. */
 export interface SlotsBelief {
   /** The capacity; or, of named slots, their number and a hash of their names. */
   slots: number | string;

@@ -8,7 +8,7 @@ import { lenientReader } from './lenient-reader';
 import { type KeysInUse, PoolByName, type PoolOptions, type SeenPool } from './pool-by-name';
 import { listHolders } from './visibility';
 
-/** What somebody holds or waits for of one resource. */
+/** The use of one resource: its held slots and its waiters. */
 export interface ResourceInUse {
   /** The slots held. */
   slots: string[];

@@ -139,7 +139,7 @@ export class Growth {
   private rest({ holding, releasing }: Standing): GrowthCommand[] {
     this.growthDueMs = Number.POSITIVE_INFINITY;
     this.lackingSinceMs = undefined;
-    // What was seen when the pool was in use last says nothing of now.
+    // A look from the last time of use says nothing of now.
     if (holding + releasing + this.asked === 0 && !this.trying) this.isCrowded = false;
     return [];
   }

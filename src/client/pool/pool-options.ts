@@ -20,7 +20,7 @@ export interface PermitPoolOptions {
 }
 
 /**
- * What one caller of a pool wants. `lease`, `renewEvery` and `maxHold` are the semaphore's: callers share its permits.
+ * The options of one caller of a pool. `lease`, `renewEvery` and `maxHold` are the semaphore's: callers share its permits.
  *
  * Of `priority`, callers in one process heed the `priorityKey`. `purpose` is shown at the server when the pool asks for a
  * permit on behalf of this caller. Later callers under the same permit do not change it.

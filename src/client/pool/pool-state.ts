@@ -228,7 +228,7 @@ export class PoolState<Caller extends LineEntry, Permit extends { readonly slot:
     }
   }
 
-  /** What becomes of a permit whose call has ended. */
+  /** The permit's call has ended: it goes back, or rests until the next call. */
   private settle(held: Held<Permit>, nowMs: number): void {
     if (this.isToGoBack(held, nowMs)) this.release(held);
     else this.rest(held, nowMs);

@@ -1,7 +1,9 @@
 import { setHandler } from '@temporalio/workflow';
 import type { EndedNotice } from '../../shared/adoption-protocol';
+import type { PermitLoss } from '../../shared/loss';
 import type { PreemptedNotice } from '../../shared/preemption-protocol';
 import type { RevokedNotice } from '../../shared/protocol';
+import { readEnd } from '../../shared/wire-input';
 import { endedSignal, preemptedSignal, revokedSignal } from '../signals';
 
 /**
@@ -9,14 +11,15 @@ import { endedSignal, preemptedSignal, revokedSignal } from '../signals';
  * has one handler for each signal name. (Module state belongs to one Workflow: the sandbox loads modules anew for each.)
  */
 const reasons = new Map<string, string | undefined>();
-const ends = new Map<string, (notice: EndedNotice) => void>();
+const ends = new Map<string, (outcome: PermitLoss) => void>();
 /** By run; `told` before its permit listens. */
 const preemptions = new Map<string, 'told' | (() => void)>();
 
 /** Listens for revocations from now on. Call it before the claim, so that none is missed. */
 export function listenForRevocations(): void {
   setHandler(revokedSignal, (notice: RevokedNotice) => {
-    if (notice?.runId) reasons.set(notice.runId, notice.reason);
+    const { runId, reason } = readEnd(notice);
+    if (runId) reasons.set(runId, reason);
   });
 }
 
@@ -45,12 +48,13 @@ export function hearPreemption(runId: string, heard: () => void): void {
 }
 
 /** Calls `heard` when the adopted permit of this run ends. Call it before the adoption, so that no end is missed. */
-export function listenForEnd(runId: string, heard: (notice: EndedNotice) => void): void {
+export function listenForEnd(runId: string, heard: (outcome: PermitLoss) => void): void {
   ends.set(runId, heard);
   setHandler(endedSignal, (notice: EndedNotice) => {
-    if (!notice?.runId) return;
-    if (notice.reason) reasons.set(notice.runId, notice.reason);
-    ends.get(notice.runId)?.(notice);
-    ends.delete(notice.runId);
+    const { runId, reason, outcome } = readEnd(notice);
+    if (!runId) return;
+    if (reason) reasons.set(runId, reason);
+    ends.get(runId)?.(outcome);
+    ends.delete(runId);
   });
 }

@@ -83,7 +83,8 @@ export async function mapWithPermits<T, R, const Options extends WorkflowMapOpti
   const { outcomes, next } = await new Lanes<T, R, Permit>(items, fn, rules, {
     nowMs: Date.now,
     open: (use) => openLane(pool, request, use),
-    lossOf: async (permit) => (permit.isHeld ? undefined : await permit.lost),
+    lossOf: async (permit) => permit.heardLoss,
+    isHeld: (permit) => permit.isHeld,
     cancelled: CancellationScope.current().cancelRequested,
     isFull: () => isPart && workflowInfo().continueAsNewSuggested,
   }).run();

@@ -44,7 +44,7 @@ export function endOfAdopted(runId: string): PermitEndWatch {
       resolve(loss);
     };
   });
-  listenForEnd(runId, ({ outcome }) => end(outcome));
+  listenForEnd(runId, end);
   return {
     how,
     gone: () => end('unknown'),

@@ -54,6 +54,7 @@ export class Permit extends YieldingPermit<Permit> {
   readonly atCheckpoints: boolean;
 
   private releasing: Promise<void> | undefined;
+  private detached = false;
   private loss: PermitLostError | undefined;
   private preemption: PermitPreemptedError | undefined;
   /** Whether the permit goes on when this run ends. */
@@ -119,6 +120,7 @@ export class Permit extends YieldingPermit<Permit> {
   detach(): PermitRef {
     const ref = this.ref();
     this.releasing ??= Promise.resolve();
+    this.detached = true;
     return ref;
   }
 
@@ -127,13 +129,19 @@ export class Permit extends YieldingPermit<Permit> {
     return !this.releasing && !this.loss;
   }
 
+  /** @internal How it was lost before its release, if it was. */
+  get heardLoss(): PermitLostError | undefined {
+    return this.loss;
+  }
+
   /** @internal A waiter of higher priority has asked for it. */
   override get isWanted(): boolean {
     return this.preemption !== undefined;
   }
 
-  /** @internal After the release: the error, if the grace was over first. */
+  /** @internal After the release: the error, if the grace was over first. Of a permit that was handed over, its adopter hears. */
   async preemptedInVain(): Promise<PermitPreemptedError | undefined> {
+    if (this.detached) return undefined;
     return (await this.end.how) === 'preempted' ? this.preemptionError() : undefined;
   }
 

@@ -1,8 +1,7 @@
-import { ApplicationFailure, condition, setHandler, sleep, upsertMemo } from '@temporalio/workflow';
+import { ApplicationFailure, condition, sleep, upsertMemo } from '@temporalio/workflow';
 import { MAX_DURATION_MS } from '../../shared/options';
 import type { PaceMemo } from '../../shared/pace-protocol';
 import type { PermitInput, PermitOutcome } from '../../shared/protocol';
-import { revokeSignal } from '../signals';
 import { holdSlot } from './permit-slot';
 
 /**
@@ -17,15 +16,11 @@ export async function pacedPermitWorkflow(input: PermitInput): Promise<PermitOut
   const untilMs = Date.now() + checkPace(input);
   return await holdSlot(input, {
     untilMs,
-    async over() {
+    async over(isRevoked) {
       const leftMs = untilMs - Date.now();
       if (leftMs <= 0) return;
-      let isRevoked = false;
-      setHandler(revokeSignal, () => {
-        isRevoked = true;
-      });
       upsertMemo({ pacedUntilMs: untilMs } satisfies PaceMemo);
-      await Promise.race([sleep(leftMs), condition(() => isRevoked)]);
+      await Promise.race([sleep(leftMs), condition(isRevoked)]);
     },
   });
 }

@@ -38,7 +38,10 @@ export async function permitSlotWorkflow(input: PermitInput): Promise<PermitOutc
 }
 
 /** @param pace keeps the slot until then at least, whatever its holder does */
-export async function holdSlot(input: PermitInput, pace?: { untilMs: number; over(): Promise<void> }) {
+export async function holdSlot(
+  input: PermitInput,
+  pace?: { untilMs: number; over(isRevoked: () => boolean): Promise<void> },
+) {
   const checked = checkInput(input);
   const { leaseMs, holder, watchedBy } = checked;
   const { startTime, workflowId, runId } = workflowInfo();
@@ -46,6 +49,7 @@ export async function holdSlot(input: PermitInput, pace?: { untilMs: number; ove
   let deadlineMs = Math.max(startTime.getTime() + leaseMs, pace?.untilMs ?? 0);
   let outcome: PermitOutcome | undefined;
   let reason: string | undefined;
+  let isRevoked = false;
   const endNotices = new EndNotices(() => ({ workflowId, runId, outcome: outcome ?? 'released', reason }));
   endNotices.toParent(holder);
   endNotices.toQueue({ queueId: watchedBy });
@@ -59,6 +63,7 @@ export async function holdSlot(input: PermitInput, pace?: { untilMs: number; ove
     outcome ??= 'released';
   });
   setHandler(revokeSignal, (revocation) => {
+    isRevoked = true;
     if (outcome) return;
     outcome = 'revoked';
     reason = readReason(revocation);
@@ -95,7 +100,7 @@ export async function holdSlot(input: PermitInput, pace?: { untilMs: number; ove
   // The result, "revoked", has no room for a reason, and nobody can signal a client.
   if (reason) upsertMemo({ revokedBecause: reason } satisfies Partial<PermitMemo>);
   await CancellationScope.nonCancellable(async () => {
-    if (outcome === 'released') await pace?.over();
+    if (outcome === 'released') await pace?.over(() => isRevoked);
     await endNotices.send();
   });
   return outcome;
