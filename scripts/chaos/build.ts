@@ -1,40 +1,61 @@
+import { execFileSync } from 'node:child_process';
 import { copyFile, mkdir, mkdtemp, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { bundleWorkflowCode, DefaultLogger } from '@temporalio/worker';
 import { build } from 'esbuild';
 import { bundleCommandLine } from '../support/bundle-command-line';
-import type { BuiltActors } from './command-lanes';
+import type { BuiltActor, BuiltActors } from './command-lanes';
 
 const ROOT = join(__dirname, '..', '..');
 /** Inside the package, so that what is built there finds the package's dependencies. */
 const BUILDS = join(ROOT, '.test-build');
-const ACTORS = join(__dirname, 'actors');
 
-/** Builds the actors, so that a process that is killed is soon back. @returns a directory for all that the run leaves behind */
-export async function buildActors(): Promise<{ directory: string; built: BuiltActors }> {
+/**
+ * Builds the actors, so that a process that is killed is soon back.
+ * @param beside a commit whose actors are built too
+ * @returns a directory for all that the run leaves behind
+ */
+export async function buildActors(beside?: string): Promise<{ directory: string; built: BuiltActors }> {
   await mkdir(BUILDS, { recursive: true });
   const directory = await mkdtemp(join(BUILDS, 'chaos-'));
   const lib = join(directory, 'lib');
   await copyFile(join(ROOT, 'package.json'), join(directory, 'package.json'));
-  const bundle = join(directory, 'workflows.js');
+  await bundleCommandLine(lib, 'inline');
+  const built = { ...(await buildFrom(ROOT, directory)), commandLine: join(lib, 'cli', 'main.js') };
+  if (beside === undefined) return { directory, built };
+  const tree = join(directory, 'beside');
+  await checkOut(beside, tree);
+  return { directory, built: { ...built, beside: await buildFrom(tree, tree) } };
+}
+
+async function buildFrom(root: string, directory: string): Promise<BuiltActor> {
+  const actors = join(root, 'scripts', 'chaos', 'actors');
+  const [actor, bundle] = [join(directory, 'actor.js'), join(directory, 'workflows.js')];
   const { code } = await bundleWorkflowCode({
-    workflowsPath: join(ACTORS, 'workflows.ts'),
-    workflowInterceptorModules: [join(ACTORS, 'interceptor-workflows.ts')],
+    workflowsPath: join(actors, 'workflows.ts'),
+    workflowInterceptorModules: [join(actors, 'interceptor-workflows.ts')],
     logger: new DefaultLogger('ERROR'),
   });
   await writeFile(bundle, code);
-  await bundleCommandLine(lib, 'inline');
   await build({
-    entryPoints: [join(ACTORS, 'main.ts')],
+    entryPoints: [join(actors, 'main.ts')],
     bundle: true,
     packages: 'external',
     platform: 'node',
     format: 'cjs',
     sourcemap: 'inline',
     logLevel: 'warning',
-    outfile: join(directory, 'actor.js'),
+    outfile: actor,
   });
-  return { directory, built: { actor: join(directory, 'actor.js'), bundle, commandLine: join(lib, 'cli', 'main.js') } };
+  return { actor, bundle };
+}
+
+/** The files of a commit, in a new directory. */
+async function checkOut(commit: string, tree: string): Promise<void> {
+  await mkdir(tree);
+  const archive = `${tree}.tar`;
+  execFileSync('git', ['archive', '--output', archive, commit], { cwd: ROOT });
+  execFileSync('tar', ['-xf', archive, '-C', tree]);
 }
 
 /** The last lines of what each actor wrote, for the case that something went wrong. */

@@ -11,13 +11,19 @@ import { Luck } from './random';
 import type { Outcome } from './record';
 
 /** What a run builds first: from source, every process would need seconds more to start. */
-export interface BuiltActors {
+/** One build of what actors run. */
+export interface BuiltActor {
   /** The file of `actors/main`. */
   actor: string;
   /** The bundle of Workflows. */
   bundle: string;
+}
+
+export interface BuiltActors extends BuiltActor {
   /** The file of the command line. */
   commandLine: string;
+  /** The build of another commit, for half of the permit workers and clients. */
+  beside?: BuiltActor;
 }
 
 const LANES = 2;

@@ -8,6 +8,8 @@ export interface ChaosOptions {
   address?: string;
   /** Two server processes on a PostgreSQL of our own, of which each part is killed and restarted. */
   cluster?: boolean;
+  /** A commit. Half of the permit workers and of the clients' processes run its build. */
+  beside?: string;
   /** Files to write the report to. */
   json?: string;
   report?: string;
@@ -34,6 +36,7 @@ export function parseChaosOptions(argv: string[]): ChaosOptions {
     .option('--seed <text>', 'repeats the plan of faults, though not how the processes interleave with it', newSeed())
     .option('--address <host:port>', 'use this running server, which is then not killed', address)
     .addOption(new Option('--cluster', 'on a cluster of its own, whose nodes and database fail').conflicts('address'))
+    .option('--beside <commit>', 'half of the permit workers and clients run the build of that commit')
     .option('--json <file>', 'write the report there as JSON')
     .option('--report <file>', 'write the report there as Markdown')
     .option('--capacity <n>', 'permits of the pool that operators steer', number(1, 100), 3)

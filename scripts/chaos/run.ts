@@ -40,7 +40,7 @@ export async function runChaos(
   }: { commit: string; command: string; tell(line: string): void; interrupt: AbortSignal },
 ): Promise<ChaosReport> {
   tell('Building the actors …');
-  const { directory, built } = await buildActors();
+  const { directory, built } = await buildActors(options.beside);
   const server = await startServer(directory);
   const id = `chaos-${Date.now().toString(36)}`;
   const pools = [

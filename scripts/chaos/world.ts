@@ -23,6 +23,9 @@ export interface WorldOptions {
   tell(line: string): void;
 }
 
+/** These run the build of another commit, where there is one. */
+const BESIDE = ['permits-2', 'clients-2'];
+
 /** All that takes part in a run but the nemesis: the server, the actors, and the observer who sees them. */
 export class World {
   /** How many Workflows are terminated at their next turns. */
@@ -97,14 +100,15 @@ export class World {
   private async actor(role: ActorInput['role'], name: string, holders: number): Promise<ActorProcess> {
     const { seed, taskQueue, pools, recheckAfterMs, built, directory } = this.options;
     const proxy = await TcpProxy.to(this.server.address);
+    const { actor, bundle } = (BESIDE.includes(name) && built.beside) || built;
     const input: ActorInput = {
       ...{ role, name, seed, taskQueue, pools, recheckAfterMs, holders },
       address: proxy.address,
       observerPort: this.observer.port,
-      bundle: built.bundle,
+      bundle,
     };
     return new ActorProcess(input, {
-      main: built.actor,
+      main: actor,
       log: openSync(join(directory, `${name}.log`), 'a'),
       proxy,
       clock: actorClock(directory, name),
