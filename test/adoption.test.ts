@@ -120,7 +120,9 @@ test('a permit that may be taken is handed over at once', { timeout: 60_000 }, a
   await (await client(resource).adopt(ref)).release();
 });
 
-test('whatever a stranger says of its end, an adopter fails as one that has lost its permit', { timeout: 60_000 }, async () => {
+test('whatever a stranger says of its end, an adopter fails as one that has lost its permit', {
+  timeout: 60_000,
+}, async () => {
   const resource = temporal.resource();
   const ref = (await client(resource).acquire()).detach();
   const handle = await startAdopter(ref);

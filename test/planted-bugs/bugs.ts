@@ -267,7 +267,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
   {
     name: 'A slot with a pace is free as soon as its holder is done',
     file: 'src/workflows/permit/permit-slot.ts',
-    find: "if (outcome === 'released') await pace?.over();",
+    find: "if (outcome === 'released') await pace?.over(() => isRevoked);",
     replace: '',
     caughtBy: { file: 'test/pace.test.ts', test: 'whatever its holder does or dies of' },
   },
