@@ -4,6 +4,7 @@ import { ReplayError, Worker } from '@temporalio/worker';
 import { DRAINED } from '@/shared/operator-protocol';
 import { parsePermitId, permitId, queueId, waiterId } from '@/shared/permit-id';
 import { PREEMPT } from '@/shared/preemption-protocol';
+import { REVOKE } from '@/shared/protocol';
 import { CHAOS_HEADER } from './actors/signal-faults';
 import { checkTurns } from './checks/queue-order';
 import type { ChaosRecord, FaultEvent, PermitRun } from './record';
@@ -145,13 +146,18 @@ function permitRun(
     startedMs: timeMs(events[0]),
     closedMs: isClosing(last) ? timeMs(last) : Number.POSITIVE_INFINITY,
     drained: Buffer.from(purpose ?? []).toString() === JSON.stringify(DRAINED),
-    outcome: outcomeOf(last),
+    outcome: events.some(isRevocation) ? 'revoked' : outcomeOf(last),
   };
 }
 
 function outcomeOf(event: HistoryEvent | undefined): string | undefined {
   const [payload] = event?.workflowExecutionCompletedEventAttributes?.result?.payloads ?? [];
   return payload?.data ? String(JSON.parse(Buffer.from(payload.data).toString())) : undefined;
+}
+
+/** One that is revoked in its pace says "released" all the same. */
+function isRevocation({ workflowExecutionSignaledEventAttributes: signal }: HistoryEvent): boolean {
+  return signal?.signalName === REVOKE;
 }
 
 function isClosing(event: HistoryEvent | undefined): boolean {

@@ -108,6 +108,6 @@ export interface PermitRun {
   closedMs: number;
   /** The queue's own claim, by which a slot is kept out of use. */
   drained: boolean;
-  /** What it ended with; absent while it runs, and where somebody terminated it. */
+  /** `revoked` when somebody revoked it; else what it ended with, absent while it runs, and where somebody terminated it. */
   outcome?: string;
 }

@@ -30,6 +30,12 @@ class Script {
     return this;
   }
 
+  /** The last task has also taken this ticket out of the line. */
+  refusal(ticketId: string): this {
+    const input = payloads({ queueId: 'permit-queue:pool', ticketId });
+    return this.add({ signalExternalWorkflowExecutionInitiatedEventAttributes: { signalName: TURN, input } });
+  }
+
   get disorder(): number {
     return checkTurns(this.events).disorder.length;
   }
@@ -72,6 +78,12 @@ test('who has left, was served, or has its turn is not overtaken', () => {
   assert.equal(another.task({ '0': 'early' }).disorder, 1, 'the ticket is of another waiter by now');
   const again = line().task({ '0': 'urgent' }).signal(ENQUEUE, urgent).task({ '1': 'early' });
   assert.equal(again.disorder, 0, 'it has its turn, and asks for a sign of life');
+});
+
+test('who was refused, and so waits beside the line, is not overtaken until it comes again', () => {
+  assert.equal(line().task({}).refusal('urgent').task({ '0': 'early' }).disorder, 0);
+  assert.equal(line().task({ '0': 'early' }).refusal('urgent').disorder, 0);
+  assert.equal(line().task({}).refusal('urgent').signal(ENQUEUE, urgent).task({ '0': 'early' }).disorder, 1);
 });
 
 test('who missed its slot is first again', () => {

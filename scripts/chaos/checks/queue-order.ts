@@ -35,24 +35,34 @@ export function checkTurns(events: readonly QueueEvent[]): { turns: number; diso
   const signals: QueueEvent[] = [];
   const disorder: string[] = [];
   let turns = 0;
-  for (const event of events) {
-    const {
-      workflowTaskCompletedEventAttributes: task,
-      signalExternalWorkflowExecutionInitiatedEventAttributes: sent,
-    } = event;
+  for (const [at, event] of events.entries()) {
     if (event.workflowExecutionSignaledEventAttributes) signals.push(event);
-    if (task) {
-      // The queue has seen what had come when its task began.
-      while (signals[0] && Number(signals[0].eventId) < Number(task.startedEventId)) line.take(signals.shift());
+    const { workflowTaskCompletedEventAttributes: task } = event;
+    if (!task) continue;
+    // The queue has seen what had come when its task began.
+    while (signals[0] && Number(signals[0].eventId) < Number(task.startedEventId)) line.take(signals.shift());
+    const given = turnsOf(events, at);
+    // Refused in the same decision: it wants more than an operator has left, or the line is full.
+    for (const { ticketId, slot, waiting } of given) if (slot === undefined && !waiting) line.leave(ticketId);
+    for (const { ticketId, slot, eventId } of given) {
+      if (slot === undefined) continue;
+      turns++;
+      const overtaken = line.offer(ticketId, slot);
+      if (overtaken) disorder.push(`event ${eventId}: ticket ${ticketId} had its turn before ${overtaken}`);
     }
-    if (sent?.signalName !== TURN) continue;
-    const turn = payload<Turn>(sent.input?.payloads);
-    if (turn?.slot === undefined) continue;
-    turns++;
-    const overtaken = line.offer(turn.ticketId, turn.slot);
-    if (overtaken) disorder.push(`event ${event.eventId}: ticket ${turn.ticketId} had its turn before ${overtaken}`);
   }
   return { turns, disorder };
+}
+
+/** The turns that the queue gave in the task that completed there. */
+function turnsOf(events: readonly QueueEvent[], completedAt: number): (Turn & Pick<QueueEvent, 'eventId'>)[] {
+  const rest = events.slice(completedAt + 1);
+  const next = rest.findIndex(({ workflowTaskCompletedEventAttributes: task }) => task);
+  return rest.slice(0, next === -1 ? rest.length : next).flatMap((event) => {
+    const { eventId, signalExternalWorkflowExecutionInitiatedEventAttributes: sent } = event;
+    const turn = sent?.signalName === TURN ? payload<Turn>(sent.input?.payloads) : undefined;
+    return turn ? [{ ...turn, eventId }] : [];
+  });
 }
 
 class Line {
@@ -84,6 +94,11 @@ class Line {
     }
   }
 
+  leave(ticketId: string): void {
+    this.waiting.delete(ticketId);
+    this.offered.delete(ticketId);
+  }
+
   /** @returns whom this turn overtakes */
   offer(ticketId: string, slot: string): string | undefined {
     const ticket = this.waiting.get(ticketId);
@@ -112,8 +127,7 @@ class Line {
     const { ticketId = '', runId } = notice ?? {};
     const ticket = this.waiting.get(ticketId) ?? this.offered.get(ticketId)?.ticket;
     if (!ticket || (runId !== undefined && ticket.waiter.runId !== runId)) return;
-    this.waiting.delete(ticketId);
-    this.offered.delete(ticketId);
+    this.leave(ticketId);
   }
 }
 
