@@ -3,9 +3,9 @@ import { existsSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import type { PermitSet } from '../client';
-import { Interrupted } from './confirm';
-import { runHolding, Signals } from './holding';
+import { Interrupted } from '../src/cli/confirm';
+import { runHolding, Signals } from '../src/cli/holding';
+import type { PermitSet } from '../src/client';
 
 test('a signal that comes before the command starts is heeded, and the command does not run', async () => {
   const interrupted = new AbortController();
