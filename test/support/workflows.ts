@@ -234,6 +234,15 @@ export async function noLeaver({ resource, semaphore }: PoolInput): Promise<Perm
   return (await new Semaphore(resource, semaphore).acquire()).ref();
 }
 
+/** How many milliseconds after its start it was told to finish, as it sees its clock. */
+export async function signalClock(): Promise<number> {
+  const startedMs = Date.now();
+  const finished = finishes();
+  setHandler(stage, () => ({ at: 'waiting' }) as Stage);
+  await finished();
+  return Date.now() - startedMs;
+}
+
 /** Runs in the place of a wait queue or a permit, and answers its query with anything. */
 export async function impostor(query: string, answer: unknown): Promise<void> {
   setHandler(defineQuery(query), () => answer);

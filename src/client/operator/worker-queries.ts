@@ -1,4 +1,5 @@
 import {
+  isGrpcDeadlineError,
   isGrpcServiceError,
   QueryNotRegisteredError,
   type WorkflowHandle,
@@ -9,6 +10,13 @@ import { isTransient, type Server } from '../server';
 
 /** gRPC's code for a query whose task queue no worker has polled for long. */
 const FAILED_PRECONDITION = 9;
+
+/**
+ * How long one query may wait for a worker: less than the second after which `createPermitWorker`'s Workflows pass from a worker that is
+ * gone to another one. A worker that takes a Workflow over for a query, while a signal waits for its task, gives the Workflow that
+ * signal with an old time (SDK 1.24.0), and its history does not replay: see `docs/reliability.md`.
+ */
+export const QUERY_MS = 800;
 
 /**
  * Queries, which only a worker can answer. All queries of one batch share one limit of time, so that missing workers cost that
@@ -26,14 +34,20 @@ export class WorkerQueries {
 
   /** `undefined` when nobody answers, or the Workflow does not know the query. */
   async ask<T>(handle: WorkflowHandle, query: string): Promise<T | undefined> {
-    const leftMs = this.untilMs - monotonicMs();
-    if (leftMs <= 0) return undefined;
-    try {
-      return await this.server.call(() => handle.query<T>(query), leftMs);
-    } catch (error) {
-      if (isSilence(error)) return undefined;
-      throw error;
+    for (let leftMs = this.leftMs; leftMs > 0; leftMs = this.leftMs) {
+      try {
+        return await this.server.call(() => handle.query<T>(query), Math.min(leftMs, QUERY_MS));
+      } catch (error) {
+        if (isGrpcDeadlineError((error as Error).cause ?? error)) continue;
+        if (isSilence(error)) return undefined;
+        throw error;
+      }
     }
+    return undefined;
+  }
+
+  private get leftMs(): number {
+    return this.untilMs - monotonicMs();
   }
 }
 

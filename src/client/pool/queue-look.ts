@@ -4,12 +4,9 @@ import { queueId } from '../../shared/permit-id';
 import { QUEUE_VIEW, type QueueView } from '../../shared/queue-view';
 import { wantsSlot } from '../../shared/slots';
 import { readQueueView } from '../operator/queue-view';
-import { isSilence } from '../operator/worker-queries';
+import { isSilence, QUERY_MS } from '../operator/worker-queries';
 import type { Server } from '../server';
 import type { Others } from './turnover';
-
-/** Nobody waits long for this answer: without one, a permit serves on. */
-const ANSWER_MS = 2_000;
 
 const NOBODY: Others = { shares: [], isInUse: () => true };
 
@@ -27,7 +24,7 @@ export function openQueryClient({ connection, workflow }: Client): WorkflowClien
  * stays for a while.
  *
  * @param poolId whose tickets are not those of others
- * @returns `undefined` when no worker answers
+ * @returns `undefined` when no worker answers at once: a permit then serves on
  */
 export async function lookAtQueue(
   server: Server,
@@ -36,7 +33,7 @@ export async function lookAtQueue(
 ): Promise<Others | undefined> {
   try {
     const view = readQueueView(
-      await server.call(() => reader.getHandle(queueId(resource)).query(QUEUE_VIEW), ANSWER_MS),
+      await server.call(() => reader.getHandle(queueId(resource)).query(QUEUE_VIEW), QUERY_MS),
     );
     return view && othersIn(view, poolId);
   } catch (error) {

@@ -1,0 +1,19 @@
+// A worker of the tests' Workflows in a process of its own, which a test can kill.
+import { NativeConnection, Worker } from '@temporalio/worker';
+
+async function main(address: string, taskQueue: string): Promise<void> {
+  const worker = await Worker.create({
+    connection: await NativeConnection.connect({ address }),
+    taskQueue,
+    workflowsPath: require.resolve('./workflows'),
+    stickyQueueScheduleToStartTimeout: '1s',
+  });
+  process.send?.('ready');
+  await worker.run();
+}
+
+const [, , address = '', taskQueue = ''] = process.argv;
+main(address, taskQueue).catch((error: unknown) => {
+  console.error(error);
+  process.exit(1);
+});
