@@ -98,7 +98,8 @@ test('kill -9 of the server leaves what an operator has set as it was', { skip: 
     new SemaphoreClient(new TemporalClient({ connection }), resource, { capacity: 2, taskQueue: TASK_QUEUE });
   const drained = async () =>
     await eventually(async () => {
-      const { slots, override } = await pool().inspect();
+      const { slots, override, queue } = await pool().inspect();
+      assert.equal(queue, 'running', 'its worker answers again');
       assert.equal(slots[1]?.state, 'drained');
       return { override, runId: slots[1]?.permit?.runId };
     }, 20_000);
