@@ -49,13 +49,13 @@ async function main(): Promise<void> {
       points = await growth(bench);
       return;
     }
-    const waiting = options.waiting && command.args.length === 0 ? waitingHours(bench) : Promise.resolve([]);
-    waiting.catch(() => undefined); // told below
+    // What else was measured is shown even if this fails.
+    const waiting = options.waiting && command.args.length === 0 ? waitingHours(bench).catch(tell) : [];
     for (const part of chosen) {
       console.error(`Measuring: ${part}`);
       rows.push(...((await PARTS[part]?.(bench)) ?? []));
     }
-    rows.push(...(await waiting.catch(tell)));
+    rows.push(...((await waiting) ?? []));
   });
 
   const commit = execFileSync('git', ['rev-parse', '--short', 'HEAD'], { encoding: 'utf8' }).trim();
@@ -69,14 +69,9 @@ async function main(): Promise<void> {
   }
 }
 
-/** What was measured is shown even so. */
-function tell(error: unknown): Row[] {
+function tell(error: unknown): void {
   console.error(error);
   process.exitCode = 1;
-  return [];
 }
 
-main().catch((error: unknown) => {
-  console.error(error);
-  process.exitCode = 1;
-});
+main().catch(tell);

@@ -58,7 +58,7 @@ export function median(values: readonly number[]): number {
   return quantile(values, 0.5);
 }
 
-/** The mean of the middle half: a Workflow's clock has whole milliseconds, too coarse for the ratio of two medians of ten. */
+/** The mean of the middle half: a Workflow's clock has whole milliseconds, too coarse for the ratio of two medians of about ten. */
 export function middle(values: readonly number[]): number {
   const sorted = [...values].sort((a, b) => a - b);
   const half = sorted.slice(Math.floor(sorted.length / 4), Math.ceil((3 * sorted.length) / 4));

@@ -3,6 +3,7 @@ import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
+import { endWithTests } from './support/children';
 import { startOptions } from './support/holders';
 import { useTemporal } from './support/temporal';
 import * as workflows from './support/workflows';
@@ -14,10 +15,9 @@ test('a defect of SDK 1.24.0 that docs/reliability.md tells of: when this fails,
   const taskQueue = `${temporal.taskQueue}-takeover`;
   const address = temporal.env.address;
   const startWorker = async () => {
-    const worker = fork(require.resolve('./support/worker-main'), [address, taskQueue], {
-      execArgv: ['--import', 'tsx'],
-    });
-    t.after(() => worker.kill('SIGKILL'));
+    const worker = endWithTests(
+      fork(require.resolve('./support/worker-main'), [address, taskQueue], { execArgv: ['--import', 'tsx'] }),
+    );
     await once(worker, 'message');
     return worker;
   };

@@ -5,7 +5,7 @@ import { acquireSet, type PermitSet, underSet } from './holder/permit-set';
 import { type ClientAcquireOptions, type Request, thisMoment } from './options';
 import { SemaphoreClient } from './semaphore-client';
 
-/** What concerns one resource stands in its entry. */
+/** The options of the whole set. Each resource's own stand in its entry. */
 type SetOptions = Omit<ClientAcquireOptions, 'key' | 'permits'>;
 
 /**

@@ -36,7 +36,7 @@ export interface Place {
   leave(): Promise<void>;
 }
 
-/** What surrounds an acquirer: a Workflow, a client, or the Workflow that waits for a client. */
+/** The surroundings of an acquirer: a Workflow, a client, or the Workflow that waits for a client. */
 export interface Surroundings<Won> {
   /** Milliseconds, on the clock of `deadlineMs`. */
   nowMs(): number;

@@ -13,7 +13,7 @@ export interface LaneRules {
   readonly from: number;
 }
 
-/** What surrounds the lanes: a Workflow or a client. */
+/** The surroundings of the lanes: a Workflow or a client. */
 export interface LaneSurroundings<Permit> {
   nowMs(): number;
   /**
@@ -31,7 +31,7 @@ export interface LaneSurroundings<Permit> {
   isFull?(): boolean;
 }
 
-/** What came of the items, in their order; `next` is the number of the first that has not begun, if one is left. */
+/** The outcomes of the items, in their order; `next` is the number of the first that has not begun, if one is left. */
 export interface Mapped<R> {
   readonly outcomes: PromiseSettledResult<R>[];
   readonly next?: number;

@@ -92,7 +92,7 @@ test('a release that fails keeps none of the others from being tried, and is tol
 const NEVER = Number.POSITIVE_INFINITY;
 const RELEASE_MS = 7;
 
-/** What one part of the set did: from when to when it waited, and what came of it. */
+/** One part's wait: from when to when, and its outcome. */
 interface Wait {
   part: number;
   fromMs: number;

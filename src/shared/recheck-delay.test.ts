@@ -45,7 +45,7 @@ test('a turn begins anew, and no room is asked about after 1 s to 30 s', () => {
   });
   assert.deepEqual(full, [1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000]);
   delay.asked();
-  assert.equal(delay.nextMs(0), 100, 'a full queue is alive: it has as long to answer as any');
+  assert.equal(delay.nextMs(0), 100, 'a full queue is alive, and has the usual time for its answer');
   delay.answered();
   delay.hadNoRoom();
   assert.equal(delay.nextMs(0), 1_000, 'there was room in between');

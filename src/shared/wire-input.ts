@@ -101,7 +101,7 @@ export function readReason(value: unknown): string | undefined {
   return isText(reason, Number.POSITIVE_INFINITY) ? reason.slice(0, MAX_TEXT_LENGTH) : undefined;
 }
 
-/** What a permit tells its holder of its end. Without a `runId` when it is malformed. */
+/** The news of a permit's end for its holder. Without a `runId` when it is malformed. */
 export function readEnd(value: unknown): { runId?: string; reason?: string; outcome: PermitLoss } {
   const { runId, outcome } = fieldsOf(value);
   return { runId: isRunId(runId) ? runId : undefined, reason: readReason(value), outcome: readLoss(outcome) };

@@ -1,6 +1,6 @@
 import type { OnPreempted } from './preemption';
 
-/** What the permits of one holder share, which follow each other. None of them refers to the others: a holder may yield for ever. */
+/** The permits of one holder, which follow each other, share this. None of them refers to the others: a holder may yield for ever. */
 interface Tenure<Permit> {
   latest: Permit;
   isOver: boolean;

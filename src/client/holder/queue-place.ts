@@ -130,13 +130,8 @@ export class ClientQueuePlace implements Place {
   /** It never fails: the caller may have won a permit. Where the server can't be reached or refuses, the waiters end by themselves. */
   async leave(): Promise<void> {
     this.left.abort();
-    try {
-      await Promise.all([this.pass(this.openOffer), ...[...this.waiters].map((waiter) => this.dismiss(waiter))]);
-    } catch {
-      // as said
-    } finally {
-      this.forgotten.abort();
-    }
+    await Promise.allSettled([this.pass(this.openOffer), ...[...this.waiters].map((waiter) => this.dismiss(waiter))]);
+    this.forgotten.abort();
   }
 
   private async dismiss(waiter: Waiter): Promise<void> {

@@ -14,7 +14,7 @@ export class PooledPermit implements AsyncDisposable {
   readonly slot: string;
   /** The permit's Workflow, `permit:<resource>:<slot>`. */
   readonly workflowId: string;
-  /** What orders the fencing tokens of one slot: see `Permit.runId`. The token is `FencingToken.from(permit)`. */
+  /** It orders the fencing tokens of one slot: see `Permit.runId`. The token is `FencingToken.from(permit)`. */
   readonly runId: string;
 
   private controller: AbortController | undefined;

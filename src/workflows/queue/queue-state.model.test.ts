@@ -104,12 +104,7 @@ class World {
 
   /** Every message arrives, and no time goes by: then no slot is free that somebody in line would take. */
   calmDown(): void {
-    this.send();
-    while (this.underWay > 0) {
-      this.deliverAll();
-      this.send();
-      this.check();
-    }
+    this.arriveAll();
     // Q6: in a few seconds, for the time for an answer may begin when a turn, or the time for another answer, is over. Or after
     // the grace of a holder that the queue believes in, and that has been terminated unseen.
     let limit = 5;
@@ -117,12 +112,7 @@ class World {
       if (this.believesInVain()) limit = 5 + (GRACE_MS + LATE_MS) / ANSWERS_WITHIN_MS;
       assert.ok(seconds < limit, `Q6: nobody gives way to ${this.unheeded()}`);
       this.nowMs += ANSWERS_WITHIN_MS;
-      this.send();
-      while (this.underWay > 0) {
-        this.deliverAll();
-        this.send();
-        this.check();
-      }
+      this.arriveAll();
     }
     for (const { fate, ticket } of this.waiters.values()) {
       if (fate !== 'waits' || !this.state.view().tickets.includes(ticket)) continue;
@@ -138,6 +128,16 @@ class World {
       const taken = this.permits.has(slot) || this.silent.has(slot);
       assert.ok(this.isInUse(slot) || taken, `slot ${slot} is out of use, and nobody has it`);
       assert.ok(!this.isInUse(slot) || !this.permits.get(slot)?.drain, `slot ${slot} is in use and drained`);
+    }
+  }
+
+  /** Every message arrives, and those that come of it. */
+  private arriveAll(): void {
+    this.send();
+    while (this.underWay > 0) {
+      this.deliverAll();
+      this.send();
+      this.check();
     }
   }
 
