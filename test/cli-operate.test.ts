@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { afterEach, test } from 'node:test';
 import { stripVTControlCharacters } from 'node:util';
 import { lacking } from '../scripts/support/requirements';
+import { TcpProxy } from '../scripts/support/tcp-proxy';
 import { PermitPool, SemaphoreClient } from '../src/client';
 import { CliHost, type Ended } from './support/cli-host';
 import { CliProcess } from './support/cli-process';
@@ -306,6 +307,23 @@ test('resize, pause and resume, and what is set stands in ls', async () => {
   assert.match(await output(['ls', resource]), new RegExp(`\\[paused until ${time}\\]`));
   assert.equal((await jsonOf(['resume', resource, '--yes'])).capacity, 1);
   assert.match(await output(['resize', resource, '2', '--yes']), new RegExp(`^${resource}: as it was deployed\\.\n$`));
+});
+
+test('watch: it goes on when the server does not answer for a while', async () => {
+  const resource = temporal.resource();
+  const proxy = await TcpProxy.to(temporal.env.address);
+  clean.push(() => proxy.close());
+  const watch = new CliProcess(['watch', resource, '--capacity', '1', '--every', '200ms', '--address', proxy.address]);
+  clean.push(() => watch.signal('SIGKILL'));
+  await watch.says(/(0 of 1 held)/);
+  proxy.cut('reset');
+  await watch.says(/(looking again)/);
+  proxy.mend();
+  const permit = await pool(resource).acquire();
+  await watch.says(/(1 of 1 held)/);
+  await permit.release();
+  watch.signal('SIGINT');
+  assert.equal(await watch.exit, 130);
 });
 
 test('watch: lines of changes, JSON lines, and on a terminal one table over and over', async () => {

@@ -187,6 +187,27 @@ test('cut off, the command is gone before the lease ends, even if it heeds no TE
   assert.match(cli.stderr, /its lease ended before a renewal came/);
 });
 
+test('a signal ends the wait for a server that does not answer the release', async () => {
+  const resource = temporal.resource();
+  const proxy = await TcpProxy.to(temporal.env.address);
+  clean.push(() => proxy.close());
+  const cli = run(
+    { resource, address: proxy.address, flags: ['--lease', '30s'] },
+    'sh',
+    '-c',
+    'echo ready; sleep 2; exit 3',
+  );
+  await cli.says(/(ready)/);
+  proxy.cut('silent');
+  await delay(5_000);
+  const sentMs = performance.now();
+  cli.signal('SIGTERM');
+  assert.equal(await cli.exit, 3, 'the exit code is still the one of the command');
+  assert.ok(performance.now() - sentMs < 5_000, 'it has waited on');
+  assert.match(cli.stderr, /slot "0" of ".*" is not free yet: a signal has ended the wait/);
+  await permitOf(resource).terminate();
+});
+
 test('after kill -9 of the command line the command is gone before the lease ends', async () => {
   const resource = temporal.resource();
   const cli = run({ resource, flags: ['--lease', '5s'] }, 'sh', '-c', `echo "pid $$"; ${STUBBORN}`);

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
+import { Client, type WorkflowClientInterceptor } from '@temporalio/client';
 import type { ReportedHold } from '../scripts/support/holder-intervals';
 import {
   type ClientAcquireOptions,
@@ -158,6 +159,34 @@ test('an aborted acquire ends at once with its reason, and leaves no waiter', as
   await assertSafe(temporal.client, resource, 1, []);
 });
 
+test('aborted under way, an acquire that does not wait rejects with its reason, and the work without a permit does not begin', async () => {
+  const resource = temporal.resource();
+  const held = await Promise.all([1, 2, 3].map(() => semaphore(resource, { capacity: 3 }).acquire()));
+  const { connection } = temporal.client;
+  for (const act of [
+    (pool: SemaphoreClient, signal: AbortSignal) =>
+      pool.withPermit(async () => assert.fail(), { onSaturated: 'inline', signal }),
+    (pool: SemaphoreClient, signal: AbortSignal) => pool.acquire({ timeout: 0, signal }),
+    (pool: SemaphoreClient, signal: AbortSignal) => pool.tryAcquire({ signal }),
+  ]) {
+    const stop = new AbortController();
+    let tries = 0;
+    const abortsOnStart: WorkflowClientInterceptor = {
+      start: async (input, next) => {
+        tries++;
+        stop.abort(new Error('enough'));
+        return await next(input);
+      },
+    };
+    const client = new Client({ connection, interceptors: { workflow: [abortsOnStart] } });
+    const pool = new SemaphoreClient(client, resource, { capacity: 3, taskQueue: temporal.taskQueue });
+    await assert.rejects(act(pool, stop.signal), /enough/);
+    assert.equal(tries, 1);
+  }
+  await Promise.all(held.map((permit) => permit.release()));
+  await assertSafe(temporal.client, resource, 3, []);
+});
+
 test('aborted at any moment, an acquire leaves neither permit nor waiter', async () => {
   const resource = temporal.resource();
   const pool = semaphore(resource, { capacity: 2 });
@@ -273,6 +302,12 @@ const BAD: [string, unknown, unknown, RegExp][] = [
   ['no task queue', { capacity: 1 }, {}, /taskQueue: expected a non-empty string, got undefined/],
   ['capacity 0', { capacity: 0, taskQueue: 'q' }, {}, /capacity: expected a whole number/],
   ['too long a hold', { capacity: 1, taskQueue: 'q', maxHold: '2 days' }, {}, /maxHold: expected at most \d+ ms/],
+  [
+    'a renewal that comes after the holder has to stop',
+    { capacity: 1, taskQueue: 'q', lease: '60s', renewEvery: '54s' },
+    {},
+    /renewEvery: expected less than nine tenths of the lease \(54000 ms\): then the holder has to stop, got 54000/,
+  ],
   ['a negative timeout', { capacity: 1, taskQueue: 'q' }, { timeout: -1 }, /timeout: expected a duration/],
   ['a signal that is none', { capacity: 1, taskQueue: 'q' }, { signal: {} }, /signal: expected an AbortSignal/],
 ];

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { listHolders, SemaphoreClient, type SemaphoreClientOptions } from '../src/client';
+import { PoolByName } from '../src/client/operators';
 import { permitId, queueId } from '../src/shared/permit-id';
 import { startHolder, startHolding, untilAt } from './support/holders';
 import { eventually, untilWaiting, useTemporal, warnings } from './support/temporal';
@@ -31,6 +32,24 @@ test('a pool that nobody uses is free, and looking at it starts nothing', async 
     recent: [],
   });
   await assert.rejects(temporal.client.workflow.getHandle(queueId(resource)).describe());
+});
+
+test('a pool that is known by its name alone has the size that its queue says now, not the one that it said once', async () => {
+  const resource = temporal.resource();
+  const { client, taskQueue } = temporal;
+  const byName = new PoolByName(client, resource, { taskQueue });
+  for (const capacity of [1, 2]) {
+    const pool = semaphore(resource, { capacity });
+    const held = await Promise.all(Array.from({ length: capacity }, () => pool.acquire()));
+    const waiting = pool.acquire();
+    await untilWaiting(client, resource, 1);
+    await eventually(async () => assert.equal((await byName.inspect({ recent: 0 })).capacity, capacity));
+    await Promise.all(held.map((permit) => permit.release()));
+    await (await waiting).release();
+  }
+  await byName.pause();
+  await eventually(async () => assert.equal(await semaphore(resource, { capacity: 2 }).tryAcquire(), undefined));
+  await byName.resume();
 });
 
 test('it shows each holder, each waiter in order, and the last holds with how they ended', async () => {

@@ -146,6 +146,25 @@ test('a revoked permit: its call is told and rejects, the callers behind it get 
   assert.equal(await behind, false);
 });
 
+test('close waits for a call whose permit is lost, as for any other', async () => {
+  const resource = temporal.resource();
+  const client = semaphore(resource);
+  const pool = new PermitPool(client);
+  let [isLost, isDone] = [false, false];
+  const running = pool.withPermit(async ({ slot, signal }) => {
+    await client.revoke(slot);
+    await aborted(signal);
+    isLost = true;
+    await delay(500);
+    isDone = true;
+  });
+  running.catch(() => undefined); // told below
+  await eventually(async () => assert.ok(isLost));
+  await pool.close();
+  assert.ok(isDone, 'the call still runs');
+  await assert.rejects(running, PermitLostError);
+});
+
 test('close: those that wait and those that come later are refused, running calls finish, nothing is left', async () => {
   const resource = temporal.resource();
   const pool = new PermitPool(semaphore(resource));

@@ -110,6 +110,17 @@ test('an acquire that is aborted as its claim wins rejects with its reason, and 
   assert.equal(await handle.result(), 'released');
 });
 
+test('permits that were all had are kept, although the permit that allowed to accumulate them is not free yet', async () => {
+  const [resource, taskQueue] = [temporal.resource(), taskQueueOfNobody()];
+  const pool = new SemaphoreClient(temporal.client, resource, { capacity: 2, taskQueue, lease: '10m' });
+  const set = await pool.acquire({ permits: 2, timeout: '5s' });
+  assert.deepEqual(set.permits.map(({ slot }) => slot).sort(), ['0', '1']);
+  await temporal.worker({ taskQueue });
+  await set.release();
+  const accumulator = temporal.client.workflow.getHandle(permitId({ resource: `${resource}~set`, slot: '0' }));
+  assert.equal(await accumulator.result(), 'released');
+});
+
 test('where a worker answers nobody asks, but for one call of a wait that is long; and a full pool is said to be full', async () => {
   const resource = temporal.resource();
   const { workflowService } = temporal.client;

@@ -44,8 +44,8 @@ function look(): void {
 function signal(group: number, name: NodeJS.Signals): boolean {
   try {
     return process.kill(-group, name);
-  } catch {
-    return false;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code !== 'ESRCH';
   }
 }
 

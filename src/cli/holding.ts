@@ -123,4 +123,8 @@ export class Signals {
   take(taker: (signal: NodeJS.Signals) => void): void {
     this.taker = taker;
   }
+
+  async next(): Promise<NodeJS.Signals> {
+    return await new Promise((resolve) => this.take(resolve));
+  }
 }

@@ -6,6 +6,7 @@ import type { Writable } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
 import { EXIT, signalCode } from './exit-codes';
 import { say } from './render';
+import { text } from './text';
 
 /** How often to check whether the group has ended: the system reports the end of its first process only. */
 const LOOK_MS = 20;
@@ -49,14 +50,16 @@ export class ProcessGroup {
     return (this.leader.stdio[3] ?? undefined) as Writable | undefined;
   }
 
-  /** Signals the whole group. `false` when it is empty. */
+  /** Signals the whole group. `false` when it is empty. A group of another user (`sudo`) runs on. */
   signal(name: NodeJS.Signals | 0): boolean {
     if (this.id === undefined) return false;
     try {
       return process.kill(-this.id, name);
     } catch (error) {
-      if ((error as NodeJS.ErrnoException).code === 'ESRCH') return false;
-      throw error;
+      const { code } = error as NodeJS.ErrnoException;
+      if (code === 'ESRCH') return false;
+      if (name !== 0) say(text`the command does not take ${name} from this user (${code}), and runs on`);
+      return true;
     }
   }
 

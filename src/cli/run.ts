@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import type { Client } from '@temporalio/client';
 import { type Command, Option } from 'commander';
 import {
@@ -40,6 +41,9 @@ interface RunFlags extends ConnectionFlags {
   fairnessKey?: string;
   purpose?: string;
 }
+
+/** How long a release may still take when a signal has come. */
+const LAST_MS = 1_000;
 
 const HELP = `
 The command inherits the environment of run, without TEMPORAL_SEMAPHORE_TOKEN. It also gets PERMIT_RESOURCE, PERMIT_SLOT,
@@ -155,7 +159,8 @@ async function runUnderPermit(resource: string, command: string[] | undefined, f
       try {
         return await runHolding(permits, command, signals, interrupted.signal, heldInside(client, pools));
       } finally {
-        await release(permits);
+        // The command has ended, so a signal is for us: it ends the wait for a server that does not answer.
+        await Promise.race([release(permits), signals.next().then(() => giveUp(permits))]);
       }
     },
     poolsOf,
@@ -196,7 +201,16 @@ async function release(set: PermitSet): Promise<void> {
   try {
     await set.release();
   } catch (error) {
-    const which = set.permits.map(({ resource, slot }) => `slot "${slot}" of "${resource}"`).join(', ');
-    say(text`${which} is not free yet: ${messageOf(error)}`);
+    tellNotFree(set, messageOf(error));
   }
+}
+
+async function giveUp(set: PermitSet): Promise<void> {
+  await delay(LAST_MS);
+  tellNotFree(set, 'a signal has ended the wait for the server. The lease ends the permit.');
+}
+
+function tellNotFree({ permits }: PermitSet, why: string): void {
+  const which = permits.map(({ resource, slot }) => `slot "${slot}" of "${resource}"`).join(', ');
+  say(text`${which} is not free yet: ${why}`);
 }

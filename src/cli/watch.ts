@@ -1,11 +1,11 @@
 import type { Command } from 'commander';
 import type { SlotInspection } from '../client';
-import { checkPool, PoolByName, pause, type SeenPool } from '../client/operators';
+import { checkPool, isTransient, messageOf, PoolByName, pause, type SeenPool } from '../client/operators';
 import { durationOption, type PoolFlags, withPoolFlags } from './arguments';
 import { withClient } from './client';
 import { drawPool, headline } from './draw-pool';
 import { signalCode } from './exit-codes';
-import { holderName, print, printJson } from './render';
+import { holderName, print, printJson, say } from './render';
 import { type Text, text } from './text';
 
 interface WatchFlags extends PoolFlags {
@@ -54,7 +54,7 @@ async function watchPool(resource: string, flags: WatchFlags): Promise<number> {
     const screen = await screenFor(flags);
     try {
       while (!signal.aborted) {
-        screen.show(await pool.inspect({ recent: 0, search: true }));
+        await lookOnce(pool, screen);
         await pause(flags.every, signal);
       }
     } finally {
@@ -62,6 +62,16 @@ async function watchPool(resource: string, flags: WatchFlags): Promise<number> {
     }
   });
   return signalCode(signal.reason);
+}
+
+/** A server that restarts is no reason to look away. @throws any other error */
+async function lookOnce(pool: PoolByName, screen: Screen): Promise<void> {
+  try {
+    screen.show(await pool.inspect({ recent: 0, search: true }));
+  } catch (error) {
+    if (!isTransient(error)) throw error;
+    say(text`looking again: ${messageOf(error)}`);
+  }
 }
 
 async function screenFor({ output, wide = false }: WatchFlags): Promise<Screen> {

@@ -14,3 +14,4 @@ export { checkPool, openSlot, PoolByName, type PoolOptions, type SeenPool } from
 export { poolsInUse, resourcesInUse } from './operator/pools-in-use';
 export { type StuckWorkflows, stuckWorkflows } from './operator/stuck-workflows';
 export { lastPolls } from './pollers';
+export { isTransient } from './server';

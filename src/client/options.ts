@@ -13,6 +13,7 @@ import type { PoolShare } from '../shared/pool-protocol';
 import { checkGrace, checkNoPreemption } from '../shared/preemption';
 import type { SaturationOptions } from '../shared/saturation';
 import { monotonicMs } from './clock';
+import { noticeMsOf } from './holder/lease';
 import type { Permit } from './holder/permit';
 
 /** What a semaphore is, for a client. */
@@ -71,7 +72,15 @@ const DEFAULT_LEASE_MS = 30_000;
 /** Checks what was given and fills in the rest. @throws InvalidOptionsError */
 export function resolveClientSemaphore(resource: string, options: SemaphoreClientOptions): Request['semaphore'] {
   const resolved = resolveSemaphore(resource, options, { leaseMs: DEFAULT_LEASE_MS });
-  const { taskQueue } = resolved;
+  const { taskQueue, leaseMs, renewEveryMs } = resolved;
+  const safeMs = leaseMs - noticeMsOf(leaseMs);
+  if (renewEveryMs !== false && renewEveryMs >= safeMs) {
+    refuse(
+      'renewEvery',
+      `less than nine tenths of the lease (${safeMs} ms): then the holder has to stop`,
+      renewEveryMs,
+    );
+  }
   if (taskQueue === undefined) refuse('taskQueue', 'a non-empty string', taskQueue);
   const { metricMeter } = options;
   if (metricMeter !== undefined && typeof metricMeter?.createHistogram !== 'function') {

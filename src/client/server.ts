@@ -43,6 +43,7 @@ export class Server {
     withinMs = CALL_MS,
     signal: AbortSignal = new AbortController().signal,
   ): Promise<T> {
+    signal.throwIfAborted(); // the SDK only listens for what is still to come
     const deadline = Date.now() + Math.max(1, withinMs);
     // The SDK adds a listener for each request and removes none, so each call has a signal of its own. (`AbortSignal.any` would
     // leak: Node keeps such a signal while it has a listener, and with it 20 kB of each call.)
@@ -50,7 +51,6 @@ export class Server {
     // A long poll makes many requests, so it has many listeners. They go with the call: Node need not warn of a leak.
     setMaxListeners(0, own.signal);
     const abort = () => own.abort(signal.reason);
-    if (signal.aborted) abort();
     signal.addEventListener('abort', abort);
     try {
       return await this.client.withAbortSignal(own.signal, () => this.client.withDeadline(deadline, make));

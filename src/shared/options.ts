@@ -26,7 +26,8 @@ export interface SemaphoreOptions {
    */
   lease?: Duration;
   /**
-   * The time between two renewals while a holder works; below `lease`. `false` never renews, which makes the lease a hard bound
+   * The time between two renewals while a holder works; below `lease`, and outside Workflows below nine tenths of it, after which a
+   * holder has to stop. `false` never renews, which makes the lease a hard bound
    * on the hold.
    * @default a third of the lease
    */

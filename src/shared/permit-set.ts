@@ -125,6 +125,7 @@ interface Releasable {
  * - **S3** It gives the accumulator's permit back as soon as it has all that it accumulated, and not before.
  *
  * @param acquire is told which permits are held already
+ * @param giveBack releases the accumulator's permit
  * @returns all but the accumulators' permits, in the order in which they were acquired
  */
 export async function acquireInOrder<
@@ -133,16 +134,17 @@ export async function acquireInOrder<
 >(
   parts: readonly Part[],
   acquire: (part: Part, held: readonly Permit[]) => Promise<Permit>,
+  giveBack: (permit: Permit) => Promise<void> = (permit) => permit.release(),
 ): Promise<{ part: Part; permit: Permit }[]> {
   const held: { part: Part; permit: Permit }[] = [];
   const permits = () => held.map(({ permit }) => permit);
   try {
     for (const [at, part] of parts.entries()) {
       held.push({ part, permit: await acquire(part, permits()) }); // S1
-      const accumulator = held.findIndex((it) => it.part.isAccumulator);
-      if (accumulator < 0 || parts[at + 1]?.resource === part.resource) continue;
-      await held[accumulator]?.permit.release(); // S3
-      held.splice(accumulator, 1);
+      const accumulator = held.find((it) => it.part.isAccumulator);
+      if (!accumulator || parts[at + 1]?.resource === part.resource) continue;
+      await giveBack(accumulator.permit); // S3
+      held.splice(held.indexOf(accumulator), 1);
     }
     return held;
   } catch (error) {

@@ -57,9 +57,13 @@ export async function claimSlot(server: Server, options: ClaimOptions): Promise<
   const claim = { ...options, server, workflowId, claimId: randomUUID(), sentMs: monotonicMs(), mayHold: false };
   const { signal } = request;
   const persistence = { untilMs, signal };
+  signal.throwIfAborted();
   try {
     const runId = await server.persist(() => start(claim), persistence);
-    if (runId === undefined) return undefined;
+    if (runId === undefined) {
+      signal.throwIfAborted(); // a caller that does not wait takes `undefined` for "all slots are held"
+      return undefined;
+    }
     claim.mayHold = true;
     const permit = await server.persist(() => permitOf(claim, runId), persistence);
     if (!permit) {

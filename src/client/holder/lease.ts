@@ -1,7 +1,9 @@
 import { monotonicMs } from '../clock';
 
 /** The last tenth of a lease is the holder's time to stop its work. */
-const NOTICE_PART = 10;
+export function noticeMsOf(leaseMs: number): number {
+  return leaseMs / 10;
+}
 
 /**
  * A lease as its holder counts it: from before the claim or renewal was sent. So it ends here no later than at the server.
@@ -38,7 +40,7 @@ export class Lease {
 
   /** That tenth of the lease. */
   get noticeMs(): number {
-    return this.leaseMs / NOTICE_PART;
+    return noticeMsOf(this.leaseMs);
   }
 
   /** The time until the next renewal is due. */

@@ -120,11 +120,13 @@ async function acquireOnce(wanted: WantedSet, parts: readonly SetPart<ClientPool
   if (signal.aborted) abort();
   signal.addEventListener('abort', abort, { signal: over.signal });
   try {
-    const held = await acquireInOrder(parts, async (part: SetPart<ClientPool>, had: readonly Permit[]) => {
+    const acquire = async (part: SetPart<ClientPool>, had: readonly Permit[]) => {
       const permit = await acquirePart(part, had, { ...request, signal: waiting.signal });
       whenLost(permit, (reason) => waiting.abort(reason));
       return permit;
-    });
+    };
+    // The set is complete by then, so a release that can't be confirmed is no reason to give it back.
+    const held = await acquireInOrder(parts, acquire, releaseOrWarn);
     const inOrder = held.map(({ permit }) => permit);
     return { set: new PermitSet(byEntry(wanted, held), inOrder), inOrder };
   } finally {

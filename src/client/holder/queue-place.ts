@@ -160,10 +160,10 @@ export class ClientQueuePlace implements Place {
         this.failures = 0;
         return word;
       }
-      this.left.signal.throwIfAborted();
       // The waiter was terminated or has failed, and the next one may too.
       this.failures = ended.result === null ? 0 : this.failures + 1;
       if (this.failures > 0) await pause(retryDelayMs(this.failures), this.left.signal);
+      this.left.signal.throwIfAborted();
     }
   }
 

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import type { Client } from '@temporalio/client';
 import { InvalidOptionsError } from '../../shared/invalid-options';
 import { queueId } from '../../shared/permit-id';
@@ -11,7 +12,7 @@ import { lenientReader } from './lenient-reader';
 import type { OverrideOptions, PauseOptions, RevokeOptions } from './operator';
 import { readQueueView } from './queue-view';
 import { listHolders } from './visibility';
-import { WorkerQueries } from './worker-queries';
+import { QUERY_MS, WorkerQueries } from './worker-queries';
 
 /** An operator's description of a pool. Without `capacity` and `slots`, the pool's queue is asked. */
 export interface PoolOptions {
@@ -46,15 +47,16 @@ export interface LookOptions {
   search?: boolean;
 }
 
-/** How long a queue may take to say how many slots its pool has. */
+/** How long a queue may take to say how many slots its pool has, where nobody knows. */
 const ANSWER_WITHIN_MS = 2_000;
 
 /**
- * A pool of which an operator may know only the name. Its queue, once one runs, tells how many slots there are. Until then, a
- * look shows the slots that were seen held, and leaves out `capacity`.
+ * A pool of which an operator may know only the name. Its queue, while one runs, tells how many slots there are; afterwards, what it
+ * said last counts. Until then, a look shows the slots that were seen held, and leaves out `capacity`.
  */
 export class PoolByName {
   private sized: SemaphoreClient | undefined;
+  private slots: Slots | undefined;
   /** A client for the slots in `asked`, while the pool's size is unknown. */
   private unsized: SemaphoreClient | undefined;
   private readonly asked = new Set<string>();
@@ -111,11 +113,16 @@ export class PoolByName {
     );
   }
 
+  /** The pool may have been deployed anew with other slots, so its queue is asked each time. */
   private async find(): Promise<SemaphoreClient | undefined> {
     const { client, resource, options } = this;
-    if (this.sized) return this.sized;
-    const slots = options.capacity ?? options.slots ?? (await slotsOfQueue(client, resource));
-    if (slots !== undefined) this.sized = openSlots(client, resource, options.taskQueue, slots);
+    const withinMs = this.sized ? QUERY_MS : ANSWER_WITHIN_MS;
+    const slots = options.capacity ?? options.slots ?? (await slotsOfQueue(client, resource, withinMs)) ?? this.slots;
+    if (slots === undefined) return undefined;
+    if (!this.sized || !isDeepStrictEqual(slots, this.slots)) {
+      this.slots = slots;
+      this.sized = openSlots(client, resource, options.taskQueue, slots);
+    }
     return this.sized;
   }
 
@@ -155,8 +162,8 @@ async function heldSlots(client: Client, resource: string): Promise<string[]> {
 }
 
 /** The slots that the waiters, or an earlier operator, have named. When waiters differ, the largest number counts. */
-async function slotsOfQueue(client: Client, resource: string): Promise<Slots | undefined> {
-  const queries = new WorkerQueries(new Server(client), ANSWER_WITHIN_MS);
+async function slotsOfQueue(client: Client, resource: string, withinMs: number): Promise<Slots | undefined> {
+  const queries = new WorkerQueries(new Server(client), withinMs);
   const answer = await queries.ask(lenientReader(client).getHandle(queueId(resource)), QUEUE_VIEW);
   const view = readQueueView(answer);
   if (!view) return undefined;

@@ -20,10 +20,11 @@ export const QUERY_MS = 800;
 
 /**
  * Queries, which only a worker can answer. All queries of one batch share one limit of time, so that missing workers cost that
- * time once, and not once for each query.
+ * time once, and not once for each query. While all are answered, there may be so many that they take longer.
  */
 export class WorkerQueries {
   private readonly untilMs: number;
+  private areAnswered = true;
 
   constructor(
     private readonly server: Server,
@@ -34,10 +35,13 @@ export class WorkerQueries {
 
   /** `undefined` when nobody answers, or the Workflow does not know the query. */
   async ask<T>(handle: WorkflowHandle, query: string): Promise<T | undefined> {
-    for (let leftMs = this.leftMs; leftMs > 0; leftMs = this.leftMs) {
+    while (this.areAnswered || this.leftMs > 0) {
       try {
-        return await this.server.call(() => handle.query<T>(query), Math.min(leftMs, QUERY_MS));
+        const withinMs = this.areAnswered ? QUERY_MS : Math.min(this.leftMs, QUERY_MS);
+        return await this.server.call(() => handle.query<T>(query), withinMs);
       } catch (error) {
+        if (isNotThere(error)) return undefined;
+        this.areAnswered = false;
         if (isGrpcDeadlineError((error as Error).cause ?? error)) continue;
         if (isSilence(error)) return undefined;
         throw error;
@@ -51,8 +55,12 @@ export class WorkerQueries {
   }
 }
 
+function isNotThere(error: unknown): boolean {
+  return error instanceof QueryNotRegisteredError || error instanceof WorkflowNotFoundError;
+}
+
 export function isSilence(error: unknown): boolean {
-  if (error instanceof QueryNotRegisteredError || error instanceof WorkflowNotFoundError) return true;
+  if (isNotThere(error)) return true;
   const { cause } = error as { cause?: unknown };
   return isTransient(error) || (isGrpcServiceError(cause) && cause.code === FAILED_PRECONDITION);
 }

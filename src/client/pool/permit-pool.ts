@@ -189,7 +189,7 @@ export class PermitPool implements AsyncDisposable {
   private step(): number {
     const nowMs = monotonicMs();
     for (const command of this.state.next(nowMs)) this.carryOut(command);
-    if (this.closing && this.state.isEmpty) this.emptied();
+    if (this.closing && this.state.isEmpty && this.calls.size === 0) this.emptied(); // a lost permit's call may go on
     return this.state.dueMs();
   }
 
