@@ -6,7 +6,7 @@ import { type ApplicationFailure, WorkflowFailedError } from '@temporalio/client
 import { PermitLostError, SemaphoreClient } from '../src/client';
 import { permitId } from '../src/shared/permit-id';
 import { type PermitRef, REVOKE } from '../src/shared/protocol';
-import { assertNoPermitLeft, eventually, useTemporal } from './support/temporal';
+import { assertNoPermitLeft, eventually, permitsRunning, useTemporal } from './support/temporal';
 import * as workflows from './support/workflows';
 
 const temporal = useTemporal({ shared: true });
@@ -40,6 +40,20 @@ async function failureOf(result: Promise<unknown>): Promise<ApplicationFailure> 
   assert.ok(error instanceof WorkflowFailedError, String(error));
   return error.cause as ApplicationFailure;
 }
+
+test('a permit that was handed over ends with its lease, although its first holder goes on in withPermit', async () => {
+  const resource = temporal.resource();
+  const leaver = await temporal.client.workflow.start(workflows.busyLeaver, {
+    ...common('leaver'),
+    args: [{ resource, semaphore: { capacity: 1, lease: '2s' } }, 8_000],
+  });
+  await eventually(async () => assert.equal((await permitsRunning(temporal.client, resource)).length, 1));
+  const permit = temporal.client.workflow.getHandle(permitId({ resource, slot: '0' }));
+  assert.equal(await permit.result(), 'lease-expired');
+  const { closeTime, startTime } = await permit.describe();
+  assert.ok(Number(closeTime) - Number(startTime) < 5_000, 'it was renewed');
+  await leaver.result();
+});
 
 test('one permit is held through three runs of a Workflow', async () => {
   const resource = temporal.resource();

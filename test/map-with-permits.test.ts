@@ -129,12 +129,23 @@ test('a Workflow: one slot held by another keeps no item waiting; revoked, the i
 
 test('a Workflow whose item releases the permit itself goes on under another one', { timeout: 60_000 }, async () => {
   const resource = temporal.resource();
-  const input = { resource, semaphore: { capacity: 1 } };
+  const input = { resource, semaphore: { capacity: 1, lease: '2s', renewEvery: '500ms' } as const };
   const start = { ...startOptions(temporal, 'mapper'), args: [input] as [typeof input] };
   assert.deepEqual(await temporal.client.workflow.execute(workflows.releasingMapper, start), [0, 1, 2, 3]);
   await untilListed(temporal.client, resource, 1);
   const { count } = await temporal.client.workflow.count(`WorkflowId = "${permitId({ resource, slot: '0' })}"`);
   assert.equal(count, 2);
+});
+
+test('a Workflow that is cancelled maps to the end where its scope can not be cancelled', async () => {
+  const resource = temporal.resource();
+  const tidying = await temporal.client.workflow.start(workflows.tidyingMapper, {
+    ...startOptions(temporal, 'mapper'),
+    args: [{ resource, semaphore: { capacity: 1 } }],
+  });
+  await delay(500);
+  await tidying.cancel();
+  assert.deepEqual(await tidying.result(), [0, 1, 2]);
 });
 
 test('a Workflow that fails at an item, or is cancelled, gives back and leaves the line', async () => {

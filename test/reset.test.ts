@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { SemaphoreClient } from '../src/client';
-import { startHolding, untilAt } from './support/holders';
+import { assertFails, startHolder, startHolding, untilAt } from './support/holders';
 import { assertSafe, untilWaiting, useTemporal } from './support/temporal';
 import * as workflows from './support/workflows';
 
@@ -41,6 +41,33 @@ test('a holder that is reset to before its acquire waits for its own old permit,
   await again.signal(workflows.finish);
   assert.equal((await again.result()).at, 'done');
   await assertSafe(temporal.client, resource, 1);
+});
+
+test('a waiter that is reset keeps its place: its turn comes to the new run at once', async () => {
+  const resource = temporal.resource();
+  const semaphore = { capacity: 1 };
+  const first = await startHolding(temporal, { resource, semaphore });
+  const waiter = await startHolder(temporal, { resource, semaphore });
+  await untilWaiting(temporal.client, resource, 1);
+  await delay(500); // it has parked
+  const again = await reset(waiter.workflowId, 'last');
+  await delay(500);
+  await first.handle.signal(workflows.finish);
+  const sinceMs = performance.now();
+  await untilAt(again, 'holding');
+  assert.ok(performance.now() - sinceMs < 10_000, 'it was forgotten until it asked');
+  await again.signal(workflows.finish);
+  assert.equal((await again.result()).at, 'done');
+});
+
+test('a holder that was reset to after its acquire learns why its permit is revoked', async () => {
+  const resource = temporal.resource();
+  const semaphore = { capacity: 1 };
+  const { handle } = await startHolding(temporal, { resource, semaphore });
+  const again = await reset(handle.workflowId, 'last');
+  const pool = new SemaphoreClient(temporal.client, resource, { ...semaphore, taskQueue: temporal.taskQueue });
+  await pool.revoke('0', { reason: 'node drain' });
+  await assertFails(again.result(), 'PermitLostError', /revoked it \(node drain\)/);
 });
 
 test('a holder that is reset to after its acquire goes on under its permit', async () => {

@@ -3,6 +3,7 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import { InvalidOptionsError } from './invalid-options';
 import { type AcquireOptions, resolveAcquire, resolveSemaphore, type SemaphoreOptions } from './options';
+import { longestSetHoldMs } from './run-limits';
 
 const DEFAULTS = { leaseMs: 600_000 };
 const HOUR_MS = 3_600_000;
@@ -160,3 +161,12 @@ test('any options either resolve to something sound or are refused by name', () 
 function refusal(message: RegExp): (error: unknown) => boolean {
   return (error) => error instanceof InvalidOptionsError && message.test(error.message);
 }
+
+test('the renewals of a set fill one history: each permit more shortens the longest hold', () => {
+  const hours = (...renewals: (number | false)[]) => longestSetHoldMs(renewals) / HOUR_MS;
+  assert.equal(hours(10_000).toFixed(1), '12.8'); // as of one permit with a lease of 30 s
+  assert.equal(hours(...Array(10).fill(10_000)).toFixed(2), '1.28');
+  assert.equal(hours(...Array(100).fill(200_000)).toFixed(2), '2.56');
+  assert.equal(hours(10_000, false).toFixed(1), '12.8');
+  assert.equal(hours(false), Number.POSITIVE_INFINITY);
+});

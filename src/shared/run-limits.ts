@@ -16,6 +16,12 @@ const PROBES_A_MS = MAX_PROBES_A_DAY / (24 * 60 * 60_000);
 /** Events in a Workflow for each renewal: a timer, a sent signal, and the Workflow Task that each of them causes. */
 const HOLDER_EVENTS_A_RENEWAL = 10;
 
+/** The longest that a Workflow can renew these permits at once before its own run reaches the limit of events. In milliseconds. */
+export function longestSetHoldMs(renewals: readonly (number | false)[]): number {
+  const renewalsAMs = renewals.reduce<number>((sum, everyMs) => sum + (everyMs === false ? 0 : 1 / everyMs), 0);
+  return Math.floor(MAX_EVENTS / HOLDER_EVENTS_A_RENEWAL / renewalsAMs);
+}
+
 /**
  * The longest that one permit can be held before its run, or that of the Workflow which renews it, reaches the server's
  * limits: 10,000 signals, of which each renewal is one, and 51,200 events. In milliseconds.

@@ -28,6 +28,20 @@ export const overrideSignal = defineSignal<[OverrideInput]>(OVERRIDE);
 export type Delivery = 'delivered' | 'not-found' | 'refused';
 
 /**
+ * {@link deliver} to that run of a Workflow; where it has ended, to the Workflow's present run, because an operator may have reset it.
+ * For messages that name their ticket or permit: a run that does not know it leaves the message out.
+ */
+export async function deliverAfterReset<Args extends unknown[]>(
+  target: SignalTarget,
+  signal: ReturnType<typeof defineSignal<Args>>,
+  ...args: Args
+): Promise<Delivery> {
+  const delivery = await deliver(target, signal, ...args);
+  if (delivery !== 'not-found' || target.runId === undefined) return delivery;
+  return await deliver({ workflowId: target.workflowId }, signal, ...args);
+}
+
+/**
  * Signals another Workflow (without a run ID, its current run) and waits for the server's answer. A cancellation does not stop
  * it: each message of the protocol either arrives, or its sender knows that it did not. Await it before the Workflow ends: the
  * server drops a signal that is commanded in the Workflow Task that ends a Workflow.

@@ -220,6 +220,15 @@ export async function leaver({ resource, semaphore }: PoolInput): Promise<Permit
   return (await new Semaphore(resource, semaphore).acquire({ outlivesRun: true })).detach();
 }
 
+/** Hands its permit over at once, and goes on inside `withPermit`. */
+export async function busyLeaver({ resource, semaphore }: PoolInput, goesOnMs: number): Promise<void> {
+  const detach = async (permit: Permit) => {
+    permit.detach();
+    await sleep(goesOnMs);
+  };
+  await new Semaphore(resource, semaphore).withPermit(detach, { outlivesRun: true });
+}
+
 /** Hands its permit over out of `withPermit`, which waiters of higher priority could have taken. */
 export async function preemptibleLeaver({ resource, semaphore }: PoolInput): Promise<PermitRef> {
   return await new Semaphore(resource, semaphore).withPermit(async (permit) => permit.detach(), {
@@ -405,10 +414,25 @@ export async function mapper(input: MapperInput): Promise<(number | string)[]> {
   return outcomes.map((outcome) => (outcome.status === 'rejected' ? outcome.reason.name : outcome.value));
 }
 
-/** Maps four numbers. The second releases the permit itself. */
+/** Maps three numbers in a scope that can't be cancelled, when it is cancelled. */
+export async function tidyingMapper({ resource, semaphore }: PoolInput): Promise<number[]> {
+  const pool = new Semaphore(resource, semaphore);
+  try {
+    return await sleep('1 hour').then(() => []);
+  } catch {
+    return await CancellationScope.nonCancellable(() =>
+      mapWithPermits([0, 1, 2], async (item) => item, { semaphore: pool }),
+    );
+  }
+}
+
+/** Maps four numbers. The second releases the permit itself, and goes on for a second and a half. */
 export async function releasingMapper({ resource, semaphore }: PoolInput): Promise<number[]> {
   const release = async (item: number, permit: Permit) => {
-    if (item === 1) await permit.release();
+    if (item === 1) {
+      await permit.release();
+      await sleep(1_500);
+    }
     return item;
   };
   return await mapWithPermits([0, 1, 2, 3], release, { semaphore: new Semaphore(resource, semaphore) });

@@ -80,12 +80,14 @@ export async function mapWithPermits<T, R, const Options extends WorkflowMapOpti
   const { rules, pool, request } = checked(() => resolve(items, fn, options));
   checkSelfDeadlock([{ pool }], request);
   const isPart = options.cursor !== undefined;
+  const scope = CancellationScope.current();
   const { outcomes, next } = await new Lanes<T, R, Permit>(items, fn, rules, {
     nowMs: Date.now,
     open: (use) => openLane(pool, request, use),
     lossOf: async (permit) => permit.heardLoss,
     isHeld: (permit) => permit.isHeld,
-    cancelled: CancellationScope.current().cancelRequested,
+    // That of a scope which can't be cancelled rejects all the same when its parent is cancelled.
+    cancelled: scope.cancellable ? scope.cancelRequested : new Promise<never>(() => undefined),
     isFull: () => isPart && workflowInfo().continueAsNewSuggested,
   }).run();
   const results = resultsOf(outcomes, rules);

@@ -11,6 +11,7 @@ import {
   type Wanted,
   withoutHeld,
 } from '../../shared/permit-set';
+import { longestSetHoldMs } from '../../shared/run-limits';
 import { checked, LineFullError, type PermitLostError, PermitTimeoutError } from '../errors';
 import { acquirePermit } from './acquire-permit';
 import { checkSelfDeadlock } from './current-permit';
@@ -108,11 +109,13 @@ async function acquireOnce(
   sinceMs: number,
 ): Promise<Held[]> {
   const waiting = new CancellationScope();
+  // All of them write into our history.
+  const longestMs = longestSetHoldMs(parts.map(({ pool }) => pool.renewEveryMs));
   let loss: PermitLostError | undefined;
   try {
     return await waiting.run(() =>
       acquireInOrder(parts, async (part: SetPart<ResolvedSemaphore>, held: readonly KeptPermit[]) => {
-        const permit = await acquirePart(part, held, request, sinceMs);
+        const permit = await acquirePart({ ...part, pool: heldFor(longestMs, part.pool) }, held, request, sinceMs);
         void permit.lost.then((error) => {
           loss ??= error;
           waiting.cancel();
@@ -123,6 +126,12 @@ async function acquireOnce(
   } catch (error) {
     throw loss ?? error;
   }
+}
+
+/** The server then ends the permit, rather than the Workflow that renews it. */
+function heldFor(longestMs: number, pool: ResolvedSemaphore): ResolvedSemaphore {
+  const { leaseMs, paceMs = 0, maxHoldMs } = pool;
+  return { ...pool, maxHoldMs: Math.min(maxHoldMs, Math.max(longestMs, leaseMs + paceMs)) };
 }
 
 async function acquirePart(

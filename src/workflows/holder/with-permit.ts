@@ -91,7 +91,9 @@ async function renewRepeatedly(permit: Permit, everyMs: number): Promise<void> {
     for (;;) {
       await sleep(everyMs);
       const { latest } = permit;
-      if (!latest.isAway) await latest.renew().catch(unlessGivenUp(latest));
+      if (latest.isAway) continue;
+      if (!latest.isHeld) return; // the function has released it, or handed it over
+      await latest.renew().catch(unlessGivenUp(latest));
     }
   } catch (error) {
     // Both errors show elsewhere: the caller has cancelled the scope, or `permit.lost` has resolved.

@@ -3,7 +3,7 @@ import type { EndedNotice } from '../../shared/adoption-protocol';
 import { parsePermitId, queueId } from '../../shared/permit-id';
 import type { Holder, WatchInput } from '../../shared/protocol';
 import { isSignalTarget, type SignalTarget } from '../../shared/wire-input';
-import { closingSignal, deliver, endedSignal, revokedSignal } from '../signals';
+import { closingSignal, deliver, deliverAfterReset, endedSignal, revokedSignal } from '../signals';
 
 /** The key of the holder's notice. The queue's is its Workflow ID. */
 const HOLDER = 'holder';
@@ -25,13 +25,13 @@ export class EndNotices {
   toParent(holder: Holder | undefined): void {
     this.set(HOLDER, holder, async (target) => {
       const { outcome, ...notice } = this.end();
-      if (outcome === 'revoked') await deliver(target, revokedSignal, notice);
+      if (outcome === 'revoked') await deliverAfterReset(target, revokedSignal, notice);
     });
   }
 
   /** Tells the adopter how the permit ends. It is the holder from now on. */
   toAdopter(adopter: Holder): void {
-    this.set(HOLDER, adopter, (target) => deliver(target, endedSignal, this.end()));
+    this.set(HOLDER, adopter, (target) => deliverAfterReset(target, endedSignal, this.end()));
   }
 
   /** Tells the queue of the permit's own resource, and no other: telling a thousand, one by one, would keep the slot meanwhile. */

@@ -4,7 +4,7 @@ import { parsePermitId, queueId } from '../../shared/permit-id';
 import { type PreemptionMemo, UNTIL_PREEMPTED } from '../../shared/preemption-protocol';
 import type { Holder, PermitInput, WatchInput } from '../../shared/protocol';
 import { isSignalTarget, readPreempt } from '../../shared/wire-input';
-import { deliver, preemptedSignal, preemptibleSignal, preemptSignal } from '../signals';
+import { deliver, deliverAfterReset, preemptedSignal, preemptibleSignal, preemptSignal } from '../signals';
 
 const untilPreemptedUpdate = defineUpdate<void>(UNTIL_PREEMPTED);
 
@@ -72,6 +72,6 @@ export class Preemption {
   private tell(): void {
     const { workflowId, runId } = workflowInfo();
     const notice = { workflowId, runId, endsAtMs: this.endsAtMs };
-    if (isSignalTarget(this.holder)) void deliver(this.holder, preemptedSignal, notice);
+    if (isSignalTarget(this.holder)) void deliverAfterReset(this.holder, preemptedSignal, notice);
   }
 }

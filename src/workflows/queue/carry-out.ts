@@ -1,7 +1,15 @@
 import { permitId, queueId } from '../../shared/permit-id';
 import { wantsSlot } from '../../shared/slots';
 import { metrics } from '../metrics';
-import { deliver, preemptSignal, releaseSignal, renewSignal, turnSignal, watchSignal } from '../signals';
+import {
+  deliver,
+  deliverAfterReset,
+  preemptSignal,
+  releaseSignal,
+  renewSignal,
+  turnSignal,
+  watchSignal,
+} from '../signals';
 import { claimDrain } from './drain';
 import type { PreemptingQueueState } from './preempting-queue-state';
 import type { QueueCommand } from './queue-command';
@@ -67,7 +75,7 @@ async function offer(
   // A waiter takes a slot above its own count only when it is told why.
   const capacity = wantsSlot(ticket.slots, slot) ? undefined : state.overridden?.capacity;
   const turn = { queueId: queueId(resource), ticketId: ticket.id, slot, capacity };
-  if ((await deliver(ticket.waiter, turnSignal, turn)) === 'delivered') {
+  if ((await deliverAfterReset(ticket.waiter, turnSignal, turn)) === 'delivered') {
     metrics.handoff(resource, 'turn', Date.now() - sentMs);
   } else {
     metrics.turnUnused(resource, 'gone');

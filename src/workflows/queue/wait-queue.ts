@@ -144,7 +144,9 @@ async function keepQueue(input?: QueueInput): Promise<void> {
       const lingerMs = state.awaitsClosing ? HELD_UNSEEN_MS : LINGER_MS;
       if (!(await condition(() => stirs > 0, lingerMs)) && state.idle) return;
     } else {
-      alarm.setFor(state.dueMs());
+      // What is due can't be done before an answer comes, which wakes the queue.
+      const mustWait = length === 'overlong' || sending >= MAX_SENDING;
+      alarm.setFor(mustWait ? Number.POSITIVE_INFINITY : state.dueMs());
       await condition(() => stirs > 0 || alarm.hasRung());
     }
   }
