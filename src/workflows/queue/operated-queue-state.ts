@@ -1,23 +1,23 @@
 import type { OverrideInput, OverrideState } from '../../shared/operator-protocol';
 import type { Ticket } from '../../shared/protocol';
 import type { QueueView, SlotState } from '../../shared/queue-view';
+import { BoundedQueueState } from './bounded-queue-state';
 import { CapacityOverride } from './capacity-override';
 import type { Demand } from './demand';
 import { probeAfterMs } from './probe-interval';
 import type { QueueCommand } from './queue-command';
-import { QueueState } from './queue-state';
 
 /** How often the queue renews its claim on a slot that is out of use, and so finds out that somebody has terminated it. */
 export const DRAIN_RENEWAL_MS = 20 * 60_000;
 
 /**
- * A {@link QueueState} whose slots an operator adds and takes out of use. The queue claims a slot that is out of use (too many,
+ * A {@link BoundedQueueState} whose slots an operator adds and takes out of use. The queue claims a slot that is out of use (too many,
  * or paused) instead of offering it, and watches that claim like any other:
  *
  *     free --claim sent--> draining --started--> drained --in use again: release sent--> held
  *                              '--taken--> unknown  '--closing | gone--> free
  */
-export class OperatedQueueState extends QueueState {
+export class OperatedQueueState extends BoundedQueueState {
   private readonly override: CapacityOverride;
 
   constructor(view?: QueueView) {
@@ -58,7 +58,7 @@ export class OperatedQueueState extends QueueState {
     return true;
   }
 
-  /** As {@link QueueState.enqueue}. One that wants more permits than are in use waits beside the line, and keeps nobody waiting. */
+  /** As {@link BoundedQueueState.enqueue}. One that wants more permits than are in use waits beside the line, and keeps nobody waiting. */
   override enqueue(ticket: Ticket): boolean {
     if (this.override.hasEnoughFor(ticket)) return super.enqueue(ticket);
     this.declined(ticket.id);

@@ -59,8 +59,8 @@ const GRACE_MS = 10_000;
 
 interface Waiter {
   ticket: Ticket;
-  /** `beside`: it wants more permits than an operator has left, and comes again later. */
-  fate: 'waits' | 'beside' | 'served' | 'gave up' | 'dead';
+  /** `beside`: it wants more permits than an operator has left, and comes again later. `refused`: the line was too long for it. */
+  fate: 'waits' | 'beside' | 'refused' | 'served' | 'gave up' | 'dead';
 }
 
 /**
@@ -358,6 +358,7 @@ class World {
       priorityKey: 1 + (pick % 3),
       // Each ticket is for one permit; an accumulator's says how many it wants in all.
       ...(pick % 5 < 2 ? { preempt: true } : pick % 5 === 2 && { permits: 1 + ((pick >> 3) % this.slots) }),
+      ...(pick % 5 === 3 && { maxWaiting: 1 + ((pick >> 3) % 2) }),
     };
     const waiter: Waiter = { ticket, fate: 'waits' };
     this.waiters.set(ticket.id, waiter);
@@ -366,7 +367,12 @@ class World {
 
   private lineUp(waiter: Waiter): void {
     if (waiter.fate === 'served') return;
-    this.state.enqueue(waiter.ticket);
+    const isNew = !this.state.ticket(waiter.ticket.id);
+    const isFull = isNew && this.state.waitingCount >= (waiter.ticket.maxWaiting ?? Number.POSITIVE_INFINITY);
+    if (!this.state.enqueue(waiter.ticket) && isFull) {
+      waiter.fate = 'refused';
+      return;
+    }
     waiter.fate = this.state.ticket(waiter.ticket.id) ? 'waits' : 'beside';
     assert.equal(
       waiter.fate === 'waits',
@@ -457,9 +463,10 @@ class World {
       }
       if (command.do === 'refuse') {
         const { ticket } = command;
-        assert.ok(!this.hasEnoughFor(ticket), 'Q7: refused one that wants no more than are in use');
+        const isFull = this.state.waitingCount >= (ticket.maxWaiting ?? Number.POSITIVE_INFINITY);
+        assert.ok(isFull || !this.hasEnoughFor(ticket), 'Q7: refused one that wants no more than are in use');
         const waiter = this.waiters.get(ticket.id) ?? assert.fail('refused nobody');
-        if (waiter.fate === 'waits') waiter.fate = 'beside';
+        if (waiter.fate === 'waits') waiter.fate = isFull ? 'refused' : 'beside';
         continue;
       }
       if (command.do !== 'offer') {

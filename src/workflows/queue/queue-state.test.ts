@@ -297,3 +297,43 @@ test('a ticket with a bound finds no place behind so many that wait; one that ha
   assert.ok(state.enqueue(ticket('d')), 'a ticket without a bound finds room');
   assert.ok(new OperatedQueueState().enqueue(b), 'an empty line is never full');
 });
+
+/** Tickets of capacity 2 and a bound of 1, in a queue that knows neither slot. It asks both. */
+function inDoubt(...ids: string[]): { state: OperatedQueueState; refused: (nowMs: number) => string[] } {
+  const state = new OperatedQueueState();
+  for (const id of ids) assert.ok(state.enqueue(ticket(id, { slots: 2, maxWaiting: 1 })), id);
+  assert.deepEqual(slotsOf(state.next(0)), ['0', '1']);
+  const refused = (nowMs: number) =>
+    state.next(nowMs).flatMap((command) => (command.do === 'refuse' ? command.ticket.id : []));
+  return { state, refused };
+}
+
+test('nobody is refused by a bound while a slot may be free: those before may be about to have their turns', () => {
+  const { state } = inDoubt('a', 'b');
+  state.probed('0', false, 1);
+  state.probed('1', false, 1);
+  assert.deepEqual(
+    state.next(1).map((command) => command.do === 'offer' && command.ticket.id),
+    ['a', 'b'],
+  );
+  assert.deepEqual(state.next(2), []);
+});
+
+test('once all slots are known to be held, those for whom the line is full are refused', () => {
+  const { state, refused } = inDoubt('a', 'b', 'c');
+  state.probed('0', true, 1);
+  assert.deepEqual(refused(1), []);
+  state.probed('1', true, 1);
+  assert.deepEqual(refused(1), ['b', 'c']);
+  assert.ok(state.ticket('a'));
+  assert.ok(!state.enqueue(ticket('d', { slots: 2, maxWaiting: 1 })), 'no doubt any more');
+});
+
+test('of those in doubt, as many stay as the bound allows behind the turns that were given', () => {
+  const { state, refused } = inDoubt('a', 'b', 'c');
+  state.probed('0', false, 1);
+  state.probed('1', true, 1);
+  assert.deepEqual(refused(1), ['c'], 'a has the turn');
+  assert.ok(state.ticket('b'));
+  assert.equal(state.waitingCount, 1);
+});

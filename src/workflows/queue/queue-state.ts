@@ -55,7 +55,6 @@ export class QueueState {
   /** Takes a ticket in, or in place of the one with the same ID. `false` when the queue is full. */
   enqueue(ticket: Ticket): boolean {
     const known = this.tickets.get(ticket.id);
-    if (!known && ticket.maxWaiting !== undefined && this.waitingCount >= ticket.maxWaiting) return false;
     if (!this.tickets.hasRoomFor(ticket)) return false;
     if (known && known.waiter.runId !== ticket.waiter.runId) this.withdrawFrom(known, 'unknown'); // the next waiter of one acquirer
     this.tickets.set(ticket.id, ticket);
