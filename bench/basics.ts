@@ -6,7 +6,7 @@ import type { acquireChain, bareChain } from './workflows';
 
 /** How many at a time, and how often in turn with the bare calls: so that both see the same machine. */
 const CHAIN = 10;
-const TURNS = 16;
+const TURNS = 40;
 
 /** How many wait for one slot, one after the other. */
 const LINE = 40;

@@ -1,9 +1,10 @@
-import { ApplicationFailure, CancellationScope, defineSignal, getExternalWorkflowHandle } from '@temporalio/workflow';
+import { ApplicationFailure, defineSignal, getExternalWorkflowHandle } from '@temporalio/workflow';
 import * as adoption from '../shared/adoption-protocol';
 import { OVERRIDE, type OverrideInput } from '../shared/operator-protocol';
 import * as preemption from '../shared/preemption-protocol';
 import * as protocol from '../shared/protocol';
 import type { SignalTarget } from '../shared/wire-input';
+import { shielded } from './shielded';
 
 export const renewSignal = defineSignal<[protocol.RenewInput?]>(protocol.RENEW);
 export const releaseSignal = defineSignal(protocol.RELEASE);
@@ -52,7 +53,7 @@ export async function deliver<Args extends unknown[]>(
   ...args: Args
 ): Promise<Delivery> {
   try {
-    await CancellationScope.nonCancellable(() => getExternalWorkflowHandle(workflowId, runId).signal(signal, ...args));
+    await shielded(() => getExternalWorkflowHandle(workflowId, runId).signal(signal, ...args));
     return 'delivered';
   } catch (error) {
     if (!(error instanceof ApplicationFailure)) throw error;

@@ -287,9 +287,9 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
   },
   {
     name: 'A bounded line takes one more than its bound',
-    file: 'src/workflows/queue/queue-state.ts',
-    find: 'this.waitingCount >= ticket.maxWaiting',
-    replace: 'this.waitingCount > ticket.maxWaiting',
+    file: 'src/workflows/queue/bounded-queue-state.ts',
+    find: 'this.waitingCount >= maxWaiting',
+    replace: 'this.waitingCount > maxWaiting',
     caughtBy: { file: 'src/workflows/queue/queue-state.test.ts' },
   },
   {

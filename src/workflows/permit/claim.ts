@@ -15,7 +15,7 @@ interface ClaimOptions {
   leaseMs: number;
   purpose: string | undefined;
   /** Absent: no waiter can take the permit. */
-  preemptible?: PreemptionTerms;
+  preemptible?: PreemptionTerms | undefined;
   /** The queue that is told when the permit closes: the one whose turn this is. */
   watchedBy: string | undefined;
   /** Whether the permit goes on when this run ends. */

@@ -1,8 +1,9 @@
 import { WorkflowExecutionAlreadyStartedError } from '@temporalio/common';
-import { CancellationScope, ParentClosePolicy, startChild } from '@temporalio/workflow';
+import { ParentClosePolicy, startChild } from '@temporalio/workflow';
 import { queueId } from '../../shared/permit-id';
 import type { Ticket } from '../../shared/protocol';
 import { WORKFLOW_PRIORITY } from '../../shared/start-options';
+import { shielded } from '../shielded';
 import { waitQueueWorkflow } from './wait-queue';
 
 /** Starts the queue of a resource, which outlives us: others wait in it too. `false` when somebody else was faster. */
@@ -12,7 +13,7 @@ export async function startQueue(
   tickets: Ticket[] = [],
 ): Promise<boolean> {
   try {
-    await CancellationScope.nonCancellable(() =>
+    await shielded(() =>
       startChild(waitQueueWorkflow, {
         workflowId: queueId(resource),
         args: [{ tickets }],
