@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
+import type { WorkflowHandle } from '@temporalio/client';
 import { SemaphoreClient } from '../src/client';
 import { assertFails, startHolder, startHolding, untilAt } from './support/holders';
 import { assertSafe, untilWaiting, useTemporal } from './support/temporal';
@@ -9,15 +10,17 @@ import * as workflows from './support/workflows';
 
 const temporal = useTemporal({ shared: true });
 
-/** Resets a Workflow to before (`first`) or after (`last`) all that it has done. @returns the new run */
-async function reset(workflowId: string, to: 'first' | 'last') {
+type HistoryEvent = NonNullable<Awaited<ReturnType<WorkflowHandle['fetchHistory']>>['events']>[number];
+
+/** Resets a Workflow to before (`first`) or after (`last`) all that it has done, or to the end of that task. @returns the new run */
+async function reset(workflowId: string, to: 'first' | 'last' | HistoryEvent['eventId']) {
   const { workflowService } = temporal.client;
   const { events } = await temporal.client.workflow.getHandle(workflowId).fetchHistory();
   const tasks = (events ?? []).filter((event) => event.workflowTaskCompletedEventAttributes);
   const { runId } = await workflowService.resetWorkflowExecution({
     namespace: 'default',
     workflowExecution: { workflowId },
-    workflowTaskFinishEventId: tasks.at(to === 'first' ? 0 : -1)?.eventId,
+    workflowTaskFinishEventId: typeof to === 'string' ? tasks.at(to === 'first' ? 0 : -1)?.eventId : to,
     requestId: randomUUID(),
     reason: 'test',
   });
@@ -68,6 +71,20 @@ test('a holder that was reset to after its acquire learns why its permit is revo
   const pool = new SemaphoreClient(temporal.client, resource, { ...semaphore, taskQueue: temporal.taskQueue });
   await pool.revoke('0', { reason: 'node drain' });
   await assertFails(again.result(), 'PermitLostError', /revoked it \(node drain\)/);
+});
+
+test('a holder that has ended, and is reset to after its acquire, finds its permit gone', {
+  timeout: 60_000,
+}, async () => {
+  const resource = temporal.resource();
+  const semaphore = { capacity: 1, lease: 3_000 };
+  const { handle } = await startHolding(temporal, { resource, semaphore });
+  const { events } = await handle.fetchHistory();
+  const acquired = events?.filter((event) => event.workflowTaskCompletedEventAttributes).at(-1)?.eventId;
+  await handle.signal(workflows.finish);
+  await handle.result();
+  const again = await reset(handle.workflowId, acquired);
+  await assertFails(again.result(), 'PermitLostError', /./);
 });
 
 test('a holder that is reset to after its acquire goes on under its permit', async () => {

@@ -32,6 +32,8 @@ export interface ChaosVerdict {
   staleWritesRejected: number;
   writes: number;
   slowestWaitMs: number;
+  /** From asking to the end: of a Workflow, when it has ended. Something hangs that takes minutes. */
+  slowest: { acquire: string; tookMs: number };
   longestIdleMs: number;
   recoveries: Recovery[];
 }
@@ -70,15 +72,31 @@ export function judge(record: ChaosRecord, idleLimitMs: number): ChaosVerdict {
     staleWritesRejected: writes.filter(({ admitted }) => !admitted).length,
     writes: writes.length,
     slowestWaitMs: Math.max(0, ...waits(record)),
+    slowest: slowest(record),
     longestIdleMs: Math.round(idle[0]?.idleMs ?? 0),
     recoveries: recoveries(record),
   };
 }
 
-function waits({ acquires }: ChaosRecord): number[] {
-  return acquires.flatMap(({ outcome, askedMs, settledMs }) => {
-    return outcome === 'granted' && settledMs !== undefined ? [settledMs - askedMs] : [];
+/** From asking to the beginning of the work, as far as that was seen. */
+function waits({ acquires, bodies }: ChaosRecord): number[] {
+  const began = new Map<string, number>();
+  for (const { acquire, beganMs } of bodies) {
+    began.set(acquire, Math.min(beganMs, began.get(acquire) ?? Number.POSITIVE_INFINITY));
+  }
+  return acquires.flatMap(({ id, outcome, askedMs, settledMs }) => {
+    const servedMs = began.get(id) ?? settledMs;
+    return outcome === 'granted' && servedMs !== undefined ? [servedMs - askedMs] : [];
   });
+}
+
+function slowest({ acquires }: ChaosRecord): ChaosVerdict['slowest'] {
+  let found = { acquire: 'none', tookMs: 0 };
+  for (const { id, outcome, askedMs, settledMs = askedMs } of acquires) {
+    const tookMs = settledMs - askedMs;
+    if (outcome === 'granted' && tookMs > found.tookMs) found = { acquire: id, tookMs };
+  }
+  return found;
 }
 
 function count(names: readonly string[]): Record<string, number> {

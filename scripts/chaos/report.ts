@@ -74,6 +74,7 @@ function measured(report: ChaosReport): [string, string | number][] {
         .join(', '),
     ],
     ['slowest single wait', seconds(report.slowestWaitMs)],
+    ['slowest from asking to the end', `${seconds(report.slowest.tookMs)} (${report.slowest.acquire})`],
     ['longest that a slot was free with a live waiter', seconds(report.longestIdleMs)],
     ['from the last fault until all were served and no permit was left', seconds(report.healedInMs)],
     ['bodies that overlapped in one slot, without fencing', report.overlapsWithoutFencing],

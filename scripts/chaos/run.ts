@@ -20,6 +20,9 @@ const RECHECK_AFTER_MS = 1_000;
 /** Of one pool: longer than most of its holders work. */
 const PACE_MS = 1_500;
 
+/** A run in which something took so long is worth a look: what it left is kept. */
+const SLOW_MS = 5 * 60_000;
+
 /** After healing, all acquirers are served within this, or L3 is violated. */
 const SERVED_WITHIN_MS = 240_000;
 
@@ -96,7 +99,7 @@ export async function runChaos(
       leftOut: actorClock(directory, 'probe') ? [] : [NO_FAKETIME],
       ...judge(record, idleLimit),
     };
-    isToKeep = !isClean(report);
+    isToKeep = !isClean(report) || report.slowest.tookMs > SLOW_MS;
     return report;
   } catch (error) {
     tell(await lastWords(directory, ACTORS));

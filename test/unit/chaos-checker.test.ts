@@ -68,6 +68,7 @@ test('a sound record breaks nothing', () => {
   assert.deepEqual(brokenIn(verdict), []);
   assert.equal(verdict.grants, 3);
   assert.equal(verdict.slowestWaitMs, 600);
+  assert.deepEqual(verdict.slowest, { acquire: 'other', tookMs: 600 });
   assert.deepEqual(verdict.outcomes, { granted: 3 });
   assert.deepEqual(
     verdict.invariants.map(({ id }) => id),
