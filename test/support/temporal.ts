@@ -38,7 +38,9 @@ export interface Temporal {
   /** A resource name of this test's own. No permit of it may be left when the test ends. */
   resource(name?: string): string;
   /** Starts another worker. When the test has ended, and its resources are checked, it is stopped. */
-  worker(options?: Pick<WorkerOptions, 'taskQueue' | 'maxCachedWorkflows'>): Promise<RunningWorker>;
+  worker(
+    options?: Pick<WorkerOptions, 'taskQueue' | 'maxCachedWorkflows' | 'workerDeploymentOptions'>,
+  ): Promise<RunningWorker>;
 }
 
 export interface RunningWorker {
