@@ -9,12 +9,16 @@ import { diesWithUs } from '@/dev-server/dies-with-us';
 import { type NodeConfig, writeNodeConfig } from './node-config';
 import { HOST } from './ports';
 
-const STARTS_WITHIN_MS = 90_000;
+const STARTS_WITHIN_MS = 150_000;
+
+/** One that ends as it starts, or does not answer for so long, is started again, as a supervisor does: its database may have been down. */
+const ANSWERS_WITHIN_MS = 45_000;
 
 /** One server process of a cluster, with frontend, history and matching service. It can end, stop and start again. */
 export class ClusterNode {
   private child: ChildProcess | undefined;
   private exited: Promise<unknown> = Promise.resolve();
+  private isWanted = false;
 
   constructor(
     readonly name: string,
@@ -37,7 +41,20 @@ export class ClusterNode {
   /** Starts it, and waits until its frontend answers. Does nothing when it runs. */
   async start(): Promise<void> {
     if (this.child) return;
+    this.isWanted = true;
     await writeNodeConfig(this.directory, this.config);
+    for (const untilMs = Date.now() + STARTS_WITHIN_MS; ; await delay(500)) {
+      if (!this.isWanted) return;
+      this.spawn();
+      if (await this.answers()) return;
+      await this.end('SIGKILL');
+      if (Date.now() > untilMs) break;
+    }
+    const log = await readFile(this.logFile, 'utf8').catch(() => '');
+    throw new Error(`Node ${this.name} of the cluster did not start:\n${log.slice(-2_000)}`);
+  }
+
+  private spawn(): void {
     const services = ['frontend', 'history', 'matching', ...(this.runsSystemWorkflows ? ['worker'] : [])];
     const log = openSync(this.logFile, 'a');
     const child = spawn(
@@ -52,11 +69,15 @@ export class ClusterNode {
     this.exited = once(child, 'exit').then(() => {
       if (this.child === child) this.child = undefined;
     });
-    await this.untilItAnswers();
   }
 
   /** Ends it. SIGTERM lets it hand its shards over, which takes seconds; SIGKILL is a crash. */
   async stop(signal: 'SIGTERM' | 'SIGKILL' = 'SIGKILL'): Promise<void> {
+    this.isWanted = false;
+    await this.end(signal);
+  }
+
+  private async end(signal: 'SIGTERM' | 'SIGKILL'): Promise<void> {
     this.child?.kill(signal);
     await this.exited;
   }
@@ -74,8 +95,8 @@ export class ClusterNode {
     return join(this.directory, 'log');
   }
 
-  private async untilItAnswers(): Promise<void> {
-    for (const untilMs = Date.now() + STARTS_WITHIN_MS; ; await delay(200)) {
+  private async answers(): Promise<boolean> {
+    for (const untilMs = Date.now() + ANSWERS_WITHIN_MS; this.child && Date.now() < untilMs; await delay(200)) {
       const answered = await Connection.connect({
         address: `${HOST}:${this.frontendPort}`,
         connectTimeout: 1_000,
@@ -86,11 +107,8 @@ export class ClusterNode {
         },
         () => false,
       );
-      if (answered) return;
-      if (!this.child || Date.now() > untilMs) {
-        const log = await readFile(this.logFile, 'utf8').catch(() => '');
-        throw new Error(`Node ${this.name} of the cluster did not start:\n${log.slice(-2_000)}`);
-      }
+      if (answered) return true;
     }
+    return false;
   }
 }
