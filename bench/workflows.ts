@@ -103,15 +103,18 @@ export async function acquireChain(resource: string, rounds: number) {
   return { acquireMs, releaseMs };
 }
 
-/** The same by hand. `chainMs`: from the release signal over the child's end to the start of the next. */
-export async function bareChain(rounds: number) {
+/**
+ * The same by hand. `chainMs`: from the release signal over the child's end to the start of the next.
+ * @param workflowId of each child @default a new one each
+ */
+export async function bareChain(rounds: number, workflowId?: string) {
   const startMs: number[] = [];
   const endMs: number[] = [];
   const chainMs: number[] = [];
   let releasedMs = Number.NaN;
   for (let round = 0; round < rounds; round++) {
     const startedMs = Date.now();
-    const child = await startBare();
+    const child = await startBare(workflowId);
     const heldMs = Date.now();
     startMs.push(heldMs - startedMs);
     if (round > 0) chainMs.push(heldMs - releasedMs);
@@ -124,9 +127,9 @@ export async function bareChain(rounds: number) {
 
 const release = defineSignal(RELEASE);
 
-async function startBare() {
+async function startBare(workflowId = `bare-${uuid4()}`) {
   return await startChild(permitSlotWorkflow, {
-    workflowId: `bare-${uuid4()}`,
+    workflowId,
     args: [{ leaseMs: 30_000, holder: { workflowId: workflowInfo().workflowId, runId: workflowInfo().runId } }],
   });
 }

@@ -32,8 +32,8 @@ export interface Place {
   missed(): Promise<void>;
   /** The open offer has become a permit: the queue needs no message. */
   served(): void;
-  /** Leaves the line, and passes on an open offer. */
-  leave(): Promise<void>;
+  /** Leaves the line, and passes on an open offer. `undefined`: there is nothing to leave. */
+  leave(): Promise<void> | undefined;
 }
 
 /** The surroundings of an acquirer: a Workflow, a client, or the Workflow that waits for a client. */
@@ -109,26 +109,26 @@ export class Acquirer<Won> {
     return await this.tryNext(most);
   }
 
-  /** Waits for a slot. `undefined` when the deadline has passed. */
+  /**
+   * Waits for a slot. `undefined` when the deadline has passed.
+   *
+   * In a Workflow each promise on the way to a free slot takes time: the SDK keeps a stack trace of it. So this way is short.
+   */
   async acquire(): Promise<Won | undefined> {
+    const { firstTries, triesBeforeJoin } = this.options;
     const place = this.outside.place();
     try {
-      return (await this.tryThenLineUp(place)) ?? (await this.waitIn(place));
+      for (let tried = 0; tried < Math.min(firstTries, this.slots.length); tried++) {
+        if (tried === triesBeforeJoin && (await place.join())) return await this.waitIn(place); // A2
+        const won = await this.claimNext();
+        if (won !== undefined) return won;
+      }
+      await place.enter();
+      return await this.waitIn(place);
     } finally {
-      await place.leave(); // A4
+      const left = place.leave(); // A4
+      if (left) await left;
     }
-  }
-
-  /** `undefined` when it stands in line. */
-  private async tryThenLineUp(place: Place): Promise<Won | undefined> {
-    const { firstTries, triesBeforeJoin } = this.options;
-    for (let tried = 0; tried < Math.min(firstTries, this.slots.length); tried++) {
-      if (tried === triesBeforeJoin && (await place.join())) return undefined; // A2
-      const won = await this.tryNext(1);
-      if (won !== undefined) return won;
-    }
-    await place.enter();
-    return undefined;
   }
 
   /** Parked: nothing happens here until a message comes, except a check now and then. */
@@ -176,13 +176,19 @@ export class Acquirer<Won> {
 
   /** Tries that many slots, from where it left off. */
   private async tryNext(most: number): Promise<Won | undefined> {
-    for (let tries = Math.min(most, this.slots.length); tries > 0 && this.leftMs() > 0; tries--) {
-      const slot = this.slots[this.cursor] as string;
-      this.cursor = (this.cursor + 1) % this.slots.length;
-      const won = await this.outside.claim(slot);
+    for (let tries = Math.min(most, this.slots.length); tries > 0; tries--) {
+      const won = await this.claimNext();
       if (won !== undefined) return won; // A1
     }
     return undefined;
+  }
+
+  /** Tries the slot that comes next, unless the deadline has passed. */
+  private claimNext(): Promise<Won | undefined> | undefined {
+    if (this.leftMs() <= 0) return undefined; // A7
+    const slot = this.slots[this.cursor] as string;
+    this.cursor = (this.cursor + 1) % this.slots.length;
+    return this.outside.claim(slot);
   }
 
   private leftMs(): number {

@@ -33,7 +33,7 @@ interface ClaimOptions {
  *
  * @returns `undefined` when the slot is held
  */
-export async function claimSlot(
+export function claimSlot(
   address: PermitAddress,
   { leaseMs, purpose, preemptible, watchedBy, outlivesRun, taskQueue, maxHoldMs, paceMs, slots }: ClaimOptions,
 ): Promise<PermitChild | undefined> {
@@ -48,19 +48,18 @@ export async function claimSlot(
   if (slots !== undefined) memo.slots = slotsMark(slots);
   // A cancelled permit is a released one, and may have to stay for its pace.
   const endsWithParent = paceMs === undefined ? ParentClosePolicy.TERMINATE : ParentClosePolicy.REQUEST_CANCEL;
-  try {
-    return await startChild(paceMs === undefined ? permitSlotWorkflow : pacedPermitWorkflow, {
-      workflowId: permitId(address),
-      args: [{ ...memo, watchedBy }],
-      memo: { ...memo },
-      staticSummary: permitSummary(workflowId, purpose),
-      taskQueue,
-      parentClosePolicy: outlivesRun ? ParentClosePolicy.ABANDON : endsWithParent,
-      workflowExecutionTimeout: maxHoldMs,
-      priority: WORKFLOW_PRIORITY,
-    });
-  } catch (error) {
-    if (error instanceof WorkflowExecutionAlreadyStartedError) return undefined;
-    throw error;
-  }
+  return startChild(paceMs === undefined ? permitSlotWorkflow : pacedPermitWorkflow, {
+    workflowId: permitId(address),
+    args: [{ ...memo, watchedBy }],
+    memo: { ...memo },
+    staticSummary: permitSummary(workflowId, purpose),
+    taskQueue,
+    parentClosePolicy: outlivesRun ? ParentClosePolicy.ABANDON : endsWithParent,
+    workflowExecutionTimeout: maxHoldMs,
+    priority: WORKFLOW_PRIORITY,
+  }).catch(noneIfHeld);
+}
+
+function noneIfHeld(error: unknown): undefined {
+  if (!(error instanceof WorkflowExecutionAlreadyStartedError)) throw error;
 }

@@ -72,10 +72,13 @@ export class WorkflowQueuePlace implements Place {
     this.inLine = false; // the queue hears of our permit's end
   }
 
-  async leave(): Promise<void> {
+  leave(): Promise<void> | undefined {
     hearNoMoreTurns(this.ticket.id);
     const offer = this.openOffer ?? (isOffer(this.word) ? this.word : undefined);
-    if (!this.inLine && !offer) return;
+    return this.inLine || offer ? this.decline(offer) : undefined;
+  }
+
+  private async decline(offer: Offer | undefined): Promise<void> {
     const { runId } = this.ticket.waiter;
     await deliver(this.queue, declinedSignal, { ticketId: this.ticket.id, slot: offer?.slot, runId });
   }
