@@ -174,6 +174,45 @@ test('revoked, the command is ended, and the exit code is not 0', async () => {
   assert.match(cli.stderr, /an operator revoked it \(node drain\)/);
 });
 
+test('revoked, a command that heeds no TERM is gone soon, however long its lease: its slot may have its next holder', async () => {
+  const resource = temporal.resource();
+  const cli = run({ resource, flags: ['--lease', '10m'] }, 'sh', '-c', STUBBORN);
+  await cli.says(/(alive)/);
+  await permitOf(resource).signal(REVOKE);
+  const gone = Promise.race([cli.exit, delay(20_000, 'still there', { ref: false })]);
+  assert.equal(await gone, 137);
+});
+
+test('a guard that was killed is missed', async () => {
+  const cli = run({ resource: temporal.resource() }, 'sh', '-c', 'echo ready; sleep 3');
+  await cli.says(/(ready)/);
+  const { stdout } = spawnSync('pgrep', ['-P', String(cli.pid), '-f', 'guard-process'], { encoding: 'utf8' });
+  process.kill(Number(stdout), 'SIGKILL');
+  await cli.says(/(no guard watches over the command: it ended with SIGKILL)/);
+  assert.equal(await cli.exit, 0);
+});
+
+test('where the server goes away while it waits, --timeout exits 69: nobody knows whether a slot is free', async () => {
+  const resource = temporal.resource();
+  const permit = await pool(resource).acquire();
+  const proxy = await TcpProxy.to(temporal.env.address);
+  clean.push(() => proxy.close());
+  const cli = run({ resource, address: proxy.address, flags: ['--timeout', '6s'] }, 'echo', 'ran');
+  await cli.says(/(waiting for a permit)/);
+  proxy.cut('reset');
+  assert.equal(await cli.exit, 69, cli.stderr);
+  assert.equal(cli.stdout, '');
+  assert.match(cli.stderr, /could not be reached/);
+  await permit.release();
+});
+
+test('a reader that is slow gets all that is said', async () => {
+  const script = '"$@" 2>&1 | (sleep 2; wc -c)';
+  const words = [...CliProcess.command, 'ls', `--${'x'.repeat(120_000)}`];
+  const { stdout } = spawnSync('sh', ['-c', script, 'sh', ...words], { encoding: 'utf8' });
+  assert.ok(Number(stdout) > 120_000, stdout);
+});
+
 test('cut off, the command is gone before the lease ends, even if it heeds no TERM', async () => {
   const resource = temporal.resource();
   const proxy = await TcpProxy.to(temporal.env.address);

@@ -1,9 +1,16 @@
 import assert from 'node:assert/strict';
 import { afterEach, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
-import { Client, Connection, type ConnectionOptions } from '@temporalio/client';
+import { Client, Connection, type ConnectionOptions, type WorkflowClientInterceptor } from '@temporalio/client';
 import { TcpProxy } from '../scripts/support/tcp-proxy';
-import { type Permit, PermitLostError, SemaphoreClient, type SemaphoreClientOptions } from '../src/client';
+import {
+  type Permit,
+  PermitLostError,
+  PermitTimeoutError,
+  SemaphoreClient,
+  type SemaphoreClientOptions,
+} from '../src/client';
+import { Server } from '../src/client/server';
 import { permitId } from '../src/shared/permit-id';
 import { RELEASE } from '../src/shared/protocol';
 import { OFFER_TIMEOUT_MS } from '../src/workflows/queue/queue-state';
@@ -225,6 +232,63 @@ test('an acquire that never reaches the server times out with the cause', async 
     assert.ok(error.cause);
     return true;
   });
+});
+
+test('a waiter that has lost the server times out with the cause, and nobody works inline for it', async () => {
+  const resource = temporal.resource();
+  const { proxy, client } = await throughProxy({ interceptors: [] });
+  const permit = await semaphore(resource).acquire();
+  let hasRun = false;
+  const work = async () => {
+    hasRun = true;
+  };
+  const pool = new SemaphoreClient(client, resource, semaphoreOptions({}));
+  const working = pool.withPermit(work, { onSaturated: 'inline', timeout: '4s' });
+  const rejected = assert.rejects(working, (error) => {
+    assert.ok(error instanceof PermitTimeoutError && error.cause !== undefined, String(error));
+    assert.match(error.message, /could not be reached/);
+    return true;
+  });
+  await untilWaiting(temporal.client, resource, 1);
+  proxy.cut('reset');
+  await rejected;
+  assert.equal(hasRun, false);
+  await permit.release();
+});
+
+test('cut off as maxHold comes, the permit is lost before the server ends it, whatever was renewed', async () => {
+  const { proxy, client } = await throughProxy({ interceptors: [] });
+  const options = semaphoreOptions({ lease: '4s', maxHold: '8s' });
+  const permit = await new SemaphoreClient(client, temporal.resource(), options).acquire();
+  await delay(6_500);
+  assert.ok(permit.deadline.getTime() - Date.now() < 1_600, 'it tells no later end than the server has');
+  proxy.cut('silent');
+  const loss = await lossOf(permit);
+  assert.equal(loss.how, 'timed-out');
+  assert.equal(await statusOf(permit), 'RUNNING', 'told in time');
+});
+
+test('a holder learns at once that it was revoked, although the server is slow to say why', async () => {
+  const describe: WorkflowClientInterceptor['describe'] = async (input, next) => {
+    await delay(6_000);
+    return await next(input);
+  };
+  const { connection } = temporal.client;
+  const client = new Client({ connection, interceptors: { workflow: [{ describe }] } });
+  const resource = temporal.resource();
+  const permit = await new SemaphoreClient(client, resource, semaphoreOptions({ renewEvery: false })).acquire();
+  const lost = lossOf(permit);
+  await semaphore(resource).revoke('0', { reason: 'node drain' });
+  const sinceMs = performance.now();
+  assert.equal((await lost).how, 'revoked');
+  assert.ok(performance.now() - sinceMs < 3_000);
+});
+
+test('an abort ends the wait for a call whose connection does not heed it', async () => {
+  const [stop, deaf] = [new AbortController(), new Promise<never>(() => {})];
+  const called = new Server(temporal.client).call(() => deaf, 60_000, stop.signal);
+  stop.abort(new Error('no more'));
+  await assert.rejects(Promise.race([called, delay(5_000)]), /no more/);
 });
 
 test('a slow start whose run has ended meanwhile is not reported, but made again', async () => {

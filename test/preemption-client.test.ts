@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
+import { Client, type WorkflowClientInterceptor, WorkflowUpdateRPCTimeoutOrCancelledError } from '@temporalio/client';
 import { type Permit, PermitLostError, PermitPreemptedError, SemaphoreClient } from '../src/client';
 import { currentFencingToken } from '../src/fencing';
 import { FencingToken } from '../src/shared/fencing-token';
@@ -77,6 +78,26 @@ test('restart and replace line up again; a result within the grace counts', asyn
   };
   assert.equal(await lamp.withPermit(finishing, { ...LOW, onPreempted: 'restart' }), 'in time');
   await alarm;
+});
+
+test('polls that end by themselves, as each does after a while, make no holder deaf', async () => {
+  let ended = 0;
+  const startUpdate: NonNullable<WorkflowClientInterceptor['startUpdate']> = async (input, next) => {
+    const cause = Object.assign(new Error('4 DEADLINE_EXCEEDED'), { code: 4, details: '', metadata: {} });
+    if (++ended <= 7) throw new WorkflowUpdateRPCTimeoutOrCancelledError('over', { cause });
+    return await next(input);
+  };
+  const { connection } = temporal.client;
+  const client = new Client({ connection, interceptors: { workflow: [{ startUpdate }] } });
+  const resource = temporal.resource();
+  const party = new SemaphoreClient(client, resource, { capacity: 1, taskQueue: temporal.taskQueue });
+  const permit = await party.acquire(LOW);
+  const alarm = pool(resource).acquire(HIGH);
+  const sinceMs = performance.now();
+  await permit.preempted;
+  assert.ok(performance.now() - sinceMs < 4_000, 'seven pauses, each longer than the last, take ten seconds');
+  await permit.release();
+  await (await alarm).release();
 });
 
 test('a client that ignores its grace loses the permit when that is over, and its result does not count', async () => {

@@ -5,7 +5,8 @@ import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Client, type WorkflowClientInterceptor } from '@temporalio/client';
 import { NoAnswerError, PermitTimeoutError, SemaphoreClient } from '../src/client';
-import { permitId } from '../src/shared/permit-id';
+import { permitId, queueId } from '../src/shared/permit-id';
+import { QUEUE_WORKFLOW } from '../src/shared/protocol';
 import { CliProcess } from './support/cli-process';
 import { eventually, useTemporal } from './support/temporal';
 
@@ -46,6 +47,21 @@ test('run says that nobody runs permits, and keeps neither its exit code nor the
   await waiting.says(new RegExp(`temporal-semaphore: (${said})`));
   await temporal.worker({ taskQueue });
   assert.equal(await waiting.exit, 3, 'with a worker the slot comes free');
+});
+
+test('why does not deny that somebody waits where no worker tells', async () => {
+  const [resource, taskQueue] = [temporal.resource(), taskQueueOfNobody()];
+  const pool = new SemaphoreClient(temporal.client, resource, { capacity: 1, taskQueue, lease: '10m' });
+  await temporal.client.workflow.start(QUEUE_WORKFLOW, { workflowId: queueId(resource), taskQueue });
+  const to = ['--address', temporal.env.address, '--resource', resource];
+  const why = new CliProcess(['why', 'train-7', ...to]);
+  assert.equal(await why.exit, 69);
+  assert.match(
+    why.stderr,
+    new RegExp(`can't tell whether train-7 waits for a permit of ${resource}: no worker answers`),
+  );
+  await temporal.worker({ taskQueue });
+  await (await pool.acquire()).release();
 });
 
 test('a client tells by its errors, and warns while it waits', async () => {

@@ -30,7 +30,8 @@ Permit = WorkflowHandle[object, object]
 @asynccontextmanager
 async def permit(client: Client, pool: Pool) -> AsyncIterator[Permit]:
     """Holds a permit for the block. Raises TimeoutError inside it when the permit is
-    lost, or when renewals fail for so long that it may be: always before others hold it.
+    lost. When renewals fail, that is before others hold it. When an operator revokes it,
+    it is at the next renewal, and others may hold it by then.
     """
     held, asked_at = await acquire(client, pool)
     lease_s = pool.lease_ms / 1000

@@ -1,6 +1,6 @@
 import { type Client, isGrpcServiceError } from '@temporalio/client';
 import { NoAnswerError, PermitTimeoutError, SemaphoreClient } from '../client';
-import { findDeadlocks, lastPolls, monotonicMs, poolsInUse, type SeenPool } from '../client/operators';
+import { countPollers, findDeadlocks, monotonicMs, poolsInUse, type SeenPool } from '../client/operators';
 import { failingTasks } from './doctor-tasks';
 import { waiterName } from './draw-pool';
 import { holderName } from './render';
@@ -75,11 +75,11 @@ async function server({ workflowService }: Client, pools: SeenPool[]): Promise<F
 }
 
 async function pollers(client: Client, taskQueue: string): Promise<Finding> {
-  const polled = (await lastPolls(client, taskQueue)).length;
+  const polled = await countPollers(client, taskQueue);
   if (polled > 0) return { is: 'ok', what: `task queue "${taskQueue}" has ${count(polled, 'poller')}` };
   return {
     is: 'bad',
-    what: `nobody has polled task queue "${taskQueue}" for minutes, so no slot there comes free`,
+    what: `nobody polls task queue "${taskQueue}", so no slot there comes free`,
     advice: 'Start a permit worker (temporal-semaphore worker), or name its task queue with --task-queue.',
   };
 }

@@ -14,6 +14,7 @@ export class Guard {
    */
   readonly ready: Promise<unknown>;
   private readonly process: ChildProcess;
+  private isDismissed = false;
 
   constructor() {
     this.process = fork(require.resolve('./guard-process'), [], {
@@ -23,6 +24,10 @@ export class Guard {
     });
     this.process.unref();
     this.process.on('error', (error) => say(`no guard watches over the command: ${error.message}`));
+    this.process.on('exit', (code, signal) => {
+      if (code === 0 || this.isDismissed) return; // it ends by itself when it has ended the group
+      say(`no guard watches over the command: it ended with ${signal ?? `exit code ${code}`}`);
+    });
     this.ready = new Promise<void>((resolve) => {
       for (const event of ['message', 'error', 'exit']) this.process.once(event, () => resolve());
     }).then(() => this.process.channel?.unref());
@@ -35,6 +40,7 @@ export class Guard {
 
   /** Ends the guard: the group has ended. */
   dismiss(): void {
+    this.isDismissed = true;
     this.process.kill('SIGKILL');
   }
 }

@@ -20,6 +20,9 @@ const GUARD_PART = 0.2;
 /** When the command gets KILL. */
 const KILL_PART = 0.7;
 
+/** How long the command may take to end after TERM when the permit has ended at the server: the slot may have its next holder. */
+const ENDED_MS = 2_000;
+
 /**
  * Runs a command under one or more permits, and ends its whole process group when the command ends or a permit is lost. The
  * command starts once its guard listens.
@@ -53,7 +56,7 @@ export async function runHolding(
   const first = await Promise.race([group.exit, lossOf(set)]);
   tellGuard(true);
   clearInterval(beat);
-  await group.end(first === 'lost' ? graceMs : Math.min(LEFTOVERS_MS, graceMs));
+  await group.end(Math.min(graceMs, first === 'lost' ? longestGraceMs(set) : LEFTOVERS_MS));
   guard.dismiss();
   const code = await group.exit;
   // Read anew: it looks at the clock, and this process may have been stopped past the lease's end.
@@ -66,6 +69,11 @@ export async function runHolding(
 async function lossOf({ signal }: PermitSet): Promise<'lost'> {
   if (!signal.aborted) await once(signal, 'abort');
   return 'lost';
+}
+
+/** When renewals fail, the permit is still ours until its lease ends. */
+function longestGraceMs({ signal: { reason } }: PermitSet): number {
+  return reason instanceof PermitLostError && reason.how === 'lease-expired' ? Number.POSITIVE_INFINITY : ENDED_MS;
 }
 
 /** The permit whose lease ends first. All have the same flags, and so one length of lease and notice. */

@@ -189,6 +189,7 @@ async function acquire(
     return set.flat();
   } catch (error) {
     if (!(error instanceof PermitTimeoutError || error instanceof LineFullError)) throw error;
+    if (error.cause !== undefined) throw error; // nobody knows whether a slot is free: the server could not be reached
     say(text`${error.message}`);
     return undefined;
   } finally {

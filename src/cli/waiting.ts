@@ -28,7 +28,8 @@ function details(seen: Inspection, identity: string): unknown {
   const at = seen.waiters.findIndex((waiter) => waiter.identity === identity);
   const ahead = at < 0 ? seen.waiters.length : at;
   const paused = seen.override?.paused ? text`, and the pool is ${pauseNote(seen.override)}` : '';
-  return text`: ${heldOf(seen)}, ${ahead} ahead${paused}`;
+  const line = seen.queue === 'silent' ? '' : text`, ${ahead} ahead`;
+  return text`: ${heldOf(seen)}${line}${paused}`;
 }
 
 /** `undefined` when the pool is too large, or the server is slow or refuses. */

@@ -40,6 +40,7 @@ const SHOWN = 10;
 
 const HELP = `
 Exit code ${EXIT.no}: it neither waits for a permit nor holds one.
+Exit code ${EXIT.unavailable}: nobody can tell, since no worker answers for a queue, or a pool can't be looked at.
 
 Examples:
   temporal-semaphore why train-7
@@ -62,10 +63,22 @@ export function addWhy(program: Command, done: (exitCode: number) => void): void
       const { output } = flags;
       if (output !== 'text') printJson({ workflowId, pools: parts, deadlocks }, output);
       else show(workflowId, parts, deadlocks);
-      if (parts.length === 0) say(text`${workflowId} neither waits for a permit nor holds one.`);
-      done(parts.length === 0 ? EXIT.no : 0);
+      done(parts.length > 0 ? 0 : sayNothingFound(workflowId, pools));
     });
   withConnectionFlags(withOutputFlags(why));
+}
+
+/** It may wait where nobody tells who waits. @returns the exit code */
+function sayNothingFound(who: string, pools: SeenPool[]): number {
+  const untold = pools.filter(({ queue }) => queue === 'silent');
+  if (untold.length === 0) {
+    say(text`${who} neither waits for a permit nor holds one.`);
+    return EXIT.no;
+  }
+  for (const { resource, problem = 'no worker answers for its queue' } of untold) {
+    say(text`can't tell whether ${who} waits for a permit of ${resource}: ${problem}`);
+  }
+  return EXIT.unavailable;
 }
 
 async function poolsOf(client: Client, { resource }: WhyFlags): Promise<SeenPool[]> {

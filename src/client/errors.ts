@@ -5,7 +5,7 @@ import { selfDeadlockMessage } from '../shared/self-deadlock';
 import type { Override } from './operator/inspection';
 
 /** The circumstances of a client's error, beside its `cause`. */
-interface Circumstances extends ErrorOptions {
+export interface Circumstances extends ErrorOptions {
   /** The task queue, when nobody polls it. */
   unpolled?: string;
 }

@@ -13,5 +13,5 @@ export { shownPurpose } from './operator/permit-memo';
 export { checkPool, openSlot, PoolByName, type PoolOptions, type SeenPool } from './operator/pool-by-name';
 export { poolsInUse, resourcesInUse } from './operator/pools-in-use';
 export { type StuckWorkflows, stuckWorkflows } from './operator/stuck-workflows';
-export { lastPolls } from './pollers';
+export { countPollers } from './pollers';
 export { isTransient } from './server';

@@ -1,8 +1,8 @@
 import type { Client } from '@temporalio/client';
 import { optionalTsToMs } from '@temporalio/common/lib/time';
 import { monotonicMs, pause } from './clock';
-import { NoAnswerError, unpolledMessage } from './errors';
-import type { Server } from './server';
+import { type Circumstances, NoAnswerError, unpolledMessage } from './errors';
+import { isTransient, type Server } from './server';
 
 /** A running worker answers sooner than this. */
 const SILENCE_MS = 2_000;
@@ -43,10 +43,16 @@ export class Pollers {
 
   /** Whether nobody polls it. `false` too when the server does not say. */
   async areNone(): Promise<boolean> {
-    this.looking ??= this.look().finally(() => {
-      this.looking = undefined;
-    });
-    return await this.looking;
+    return await this.look().catch(() => false); // we may lack the permission to ask; the wait's own error tells what is wrong
+  }
+
+  /** Why an acquire may have timed out although slots are free: nobody polls the task queue, or the server can't be reached. */
+  async circumstances(): Promise<Circumstances> {
+    try {
+      return (await this.look()) ? { unpolled: this.taskQueue } : {};
+    } catch (error) {
+      return isTransient(error) ? { cause: error } : {};
+    }
   }
 
   /** Looks again and again until the answer comes. Whether it has not come, and no look has found anybody. */
@@ -71,34 +77,36 @@ export class Pollers {
     process.emitWarning(unpolledMessage(this.taskQueue), { code: UNPOLLED_WARNING });
   }
 
-  private async look(): Promise<boolean> {
-    try {
-      const polls = await this.server.call(() => lastPolls(this.server.client, this.taskQueue), LOOK_MS);
-      return !polls.some((atMs) => atMs > Date.now() - GONE_AFTER_MS);
-    } catch {
-      return false; // we may lack the permission to ask; the wait's own error tells what is wrong
-    }
+  /** Whether nobody polls it. Concurrent callers share one look. */
+  private look(): Promise<boolean> {
+    this.looking ??= this.server
+      .call(async () => (await countPollers(this.server.client, this.taskQueue)) === 0, LOOK_MS)
+      .finally(() => {
+        this.looking = undefined;
+      });
+    return this.looking;
   }
 }
 
 /**
- * Gives the time of each poller's last poll for Workflow Tasks, in epoch milliseconds, as far as the server remembers.
+ * Counts those that poll it for Workflow Tasks.
  *
  * The server splits a task queue into partitions, four by default, and tells of one at a time: by the queue's own name, of the
  * first. When the first moves to another node, all polls of an idle worker may wait at the others for up to a minute.
  */
-export async function lastPolls({ workflowService, options }: Client, taskQueue: string): Promise<number[]> {
+export async function countPollers({ workflowService, options }: Client, taskQueue: string): Promise<number> {
   const { namespace } = options;
   const ofPartition = async (name: string) => {
     const request = { namespace, taskQueue: { name }, taskQueueType: WORKFLOW_QUEUE };
     const { pollers } = await workflowService.describeTaskQueue(request);
-    return (pollers ?? []).map(({ lastAccessTime }) => optionalTsToMs(lastAccessTime) ?? 0);
+    const goneMs = Date.now() - GONE_AFTER_MS;
+    return (pollers ?? []).filter(({ lastAccessTime }) => (optionalTsToMs(lastAccessTime) ?? 0) > goneMs).length;
   };
   const first = await ofPartition(taskQueue);
-  if (first.length > 0) return first;
+  if (first > 0) return first;
   const all = await workflowService.listTaskQueuePartitions({ namespace, taskQueue: { name: taskQueue } });
   const others = (all.workflowTaskQueuePartitions ?? []).flatMap(({ key }) => (key && key !== taskQueue ? [key] : []));
-  return (await Promise.all(others.map(ofPartition))).flat();
+  return (await Promise.all(others.map(ofPartition))).reduce((sum, polling) => sum + polling, 0);
 }
 
 /** The error after waiting in vain for a worker. It names the task queue when nobody polls it. */

@@ -266,7 +266,8 @@ export class SemaphoreClient {
     };
     const delivered = await this.server.persist(adopt, { untilMs, signal: new AbortController().signal });
     if (!delivered) throw new PermitLostError(reference, reference.runId, 'unknown');
-    return this.metrics.watch(new Permit(run, reference, new Lease(leaseMs, sentMs), renewEveryMs, this.pollers));
+    const lease = new Lease(leaseMs, sentMs, Number.POSITIVE_INFINITY);
+    return this.metrics.watch(new Permit(run, reference, lease, renewEveryMs, this.pollers));
   }
 
   /**
@@ -363,10 +364,9 @@ export class SemaphoreClient {
     throw await this.late(request);
   }
 
-  /** The timeout's error. It tells whether a worker is missing, so that no released slot comes free. */
+  /** The timeout's error. A waiter that hears nothing may have lost the server meanwhile, or the permits their workers. */
   private async late({ semaphore, timeoutMs }: Request): Promise<PermitTimeoutError> {
-    const unpolled = (await this.pollers.areNone()) ? this.pollers.taskQueue : undefined;
-    return new PermitTimeoutError(semaphore.resource, timeoutMs, { unpolled });
+    return new PermitTimeoutError(semaphore.resource, timeoutMs, await this.pollers.circumstances());
   }
 
   /** Tries every slot once. */

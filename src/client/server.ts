@@ -50,10 +50,18 @@ export class Server {
     const own = new AbortController();
     // A long poll makes many requests, so it has many listeners. They go with the call: Node need not warn of a leak.
     setMaxListeners(0, own.signal);
-    const abort = () => own.abort(signal.reason);
+    let abort = () => {};
+    // A `NativeConnection`, as activities have it, does not heed the signal.
+    const aborted = new Promise<never>((_, reject) => {
+      abort = () => {
+        own.abort(signal.reason);
+        reject(signal.reason);
+      };
+    });
     signal.addEventListener('abort', abort);
     try {
-      return await this.client.withAbortSignal(own.signal, () => this.client.withDeadline(deadline, make));
+      const answer = this.client.withAbortSignal(own.signal, () => this.client.withDeadline(deadline, make));
+      return await Promise.race([answer, aborted]);
     } finally {
       signal.removeEventListener('abort', abort);
     }

@@ -91,6 +91,10 @@ export class CliProcess {
     this.process.stdout?.destroy();
   }
 
+  get pid(): number | undefined {
+    return this.process.pid;
+  }
+
   signal(name: NodeJS.Signals): void {
     this.process.kill(name);
   }

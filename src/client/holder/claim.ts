@@ -128,12 +128,12 @@ async function permitOf(
   { server, slot, workflowId, sentMs, request }: Claim,
   runId: string,
 ): Promise<Permit | undefined> {
-  const { resource, leaseMs, paceMs, renewEveryMs, taskQueue } = request.semaphore;
+  const { resource, leaseMs, maxHoldMs, paceMs, renewEveryMs, taskQueue } = request.semaphore;
   const { preemptible, again } = request;
   const extra = { ...(paceMs !== undefined && { paceMs }), ...(preemptible && { preemptible: true }) };
   const ref = { resource, slot, workflowId, runId, leaseMs, ...extra };
   const run = new PermitRun(server, ref);
-  const lease = new Lease(leaseMs, sentMs);
+  const lease = new Lease(leaseMs, sentMs, maxHoldMs);
   const slow = monotonicMs() - sentMs > SLOW_MS || lease.safeMs <= 0;
   if (!slow || ((await run.isRunning()) && lease.safeMs > 0)) {
     const place = { again, atCheckpoints: preemptible?.atCheckpoints };

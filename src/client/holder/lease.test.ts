@@ -6,7 +6,7 @@ import { Lease } from './lease';
 /** A lease of 10 s that was claimed at 1,000 ms on a clock that the test sets. */
 function leaseAt(startMs = 1_000) {
   const clock = { nowMs: startMs };
-  return { clock, lease: new Lease(10_000, 1_000, () => clock.nowMs) };
+  return { clock, lease: new Lease(10_000, 1_000, Number.POSITIVE_INFINITY, () => clock.nowMs) };
 }
 
 test('it counts from when the claim was sent, and its holder is told a tenth before its end', () => {
@@ -45,6 +45,18 @@ test('a renewal for another duration never brings the end closer, and the next o
   assert.equal(lease.noticeMs, 1_000);
 });
 
+test('no renewal makes it longer than maxHold, which counts from the claim', () => {
+  const clock = { nowMs: 1_000 };
+  const lease = new Lease(10_000, 1_000, 15_000, () => clock.nowMs);
+  assert.equal(lease.isLongest, false);
+  clock.nowMs = 5_000;
+  lease.renewed(5_000);
+  assert.deepEqual([lease.leftMs, lease.isLongest], [10_000, false]);
+  clock.nowMs = 9_000;
+  lease.renewed(9_000, 60_000);
+  assert.deepEqual([lease.leftMs, lease.isLongest], [7_000, true]);
+});
+
 test('a renewal is due that long after the last one was sent', () => {
   const { clock, lease } = leaseAt();
   clock.nowMs = 2_000;
@@ -64,7 +76,7 @@ test('whatever was renewed, it ends no later than a lease after the last sending
       anySent,
       fc.nat(200_000),
       (leaseMs, claimed, sent, nowMs) => {
-        const lease = new Lease(leaseMs, claimed, () => nowMs);
+        const lease = new Lease(leaseMs, claimed, Number.POSITIVE_INFINITY, () => nowMs);
         for (const ms of sent) lease.renewed(ms);
         assert.equal(lease.leftMs, Math.max(claimed, ...sent) + leaseMs - nowMs);
         assert.ok(lease.safeMs < lease.leftMs);

@@ -6,26 +6,39 @@ export function noticeMsOf(leaseMs: number): number {
 }
 
 /**
- * A lease as its holder counts it: from before the claim or renewal was sent. So it ends here no later than at the server.
+ * A lease as its holder counts it: from before the claim or renewal was sent. So it ends here no later than at the server. That ends
+ * a permit at its `maxHold` too, whatever was renewed.
  */
 export class Lease {
   private endsAtMs: number;
   private renewedAtMs: number;
+  /** When the server ends the permit, whatever is renewed. */
+  private readonly lastMs: number;
 
-  /** @param sentMs when the claim was sent, on the clock that `nowMs` reads */
+  /**
+   * @param sentMs when the claim was sent, on the clock that `nowMs` reads
+   * @param maxHoldMs infinite for an adopted permit: its reference does not tell
+   */
   constructor(
     readonly leaseMs: number,
     sentMs: number,
+    maxHoldMs: number,
     private readonly nowMs: () => number = monotonicMs,
   ) {
     this.renewedAtMs = sentMs;
+    this.lastMs = sentMs + maxHoldMs;
     this.endsAtMs = sentMs + leaseMs;
   }
 
   /** A renewal has got through; `sentMs` is when it was sent. It never brings the end closer, here as at the server. */
   renewed(sentMs: number, leaseMs = this.leaseMs): void {
     this.renewedAtMs = Math.max(this.renewedAtMs, sentMs);
-    this.endsAtMs = Math.max(this.endsAtMs, sentMs + leaseMs);
+    this.endsAtMs = Math.min(this.lastMs, Math.max(this.endsAtMs, sentMs + leaseMs));
+  }
+
+  /** Whether no renewal makes it longer. */
+  get isLongest(): boolean {
+    return this.endsAtMs >= this.lastMs;
   }
 
   /** The time until the lease ends. */

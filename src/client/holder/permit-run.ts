@@ -23,6 +23,9 @@ export interface PermitEnd {
 /** After this time a long poll starts again, so that a dead connection does not hold it for ever. */
 const POLL_MS = 70_000;
 
+/** The holder of a revoked permit learns of it only after this long, where the server does not tell the reason. */
+const REASON_MS = 500;
+
 /** A permit's run at the server. Every call is pinned to the run, so none touches the slot's next holder. */
 export class PermitRun {
   private readonly handle: WorkflowHandle<() => Promise<PermitOutcome>>;
@@ -85,14 +88,16 @@ export class PermitRun {
       } catch (error) {
         signal.throwIfAborted();
         if (error instanceof WorkflowNotFoundError || error instanceof WorkflowUpdateFailedError) return false;
-        await pause(retryDelayMs(failures++), signal);
+        failures = isGrpcDeadlineError(error) ? 0 : failures + 1;
+        if (failures > 0) await pause(retryDelayMs(failures), signal);
       }
     }
   }
 
   private async revocationReason(): Promise<string | undefined> {
     try {
-      const { memo } = await this.server.call(() => this.handle.describe());
+      const soon = AbortSignal.timeout(REASON_MS);
+      const { memo } = await this.server.call(() => this.handle.describe(), REASON_MS, soon);
       return (memo as Partial<PermitMemo> | undefined)?.revokedBecause;
     } catch {
       return undefined; // knowing that it was revoked counts more

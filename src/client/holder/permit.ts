@@ -200,7 +200,7 @@ export class Permit extends YieldingPermit<Permit> {
   private looksHeld(): boolean {
     if (this.keeping.signal.aborted) return false;
     if (this.lease.safeMs > 0) return true;
-    this.lose({ how: 'lease-expired' });
+    this.lose({ how: this.lease.isLongest ? 'timed-out' : 'lease-expired' });
     return false;
   }
 
@@ -214,7 +214,7 @@ export class Permit extends YieldingPermit<Permit> {
     if (preemption) this.preempt(preemption);
     this.loss.abort(this.lossError);
     // The permit ends by itself then. A server that can't be reached would keep the process up.
-    if (how === 'lease-expired') void pause(this.lease.leftMs, this.watching.signal).then(() => this.watching.abort());
+    if (this.lease.safeMs <= 0) void pause(this.lease.leftMs, this.watching.signal).then(() => this.watching.abort());
   }
 
   private lost(): PermitLostError {

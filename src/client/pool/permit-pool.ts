@@ -125,8 +125,8 @@ export class PermitPool implements AsyncDisposable {
     const permit = await this.ask(request);
     if (permit) return permit;
     // With a permit in hand, somebody is there to run permits.
-    const unpolled = this.held.size === 0 ? await this.source.unpolled() : undefined;
-    throw new PermitTimeoutError(this.resource, request.timeoutMs, { unpolled });
+    const circumstances = this.held.size === 0 ? await this.source.circumstances() : {};
+    throw new PermitTimeoutError(this.resource, request.timeoutMs, circumstances);
   }
 
   /**

@@ -3,6 +3,7 @@ import type { WorkflowClient } from '@temporalio/client';
 import type { ResolvedAcquire } from '../../shared/options';
 import { shuffle } from '../../shared/shuffle';
 import { monotonicMs } from '../clock';
+import type { Circumstances } from '../errors';
 import { clientAcquirer } from '../holder/acquirer';
 import { claimSlot } from '../holder/claim';
 import type { Permit } from '../holder/permit';
@@ -83,9 +84,9 @@ export class PermitSource {
     return await lookAtQueue(this.server, this.reader, { resource, poolId: this.poolId });
   }
 
-  /** The task queue of the permits, when nobody polls it. */
-  async unpolled(): Promise<string | undefined> {
-    return (await this.pollers.areNone()) ? this.pollers.taskQueue : undefined;
+  /** Why it may have had no permit. */
+  async circumstances(): Promise<Circumstances> {
+    return await this.pollers.circumstances();
   }
 
   /** Warns the process when nobody is there to serve those who wait. */
