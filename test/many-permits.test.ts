@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
+import { Client, type WorkflowClientInterceptor } from '@temporalio/client';
 import { CancelledFailure } from '@temporalio/common';
 import type { ReportedHold } from '../scripts/support/holder-intervals';
 import { acquireAll, PermitTimeoutError, SemaphoreClient, withPermits } from '../src/client';
@@ -112,6 +113,25 @@ test('cancelled or late while it accumulates, a caller gives everything back, an
   assert.equal((await untilAt(second, 'holding')).slot.split(' ').length, 2);
   await Promise.all([second.signal(workflows.finish), blocker.signal(workflows.finish)]);
   await second.result();
+  await assertNothingLeft(resource);
+});
+
+test('an abort while the permit that allowed to accumulate is given back leaves nothing held', async () => {
+  const resource = temporal.resource('many');
+  const enough = new AbortController();
+  const signal: WorkflowClientInterceptor['signal'] = async (input, next) => {
+    if (input.workflowExecution.workflowId.includes('~set')) enough.abort(new Error('enough'));
+    await next(input);
+  };
+  const { connection } = temporal.client;
+  const client = new Client({ connection, interceptors: { workflow: [{ signal }] } });
+  const pool = new SemaphoreClient(client, resource, { capacity: 2, taskQueue: temporal.taskQueue });
+  let hasRun = false;
+  const work = async () => {
+    hasRun = true;
+  };
+  await assert.rejects(pool.withPermits(2, work, { signal: enough.signal }), /enough/);
+  assert.equal(hasRun, false);
   await assertNothingLeft(resource);
 });
 

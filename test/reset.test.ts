@@ -4,8 +4,8 @@ import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { WorkflowHandle } from '@temporalio/client';
 import { SemaphoreClient } from '../src/client';
-import { assertFails, startHolder, startHolding, untilAt } from './support/holders';
-import { assertSafe, untilWaiting, useTemporal } from './support/temporal';
+import { assertFails, startHolder, startHolding, startOptions, untilAt } from './support/holders';
+import { assertSafe, eventually, permitsRunning, untilWaiting, useTemporal } from './support/temporal';
 import * as workflows from './support/workflows';
 
 const temporal = useTemporal({ shared: true });
@@ -61,6 +61,43 @@ test('a waiter that is reset keeps its place: its turn comes to the new run at o
   assert.ok(performance.now() - sinceMs < 10_000, 'it was forgotten until it asked');
   await again.signal(workflows.finish);
   assert.equal((await again.result()).at, 'done');
+});
+
+test('a waiter that is reset and then cancelled leaves the line at once', async () => {
+  const resource = temporal.resource();
+  const semaphore = { capacity: 1 };
+  const first = await startHolding(temporal, { resource, semaphore });
+  const waiter = await startHolder(temporal, { resource, semaphore });
+  await untilWaiting(temporal.client, resource, 1);
+  await delay(500); // it has parked
+  const again = await reset(waiter.workflowId, 'last');
+  await delay(500);
+  await again.cancel();
+  await again.result().catch(() => undefined);
+  await untilWaiting(temporal.client, resource, 0);
+  await first.handle.signal(workflows.finish);
+  await first.handle.result();
+});
+
+test('an accumulator that is reset hears that too few slots are left for it, and gives back what it has', async () => {
+  const resource = temporal.resource();
+  const pool = new SemaphoreClient(temporal.client, resource, { capacity: 2, taskQueue: temporal.taskQueue });
+  const taken = await pool.acquire();
+  const { workflowId } = await temporal.client.workflow.start(workflows.manyHolder, {
+    ...startOptions(temporal, 'many'),
+    args: [{ resource, semaphore: { capacity: 2 } }, 2],
+  });
+  await untilWaiting(temporal.client, resource, 1);
+  await delay(500); // it has parked
+  const again = await reset(workflowId, 'last');
+  await pool.resize(1);
+  const sinceMs = performance.now();
+  await eventually(async () => assert.equal((await permitsRunning(temporal.client, resource)).length, 1));
+  assert.ok(performance.now() - sinceMs < 12_000, 'it kept a slot that it could not use, until it asked by itself');
+  await again.cancel();
+  await assert.rejects(again.result());
+  await pool.resize(2);
+  await taken.release();
 });
 
 test('a holder that was reset to after its acquire learns why its permit is revoked', async () => {

@@ -68,7 +68,7 @@ export function addWhy(program: Command, done: (exitCode: number) => void): void
   withConnectionFlags(withOutputFlags(why));
 }
 
-/** It may wait where nobody tells who waits. @returns the exit code */
+/** Says that it found nothing, or that nobody can tell. @returns the exit code */
 function sayNothingFound(who: string, pools: SeenPool[]): number {
   const untold = pools.filter(({ queue }) => queue === 'silent');
   if (untold.length === 0) {

@@ -242,7 +242,8 @@ export class SemaphoreClient {
 
   /**
    * Takes over a permit that another client acquired, or a Workflow (with `outlivesRun`). It renews the lease, and from now on
-   * this side renews and releases the permit. The holder before must have detached it (`permit.detach()`).
+   * this side renews and releases the permit. The holder before must have detached it (`permit.detach()`). An adopted permit does not
+   * know its `maxHold`: when this side can't reach the server then, it learns of that end late.
    *
    * @param ref the reference that `permit.ref()` or `permit.detach()` returned
    * @throws PermitLostError when the permit has ended; the last error when the server can't be reached for a whole lease
@@ -366,7 +367,10 @@ export class SemaphoreClient {
 
   /** The timeout's error. A waiter that hears nothing may have lost the server meanwhile, or the permits their workers. */
   private async late({ semaphore, timeoutMs }: Request): Promise<PermitTimeoutError> {
-    return new PermitTimeoutError(semaphore.resource, timeoutMs, await this.pollers.circumstances());
+    const found = await this.pollers.circumstances();
+    // One that did not wait has just heard from the server that all slots are held.
+    const options = timeoutMs === 0 ? { unpolled: found.unpolled } : found;
+    return new PermitTimeoutError(semaphore.resource, timeoutMs, options);
   }
 
   /** Tries every slot once. */

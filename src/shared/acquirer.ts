@@ -33,7 +33,7 @@ export interface Place {
   /** The open offer has become a permit: the queue needs no message. */
   served(): void;
   /** Leaves the line, and passes on an open offer. `undefined`: there is nothing to leave. */
-  leave(): Promise<void> | undefined;
+  leave(): Promise<unknown> | undefined;
 }
 
 /** The surroundings of an acquirer: a Workflow, a client, or the Workflow that waits for a client. */
@@ -104,16 +104,16 @@ export class Acquirer<Won> {
     this.delay = new RecheckDelay(options.recheckAfterMs);
   }
 
-  /** Tries so many slots once, and does not line up. `undefined` when all are taken, or the deadline has passed. */
+  /** Tries so many slots once, from where it left off. `undefined` when all are taken, or the deadline has passed. */
   async tryOnce(most = this.slots.length): Promise<Won | undefined> {
-    return await this.tryNext(most);
+    for (let tries = Math.min(most, this.slots.length); tries > 0; tries--) {
+      const won = await this.claimNext();
+      if (won !== undefined) return won; // A1
+    }
+    return undefined;
   }
 
-  /**
-   * Waits for a slot. `undefined` when the deadline has passed.
-   *
-   * In a Workflow each promise on the way to a free slot takes time: the SDK keeps a stack trace of it. So this way is short.
-   */
+  /** Waits for a slot. `undefined` when the deadline has passed. */
   async acquire(): Promise<Won | undefined> {
     const { firstTries, triesBeforeJoin } = this.options;
     const place = this.outside.place();
@@ -127,7 +127,7 @@ export class Acquirer<Won> {
       return await this.waitIn(place);
     } finally {
       const left = place.leave(); // A4
-      if (left) await left;
+      if (left) await left; // each promise takes time in a Workflow, where the SDK keeps a stack trace of it
     }
   }
 
@@ -149,7 +149,7 @@ export class Acquirer<Won> {
       this.delay.answered(); // A6
     else if (word === 'full' && this.outside.full) return this.outside.full();
     else if (word === 'full') this.delay.hadNoRoom();
-    else if (word === 'stuck') return await this.tryNext(this.options.triesPerRound);
+    else if (word === 'stuck') return await this.tryOnce(this.options.triesPerRound);
     else return await this.handleOffer(word, place);
     return undefined;
   }
@@ -171,16 +171,7 @@ export class Acquirer<Won> {
       this.delay.asked();
     }
     this.rounds++;
-    return isStuck ? await this.tryNext(this.options.triesPerRound) : undefined; // A5
-  }
-
-  /** Tries that many slots, from where it left off. */
-  private async tryNext(most: number): Promise<Won | undefined> {
-    for (let tries = Math.min(most, this.slots.length); tries > 0; tries--) {
-      const won = await this.claimNext();
-      if (won !== undefined) return won; // A1
-    }
-    return undefined;
+    return isStuck ? await this.tryOnce(this.options.triesPerRound) : undefined; // A5
   }
 
   /** Tries the slot that comes next, unless the deadline has passed. */

@@ -148,7 +148,7 @@ test('with any pools: one part at a time, all or none, and back in reverse order
           },
         };
       };
-      const ended = await clock.run(acquireInOrder(parts, acquire).catch((error: Error) => error.message));
+      const ended = await clock.run(acquireInOrder(parts, acquire, () => {}).catch((error: Error) => error.message));
 
       for (const [index, { fromMs, part }] of waits.entries()) {
         assert.equal(part, index);

@@ -125,6 +125,7 @@ interface Releasable {
  * - **S3** It gives the accumulator's permit back as soon as it has all that it accumulated, and not before.
  *
  * @param acquire is told which permits are held already
+ * @param confirm throws when the caller no longer wants them: it may have taken a while to give the accumulator's permit back
  * @param giveBack releases the accumulator's permit
  * @returns all but the accumulators' permits, in the order in which they were acquired
  */
@@ -134,6 +135,7 @@ export async function acquireInOrder<
 >(
   parts: readonly Part[],
   acquire: (part: Part, held: readonly Permit[]) => Promise<Permit>,
+  confirm: () => Promise<void> | void,
   giveBack: (permit: Permit) => Promise<void> = (permit) => permit.release(),
 ): Promise<{ part: Part; permit: Permit }[]> {
   const held: { part: Part; permit: Permit }[] = [];
@@ -146,6 +148,7 @@ export async function acquireInOrder<
       await giveBack(accumulator.permit); // S3
       held.splice(held.indexOf(accumulator), 1);
     }
+    await confirm();
     return held;
   } catch (error) {
     await releaseInReverse(permits()).catch(() => undefined); // why it can't be had counts more; the lease ends what is left

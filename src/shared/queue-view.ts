@@ -41,4 +41,6 @@ export interface QueueInput {
   view?: QueueView;
   /** Tickets in `view` that are still owed a sign of life. */
   unanswered?: string[];
+  /** Tickets in `view` that may be beyond their bound on the line: see `BoundedQueueState`. */
+  inDoubt?: string[];
 }

@@ -40,7 +40,8 @@ export class SetCaller {
   ) {
     const part = (isAccumulator: boolean): Part => ({ resource: 'pool', isAccumulator });
     const parts = [part(true), ...Array.from({ length: size }, () => part(false))];
-    acquireInOrder(parts, (part, held: readonly HeldPart[]) => this.acquire(part, held)).then(
+    const acquire = (part: Part, held: readonly HeldPart[]) => this.acquire(part, held);
+    acquireInOrder(parts, acquire, () => {}).then(
       (held) => {
         this.held = held.map(({ permit }) => permit);
         if (this.isStopped) void this.releaseAll();

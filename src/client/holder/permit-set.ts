@@ -126,7 +126,7 @@ async function acquireOnce(wanted: WantedSet, parts: readonly SetPart<ClientPool
       return permit;
     };
     // The set is complete by then, so a release that can't be confirmed is no reason to give it back.
-    const held = await acquireInOrder(parts, acquire, releaseOrWarn);
+    const held = await acquireInOrder(parts, acquire, () => waiting.signal.throwIfAborted(), releaseOrWarn);
     const inOrder = held.map(({ permit }) => permit);
     return { set: new PermitSet(byEntry(wanted, held), inOrder), inOrder };
   } finally {

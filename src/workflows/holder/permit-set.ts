@@ -110,19 +110,22 @@ async function acquireOnce(
 ): Promise<Held[]> {
   const waiting = new CancellationScope();
   // All of them write into our history.
-  const longestMs = longestSetHoldMs(parts.map(({ pool }) => pool.renewEveryMs));
+  const kept = parts.filter(({ isAccumulator }) => !isAccumulator);
+  const longestMs = longestSetHoldMs(kept.map(({ pool }) => pool.renewEveryMs));
   let loss: PermitLostError | undefined;
   try {
-    return await waiting.run(() =>
-      acquireInOrder(parts, async (part: SetPart<ResolvedSemaphore>, held: readonly KeptPermit[]) => {
-        const permit = await acquirePart({ ...part, pool: heldFor(longestMs, part.pool) }, held, request, sinceMs);
-        void permit.lost.then((error) => {
-          loss ??= error;
-          waiting.cancel();
-        });
-        return new KeptPermit(permit, part.pool.renewEveryMs);
-      }),
-    );
+    const acquire = async (part: SetPart<ResolvedSemaphore>, held: readonly KeptPermit[]) => {
+      const permit = await acquirePart({ ...part, pool: heldFor(longestMs, part.pool) }, held, request, sinceMs);
+      void permit.lost.then((error) => {
+        loss ??= error;
+        waiting.cancel();
+      });
+      return new KeptPermit(permit, part.pool.renewEveryMs);
+    };
+    const confirm = async () => {
+      if (waiting.consideredCancelled) await waiting.cancelRequested; // which rejects
+    };
+    return await waiting.run(() => acquireInOrder(parts, acquire, confirm));
   } catch (error) {
     throw loss ?? error;
   }

@@ -37,7 +37,7 @@ export async function awaitTurnWorkflow(input: AwaitTurnInput): Promise<Turn | n
       nowMs: Date.now,
       random: Math.random,
       claim: async (_slot, offer) => (offer ? { ...tryYourself, ...offer } : tryYourself),
-      place: () => new WorkflowQueuePlace(resource, { ...ticket, waiter }, undefined, missed),
+      place: () => new WorkflowQueuePlace(resource, { ...ticket, waiter }, undefined, { missed }),
       ...((ticket.maxWaiting ?? ticket.permits) !== undefined && { full: () => ({ ...tryYourself, full: true }) }),
     },
   );

@@ -1,4 +1,5 @@
 import type { Ticket } from '../../shared/protocol';
+import type { SlotState } from '../../shared/queue-view';
 import { Demand } from './demand';
 import type { QueueCommand } from './queue-command';
 import { QueueState } from './queue-state';
@@ -12,13 +13,22 @@ export class BoundedQueueState extends QueueState {
   /** In the order of their arrival. */
   private readonly doubtful = new Set<string>();
 
-  override enqueue(ticket: Ticket): boolean {
+  override enqueue(ticket: Ticket, hadTurn = false): boolean {
     const { id, maxWaiting = Number.POSITIVE_INFINITY } = ticket;
-    const isFull = !this.ticket(id) && this.waitingCount >= maxWaiting;
+    const isFull = !hadTurn && !this.ticket(id) && this.waitingCount >= maxWaiting;
     if (isFull && !this.mayBeFree(ticket)) return false;
-    const isTaken = super.enqueue(ticket);
+    const isTaken = super.enqueue(ticket, hadTurn);
     if (isFull && isTaken) this.doubtful.add(id);
     return isTaken;
+  }
+
+  /** The tickets in doubt, which the next run of the queue is told with {@link doubt}. */
+  get inDoubt(): string[] {
+    return [...this.doubtful];
+  }
+
+  doubt(ticketIds: readonly string[]): void {
+    for (const id of ticketIds) this.doubtful.add(id);
   }
 
   protected override *moves(nowMs: number): Generator<QueueCommand> {
@@ -53,8 +63,14 @@ export class BoundedQueueState extends QueueState {
     for (const slot of this.slotsOfInterest(new Demand([ticket]))) {
       if (!this.wants(ticket, slot)) continue;
       const state = this.slots.get(slot);
-      if (!state || state.at === 'free' || (state.at === 'probing' && state.heldSinceMs === undefined)) return true;
+      if (!state || !isTaken(state)) return true;
     }
     return false;
   }
+}
+
+/** Whether somebody has it, and goes on: it is neither closing nor on its way back from the queue. */
+function isTaken(state: SlotState): boolean {
+  if (state.at === 'probing') return state.heldSinceMs !== undefined && !state.closed;
+  return state.at === 'offered' || (state.at === 'held' && state.runId === undefined);
 }

@@ -26,7 +26,7 @@ export async function carryOut(
 ): Promise<void> {
   if (command.do === 'refuse') {
     const { id: ticketId, waiter } = command.ticket;
-    await deliver(waiter, turnSignal, { queueId: queueId(resource), ticketId });
+    await deliverAfterReset(waiter, turnSignal, { queueId: queueId(resource), ticketId });
     return;
   }
   const { slot } = command;

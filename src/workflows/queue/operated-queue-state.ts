@@ -59,8 +59,8 @@ export class OperatedQueueState extends BoundedQueueState {
   }
 
   /** As {@link BoundedQueueState.enqueue}. One that wants more permits than are in use waits beside the line, and keeps nobody waiting. */
-  override enqueue(ticket: Ticket): boolean {
-    if (this.override.hasEnoughFor(ticket)) return super.enqueue(ticket);
+  override enqueue(ticket: Ticket, hadTurn = false): boolean {
+    if (this.override.hasEnoughFor(ticket)) return super.enqueue(ticket, hadTurn);
     this.declined(ticket.id);
     return false;
   }

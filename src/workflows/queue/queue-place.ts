@@ -28,12 +28,12 @@ export class WorkflowQueuePlace implements Place {
   private queueAbsent = false;
   private readonly queue: { workflowId: string };
 
-  /** @param missedSlot of the offer at which the former waiter of this ticket was beaten */
+  /** @param shift where waiters have this ticket one after the other: at which slot the last one was beaten to its turn */
   constructor(
     private readonly resource: string,
     private readonly ticket: Ticket,
     private readonly taskQueue: string | undefined,
-    private missedSlot?: string,
+    private readonly shift?: { missed: string | undefined },
   ) {
     this.queue = { workflowId: queueId(resource) };
     hearTurns(ticket.id, (turn) => this.hear(turn));
@@ -44,7 +44,8 @@ export class WorkflowQueuePlace implements Place {
   }
 
   async enter(): Promise<void> {
-    if (this.missedSlot !== undefined && (await this.tellMissed(this.missedSlot))) return;
+    const missed = this.shift?.missed;
+    if (missed !== undefined && (await this.tellMissed(missed))) return;
     await this.lineUp(this.ticket);
   }
 
@@ -72,15 +73,14 @@ export class WorkflowQueuePlace implements Place {
     this.inLine = false; // the queue hears of our permit's end
   }
 
-  leave(): Promise<void> | undefined {
-    hearNoMoreTurns(this.ticket.id);
+  leave(): Promise<unknown> | undefined {
+    const { id: ticketId, waiter } = this.ticket;
+    hearNoMoreTurns(ticketId);
     const offer = this.openOffer ?? (isOffer(this.word) ? this.word : undefined);
-    return this.inLine || offer ? this.decline(offer) : undefined;
-  }
-
-  private async decline(offer: Offer | undefined): Promise<void> {
-    const { runId } = this.ticket.waiter;
-    await deliver(this.queue, declinedSignal, { ticketId: this.ticket.id, slot: offer?.slot, runId });
+    if (!this.inLine && !offer) return undefined;
+    // A Workflow that was reset has the ticket of the run before: the queue would take this run for another waiter.
+    const runId = this.shift ? waiter.runId : undefined;
+    return deliver(this.queue, declinedSignal, { ticketId, slot: offer?.slot, runId });
   }
 
   private hear(turn: Turn): void {

@@ -292,9 +292,12 @@ class World {
       case 'wait':
         this.nowMs += (pick * 97) % 70_000;
         break;
-      case 'continue as new':
+      case 'continue as new': {
+        const { inDoubt } = this.state;
         this.state = new PreemptingQueueState(JSON.parse(JSON.stringify(this.state.view())) as QueueView);
+        this.state.doubt(inDoubt);
         break;
+      }
     }
   }
 

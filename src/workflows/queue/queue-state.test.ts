@@ -329,6 +329,61 @@ test('once all slots are known to be held, those for whom the line is full are r
   assert.ok(!state.enqueue(ticket('d', { slots: 2, maxWaiting: 1 })), 'no doubt any more');
 });
 
+test('the next run of the queue settles what was in doubt', () => {
+  const { state } = inDoubt('a', 'b', 'c');
+  for (const slot of ['0', '1']) state.probed(slot, true, 1);
+  const next = new OperatedQueueState(state.view());
+  next.doubt(state.inDoubt);
+  assert.deepEqual(
+    next.next(1).map((command) => command.do === 'refuse' && command.ticket.id),
+    ['b', 'c'],
+  );
+});
+
+test('a waiter whose turn was overdue is not refused by its bound when it was beaten', () => {
+  const [a, b, c] = [ticket('a', { maxWaiting: 1 }), ticket('b'), ticket('c', { maxWaiting: 1 })];
+  const state = offeredTo(a, b);
+  state.next(OFFER_TIMEOUT_MS); // its turn is overdue: the queue takes it for gone
+  state.probed('0', false, OFFER_TIMEOUT_MS);
+  assert.deepEqual(slotsOf(state.next(OFFER_TIMEOUT_MS)), ['0']);
+  assert.ok(state.enqueue(c));
+  assert.ok(state.missed(a, '0'), 'it stood in line before the others');
+});
+
+test('a bound refuses nobody while the queue knows that a slot comes free', () => {
+  const state = new OperatedQueueState();
+  state.enqueue(ticket('a', { maxWaiting: 1 }));
+  state.next(0);
+  state.probed('0', true, 0);
+  assert.deepEqual(slotsOf(state.next(DRAIN_RENEWAL_MS)), ['0'], 'it asks again');
+  state.closing('0', 'run1');
+  assert.ok(state.enqueue(ticket('b', { maxWaiting: 1 })));
+  state.probed('0', true, DRAIN_RENEWAL_MS);
+  assert.deepEqual(
+    state.next(DRAIN_RENEWAL_MS).map((command) => command.do === 'offer' && command.ticket.id),
+    ['a'],
+  );
+  assert.ok(state.ticket('b'), 'a has the turn');
+});
+
+test('a bound refuses nobody while the queue gives back what it kept out of use', () => {
+  const state = new OperatedQueueState();
+  state.setOverride({ slots: 1, paused: true }, 0);
+  state.enqueue(ticket('a', { maxWaiting: 1 }));
+  state.next(0);
+  state.probed('0', false, 0);
+  state.next(0);
+  state.claimed('0', 'run1', 0);
+  assert.ok(!state.enqueue(ticket('b', { maxWaiting: 1 })), 'paused: no slot comes free');
+  state.setOverride({ slots: 1, paused: false }, 1);
+  assert.ok(state.enqueue(ticket('b', { maxWaiting: 1 })));
+  assert.deepEqual(state.next(1), [{ do: 'release', slot: '0', runId: 'run1' }]);
+  assert.ok(state.enqueue(ticket('c', { maxWaiting: 2 })));
+  state.closing('0', 'run1');
+  assert.deepEqual(slotsOf(state.next(2)), ['0']);
+  assert.ok(state.ticket('b') && state.ticket('c'), 'a has the turn');
+});
+
 test('of those in doubt, as many stay as the bound allows behind the turns that were given', () => {
   const { state, refused } = inDoubt('a', 'b', 'c');
   state.probed('0', false, 1);

@@ -52,8 +52,11 @@ export class QueueState {
     this.order = new TurnOrder(view?.shares);
   }
 
-  /** Takes a ticket in, or in place of the one with the same ID. `false` when the queue is full. */
-  enqueue(ticket: Ticket): boolean {
+  /**
+   * Takes a ticket in, or in place of the one with the same ID. `false` when the queue is full.
+   * @param _hadTurn its waiter stood in line, although the queue may have taken it for gone since
+   */
+  enqueue(ticket: Ticket, _hadTurn = false): boolean {
     const known = this.tickets.get(ticket.id);
     if (!this.tickets.hasRoomFor(ticket)) return false;
     if (known && known.waiter.runId !== ticket.waiter.runId) this.withdrawFrom(known, 'unknown'); // the next waiter of one acquirer
@@ -68,7 +71,7 @@ export class QueueState {
   /** The waiter found its slot taken. It waits on, in its old place. `false` as {@link enqueue} says it. */
   missed(ticket: Ticket, slot: string): boolean {
     if (this.isOfferedTo(slot, ticket.id)) this.withdraw(slot, ticket, 'unknown');
-    return this.enqueue(ticket);
+    return this.enqueue(ticket, true);
   }
 
   /**

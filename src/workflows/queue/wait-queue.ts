@@ -14,7 +14,7 @@ import { QUEUE_VIEW, type QueueInput, type QueueView } from '../../shared/queue-
 import { readClosing, readDeclined, readMissed, readTicket } from '../../shared/wire-input';
 import '../lenient-converter';
 import { metrics } from '../metrics';
-import { closingSignal, declinedSignal, deliver, enqueueSignal, missedSignal, turnSignal } from '../signals';
+import { closingSignal, declinedSignal, deliverAfterReset, enqueueSignal, missedSignal, turnSignal } from '../signals';
 import { acceptAnswers } from './accept-answers';
 import { acceptOverrides } from './accept-overrides';
 import { Alarm } from './alarm';
@@ -93,6 +93,7 @@ async function keepQueue(input?: QueueInput): Promise<void> {
     const ticket = readTicket(resource, sent);
     if (ticket) take(ticket);
   }
+  state.doubt(handedOn?.inDoubt ?? []);
   for (const ticketId of handedOn?.unanswered ?? []) {
     const ticket = state.ticket(ticketId);
     if (ticket) unanswered.set(ticketId, ticket);
@@ -114,7 +115,9 @@ async function keepQueue(input?: QueueInput): Promise<void> {
     for (const [ticketId, { waiter }] of unanswered) {
       if (sending >= MAX_SENDING) return;
       unanswered.delete(ticketId);
-      send(() => deliver(waiter, turnSignal, { queueId, ticketId, waiting: !!state.ticket(ticketId) || undefined }));
+      send(() =>
+        deliverAfterReset(waiter, turnSignal, { queueId, ticketId, waiting: !!state.ticket(ticketId) || undefined }),
+      );
     }
   }
 
@@ -131,6 +134,7 @@ async function keepQueue(input?: QueueInput): Promise<void> {
         tickets: [],
         view: state.view(),
         unanswered: [...unanswered.keys()].filter((ticketId) => state.ticket(ticketId)),
+        inDoubt: state.inDoubt,
       });
     }
     if (length !== 'overlong') {
