@@ -42,11 +42,15 @@ test("a call is cut off when its caller's signal aborts, and is not made when it
       own.addEventListener('abort', () => reasons.push(own.reason));
     }),
   );
-  await server.call(async () => caller.abort('enough'), 1_000, caller.signal);
+  const isEnough = (reason: unknown) => reason === 'enough';
+  await assert.rejects(
+    server.call(async () => caller.abort('enough'), 1_000, caller.signal),
+    isEnough,
+  );
   assert.deepEqual(reasons, ['enough']);
   await assert.rejects(
     server.call(async () => assert.fail('it was made'), 1_000, caller.signal),
-    (reason) => reason === 'enough',
+    isEnough,
   );
 });
 
