@@ -379,7 +379,7 @@ test('doctor: finds a healthy pool well, and what is wrong with another', { skip
     assert.match(doctor.stdout, new RegExp(`bad +slot "0" of "${stuck.resource}".*: no worker answers`));
     return doctor.stdout;
   }, 20_000);
-  assert.match(found, /bad +nobody has polled task queue "nobody-/);
+  assert.match(found, /bad +nobody polls task queue "nobody-/);
   assert.match(found, /Start a permit worker/);
   await temporal.client.workflow.getHandle(permit.workflowId).terminate();
 });
