@@ -8,7 +8,8 @@ import { ActivityFailure, ApplicationFailure } from '@temporalio/common';
 import { NativeConnection, Worker, type WorkflowBundle } from '@temporalio/worker';
 import { bundleWorkflows } from '../scripts/support/workflow-bundles';
 import { InvalidOptionsError, PermitPool, SemaphoreClient } from '../src/client';
-import { currentFencingToken, FencingToken } from '../src/fencing';
+import { currentFencingToken, FencingToken, StaleTokenError } from '../src/fencing';
+import { fencingInterceptors } from '../src/fencing-worker';
 import { LimitActivitiesPlugin, limitActivities } from '../src/worker';
 import { fourCalls, type LimitedActivities, type OneCall, oneCall } from './support/limited-workflows';
 import { eventually, useTemporal } from './support/temporal';
@@ -18,7 +19,7 @@ const temporal = useTemporal({ shared: true });
 let bundle: WorkflowBundle;
 let pools: PermitPool[] = [];
 let running: { worker: Worker; ended: Promise<void> }[] = [];
-const now = { calls: 0, most: 0, begun: 0, aborted: [] as unknown[] };
+const now = { calls: 0, most: 0, begun: 0, stale: 0, aborted: [] as unknown[] };
 
 const activities: LimitedActivities = {
   callVendor: async (callMs) => {
@@ -27,6 +28,7 @@ const activities: LimitedActivities = {
     now.begun++;
     now.most = Math.max(now.most, ++now.calls);
     try {
+      if (now.stale-- > 0) throw new StaleTokenError(currentFencingToken() ?? assert.fail(), undefined);
       await delay(callMs, undefined, { signal: cancellationSignal });
       return String(currentFencingToken());
     } catch (error) {
@@ -51,7 +53,7 @@ afterEach(async () => {
   for (const pool of pools) await pool.close();
   pools = [];
   running = [];
-  Object.assign(now, { calls: 0, most: 0, begun: 0, aborted: [] });
+  Object.assign(now, { calls: 0, most: 0, begun: 0, stale: 0, aborted: [] });
 });
 
 function semaphore(resource: string, capacity: number) {
@@ -69,7 +71,10 @@ async function startWorker(client: SemaphoreClient | undefined, taskQueue: strin
     workflowBundle: bundle,
     activities,
     taskQueue,
-    ...(pool && !asPlugin && { interceptors: { activity: [limitActivities({ callVendor: pool })] } }),
+    ...(pool &&
+      !asPlugin && {
+        interceptors: { activity: [...fencingInterceptors.activity, limitActivities({ callVendor: pool })] },
+      }),
     ...(pool && asPlugin && { plugins: [new LimitActivitiesPlugin({ callVendor: pool })] }),
   });
   running.push({ worker, ended: worker.run().finally(() => connection.close()) });
@@ -208,6 +213,23 @@ test('an activity that loses its permit is told by its signal, fails as retryabl
     now.aborted.map((reason) => (reason as Error).name),
     ['PermitLostError'],
   );
+});
+
+test('an activity whose token a fence refuses has lost its permit, and runs again under another', async () => {
+  const taskQueue = `limited-${randomUUID()}`;
+  await startWorker(semaphore(temporal.resource(), 1), taskQueue);
+  now.stale = 1;
+  const call = await start(taskQueue, { callMs: 0, startToCloseMs: 60_000 });
+  assert.match(await call.result(), /./);
+  assert.equal(now.begun, 2);
+});
+
+test('times and weights that the server takes are no reason to refuse the activity', async () => {
+  const taskQueue = `limited-${randomUUID()}`;
+  await startWorker(semaphore(temporal.resource(), 1), taskQueue);
+  const years = 365 * 24 * 3_600_000;
+  const call = await start(taskQueue, { callMs: 0, startToCloseMs: 50 * years, fairnessWeight: 5_000, attempts: 2 });
+  assert.match(await call.result(), /./);
 });
 
 test('a pool that is none is refused', () => {

@@ -65,6 +65,22 @@ test('a client maps 200 lazy items on capacity 3: in order, three at once, under
   assert.ok(most <= 3 && runIds.size <= 3, `${most} at once, ${runIds.size} permits`);
 });
 
+test('a client whose items release their permits early never works at more than it has', async () => {
+  const client = semaphore(temporal.resource(), 2);
+  await using _taken = await client.acquire();
+  await using pool = new PermitPool(client);
+  let [running, most] = [0, 0];
+  const call = async (_item: number, permit: { release(): void }) => {
+    most = Math.max(most, ++running);
+    await delay(20);
+    running--;
+    permit.release();
+    await delay(5);
+  };
+  await mapWithPermits(numbers(20), call, { semaphore: pool, concurrency: 2, chunk: 10 });
+  assert.equal(most, 1);
+});
+
 test('a client that aborts begins nothing more, and nothing is left; a pool of its own stays open', async () => {
   const resource = temporal.resource();
   const client = semaphore(resource, 2);

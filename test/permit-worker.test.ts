@@ -1,10 +1,13 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { test } from 'node:test';
-import { Worker, type WorkerOptions } from '@temporalio/worker';
+import { setTimeout as delay } from 'node:timers/promises';
+import { Client } from '@temporalio/client';
+import { NativeConnection, Worker, type WorkerOptions, type WorkerPlugin } from '@temporalio/worker';
 import { SemaphoreClient } from '../src/client';
 import { createPermitWorker, type PermitWorkerOptions, PermitWorkerPlugin } from '../src/worker';
 import { CliProcess } from './support/cli-process';
+import { dataConverter } from './support/encrypting-converter';
 import { assertSafe, eventually, useTemporal } from './support/temporal';
 import { holder } from './support/workflows';
 
@@ -70,6 +73,75 @@ test('the plugin runs a permit worker beside the worker that it is given to, and
   const permit = await temporal.client.workflow.getHandle(`permit:${resource}:0`, runId).describe();
   assert.equal(permit.taskQueue, permitQueue);
   assert.equal(worker.getState(), 'STOPPED');
+});
+
+test("the plugin's permit worker has the data converter that a later plugin sets", async () => {
+  const resource = temporal.resource();
+  const [taskQueue, permitQueue] = [`own-${randomUUID()}`, `permits-${randomUUID()}`];
+  const encrypting: WorkerPlugin = {
+    name: 'encrypting',
+    configureWorker: (options) => ({ ...options, dataConverter }),
+  };
+  const worker = await Worker.create({
+    connection: temporal.env.nativeConnection,
+    workflowsPath: require.resolve('./support/workflows'),
+    taskQueue,
+    plugins: [new PermitWorkerPlugin({ taskQueue: permitQueue }), encrypting],
+  });
+  const client = new Client({ connection: temporal.client.connection, dataConverter });
+  const { at } = await worker.runUntil(
+    client.workflow.execute(holder, {
+      workflowId: `holder-${randomUUID()}`,
+      taskQueue,
+      args: [{ resource, semaphore: { capacity: 1, taskQueue: permitQueue }, holdMs: 500 }],
+    }),
+  );
+  assert.equal(at, 'done');
+});
+
+test('a permit worker that ends before the worker of the plugin has begun takes that along', async () => {
+  let permits: Worker | undefined;
+  const slow: WorkerPlugin = {
+    name: 'slow',
+    runWorker: async (worker, next) => {
+      permits?.shutdown();
+      await delay(500);
+      await next(worker);
+    },
+  };
+  const plugins = [new PermitWorkerPlugin({ taskQueue: `permits-${randomUUID()}` }), slow];
+  const { nativeConnection: connection } = temporal.env;
+  const taskQueue = `own-${randomUUID()}`;
+  const worker = await Worker.create({ connection, taskQueue, plugins, activities: { none: async () => {} } });
+  const create = Worker.create;
+  Worker.create = async (options) => {
+    permits = await create.call(Worker, options);
+    return permits;
+  };
+  try {
+    const ended = await Promise.race([worker.run().then(() => 'ended'), delay(20_000, 'runs on', { ref: false })]);
+    if (ended !== 'ended') worker.shutdown();
+    assert.equal(ended, 'ended');
+  } finally {
+    Worker.create = create;
+  }
+});
+
+test('a permit worker that can not be made tells why, and leaves a connection that can be closed', async () => {
+  const connection = await NativeConnection.connect({ address: temporal.env.address });
+  const bundlerOptions = {
+    webpackConfigHook: () => {
+      throw new Error('no bundle');
+    },
+  };
+  const plugins = [new PermitWorkerPlugin({ taskQueue: `permits-${randomUUID()}`, bundlerOptions })];
+  const taskQueue = `own-${randomUUID()}`;
+  const worker = await Worker.create({ connection, taskQueue, plugins, activities: { none: async () => {} } });
+  await assert.rejects(worker.run(), /no bundle/);
+  await connection.close();
+  assert.throws(() => new PermitWorkerPlugin({ taskQueue, workflowsPath: 'x' } as PermitWorkerOptions), {
+    name: 'InvalidOptionsError',
+  });
 });
 
 test("the plugin refuses the worker's own task queue", async () => {

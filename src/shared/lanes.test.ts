@@ -40,6 +40,7 @@ class FakePermits implements LaneSurroundings<Permit> {
 
   nowMs = () => this.clockMs;
   lossOf = async ({ loss }: Permit) => loss;
+  isHeld = (permit: Permit) => this.held.has(permit);
 
   open(use: (permit: Permit) => Promise<void>) {
     let isLeft = false;

@@ -23,8 +23,8 @@ export interface LaneSurroundings<Permit> {
   open(use: (permit: Permit) => Promise<void>): { done: Promise<void>; leave(): void };
   /** The error of a permit that is lost. */
   lossOf(permit: Permit): Promise<unknown>;
-  /** Absent where an item can't release its permit. */
-  isHeld?(permit: Permit): boolean;
+  /** An item may have released its permit. */
+  isHeld(permit: Permit): boolean;
   /** Rejects when the caller is cancelled. */
   readonly cancelled: Promise<never>;
   /** Whether to begin no further item in this run. */
@@ -206,7 +206,7 @@ export class Lanes<T, R, Permit> {
     const { chunk, reuseForMs } = this.rules;
     const sinceMs = this.around.nowMs();
     for (let served = 0; served < chunk; served++) {
-      if (served > 0 && (this.around.nowMs() - sinceMs >= reuseForMs || this.around.isHeld?.(permit) === false)) return;
+      if (served > 0 && (this.around.nowMs() - sinceMs >= reuseForMs || !this.around.isHeld(permit))) return;
       const entry = await this.take();
       if (!entry) return;
       lane.current = entry;

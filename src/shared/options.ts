@@ -229,13 +229,17 @@ export function checkPermits(permits: unknown): asserts permits is number | unde
   refuse('permits', 'a whole number from 1', permits);
 }
 
+/** The greatest that Temporal's API has room for. */
+const MAX_PRIORITY_KEY = 2 ** 31 - 1;
+
 /** Checks Temporal's own bounds. An absent or zero field means "inherit", as in Temporal. */
 function checkPriority(priority: Priority | undefined): void {
   if (priority === undefined) return;
   if (typeof priority !== 'object' || priority === null) refuse('priority', "Temporal's Priority", priority);
   const { priorityKey = 0, fairnessKey = '', fairnessWeight = 0 } = priority;
-  if (!Number.isInteger(priorityKey) || priorityKey < 0)
-    refuse('priority.priorityKey', 'a whole number from 1', priorityKey);
+  if (!Number.isInteger(priorityKey) || priorityKey < 0 || priorityKey > MAX_PRIORITY_KEY) {
+    refuse('priority.priorityKey', `a whole number from 1 to ${MAX_PRIORITY_KEY}`, priorityKey);
+  }
   if (typeof fairnessKey !== 'string' || byteLength(fairnessKey) > 64) {
     refuse('priority.fairnessKey', 'a string of at most 64 bytes', fairnessKey);
   }

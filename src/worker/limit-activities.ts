@@ -1,8 +1,11 @@
 import { ApplicationFailure, CancelledFailure } from '@temporalio/common';
 import type { ActivityInterceptorsFactory, WorkerOptions, WorkerPlugin } from '@temporalio/worker';
 import type { PermitPool } from '@/client/pool/permit-pool';
+import type { PoolAcquireOptions } from '@/client/pool/pool-options';
 import { PermitTimeoutError } from '../client/errors';
+import { StaleTokenError } from '../shared/fencing-errors';
 import { refuse } from '../shared/invalid-options';
+import { MAX_DURATION_MS } from '../shared/options';
 
 type Context = Parameters<ActivityInterceptorsFactory>[0];
 
@@ -29,6 +32,9 @@ const WORKER_SHUTDOWN = 'WORKER_SHUTDOWN';
  *
  * In the activity, `Context.current().cancellationSignal` aborts also when the permit is lost, and `currentFencingToken()` is
  * the permit's. An activity whose permit was lost fails with a retryable `PermitLostError`, whatever it returned.
+ *
+ * Put it after all other activity interceptors, as the plugin does: one that carries a Workflow's token into the activity would
+ * replace the permit's.
  *
  * Not guaranteed: anything for an activity that completes asynchronously. Its permit is free when its function has returned.
  * The pools are yours to close, after the worker has ended.
@@ -85,15 +91,16 @@ async function runLimited<T>(pool: PermitPool, context: Context, run: () => Prom
   let hasPermit = false;
   try {
     return await pool.withPermit(
-      async ({ signal }) => {
+      async ({ signal, runId }) => {
         hasPermit = true;
         stopHeartbeats();
-        return await withSignal(context, signal, run);
+        return await withSignal(context, signal, run).catch((error: unknown) => {
+          throw isStale(error, runId) ? lossOf(error) : error;
+        });
       },
       {
         signal: cancellationSignal,
-        timeout: info.startToCloseTimeoutMs > 0 ? Math.max(1, WAITING * info.startToCloseTimeoutMs) : undefined,
-        priority: info.priority,
+        ...within(info),
         purpose: info.activityType,
       },
     );
@@ -102,6 +109,32 @@ async function runLimited<T>(pool: PermitPool, context: Context, run: () => Prom
   } finally {
     stopHeartbeats();
   }
+}
+
+/** The server takes what a permit's acquire refuses: longer times, and weights that it clamps. */
+function within({
+  startToCloseTimeoutMs,
+  priority,
+}: Context['info']): Pick<PoolAcquireOptions, 'timeout' | 'priority'> {
+  const waitMs = Math.max(1, WAITING * startToCloseTimeoutMs);
+  const { fairnessWeight } = priority ?? {};
+  return {
+    timeout: startToCloseTimeoutMs > 0 && waitMs <= MAX_DURATION_MS ? waitMs : undefined,
+    priority: fairnessWeight
+      ? { ...priority, fairnessWeight: Math.min(1_000, Math.max(0.001, fairnessWeight)) }
+      : priority,
+  };
+}
+
+/** Whether a fence has refused the token of this very permit. */
+function isStale(error: unknown, runId: string): error is StaleTokenError {
+  return error instanceof StaleTokenError && error.token.runId === runId;
+}
+
+/** The fence knows of the loss before this process. The next attempt has another permit, and so another token. */
+function lossOf(error: StaleTokenError): ApplicationFailure {
+  const { message } = error;
+  return ApplicationFailure.create({ type: 'PermitLostError', message, nonRetryable: false, cause: error });
 }
 
 /** Without details, a heartbeat would erase those of the last attempt. */

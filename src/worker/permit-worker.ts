@@ -55,7 +55,7 @@ export interface PermitWorkerOptions extends Omit<WorkerOptions, (typeof OURS)[n
  * ```
  */
 export async function createPermitWorker(options: PermitWorkerOptions): Promise<Worker> {
-  check(options);
+  checkPermitWorker(options);
   return await Worker.create({
     stickyQueueScheduleToStartTimeout: STICKY_FOR,
     ...options,
@@ -63,7 +63,8 @@ export async function createPermitWorker(options: PermitWorkerOptions): Promise<
   });
 }
 
-function check(options: PermitWorkerOptions): void {
+/** @throws InvalidOptionsError */
+export function checkPermitWorker(options: PermitWorkerOptions): void {
   if (typeof options !== 'object' || options === null) refuse('options', 'an object', options);
   const { connection, namespace, taskQueue } = options;
   if (typeof taskQueue !== 'string' || taskQueue === '') refuse('taskQueue', 'a non-empty string', taskQueue);

@@ -31,6 +31,7 @@ export interface OneCall {
   /** Cancels it after so long. */
   cancelAfterMs?: number;
   attempts?: number;
+  fairnessWeight?: number;
 }
 
 /** @returns the token, or `"cancelled"` */
@@ -40,11 +41,13 @@ export async function oneCall({
   heartbeatMs,
   cancelAfterMs,
   attempts,
+  fairnessWeight,
 }: OneCall): Promise<string> {
   const { callVendor } = proxyActivities<LimitedActivities>({
     startToCloseTimeout: startToCloseMs,
     heartbeatTimeout: heartbeatMs,
     cancellationType: ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
+    ...(fairnessWeight && { priority: { fairnessWeight } }),
     retry: { ...retry, ...(attempts && { maximumAttempts: attempts }) },
   });
   const scope = new CancellationScope();

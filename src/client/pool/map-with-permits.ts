@@ -58,6 +58,7 @@ export async function mapWithPermits<T, R, const Options extends ClientMapOption
     const { outcomes } = await new Lanes<T, R, PooledPermit>(items, fn, rules, {
       nowMs: monotonicMs,
       open: (use) => openLane(pool, request, use),
+      isHeld: (permit) => permit.isHeld,
       lossOf: async (permit) => (permit.signal.aborted ? permit.signal.reason : undefined),
       cancelled: aborted(signal, over.signal),
     }).run();

@@ -5,6 +5,7 @@ import { DEFAULT_PRIORITY_KEY } from '../../shared/limits';
 import type { AcquireOutcome } from '../../shared/metrics';
 import { monotonicMs } from '../clock';
 import { PermitTimeoutError, PoolClosedError } from '../errors';
+import { checkSelfDeadlock } from '../holder/held-here';
 import type { Permit } from '../holder/permit';
 import { releaseOrWarn } from '../holder/release-or-warn';
 import { SemaphoreClient } from '../semaphore-client';
@@ -115,6 +116,7 @@ export class PermitPool implements AsyncDisposable {
    * overloaded, callers wait on.
    *
    * @throws PermitTimeoutError when `timeout` is given and no permit was had in it; it says so when nobody polls the task queue
+   * @throws SelfDeadlockError inside `withPermit`s that hold all permits of this resource, if no `timeout` is given
    * @throws PoolClosedError when the pool is closed, or is closed before this caller is served
    * @throws the reason of `signal` when that aborts before this caller is served
    * @throws InvalidOptionsError, before anything else
@@ -165,6 +167,7 @@ export class PermitPool implements AsyncDisposable {
   private async ask(request: PoolRequest): Promise<PooledPermit | undefined> {
     request.signal?.throwIfAborted();
     if (this.closing) throw new PoolClosedError(this.resource);
+    if (this.held.size === 0) checkSelfDeadlock([{ pool: this.source.semaphore }], request);
     return await new Promise((resolve, reject) => {
       const caller = new Caller(request, resolve, reject);
       this.listen(caller, request.signal);
