@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { WorkflowHandle } from '@temporalio/client';
+import { optionalTsToMs } from '@temporalio/common/lib/time';
 import { permitId, queueId } from '@/shared/permit-id';
 import { permitsQuery } from '../scripts/support/holder-intervals';
 import type { Consumer, Load } from './contend';
@@ -30,10 +31,7 @@ const OLD_MS = 8 * 60_000;
 /** The waits are watched for so long after that. */
 const WATCHED_MS = 3 * 60_000;
 
-/**
- * One waiter, and ten, park behind a hold, beside one that polls. They go on while other things are measured.
- * @returns what an hour of waiting writes, when it is known
- */
+/** What an hour of waiting writes: one waiter, and ten, park behind a hold, beside one that polls. */
 export function waitingHours(bench: Bench): Promise<Row[]> {
   return Promise.all([
     perHour(bench, 'pollingConsumer', 1),
@@ -68,12 +66,11 @@ async function perHour(bench: Bench, type: Consumer, waiters: number): Promise<C
   await delay(type === 'pollingConsumer' ? 5_000 : OLD_MS);
   const windowMs = type === 'pollingConsumer' ? 20_000 : WATCHED_MS;
   const fromMs = Date.now();
-  const before = await costOf(bench, ids);
   await delay(windowMs);
-  const after = await costOf(bench, ids);
-  const share = HOUR_MS / (Date.now() - fromMs) / waiters;
+  const { events, actions } = await costOf(bench, ids, fromMs);
+  const share = HOUR_MS / windowMs / waiters;
   for (const handle of [...waiting, holder]) await handle.cancel();
-  return { events: (after.events - before.events) * share, actions: (after.actions - before.actions) * share };
+  return { events: events * share, actions: actions * share };
 }
 
 /** One consumer that nobody contends, and the second of two, each with its permit and the queue. */
@@ -112,13 +109,19 @@ export async function costs(bench: Bench): Promise<Row[]> {
   ];
 }
 
-/** Of the latest runs of these Workflows. */
-async function costOf({ client }: Bench, ids: string[]): Promise<Cost> {
+/** What these Workflows have written since then, in their latest runs and those that these continue. */
+async function costOf({ client }: Bench, ids: string[], sinceMs = 0): Promise<Cost> {
   const sum: Cost = { events: 0, actions: 0 };
   for (const id of ids) {
-    const { events } = await client.workflow.getHandle(id).fetchHistory();
-    sum.events += events?.length ?? 0;
-    sum.actions += events?.filter((event) => ACTIONS.some((kind) => event[kind])).length ?? 0;
+    let runId: string | undefined;
+    do {
+      const events: Event[] = (await client.workflow.getHandle(id, runId).fetchHistory()).events ?? [];
+      const recent = events.filter(({ eventTime }) => (optionalTsToMs(eventTime) ?? 0) >= sinceMs);
+      sum.events += recent.length;
+      sum.actions += recent.filter((event) => ACTIONS.some((kind) => event[kind])).length;
+      const isWhole = recent.length === events.length;
+      runId = (isWhole && events[0]?.workflowExecutionStartedEventAttributes?.continuedExecutionRunId) || undefined;
+    } while (runId);
   }
   return sum;
 }

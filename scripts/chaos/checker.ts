@@ -46,13 +46,14 @@ export function judge(record: ChaosRecord, idleLimitMs: number): ChaosVerdict {
     return { id, promise, checked, violations };
   };
   const idle = idleness(record);
+  const paced = checkPace(record);
   return {
     invariants: [
       invariant('S1', 'no more holders at once than allowed, and one a slot', holds, checkHolders(record)),
       invariant('S2', 'only declared slots', holds, checkSlots(record)),
       invariant('S3', 'a stale token is rejected', writes.length, checkFence(record)),
       invariant('S4', 'tokens are ordered in each slot', holds, checkTokens(record)),
-      invariant('S5', 'a slot is not given again before its pace is over', permits.length, checkPace(record)),
+      invariant('S5', 'a slot is not given again before its pace is over', paced.checked, paced.violations),
       invariant('L1', 'no ownerless permit after healing', permits.length, checkLeaks(record)),
       invariant(
         'L2',

@@ -101,14 +101,18 @@ export function checkTokens(record: ChaosRecord): string[] {
 }
 
 /** S5: a permit with a pace lasts for it, unless somebody revoked or terminated it. */
-export function checkPace({ pools, permits }: ChaosRecord): string[] {
-  const paces = new Map(pools.map(({ resource, paceMs }) => [resource, paceMs]));
-  return permits.flatMap(({ resource, slot, runId, startedMs, closedMs, drained, outcome }) => {
+export function checkPace({ pools, permits }: ChaosRecord): { checked: number; violations: string[] } {
+  const paces = new Map(pools.map(({ resource, paceMs = 0 }) => [resource, paceMs]));
+  const paced = permits.flatMap(({ resource, slot, runId, startedMs, closedMs, drained, outcome }) => {
     const paceMs = paces.get(resource) ?? 0;
     const endedByItself = outcome === 'released' || outcome === 'lease-expired';
-    if (drained || !endedByItself || closedMs - startedMs >= paceMs) return [];
-    return [`${resource}/${slot}/${runId} lasted for ${closedMs - startedMs} ms, and its pace is ${paceMs} ms`];
+    return paceMs === 0 || drained || !endedByItself
+      ? []
+      : { name: `${resource}/${slot}/${runId}`, lastedMs: closedMs - startedMs, paceMs };
   });
+  const short = paced.filter(({ lastedMs, paceMs }) => lastedMs < paceMs);
+  const violations = short.map((it) => `${it.name} lasted for ${it.lastedMs} ms, and its pace is ${it.paceMs} ms`);
+  return { checked: paced.length, violations };
 }
 
 /** Bodies that ran at one time in one slot, which only a fence can tell apart: expected where processes are stopped. */
