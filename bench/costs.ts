@@ -57,7 +57,8 @@ async function perHour(bench: Bench, type: Consumer, waiters: number): Promise<C
       taskQueue: bench.taskQueue,
       args: [{ ...input, resource }],
     });
-  const holder = await start('parkingConsumer', { capacity: 1, holdMs: HOUR_MS });
+  // Nothing renews it, so that the looks are all that the permit writes.
+  const holder = await start('parkingConsumer', { capacity: 1, holdMs: HOUR_MS, leaseMs: HOUR_MS });
   await untilCounted(bench.client, permitsQuery(resource), 1);
   const waiting = await Promise.all(Array.from({ length: waiters }, () => start(type, { capacity: 1, holdMs: 0 })));
   const ids = [...waiting.map(({ workflowId }) => workflowId), permitId({ resource, slot: '0' })];

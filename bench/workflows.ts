@@ -24,6 +24,7 @@ export interface ConsumerInput {
   /** Where permits run. @default the consumer's own */
   permitQueue?: string;
   fair?: boolean;
+  leaseMs?: number;
   /** How long a polling consumer pauses. @default 1,000 */
   pollMs?: number;
 }
@@ -37,8 +38,9 @@ export interface Held {
 }
 
 /** A consumer that waits by parking. */
-export async function parkingConsumer({ resource, capacity, holdMs, permitQueue, fair }: ConsumerInput): Promise<Held> {
-  const permit = await new Semaphore(resource, { capacity, taskQueue: permitQueue, fair }).acquire();
+export async function parkingConsumer({ resource, capacity, holdMs, fair, ...rest }: ConsumerInput): Promise<Held> {
+  const options = { capacity, taskQueue: rest.permitQueue, fair, lease: rest.leaseMs };
+  const permit = await new Semaphore(resource, options).acquire();
   return await holdUnder(() => permit.release(), holdMs);
 }
 
