@@ -6,7 +6,7 @@ import { PERMIT_STATUS, type PermitStatus } from '../src/shared/operator-protoco
 import { queueId } from '../src/shared/permit-id';
 import type { SemaphoreOptions, WithPermitOptions } from '../src/workflow';
 import { assertFails, startHolder, startHolding, startOptions } from './support/holders';
-import { assertSafe, eventually, queueView, untilWaiting, useTemporal } from './support/temporal';
+import { assertSafe, eventually, queueView, until, untilWaiting, useTemporal } from './support/temporal';
 import * as workflows from './support/workflows';
 
 const temporal = useTemporal({ shared: true });
@@ -46,7 +46,7 @@ test('a line of maxWaiting takes no more, says so at once, in clients and Workfl
   // The queue dies, and with it the line. All who wait line up anew, in whatever order: here each has room.
   await temporal.client.workflow.getHandle(queueId(resource)).terminate();
   const fourth = await startHolder(temporal, { ...input, holdMs: 0, acquire: { maxWaiting: 3 } });
-  await eventually(async () => assert.ok((await queueView(temporal.client, resource))?.tickets.length));
+  await until(async () => (await queueView(temporal.client, resource))?.tickets.length);
   await first.handle.signal(workflows.finish);
   await Promise.all([second.result(), third, fourth.result()]);
   await assertSafe(temporal.client, resource, 1, []);

@@ -9,7 +9,7 @@ import { permitId, queueId } from '../src/shared/permit-id';
 import { createPermitWorker } from '../src/worker';
 import { AesGcmCodec } from './support/aes-gcm-codec';
 import { assertFails, untilAt } from './support/holders';
-import { eventually, useTemporal } from './support/temporal';
+import { eventually, until, useTemporal } from './support/temporal';
 import * as workflows from './support/workflows';
 
 const temporal = useTemporal({ shared: true });
@@ -81,7 +81,7 @@ test('with an encrypting codec everything works, and the server can read neither
   const waiter = (await pool.inspect()).waiters[1]?.workflowId ?? assert.fail();
 
   await pool.revoke('0', { runId: permit.runId, reason: 'SECRET reason' });
-  await eventually(async () => assert.ok(permit.signal.aborted));
+  await until(() => permit.signal.aborted);
   assert.ok(permit.signal.reason instanceof PermitLostError);
   assert.equal(permit.signal.reason.reason, 'SECRET reason');
   await untilAt(holder, 'holding');

@@ -10,7 +10,7 @@ import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { ReportedHold } from '../scripts/support/holder-intervals';
 import { type Permit, PermitLostError, SemaphoreClient, type SemaphoreClientOptions } from '../src/client';
-import { assertSafe, eventually, untilWaiting, useTemporal } from './support/temporal';
+import { assertSafe, eventually, until, untilWaiting, useTemporal } from './support/temporal';
 
 const temporal = useTemporal({ shared: true });
 
@@ -58,7 +58,7 @@ test('Curator testReleaseInChunks: forty wait for eleven slots, which come free 
   });
   const reports: ReportedHold[] = [];
   for (let chunk = 1; reports.length < 40; chunk = (chunk % 5) + 1) {
-    await eventually(async () => assert.ok(held.length > 0));
+    await until(() => held.length > 0);
     const released = held.splice(0, chunk);
     const toMs = Date.now();
     for (const { permit, fromMs } of released) reports.push({ runId: permit.runId, fromMs, toMs });

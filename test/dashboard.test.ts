@@ -6,7 +6,7 @@ import { useBrowser } from './support/browser';
 import { useDashboards } from './support/dashboards';
 import { assertFails, startHolder, startHolding, untilAt } from './support/holders';
 import { startScript } from './support/script';
-import { eventually, untilWaiting, useTemporal } from './support/temporal';
+import { eventually, until, untilWaiting, useTemporal } from './support/temporal';
 
 const temporal = useTemporal();
 const browser = useBrowser();
@@ -38,7 +38,7 @@ test('the grid fills and drains while the demo runs, and nothing is drawn anew t
   await assertCount(page, '.slot', 3);
   await page.evaluate('window.slots = [...document.querySelectorAll(".slot")]');
   await assertCount(page, '.slot.held', 3);
-  await eventually(async () => assert.ok((await page.locator('.queue li').count()) >= 2));
+  await until(async () => (await page.locator('.queue li').count()) >= 2);
   await demo.says(/The dashboard stays until Ctrl-C/);
   await assertCount(page, '.slot.free', 3);
   await page.getByText('Nobody waits.').waitFor();

@@ -10,7 +10,7 @@ import { type PermitMemo, REVOKE, TURN } from '../src/shared/protocol';
 import { QUEUE_VIEW, type QueueView } from '../src/shared/queue-view';
 import { WORKFLOW_PRIORITY } from '../src/shared/start-options';
 import { type ForeignHolderInput, LANGUAGES, type Language, useOtherLanguages } from './support/other-languages';
-import { assertSafe, eventually, permitsRunning, useTemporal } from './support/temporal';
+import { assertSafe, eventually, permitsRunning, until, useTemporal } from './support/temporal';
 import { finish, type HolderInput, holder } from './support/workflows';
 
 const temporal = useTemporal({ shared: true });
@@ -72,7 +72,7 @@ describe('in several languages', { skip: LANGUAGES.length === 0 && lacking('Pyth
     const resource = temporal.resource();
     const semaphore = { capacity: 2 };
     const first = await Promise.all([1, 2].map(() => startTypeScript({ resource, semaphore })));
-    for (const { workflowId } of first) await eventually(async () => assert.ok(await childrenOf(workflowId)));
+    for (const { workflowId } of first) await until(() => childrenOf(workflowId));
 
     const input = foreignInput(resource, 2, 150);
     const waiters = await Promise.all([

@@ -13,7 +13,7 @@ import { HISTOGRAM_BUCKETS } from '../src/worker';
 import { CliProcess } from './support/cli-process';
 import { failureOf, startHolder, startHolding, startOptions } from './support/holders';
 import { type Sample, scrape } from './support/prometheus';
-import { eventually, type Temporal, untilWaiting, useTemporal } from './support/temporal';
+import { eventually, type Temporal, until, untilWaiting, useTemporal } from './support/temporal';
 import * as workflows from './support/workflows';
 
 let address = '';
@@ -224,7 +224,7 @@ test('a client counts where it has a meter', async () => {
   await permit.release();
   const second = await waiting;
   await temporal.client.workflow.getHandle(second.workflowId).signal(REVOKE, {});
-  await eventually(async () => assert.ok(second.signal.reason instanceof PermitLostError));
+  await until(() => second.signal.reason instanceof PermitLostError);
   const { offered, missed } = await turnsOf(resource);
   await eventually(async () => {
     const {

@@ -14,7 +14,15 @@ import {
 } from '../src/client';
 import { permitId, queueId } from '../src/shared/permit-id';
 import { assertFails, startHolder, startHolding, startOptions } from './support/holders';
-import { assertNoPermitLeft, assertSafe, eventually, untilListed, untilWaiting, useTemporal } from './support/temporal';
+import {
+  assertNoPermitLeft,
+  assertSafe,
+  eventually,
+  until,
+  untilListed,
+  untilWaiting,
+  useTemporal,
+} from './support/temporal';
 import * as workflows from './support/workflows';
 
 const temporal = useTemporal();
@@ -157,7 +165,7 @@ test('resized 3 to 5 to 2, paused and resumed under 20 contenders: never more th
   const resumedMs = Date.now();
   const resumed = await pool.resume();
   assert.deepEqual(resumed, { version: resumed?.version, capacity: 2, paused: false });
-  await eventually(async () => assert.ok(served > before + 5), 20_000);
+  await until(() => served > before + 5, 20_000);
   const endedMs = Date.now();
   const ended = await pool.resize(3);
   assert.deepEqual(ended, { version: ended.version, paused: false });

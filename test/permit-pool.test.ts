@@ -13,7 +13,7 @@ import {
 } from '../src/client';
 import { currentFencingToken, FencingToken } from '../src/fencing';
 import type { PermitMemo } from '../src/shared/protocol';
-import { assertNoPermitLeft, eventually, permitsRunning, queueView, useTemporal } from './support/temporal';
+import { assertNoPermitLeft, eventually, permitsRunning, queueView, until, useTemporal } from './support/temporal';
 
 const temporal = useTemporal({ shared: true });
 
@@ -23,7 +23,7 @@ function semaphore(resource: string, capacity = 1) {
 }
 
 async function aborted(signal: AbortSignal): Promise<void> {
-  await eventually(async () => assert.ok(signal.aborted));
+  await until(() => signal.aborted);
 }
 
 test('60 calls on capacity 3: never more than 3 at once, under a few permits', async () => {
@@ -86,7 +86,7 @@ test('beside a pool that is always busy, others have their turn after reuseFor; 
       calls++;
     }
   });
-  await eventually(async () => assert.ok(calls > 5));
+  await until(() => calls > 5);
   const waits: number[] = [];
   for (let n = 0; n < 3; n++) {
     const sinceMs = performance.now();
@@ -159,7 +159,7 @@ test('close waits for a call whose permit is lost, as for any other', async () =
     isDone = true;
   });
   running.catch(() => undefined); // told below
-  await eventually(async () => assert.ok(isLost));
+  await until(() => isLost);
   await pool.close();
   assert.ok(isDone, 'the call still runs');
   await assert.rejects(running, PermitLostError);
@@ -242,15 +242,15 @@ test('a pool that an operator pauses gives back; resumed, it goes on', async () 
       calls++;
     }
   });
-  await eventually(async () => assert.ok(calls > 5));
+  await until(() => calls > 5);
   await client.pause();
   const isDrained = async () => (await client.inspect()).slots.every(({ state }) => state === 'drained');
-  await eventually(async () => assert.ok(await isDrained()));
+  await until(() => isDrained());
   const before = calls;
   await delay(500);
   assert.equal(calls, before);
   await client.resume();
-  await eventually(async () => assert.ok(calls > before));
+  await until(() => calls > before);
   stop.abort();
   await Promise.all(callers);
 });

@@ -10,7 +10,7 @@ import { permitId, queueId } from '../src/shared/permit-id';
 import { QUEUE_VIEW, type QueueView } from '../src/shared/queue-view';
 import { ClientProcess } from './support/client-process';
 import { startHolding, startOptions, untilAt } from './support/holders';
-import { endQueue, eventually, untilWaiting, useTemporal } from './support/temporal';
+import { endQueue, eventually, until, untilWaiting, useTemporal } from './support/temporal';
 import * as workflows from './support/workflows';
 
 const temporal = useTemporal({ shared: true });
@@ -133,7 +133,7 @@ test('a client that is killed in its grace keeps the slot until that is over, no
   await party.until('acquired');
   party.signal('SIGSTOP'); // it can't give the permit back
   const alarm = lamp.acquire({ ...HIGH, timeout: '1 minute' });
-  await eventually(async () => assert.ok((await lamp.inspect()).slots[0]?.permit?.preemptedUntil));
+  await until(async () => (await lamp.inspect()).slots[0]?.permit?.preemptedUntil);
   await party.kill();
   await (await alarm).release();
   const { runId } = await party.until('acquired');

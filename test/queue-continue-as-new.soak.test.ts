@@ -6,7 +6,7 @@ import { queueId } from '../src/shared/permit-id';
 import { ENQUEUE } from '../src/shared/protocol';
 import { startHolder } from './support/holders';
 import { send } from './support/strangers';
-import { assertSafe, eventually, queueView, useTemporal } from './support/temporal';
+import { assertSafe, queueView, until, useTemporal } from './support/temporal';
 import * as workflows from './support/workflows';
 
 const temporal = useTemporal();
@@ -27,7 +27,7 @@ for (const rate of [30, 60]) {
       while (Date.now() < endsMs) await (await startHolder(temporal, { resource, semaphore, holdMs: 0 })).result();
     };
     const consumers = Promise.all(Array.from({ length: 6 }, serve));
-    await eventually(async () => assert.ok(await queueView(temporal.client, resource)));
+    await until(() => queueView(temporal.client, resource));
     // They want another slot, which is held, so they only wait; their tickets come again and again.
     const tickets = Array.from({ length: 200 }, () => ({
       id: randomUUID(),

@@ -13,7 +13,7 @@ import { OVERRIDE } from '../src/shared/operator-protocol';
 import { permitId, queueId } from '../src/shared/permit-id';
 import { startOptions } from './support/holders';
 import { usePostgres } from './support/postgres';
-import { assertNoPermitLeft, eventually, untilWaiting, useTemporal } from './support/temporal';
+import { assertNoPermitLeft, eventually, until, untilWaiting, useTemporal } from './support/temporal';
 import { PermitSlotWorkflow } from './support/workflows';
 
 let worker: Worker;
@@ -95,7 +95,7 @@ const activities: RecipeActivities = {
 };
 
 before(async () => {
-  await eventually(async () => assert.ok(temporal.bundle)); // the hooks of a file do not wait for each other
+  await until(() => temporal.bundle); // the hooks of a file do not wait for each other
   worker = await Worker.create({
     connection: temporal.env.nativeConnection,
     workflowBundle: temporal.bundle,

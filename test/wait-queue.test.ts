@@ -8,7 +8,7 @@ import { CLOSING, DECLINED, ENQUEUE, MISSED } from '../src/shared/protocol';
 import { OFFER_TIMEOUT_MS } from '../src/workflows/queue/queue-state';
 import { assertFails, startHolder, startHolding, startOptions, strandQueue, untilAt } from './support/holders';
 import { taskFailures } from './support/strangers';
-import { assertSafe, endQueue, eventually, queueView, untilWaiting, useTemporal } from './support/temporal';
+import { assertSafe, endQueue, eventually, queueView, until, untilWaiting, useTemporal } from './support/temporal';
 import type { HolderInput, SemaphoreOptions } from './support/workflows';
 import * as workflows from './support/workflows';
 
@@ -149,6 +149,40 @@ test('cancelled, terminated and timed out at any moment, waiters cost the others
   await assertSafe(temporal.client, resource, 2);
 });
 
+test('a holder that ends without a release hands on: its permit tells the queue', async (t) => {
+  for (const ending of ['terminated', 'continued as new'] as const) {
+    const resource = temporal.resource();
+    const input = { resource, semaphore: { capacity: 1 } };
+    const first = await temporal.client.workflow.start(workflows.bareHolder, {
+      ...startOptions(temporal),
+      args: [input],
+    });
+    const { runId } = await untilAt(first, 'holding');
+    const waiter = await startHolder(temporal, { ...input, holdMs: 0 });
+    await untilWaiting(temporal.client, resource, 1);
+    await eventually(async () => {
+      const view = await queueView(temporal.client, resource);
+      assert.equal(view?.slots[0]?.[1].at, 'held');
+    });
+    const holding = temporal.client.workflow.getHandle(first.workflowId, first.firstExecutionRunId);
+    if (ending === 'terminated') await first.terminate();
+    else await first.signal(workflows.finish);
+    await waiter.result();
+    const permit = temporal.client.workflow.getHandle(permitId({ resource, slot: '0' }), runId);
+    assert.equal(await permit.result(), 'released', ending);
+    const [gone, freed] = await Promise.all([holding.describe(), permit.describe()]);
+    t.diagnostic(`${ending}: its slot is free after ${Number(freed.closeTime) - Number(gone.closeTime)} ms`);
+    // Of an end that it is not told, the queue would learn by its looks.
+    const { events } = await temporal.client.workflow.getHandle(queueId(resource)).fetchHistory();
+    const told = (events ?? []).some(({ workflowExecutionSignaledEventAttributes: signal }) => {
+      return signal?.signalName === CLOSING && Buffer.from(signal.input?.payloads?.[0]?.data ?? []).includes(runId);
+    });
+    assert.ok(told, ending);
+    if (ending === 'continued as new') await temporal.client.workflow.getHandle(first.workflowId).terminate();
+    await assertSafe(temporal.client, resource, 1);
+  }
+});
+
 test('a slot whose permit was terminated is found free within seconds', async () => {
   const resource = temporal.resource();
   const input = { resource, semaphore: { capacity: 1 } };
@@ -254,9 +288,9 @@ test('a ticket that comes just as the queue ends is not lost', async () => {
   await first.handle.result(); // the queue is empty, watches nothing, and is about to end
   await permits.stop();
   const queue = temporal.client.workflow.getHandle(queueId(resource));
-  await eventually(async () => assert.ok(await hasUnseen(queue, 'timerFired')));
+  await until(() => hasUnseen(queue, 'timerFired'));
   const waiter = await startHolder(temporal, { resource, semaphore, holdMs: 0 });
-  await eventually(async () => assert.ok(await hasUnseen(queue, 'workflowExecutionSignaled')));
+  await until(() => hasUnseen(queue, 'workflowExecutionSignaled'));
   await temporal.worker({ taskQueue });
   await eventually(async () => assert.equal((await waiter.describe()).status.name, 'COMPLETED'), 10_000);
   await assertSafe(temporal.client, resource, 1);

@@ -239,7 +239,7 @@ func startPermit(ctx workflow.Context, pool Pool, slot, watchedBy string) (Permi
 		WorkflowID:               pool.permitID(slot),
 		TaskQueue:                pool.TaskQueue,
 		Memo:                     map[string]any{"leaseMs": pool.LeaseMs, "holder": holder},
-		ParentClosePolicy:        enumspb.PARENT_CLOSE_POLICY_TERMINATE,
+		ParentClosePolicy:        enumspb.PARENT_CLOSE_POLICY_REQUEST_CANCEL,
 		WorkflowExecutionTimeout: maxHold,
 		Priority:                 priority,
 	})

@@ -226,7 +226,7 @@ class Semaphore:
                 id=self.pool.permit_id(slot),
                 task_queue=self.pool.task_queue,
                 memo=memo,
-                parent_close_policy=ParentClosePolicy.TERMINATE,
+                parent_close_policy=ParentClosePolicy.REQUEST_CANCEL,
                 execution_timeout=MAX_HOLD,
                 priority=PRIORITY,
             )

@@ -58,11 +58,11 @@ test('an unrenewed lease bounds the hold', () => {
 test('by default no permit is held for longer than its renewals can go on', () => {
   const hold = (options: object) => resolveSemaphore('pool', { capacity: 1, ...options }, DEFAULTS).maxHoldMs / HOUR_MS;
   assert.equal(hold({}), 24);
-  assert.equal(Math.floor(hold({ lease: '30s' })), 17);
+  assert.equal(Math.floor(hold({ lease: '30s' })), 18);
   assert.equal(Math.floor(hold({ lease: '3s', renewEvery: '500ms' })), 1);
   assert.throws(
-    () => hold({ lease: '30s', maxHold: '18 hours' }),
-    /maxHold: expected at most \d+ ms, .* got "18 hours"/,
+    () => hold({ lease: '30s', maxHold: '19 hours' }),
+    /maxHold: expected at most \d+ ms, .* got "19 hours"/,
   );
   assert.throws(
     () => hold({ lease: '10m', renewEvery: '10ms' }),

@@ -36,8 +36,8 @@ export interface SemaphoreOptions {
   taskQueue?: string;
   /**
    * The server ends a permit after this time, whatever happens (its `workflowExecutionTimeout`); at least `lease`. The server
-   * takes 10,000 signals and 51,200 events of one run, and renewals use them up. So the longest hold is 17 hours with a lease of
-   * 30 seconds (12 in a Workflow, where renewals add events too), 4 days with a lease of 10 minutes, and 5 days without renewals.
+   * takes 10,000 signals and 51,200 events of one run, and renewals use them up. So the longest hold is 18 hours with a lease of
+   * 30 seconds (12 in a Workflow, where renewals add events too), 5 days with a lease of 10 minutes, and 8 days without renewals.
    * A longer `maxHold` is refused.
    * @default 24 hours, or the longest hold that the renewals allow; lease + 1 minute when `renewEvery` is `false`
    */

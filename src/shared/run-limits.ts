@@ -7,10 +7,10 @@ const EVENTS_A_SIGNAL = 4;
 /** A timer started and fired, and its Workflow Task. */
 const EVENTS_A_TIMER = 5;
 /**
- * The most probes that a permit gets in a day. A queue with waiters asks each permit once a minute whether it still runs, and
+ * The most probes that a permit gets in a day. A queue with waiters asks each permit every three minutes whether it still runs, and
  * more often at first. The bound holds however often lines form and go: a test plays days of them.
  */
-export const MAX_PROBES_A_DAY = 1_700;
+export const MAX_PROBES_A_DAY = 1_100;
 const PROBES_A_MS = MAX_PROBES_A_DAY / (24 * 60 * 60_000);
 
 /** Events in a Workflow for each renewal: a timer, a sent signal, and the Workflow Task that each of them causes. */
@@ -29,11 +29,11 @@ export function longestSetHoldMs(renewals: readonly (number | false)[]): number 
  * | lease | renewed every | longest hold | in a Workflow |
  * |---|---|---|---|
  * | 3 s | 1 s | 1 h 57 min | 1 h 16 min |
- * | 10 s | 3.3 s | 6 h 18 min | 4 h 16 min |
- * | 30 s | 10 s | 17 h 34 min | 12 h 48 min |
- * | 1 min | 20 s | 31 h | 25 h |
- * | 10 min | 200 s | 4 d 5 h | 4 d 5 h |
- * | any | never | 5 d 7 h | 5 d 7 h |
+ * | 10 s | 3.3 s | 6 h 23 min | 4 h 15 min |
+ * | 30 s | 10 s | 18 h 15 min | 12 h 48 min |
+ * | 1 min | 20 s | 34 h | 25 h |
+ * | 10 min | 200 s | 5 d 20 h | 5 d 20 h |
+ * | any | never | 8 d 4 h | 8 d 4 h |
  */
 export function longestHoldMs(leaseMs: number, renewEveryMs: number | false, inWorkflow = false): number {
   if (renewEveryMs === false) {

@@ -260,9 +260,16 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
   {
     name: "A terminated holder's permit lives on",
     file: 'src/workflows/permit/claim.ts',
-    find: 'paceMs === undefined ? ParentClosePolicy.TERMINATE',
-    replace: 'paceMs === undefined ? ParentClosePolicy.ABANDON',
+    find: ': ParentClosePolicy.REQUEST_CANCEL',
+    replace: ': ParentClosePolicy.ABANDON',
     caughtBy: { file: 'test/semaphore.test.ts', test: 'a terminated holder frees its slot' },
+  },
+  {
+    name: 'The permit of a dead holder ends without a word to the queue',
+    file: 'src/workflows/permit/claim.ts',
+    find: 'ParentClosePolicy.ABANDON : ParentClosePolicy.REQUEST_CANCEL',
+    replace: 'ParentClosePolicy.ABANDON : ParentClosePolicy.TERMINATE',
+    caughtBy: { file: 'test/wait-queue.test.ts', test: 'a holder that ends without a release' },
   },
   {
     name: 'A slot with a pace is free as soon as its holder is done',

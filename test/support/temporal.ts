@@ -263,6 +263,14 @@ export async function assertSafe(
   return holds;
 }
 
+/**
+ * Waits until `condition` holds. Unlike `assert.ok` in {@link eventually}, it does not have Node read the source for a message
+ * each time that it fails: in a transpiled file, that can take minutes.
+ */
+export async function until(condition: () => unknown, withinMs?: number): Promise<void> {
+  await eventually(async () => assert.ok(await condition(), `not yet: ${condition}`), withinMs);
+}
+
 /** Tries `check` until it passes; gives its last failure when `withinMs` have passed. */
 export async function eventually<T>(check: () => Promise<T>, withinMs = 30_000): Promise<T> {
   const deadline = Date.now() + withinMs;

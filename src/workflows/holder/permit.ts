@@ -165,7 +165,7 @@ export class Permit extends YieldingPermit<Permit> {
       await deliver(this, releaseSignal);
       return;
     }
-    // A parent that finishes before its permit has closed would get it terminated instead of released.
+    // The next to acquire finds the slot free. That may be this Workflow itself.
     do {
       if ((await deliver(this, releaseSignal)) === 'not-found') this.end.gone();
     } while (!(await this.end.comes()));

@@ -46,15 +46,14 @@ export function claimSlot(
     ...(preemptible && { preemptible: termsOf(preemptible) }),
   };
   if (slots !== undefined) memo.slots = slotsMark(slots);
-  // A cancelled permit is a released one, and may have to stay for its pace.
-  const endsWithParent = paceMs === undefined ? ParentClosePolicy.TERMINATE : ParentClosePolicy.REQUEST_CANCEL;
   return startChild(paceMs === undefined ? permitSlotWorkflow : pacedPermitWorkflow, {
     workflowId: permitId(address),
     args: [{ ...memo, watchedBy }],
     memo: { ...memo },
     staticSummary: permitSummary(workflowId, purpose),
     taskQueue,
-    parentClosePolicy: outlivesRun ? ParentClosePolicy.ABANDON : endsWithParent,
+    // A cancel request is a release: unlike a terminated permit, this one keeps its pace, and tells the queue.
+    parentClosePolicy: outlivesRun ? ParentClosePolicy.ABANDON : ParentClosePolicy.REQUEST_CANCEL,
     workflowExecutionTimeout: maxHoldMs,
     priority: WORKFLOW_PRIORITY,
   }).catch(noneIfHeld);
