@@ -9,6 +9,7 @@ import { permitId, queueId } from '../src/shared/permit-id';
 import { type PermitMemo, REVOKE, TURN } from '../src/shared/protocol';
 import { QUEUE_VIEW, type QueueView } from '../src/shared/queue-view';
 import { WORKFLOW_PRIORITY } from '../src/shared/start-options';
+import { assertReleased } from './support/holders';
 import { type ForeignHolderInput, LANGUAGES, type Language, useOtherLanguages } from './support/other-languages';
 import { assertSafe, eventually, permitsRunning, until, useTemporal } from './support/temporal';
 import { finish, type HolderInput, holder } from './support/workflows';
@@ -109,7 +110,7 @@ describe('in several languages', { skip: LANGUAGES.length === 0 && lacking('Pyth
     for (const handle of handles) {
       const { slot, run_id } = await handle.result();
       const permit = temporal.client.workflow.getHandle(permitId({ resource, slot }), run_id);
-      assert.equal(await permit.result(), 'released');
+      await assertReleased(permit);
     }
     const holds = await assertSafe(temporal.client, resource, 3, clientHolds);
     assert.equal(holds.length, LANGUAGES.length + clientHolds.length);
@@ -136,7 +137,7 @@ describe('in several languages', { skip: LANGUAGES.length === 0 && lacking('Pyth
       const permit = await untilHolding(resource, kept.workflowId);
       await kept.cancel();
       await assert.rejects(kept.result(), (error: WorkflowFailedError) => error.cause instanceof CancelledFailure);
-      assert.equal(await permit.result(), 'released');
+      await assertReleased(permit);
       assert.equal((await assertSafe(temporal.client, resource, 1)).length, 2);
     });
 

@@ -5,7 +5,15 @@ import type { WorkflowFailedError } from '@temporalio/client';
 import { CancelledFailure } from '@temporalio/common';
 import { permitId } from '../src/shared/permit-id';
 import { REVOKE } from '../src/shared/protocol';
-import { assertFails, failureOf, startHolder, startHolding, startOptions, untilAt } from './support/holders';
+import {
+  assertFails,
+  assertReleased,
+  failureOf,
+  startHolder,
+  startHolding,
+  startOptions,
+  untilAt,
+} from './support/holders';
 import { assertNoPermitLeft, assertSafe, eventually, useTemporal } from './support/temporal';
 import type { PoolInput } from './support/workflows';
 import * as workflows from './support/workflows';
@@ -34,8 +42,8 @@ test('the permit is gone when withPermit returns, and when its function throws',
     if (ending === 'fail') await assertFails(handle.result(), 'AsAsked', /as asked/);
     else assert.equal((await handle.result()).at, 'done');
     const permit = temporal.client.workflow.getHandle(permitId({ resource, slot }), runId);
-    assert.equal((await permit.describe()).status.name, 'COMPLETED', 'released, not terminated with its parent');
-    assert.equal(await permit.result(), 'released');
+    assert.equal((await permit.describe()).status.name, 'COMPLETED');
+    await assertReleased(permit);
   }
 });
 
@@ -73,8 +81,7 @@ test('a claim that wins while its caller is being cancelled is given back', asyn
     args: [input],
   });
   assert.equal(outcome, 'cancelled');
-  const permit = temporal.client.workflow.getHandle(permitId({ resource, slot: '0' }));
-  assert.equal(await permit.result(), 'released');
+  await assertReleased(temporal.client.workflow.getHandle(permitId({ resource, slot: '0' })));
 });
 
 test('cancelled at any moment, a holder leaves no permit behind', async () => {
@@ -224,7 +231,7 @@ test('a holder that continues as new inside withPermit has released first', asyn
   });
   assert.equal((await handle.result()).at, 'done');
   const permit = temporal.client.workflow.getHandle(permitId({ resource, slot: '0' }), runId);
-  assert.equal(await permit.result(), 'released');
+  await assertReleased(permit);
   assert.equal((await assertSafe(temporal.client, resource, 1)).length, 2);
 });
 

@@ -21,6 +21,14 @@ export async function startHolding(temporal: Temporal, input: HolderInput) {
   return { handle, ...(await untilAt(handle, 'holding')) };
 }
 
+/** That its holder has released it. The permit of a Workflow that ends without a release is cancelled instead. */
+export async function assertReleased(permit: Pick<WorkflowHandle, 'result' | 'fetchHistory'>) {
+  assert.equal(await permit.result(), 'released');
+  const { events } = await permit.fetchHistory();
+  const isCancelled = events?.some((event) => event.workflowExecutionCancelRequestedEventAttributes);
+  assert.equal(isCancelled, false, 'cancelled with its parent, not released');
+}
+
 export async function untilAt(handle: Pick<WorkflowHandle, 'query'>, at: Stage['at']) {
   return await eventually(async () => {
     const stage = await handle.query(workflows.stage);
