@@ -25,11 +25,11 @@ interface Cost {
 
 const HOUR_MS = 3_600_000;
 
-/** When a hold is this old, the queue looks at it as rarely as it ever does: every three minutes. */
-const OLD_MS = 12 * 60_000;
+/** When a hold is this old, the queue looks at it as rarely as it ever does: every four minutes. */
+const OLD_MS = 16 * 60_000;
 
 /** The waits are watched for so long after that. */
-const WATCHED_MS = 9 * 60_000;
+const WATCHED_MS = 12 * 60_000;
 
 /** What an hour of waiting writes: one waiter, and ten, park behind a hold, beside one that polls. */
 export function waitingHours(bench: Bench): Promise<Row[]> {

@@ -12,7 +12,7 @@ import { resources } from './resources';
 import { rivals } from './rivals';
 import { type Bench, withBench } from './support';
 
-/** In this order, one after the other. `waiting` takes 21 minutes, in which next to nothing happens. */
+/** In this order, one after the other. `waiting` takes 28 minutes, in which next to nothing happens. */
 const PARTS: Record<string, (bench: Bench) => Promise<Row[]>> = {
   basics,
   throughput,

@@ -7,7 +7,7 @@ const EVENTS_A_SIGNAL = 4;
 /** A timer started and fired, and its Workflow Task. */
 const EVENTS_A_TIMER = 5;
 /**
- * The most probes that a permit gets in a day. A queue with waiters asks each permit every three minutes whether it still runs, and
+ * The most probes that a permit gets in a day. A queue with waiters asks each permit every four minutes whether it still runs, and
  * more often at first. The bound holds however often lines form and go: a test plays days of them.
  */
 export const MAX_PROBES_A_DAY = 1_100;
