@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { afterEach, test } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
 import { stripVTControlCharacters } from 'node:util';
 import { lacking } from '../scripts/support/requirements';
 import { TcpProxy } from '../scripts/support/tcp-proxy';
@@ -322,6 +323,22 @@ test('watch: it goes on when the server does not answer for a while', async () =
   const permit = await pool(resource).acquire();
   await watch.says(/(1 of 1 held)/);
   await permit.release();
+  proxy.cut('silent');
+  await delay(500); // a look is under way
+  watch.signal('SIGINT');
+  const askedMs = Date.now();
+  assert.equal(await watch.exit, 130);
+  assert.ok(Date.now() - askedMs < 2_500, 'Ctrl-C does not wait for the server');
+});
+
+test('watch: a slot that is seen for the first time is news, where nobody knows the size of the pool', async () => {
+  const resource = temporal.resource();
+  const watch = cli(['watch', resource, '--every', '200ms']);
+  await watch.says(/(0 held)/);
+  const permit = await pool(resource).acquire();
+  await watch.says(/(slot 0: held by )/);
+  await permit.release();
+  await watch.says(/(slot 0: free)/);
   watch.signal('SIGINT');
   assert.equal(await watch.exit, 130);
 });

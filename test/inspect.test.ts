@@ -5,7 +5,7 @@ import { listHolders, SemaphoreClient, type SemaphoreClientOptions } from '../sr
 import { PoolByName } from '../src/client/operators';
 import { permitId, queueId } from '../src/shared/permit-id';
 import { startHolder, startHolding, untilAt } from './support/holders';
-import { eventually, untilWaiting, useTemporal, warnings } from './support/temporal';
+import { endQueue, eventually, untilWaiting, useTemporal, warnings } from './support/temporal';
 import * as workflows from './support/workflows';
 
 const temporal = useTemporal({ shared: true });
@@ -50,6 +50,28 @@ test('a pool that is known by its name alone has the size that its queue says no
   await byName.pause();
   await eventually(async () => assert.equal(await semaphore(resource, { capacity: 2 }).tryAcquire(), undefined));
   await byName.resume();
+});
+
+test('known by its name, a pool that outgrew what its queue said last has no size: its slots are shown as they are seen', async () => {
+  const resource = temporal.resource();
+  const { client, taskQueue } = temporal;
+  const byName = new PoolByName(client, resource, { taskQueue });
+  const small = semaphore(resource, { capacity: 1 });
+  const held = await small.acquire();
+  const waiting = small.acquire();
+  await untilWaiting(client, resource, 1);
+  assert.equal((await byName.inspect({ recent: 0 })).capacity, 1);
+  await held.release();
+  await (await waiting).release();
+  await endQueue(client, resource);
+  const large = semaphore(resource, { capacity: 2 });
+  const permits = [await large.acquire(), await large.acquire()];
+  assert.equal((await byName.inspect({ recent: 0 })).capacity, 1, 'what its queue said last');
+  byName.addSlots(['0', '1']);
+  const { capacity, slots } = await byName.inspect({ recent: 0 });
+  assert.deepEqual([capacity, slots.map(({ slot }) => slot)], [undefined, ['0', '1']]);
+  await assert.rejects(byName.pause(), /how many slots it has/);
+  for (const permit of permits) await permit.release();
 });
 
 test('it shows each holder, each waiter in order, and the last holds with how they ended', async () => {

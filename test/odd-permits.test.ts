@@ -2,13 +2,15 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { afterEach, test } from 'node:test';
 import { listHolders, SemaphoreClient } from '../src/client';
+import { mapConcurrently } from '../src/client/map-concurrently';
+import { poolsInUse } from '../src/client/operators';
 import { PERMIT_STATUS } from '../src/shared/operator-protocol';
 import { permitId, queueId } from '../src/shared/permit-id';
 import { PERMIT_WORKFLOW, QUEUE_WORKFLOW } from '../src/shared/protocol';
 import { QUEUE_VIEW } from '../src/shared/queue-view';
 import { CliProcess } from './support/cli-process';
 import { startOptions } from './support/holders';
-import { eventually, useTemporal } from './support/temporal';
+import { eventually, until, useTemporal } from './support/temporal';
 import * as workflows from './support/workflows';
 
 // Whoever may start Workflows may start what looks like a permit, and write anything into its memo.
@@ -16,7 +18,9 @@ import * as workflows from './support/workflows';
 let started: string[] = [];
 // Before the harness looks whether a permit was left.
 afterEach(async () => {
-  for (const workflowId of started) await temporal.client.workflow.getHandle(workflowId).terminate();
+  await mapConcurrently(started, async (workflowId) => {
+    await temporal.client.workflow.getHandle(workflowId).terminate();
+  });
   started = [];
 });
 
@@ -115,6 +119,40 @@ test('odd permits hide no others: not in a pool, not in the namespace, not from 
   assert.match(doctor.stdout, /held by unknown: no worker answers for the permit/);
   assert.match(revoke.stderr, /does not hold slot "1"/, 'it was looked at, and it is another run');
   await permit.release();
+});
+
+test('however many permits are newer, ls finds the pool of an older one, and why its holder; each pool costs no search', async (t) => {
+  const resource = temporal.resource();
+  await start(permitId({ resource, slot: '0' }), PERMIT_WORKFLOW, { holder: json({ identity: 'the-first' }) });
+  const others = Array.from({ length: 1_001 }, (_, index) => `${resource}-${index % 3}:${Math.floor(index / 3)}`);
+  await mapConcurrently(others, async (address) => await start(`permit:${address}`, PERMIT_WORKFLOW));
+  await until(async () => {
+    const { count } = await temporal.client.workflow.count(`WorkflowId STARTS_WITH "permit:${resource}"`);
+    return count === others.length + 1;
+  });
+
+  const listing = t.mock.method(temporal.client.workflowService, 'listWorkflowExecutions');
+  const pools = await poolsInUse(temporal.client, { taskQueue: temporal.taskQueue, keys: true });
+  assert.deepEqual(
+    pools.map((it) => [it.resource, it.slots.length]),
+    [[resource, 1], ...[0, 1, 2].map((index) => [`${resource}-${index}`, index < 2 ? 334 : 333])],
+  );
+  assert.equal(listing.mock.callCount(), 3, 'two pages of permits, one of queues');
+  const [one, why] = await Promise.all([cli('ls', resource), cli('why', 'the-first')]);
+  assert.match(one.stdout, /the-first/);
+  assert.match(why.stdout, new RegExp(`^the-first holds slot 0 of ${resource}, `));
+});
+
+test('why of one that holds says which queues could not tell whether it waits', async () => {
+  const [held, silent] = [temporal.resource(), temporal.resource()];
+  await start(permitId({ resource: held, slot: '0' }), PERMIT_WORKFLOW, { holder: json({ identity: 'train-7' }) });
+  await start(queueId(silent), QUEUE_WORKFLOW);
+  await eventually(async () => {
+    const { code, stdout, stderr } = await cli('why', 'train-7');
+    assert.match(stdout, new RegExp(`^train-7 holds slot 0 of ${held}`));
+    assert.match(stderr, new RegExp(`can't tell whether train-7 waits for a permit of ${silent}: no worker answers`));
+    assert.equal(code, 69);
+  });
 });
 
 for (const [what, answer] of Object.entries({

@@ -101,6 +101,21 @@ test('nobody waits for the pace: who releases goes on at once, and an operator c
   await eventually(async () => assert.ok(permit.signal.aborted, 'a holder is told at once'));
 });
 
+test('the holds of a paced slot are listed as the holders had them, without the rest of the pace', async () => {
+  const resource = temporal.resource('pace');
+  const pool = clientOf(resource, { pace: { every: '2s' } });
+  const permit = await pool.acquire();
+  await permit.release();
+  const [past] = await eventually(async () => {
+    const { recent } = await pool.inspect();
+    assert.equal(recent.length, 1);
+    return recent;
+  });
+  assert.deepEqual([past?.runId, past?.outcome], [permit.runId, 'released']);
+  const heldMs = Number(past?.to) - Number(past?.from);
+  assert.ok(heldMs >= 0 && heldMs < 1_500, `${heldMs} ms`);
+});
+
 test('a revocation that comes with the release ends the pace', { timeout: 60_000 }, async () => {
   const resource = temporal.resource('pace');
   const taskQueue = `${temporal.taskQueue}-late`; // both are there when its worker starts

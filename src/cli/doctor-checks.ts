@@ -26,6 +26,9 @@ const ORDERED_SINCE = [1, 27] as const;
 /** How late a permit may end: its worker may be slow, and the server's timer a second late. */
 const LEASE_SLACK_MS = 5_000;
 
+/** How long the server may take for all that is asked of it beside the pools. */
+const ASKED_WITHIN_MS = 30_000;
+
 const PROBES = 5;
 const PROBE_WITHIN_MS = 10_000;
 
@@ -39,10 +42,13 @@ const MUCH_TOO_SLOW_MS = 3_000;
 
 export async function findings(client: Client, options: DoctorOptions): Promise<Finding[]> {
   const pools = await poolsInUse(client, { taskQueue: options.taskQueue, keys: true });
-  const found = [
+  const asked = async () => [
     ...(await server(client, pools)),
     await pollers(client, options.taskQueue),
     ...(await failingTasks(client)),
+  ];
+  const found = [
+    ...(await client.withDeadline(Date.now() + ASKED_WITHIN_MS, asked)),
     ...pools.flatMap((pool) => [...leases(pool), ...waits(pool, options.waitingLongerMs)]),
     ...deadlocks(pools),
   ];

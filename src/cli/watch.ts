@@ -54,7 +54,7 @@ async function watchPool(resource: string, flags: WatchFlags): Promise<number> {
     const screen = await screenFor(flags);
     try {
       while (!signal.aborted) {
-        await lookOnce(pool, screen);
+        await untilAborted(lookOnce(pool, screen), signal);
         await pause(flags.every, signal);
       }
     } finally {
@@ -62,6 +62,16 @@ async function watchPool(resource: string, flags: WatchFlags): Promise<number> {
     }
   });
   return signalCode(signal.reason);
+}
+
+/** Waits for the look, which may take long where the server does not answer, or for the signal. */
+async function untilAborted(look: Promise<void>, signal: AbortSignal): Promise<void> {
+  let abort = () => {};
+  const aborted = new Promise<void>((resolve) => {
+    abort = resolve;
+  });
+  signal.addEventListener('abort', abort);
+  await Promise.race([look, aborted]).finally(() => signal.removeEventListener('abort', abort));
 }
 
 /** A server that restarts is no reason to look away. @throws any other error */
@@ -107,13 +117,15 @@ function changeLines(): Screen {
     if (before.get(what) !== String(now)) print(text`${new Date().toISOString()} ${now}`);
     before.set(what, String(now));
   };
+  let isFirst = true; // of what it starts with, the headline is enough
   return {
     show(pool) {
       for (const slot of pool.slots) {
         const now = text`slot ${slot.slot}: ${situation(slot)}`;
-        if (before.has(`slot ${slot.slot}`)) say(`slot ${slot.slot}`, now);
-        else before.set(`slot ${slot.slot}`, String(now));
+        if (isFirst) before.set(`slot ${slot.slot}`, String(now));
+        else say(`slot ${slot.slot}`, now);
       }
+      isFirst = false;
       say('pool', headline(pool));
     },
     close() {},

@@ -63,14 +63,19 @@ export function addWhy(program: Command, done: (exitCode: number) => void): void
       const { output } = flags;
       if (output !== 'text') printJson({ workflowId, pools: parts, deadlocks }, output);
       else show(workflowId, parts, deadlocks);
-      done(parts.length > 0 ? 0 : sayNothingFound(workflowId, pools));
+      const isAnswered = parts.some(({ waits }) => waits) || !pools.some(isSilent);
+      done(parts.length > 0 && isAnswered ? 0 : sayNothingFound(workflowId, pools));
     });
   withConnectionFlags(withOutputFlags(why));
 }
 
+function isSilent({ queue }: SeenPool): boolean {
+  return queue === 'silent';
+}
+
 /** Says that it found nothing, or that nobody can tell. @returns the exit code */
 function sayNothingFound(who: string, pools: SeenPool[]): number {
-  const untold = pools.filter(({ queue }) => queue === 'silent');
+  const untold = pools.filter(isSilent);
   if (untold.length === 0) {
     say(text`${who} neither waits for a permit nor holds one.`);
     return EXIT.no;

@@ -12,4 +12,6 @@ export interface PaceMemo {
   paceMs?: number;
   /** The permit sets it when its holder has released it, and it stays until then, in epoch milliseconds. */
   pacedUntilMs?: number;
+  /** When that was, in epoch milliseconds. */
+  releasedAtMs?: number;
 }

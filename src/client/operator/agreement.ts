@@ -18,7 +18,13 @@ export function disagreement(
   for (const { permit } of slots) {
     if (permit?.slots !== undefined) add(permit.slots, permit.holder.workflowId ?? permit.holder.identity ?? '');
   }
-  for (const { slots, identity, waiter } of tickets) add(slotsMark(slots), identity ?? waiter.workflowId);
+  const marks = new Map<string, SlotsMark>(); // a thousand waiters of one pool name the same slots
+  for (const { slots, identity, waiter } of tickets) {
+    const names = String(slots);
+    const mark = marks.get(names) ?? slotsMark(slots);
+    marks.set(names, mark);
+    add(mark, identity ?? waiter.workflowId);
+  }
   if (beliefs.size < 2) return undefined;
   return [...beliefs.values()].sort((a, b) => b.count - a.count);
 }

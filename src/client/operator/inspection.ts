@@ -95,6 +95,7 @@ export interface PastHold {
   /** As in {@link PermitInspection}. */
   pool?: string;
   from: Date;
+  /** When it was released, where its pace kept the slot for longer; else when the permit ended. */
   to: Date;
   /**
    * `terminated`, `timed-out` and `failed`: the permit did not end by itself. `unknown`: its result can't be read here.

@@ -19,7 +19,7 @@ export function permitOf(run: Pick<WorkflowExecutionInfo, 'workflowId' | 'runId'
 
 export function memoOf({ memo }: Pick<WorkflowExecutionInfo, 'memo'>) {
   const fields = recordOf(memo) as Partial<Record<keyof PermitMemo, unknown>>;
-  const { holder, purpose, pool, slots, pacedUntilMs, preemptedUntilMs, revokedBecause } = fields;
+  const { holder, purpose, pool, slots, pacedUntilMs, releasedAtMs, preemptedUntilMs, revokedBecause } = fields;
   const wasRevoked = revokedBecause !== undefined;
   return {
     holder: readHolder(holder),
@@ -27,6 +27,7 @@ export function memoOf({ memo }: Pick<WorkflowExecutionInfo, 'memo'>) {
     pool: textOf(pool),
     slots: readSlotsMark(slots),
     pacedUntilMs: timeOf(pacedUntilMs),
+    releasedAtMs: timeOf(releasedAtMs),
     preemptedUntilMs: timeOf(preemptedUntilMs),
     wasRevoked,
   };

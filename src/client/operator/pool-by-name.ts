@@ -4,6 +4,7 @@ import { InvalidOptionsError } from '../../shared/invalid-options';
 import { queueId } from '../../shared/permit-id';
 import { QUEUE_VIEW } from '../../shared/queue-view';
 import { type Slots, slotNames } from '../../shared/slots';
+import { monotonicMs } from '../clock';
 import { resolveClientSemaphore } from '../options';
 import { SemaphoreClient } from '../semaphore-client';
 import { Server } from '../server';
@@ -11,7 +12,7 @@ import type { Inspection, Override, PermitInspection } from './inspection';
 import { lenientReader } from './lenient-reader';
 import type { OverrideOptions, PauseOptions, RevokeOptions } from './operator';
 import { readQueueView } from './queue-view';
-import { listHolders } from './visibility';
+import { listAllHolders } from './visibility';
 import { QUERY_MS, WorkerQueries } from './worker-queries';
 
 /** An operator's description of a pool. Without `capacity` and `slots`, the pool's queue is asked. */
@@ -43,9 +44,12 @@ export type SeenPool = Omit<Inspection, 'capacity'> & {
 export interface LookOptions {
   /** How many past holds to list; `0` spares a call to visibility. */
   recent: number;
-  /** Asks visibility for the held slots while nobody knows how many there are. @default false */
+  /** Asks visibility for the held slots while nobody knows how many there are, every 10 s at the most. @default false */
   search?: boolean;
 }
+
+/** A server allows few calls to visibility, and is seconds late with it. */
+const SEARCH_EVERY_MS = 10_000;
 
 /** How long a queue may take to say how many slots its pool has, where nobody knows. */
 const ANSWER_WITHIN_MS = 2_000;
@@ -61,6 +65,7 @@ export class PoolByName {
   private unsized: SemaphoreClient | undefined;
   private readonly asked = new Set<string>();
   private readonly seenHeld = new Set<string>();
+  private searchAgainMs = Number.NEGATIVE_INFINITY;
 
   constructor(
     private readonly client: Client,
@@ -76,9 +81,8 @@ export class PoolByName {
   }
 
   async inspect({ recent, search = false }: LookOptions): Promise<SeenPool> {
-    const sized = await this.find();
+    const sized = await this.find(search);
     if (sized) return await sized.inspect({ recent });
-    if (search) this.addSlots(await heldSlots(this.client, this.resource));
     const { capacity: _unknown, ...seen } = await this.openAsked().inspect({ recent });
     for (const { slot, state } of seen.slots) if (state !== 'free') this.seenHeld.add(slot);
     return { ...seen, slots: seen.slots.filter(({ slot }) => this.seenHeld.has(slot)) };
@@ -104,6 +108,13 @@ export class PoolByName {
     return await (await this.open()).resume(options);
   }
 
+  private async search(): Promise<void> {
+    if (monotonicMs() < this.searchAgainMs) return;
+    const held = await listAllHolders(this.client, this.resource);
+    this.searchAgainMs = monotonicMs() + SEARCH_EVERY_MS;
+    this.addSlots(held.map(({ slot }) => slot));
+  }
+
   /** A client for the pool with all its slots. @throws InvalidOptionsError when nobody knows how many it has */
   async open(): Promise<SemaphoreClient> {
     const pool = await this.find();
@@ -114,16 +125,29 @@ export class PoolByName {
   }
 
   /** The pool may have been deployed anew with other slots, so its queue is asked each time. */
-  private async find(): Promise<SemaphoreClient | undefined> {
+  private async find(search = false): Promise<SemaphoreClient | undefined> {
     const { client, resource, options } = this;
     const withinMs = this.sized ? QUERY_MS : ANSWER_WITHIN_MS;
-    const slots = options.capacity ?? options.slots ?? (await slotsOfQueue(client, resource, withinMs)) ?? this.slots;
-    if (slots === undefined) return undefined;
+    const told = options.capacity ?? options.slots ?? (await slotsOfQueue(client, resource, withinMs));
+    if (told !== undefined) this.asked.clear();
+    else if (search) await this.search();
+    const slots = told ?? (this.isOutgrown() ? undefined : this.slots);
+    if (slots === undefined) {
+      this.sized = undefined;
+      return undefined;
+    }
     if (!this.sized || !isDeepStrictEqual(slots, this.slots)) {
       this.slots = slots;
       this.sized = openSlots(client, resource, options.taskQueue, slots);
     }
     return this.sized;
+  }
+
+  /** Whether slots were seen held since which the queue's last word did not have: the pool has been deployed anew. */
+  private isOutgrown(): boolean {
+    if (this.slots === undefined) return false;
+    const names = new Set(slotNames(this.slots));
+    return [...this.asked].some((slot) => !names.has(slot));
   }
 
   private openAsked(): SemaphoreClient {
@@ -155,10 +179,6 @@ function openSlots(client: Client, resource: string, taskQueue: string, slots: S
     taskQueue,
     ...(typeof slots === 'number' ? { capacity: slots } : { slots }),
   });
-}
-
-async function heldSlots(client: Client, resource: string): Promise<string[]> {
-  return (await listHolders(client)).filter((it) => it.resource === resource).map(({ slot }) => slot);
 }
 
 /** The slots that the waiters, or an earlier operator, have named. When waiters differ, the largest number counts. */

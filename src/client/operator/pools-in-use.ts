@@ -1,12 +1,10 @@
 import type { Client } from '@temporalio/client';
 import { accumulatorResource, isKeyPool, wholeOf } from '../../shared/key-pool';
-import { isResource, resourceOfQueue } from '../../shared/permit-id';
-import { QUEUE_WORKFLOW } from '../../shared/protocol';
+import { isResource } from '../../shared/permit-id';
 import { messageOf } from '../errors';
 import { mapConcurrently } from '../map-concurrently';
-import { lenientReader } from './lenient-reader';
 import { type KeysInUse, PoolByName, type PoolOptions, type SeenPool } from './pool-by-name';
-import { listHolders } from './visibility';
+import { listAllHolders, listQueues } from './visibility';
 
 /** The use of one resource: its held slots and its waiters. */
 export interface ResourceInUse {
@@ -37,22 +35,23 @@ export async function resourcesInUse(client: Client): Promise<Map<string, Resour
     used.permits += slots.length;
     known.keys = { held: used.held.size, permits: used.permits, queued: used.queued.size };
   };
-  for (const { resource, slot } of await listHolders(client)) add(resource, [slot]);
-  for await (const { workflowId } of lenientReader(client).list({ query: QUEUES }))
-    add(resourceOfQueue(workflowId), []);
+  for (const { resource, slot } of await listAllHolders(client)) add(resource, [slot]);
+  for (const resource of await listQueues(client)) add(resource, []);
   return resources;
 }
 
-/** All pools of which somebody holds or waits for a permit, with each key's pool by itself. */
-async function allPoolsInUse(client: Client): Promise<string[]> {
-  const pools = new Set<string>();
-  for (const { resource } of await listHolders(client)) pools.add(resource);
-  for await (const { workflowId } of lenientReader(client).list({ query: QUEUES }))
-    pools.add(resourceOfQueue(workflowId));
-  return [...pools].filter(isResource);
+/** The same, with each key's pool by itself. */
+async function allPoolsInUse(client: Client): Promise<Map<string, ResourceInUse>> {
+  const pools = new Map<string, ResourceInUse>();
+  const add = (resource: string, slots: string[]) => {
+    const known = pools.get(resource) ?? { slots: [] };
+    known.slots.push(...slots);
+    if (isResource(resource)) pools.set(resource, known);
+  };
+  for (const { resource, slot } of await listAllHolders(client)) add(resource, [slot]);
+  for (const resource of await listQueues(client)) add(resource, []);
+  return pools;
 }
-
-const QUEUES = `WorkflowType = "${QUEUE_WORKFLOW}" AND ExecutionStatus = "Running"`;
 
 interface LookOptions extends Pick<PoolOptions, 'taskQueue'> {
   /** Also at the pools of keys, each by itself. @default false: they are counted with their resource */
@@ -64,13 +63,14 @@ interface LookOptions extends Pick<PoolOptions, 'taskQueue'> {
  * @throws the first pool's error when every look has failed
  */
 export async function poolsInUse(client: Client, options: LookOptions): Promise<SeenPool[]> {
-  const inUse = options.keys ? undefined : await resourcesInUse(client);
-  const resources = [...(inUse?.keys() ?? (await allPoolsInUse(client)))].sort();
+  const inUse = await (options.keys ? allPoolsInUse(client) : resourcesInUse(client));
   const errors: unknown[] = [];
-  const pools = await mapConcurrently(resources, async (resource): Promise<SeenPool> => {
+  const pools = await mapConcurrently([...inUse.keys()].sort(), async (resource): Promise<SeenPool> => {
     try {
-      const pool = await new PoolByName(client, resource, options).inspect({ recent: 0, search: true });
-      const keys = inUse?.get(resource)?.keys;
+      const { slots = [], keys } = inUse.get(resource) ?? {};
+      const byName = new PoolByName(client, resource, options);
+      byName.addSlots(slots);
+      const pool = await byName.inspect({ recent: 0 });
       return keys ? { ...pool, keys } : pool;
     } catch (error) {
       errors.push(error);

@@ -5,10 +5,10 @@ import {
   WorkflowNotFoundError,
 } from '@temporalio/client';
 import { PACED_PERMIT_WORKFLOW } from '../../shared/pace-protocol';
-import { permitId } from '../../shared/permit-id';
-import { PERMIT_WORKFLOW, type PermitOutcome } from '../../shared/protocol';
+import { permitId, resourceOfQueue } from '../../shared/permit-id';
+import { PERMIT_WORKFLOW, type PermitOutcome, QUEUE_WORKFLOW } from '../../shared/protocol';
 import { mapConcurrently } from '../map-concurrently';
-import type { Server } from '../server';
+import { Server } from '../server';
 import type { PastHold, ResourceSlot } from './inspection';
 import { lenientReader } from './lenient-reader';
 import { memoOf, permitAddress, permitOf, stateOf } from './permit-memo';
@@ -18,8 +18,17 @@ import { memoOf, permitAddress, permitOf, stateOf } from './permit-memo';
 
 const OUTCOMES: readonly PermitOutcome[] = ['released', 'lease-expired', 'revoked', 'preempted'];
 
-/** The most runs to look through for one resource's holds: a search for "a" also finds those of "a:b". */
+/** The most runs to look through for one resource's past holds. */
 const MAX_LISTED = 100;
+
+/** The most that a server gives at once. */
+const PAGE = 1_000;
+
+/** How long one listing may take. Ten thousand permits are ten calls. */
+const LISTING_MS = 30_000;
+
+const PERMITS = `WorkflowType IN ("${PERMIT_WORKFLOW}", "${PACED_PERMIT_WORKFLOW}") AND ExecutionStatus = "Running"`;
+const QUEUES = `WorkflowType = "${QUEUE_WORKFLOW}" AND ExecutionStatus = "Running"`;
 
 /**
  * All permits that are held in the client's namespace, of any resource, newest first. They come from visibility, so they are
@@ -28,16 +37,43 @@ const MAX_LISTED = 100;
  * @param options `limit`: at most this many; default 1,000
  */
 export async function listHolders(client: Client, { limit = 1_000 }: { limit?: number } = {}): Promise<ResourceSlot[]> {
-  const query = `WorkflowType IN ("${PERMIT_WORKFLOW}", "${PACED_PERMIT_WORKFLOW}") AND ExecutionStatus = "Running"`;
+  return await listed(client, PERMITS, limit);
+}
+
+/** All that is held, of one resource or of every one: a call for each 1,000. */
+export async function listAllHolders(client: Client, resource?: string): Promise<ResourceSlot[]> {
+  if (resource === undefined) return await listed(client, PERMITS);
+  const held = await listed(client, `${startsLike(resource)} AND ${PERMITS}`);
+  return held.filter((it) => it.resource === resource);
+}
+
+/** The resources that have a queue. */
+export async function listQueues(client: Client): Promise<string[]> {
+  const resources: string[] = [];
+  await new Server(client).call(async () => {
+    for await (const { workflowId } of lenientReader(client).list({ query: QUEUES }))
+      resources.push(resourceOfQueue(workflowId));
+  }, LISTING_MS);
+  return resources;
+}
+
+async function listed(client: Client, query: string, limit = Number.POSITIVE_INFINITY): Promise<ResourceSlot[]> {
   const held: ResourceSlot[] = [];
-  for await (const run of lenientReader(client).list({ query, pageSize: Math.min(limit, 1_000) })) {
-    const address = permitAddress(run.workflowId);
-    if (!address) continue; // somebody else's Workflow of that type
-    const permit = permitOf(run);
-    held.push({ ...address, state: stateOf(address.resource, permit), permit });
-    if (held.length >= limit) break;
-  }
+  await new Server(client).call(async () => {
+    for await (const run of lenientReader(client).list({ query, pageSize: Math.min(limit, PAGE) })) {
+      const address = permitAddress(run.workflowId);
+      if (!address) continue; // somebody else's Workflow of that type
+      const permit = permitOf(run);
+      held.push({ ...address, state: stateOf(address.resource, permit), permit });
+      if (held.length >= limit) break;
+    }
+  }, LISTING_MS);
   return held;
+}
+
+/** A search for "a" also finds the permits of "a:b". */
+function startsLike(resource: string): string {
+  return `WorkflowId STARTS_WITH ${JSON.stringify(permitId({ resource, slot: '' }))}`;
 }
 
 /** How runs have ended, by run ID. An outcome never changes, and costs a call. */
@@ -67,6 +103,7 @@ export async function listPastHolds(
     if (!outcome) return [];
     known.set(run.runId, outcome);
     const { runId, holder, purpose, pool, since: from } = permitOf(run);
+    const { releasedAtMs } = memoOf(run);
     const slot = permitAddress(run.workflowId)?.slot ?? '';
     return {
       slot,
@@ -75,19 +112,19 @@ export async function listPastHolds(
       ...(purpose !== undefined && { purpose }),
       ...(pool !== undefined && { pool }),
       from,
-      to: run.closeTime ?? from,
+      to: releasedAtMs === undefined ? (run.closeTime ?? from) : new Date(releasedAtMs),
       outcome,
     };
   });
 }
 
 async function listEnded(reader: WorkflowClient, resource: string, count: number): Promise<WorkflowExecutionInfo[]> {
-  const query = `WorkflowId STARTS_WITH ${JSON.stringify(permitId({ resource, slot: '' }))} AND ExecutionStatus != "Running"`;
+  const query = `${startsLike(resource)} AND ExecutionStatus != "Running"`;
   const runs: WorkflowExecutionInfo[] = [];
   let listed = 0;
   for await (const run of reader.list({ query, pageSize: MAX_LISTED })) {
     const isOurs = permitAddress(run.workflowId)?.resource === resource;
-    if (isOurs && stateOf(resource, permitOf(run)) === 'held') runs.push(run);
+    if (isOurs && stateOf(resource, permitOf(run)) !== 'drained') runs.push(run);
     if (++listed >= MAX_LISTED || runs.length >= count) break;
   }
   return runs;

@@ -17,9 +17,10 @@ export async function pacedPermitWorkflow(input: PermitInput): Promise<PermitOut
   return await holdSlot(input, {
     untilMs,
     async over(isRevoked) {
-      const leftMs = untilMs - Date.now();
+      const releasedAtMs = Date.now();
+      const leftMs = untilMs - releasedAtMs;
       if (leftMs <= 0) return;
-      upsertMemo({ pacedUntilMs: untilMs } satisfies PaceMemo);
+      upsertMemo({ pacedUntilMs: untilMs, releasedAtMs } satisfies PaceMemo);
       await Promise.race([sleep(leftMs), condition(isRevoked)]);
     },
   });
