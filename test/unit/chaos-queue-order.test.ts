@@ -16,7 +16,7 @@ class Script {
   }
 
   /** A task that saw all that came before the last `unseen` events, and gave these turns. */
-  task(turns: Record<string, string>, unseen = 0): this {
+  task(turns: Record<string, string>, unseen = 0, to?: string): this {
     const startedEventId = this.events.length + 1 - unseen;
     this.add({
       workflowTaskCompletedEventAttributes: {
@@ -25,7 +25,10 @@ class Script {
     });
     for (const [slot, ticketId] of Object.entries(turns)) {
       const input = payloads({ queueId: 'permit-queue:pool', ticketId, slot });
-      this.add({ signalExternalWorkflowExecutionInitiatedEventAttributes: { signalName: TURN, input } });
+      const workflowExecution = { workflowId: to ?? ticketId };
+      this.add({
+        signalExternalWorkflowExecutionInitiatedEventAttributes: { signalName: TURN, input, workflowExecution },
+      });
     }
     return this;
   }
@@ -69,6 +72,20 @@ test('a turn before one who came earlier, or is more urgent', () => {
 
 test('a ticket that the task had not seen is not overtaken', () => {
   assert.equal(line().task({ '0': 'early' }, 1).disorder, 0);
+});
+
+test('a turn that is told again to a waiter that is gone is none of the waiter that has the ticket now', () => {
+  const next: Ticket = { ...early, waiter: { workflowId: 'next waiter', runId: 'run' } };
+  const back = () =>
+    line()
+      .task({ '0': 'urgent', '1': 'early' })
+      .signal(DECLINED, { ticketId: 'early' })
+      .signal(ENQUEUE, next)
+      .signal(ENQUEUE, {
+        ...ticket('most-urgent', 4, 1),
+      });
+  assert.equal(back().task({ '1': 'early' }, 0, 'early').disorder, 0);
+  assert.equal(back().task({ '1': 'early' }, 0, 'next waiter').disorder, 1);
 });
 
 test('who has left, was served, or has its turn is not overtaken', () => {

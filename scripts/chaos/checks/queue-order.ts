@@ -44,10 +44,10 @@ export function checkTurns(events: readonly QueueEvent[]): { turns: number; diso
     const given = turnsOf(events, at);
     // Refused in the same decision: it wants more than an operator has left, or the line is full.
     for (const { ticketId, slot, waiting } of given) if (slot === undefined && !waiting) line.leave(ticketId);
-    for (const { ticketId, slot, eventId } of given) {
+    for (const { ticketId, slot, eventId, to } of given) {
       if (slot === undefined) continue;
       turns++;
-      const overtaken = line.offer(ticketId, slot);
+      const overtaken = line.offer(ticketId, slot, to);
       if (overtaken) disorder.push(`event ${eventId}: ticket ${ticketId} had its turn before ${overtaken}`);
     }
   }
@@ -55,13 +55,16 @@ export function checkTurns(events: readonly QueueEvent[]): { turns: number; diso
 }
 
 /** The turns that the queue gave in the task that completed there. */
-function turnsOf(events: readonly QueueEvent[], completedAt: number): (Turn & Pick<QueueEvent, 'eventId'>)[] {
+function turnsOf(
+  events: readonly QueueEvent[],
+  completedAt: number,
+): (Turn & Pick<QueueEvent, 'eventId'> & { to?: string | null })[] {
   const rest = events.slice(completedAt + 1);
   const next = rest.findIndex(({ workflowTaskCompletedEventAttributes: task }) => task);
   return rest.slice(0, next === -1 ? rest.length : next).flatMap((event) => {
     const { eventId, signalExternalWorkflowExecutionInitiatedEventAttributes: sent } = event;
     const turn = sent?.signalName === TURN ? payload<Turn>(sent.input?.payloads) : undefined;
-    return turn ? [{ ...turn, eventId }] : [];
+    return turn ? [{ ...turn, eventId, to: sent?.workflowExecution?.workflowId }] : [];
   });
 }
 
@@ -99,10 +102,14 @@ class Line {
     this.offered.delete(ticketId);
   }
 
-  /** @returns whom this turn overtakes */
-  offer(ticketId: string, slot: string): string | undefined {
+  /**
+   * @param to the waiter that is told. A turn that it was not there to hear is told again, to its next run; and meanwhile the ticket
+   * may have come back with another waiter, whose turn that is not
+   * @returns whom this turn overtakes
+   */
+  offer(ticketId: string, slot: string, to?: string | null): string | undefined {
     const ticket = this.waiting.get(ticketId);
-    if (!ticket) return undefined; // said twice
+    if (!ticket || (to && to !== ticket.waiter.workflowId)) return undefined; // said twice
     this.waiting.delete(ticketId);
     this.offered.set(ticketId, { ticket, slot });
     return [...this.waiting.values()].find((other) => isBefore(other, ticket))?.id;
