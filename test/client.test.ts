@@ -14,6 +14,7 @@ import {
   type SemaphoreClientOptions,
 } from '../src/client';
 import { currentFencingToken } from '../src/fencing';
+import { PERMIT_STATUS } from '../src/shared/operator-protocol';
 import { permitId } from '../src/shared/permit-id';
 import { REVOKE } from '../src/shared/protocol';
 import { assertSafe, eventually, useTemporal } from './support/temporal';
@@ -283,6 +284,24 @@ test('a revocation and a termination abort the signal at once and fail withPermi
     });
     assert.ok(Date.now() - startedMs < 3_000);
   }
+});
+
+test('a permit that ended before its function was through is lost, though the client has not heard of it', async () => {
+  const resource = temporal.resource();
+  const pool = semaphore(resource, { capacity: 2 });
+  const revoke = async ({ workflowId, runId }: Permit) => {
+    const handle = temporal.client.workflow.getHandle(workflowId, runId);
+    await handle.query(PERMIT_STATUS); // signals that come before its first task have no order
+    await handle.signal(REVOKE, { reason: 'for another' });
+  };
+  for (let round = 0; round < 5; round++) {
+    await assert.rejects(pool.withPermit(revoke), PermitLostError);
+    await assert.rejects(
+      pool.withPermits(2, async ([permit = assert.fail()]) => await revoke(permit)),
+      PermitLostError,
+    );
+  }
+  await assertSafe(temporal.client, resource, 2, []);
 });
 
 test('the queue starts anew under a waiting client', async () => {

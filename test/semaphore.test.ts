@@ -145,6 +145,32 @@ test('a permit lost to an operator cancels the function and says why', async () 
   assert.equal((await handle.query(workflows.stage)).at, 'lost');
 });
 
+test('a permit that ended before its function was through is lost, also where a Workflow hears of both at once', async () => {
+  for (const first of ['its end', 'the function']) {
+    const resource = temporal.resource();
+    const taskQueue = `${temporal.taskQueue}-${resource}`;
+    const worker = await temporal.worker({ taskQueue });
+    const handle = await temporal.client.workflow.start(workflows.directHolder, {
+      ...startOptions(temporal),
+      taskQueue,
+      args: [{ resource, semaphore: { capacity: 1, taskQueue: temporal.taskQueue } }],
+    });
+    const { runId } = await untilAt(handle, 'holding');
+    await worker.stop();
+    const permit = temporal.client.workflow.getHandle(permitId({ resource, slot: '0' }), runId);
+    const steps = [
+      async () => {
+        await permit.signal(REVOKE, { reason: 'for another' });
+        assert.equal(await permit.result(), 'revoked');
+      },
+      async () => await handle.signal(workflows.finish),
+    ];
+    for (const step of first === 'its end' ? steps : steps.reverse()) await step();
+    await temporal.worker({ taskQueue });
+    await assertFails(handle.result(), 'PermitLostError', /revoked.*for another/);
+  }
+});
+
 test('a terminated permit cancels the function', async () => {
   const resource = temporal.resource();
   const { handle, slot } = await startHolding(temporal, { resource, semaphore: { capacity: 1 } });

@@ -1,5 +1,4 @@
 import type { Client } from '@temporalio/client';
-import { withTokenOf } from '../fencing/current-token';
 import type { Acquirer } from '../shared/acquirer';
 import { ADOPT } from '../shared/adoption-protocol';
 import { refuse } from '../shared/invalid-options';
@@ -11,13 +10,12 @@ import { orInline, splitSaturation } from '../shared/saturation';
 import { monotonicMs } from './clock';
 import { PermitLostError, PermitTimeoutError } from './errors';
 import { clientAcquirer } from './holder/acquirer';
-import { checkSelfDeadlock, holding } from './holder/held-here';
+import { checkSelfDeadlock } from './holder/held-here';
 import { Lease } from './holder/lease';
 import { Permit } from './holder/permit';
 import { PermitRun } from './holder/permit-run';
 import { acquireSet, type ClientPool, type PermitSet, underSet, type WantedSet } from './holder/permit-set';
-import { underPreemptible } from './holder/preemptible-hold';
-import { releaseOrWarn } from './holder/release-or-warn';
+import { runUnder, underPreemptible, withToken } from './holder/run-under';
 import { ClientMetrics } from './metrics';
 import type { Inspection, Override, PermitInspection } from './operator/inspection';
 import {
@@ -131,16 +129,11 @@ export class SemaphoreClient {
     const onPreempted = resolveOnPreempted(options?.onPreempted, request);
     if (request.permits !== undefined) refuse('permits', 'none: withPermits(n, fn) takes several', request.permits);
     if (this.isSet(request)) {
-      return await underSet(this.wanted(request), request, ([permit]) => runUnder(permit as Permit, fn));
+      return await underSet(this.wanted(request), request, ([permit]) => withToken(permit as Permit, fn));
     }
     checkSelfDeadlock([{ pool: request.semaphore }], request);
     const permit = await this.acquireAlone(request);
-    if (request.preemptible) return await underPreemptible(permit, fn, onPreempted);
-    try {
-      return await holding([permit], () => runUnder(permit, fn));
-    } finally {
-      await releaseOrWarn(permit);
-    }
+    return await (request.preemptible ? underPreemptible(permit, fn, onPreempted) : runUnder(permit, fn));
   }
 
   /**
@@ -392,21 +385,6 @@ export class SemaphoreClient {
       triesBeforeJoin,
       metrics: this.metrics,
     });
-  }
-}
-
-/** The permit that counts is the latest: `fn` may give its permit up for a while. */
-async function runUnder<T>(permit: Permit, fn: (permit: Permit) => Promise<T>): Promise<T> {
-  try {
-    const result = await withTokenOf(
-      () => permit.latest,
-      () => fn(permit),
-    );
-    permit.latest.signal.throwIfAborted();
-    return result;
-  } catch (error) {
-    permit.latest.signal.throwIfAborted();
-    throw error;
   }
 }
 

@@ -5,6 +5,7 @@ import { YieldingPermit } from './yielding-permit';
 class Lamp extends YieldingPermit<Lamp> {
   isHeld = true;
   isWanted = false;
+  late: Error | undefined;
 
   constructor() {
     super(async () => new Lamp());
@@ -12,6 +13,10 @@ class Lamp extends YieldingPermit<Lamp> {
 
   protected override async giveUp(): Promise<void> {
     this.isHeld = false;
+  }
+
+  override async lateLoss(): Promise<Error | undefined> {
+    return this.late;
   }
 
   protected override throwLost(): never {
@@ -22,6 +27,17 @@ class Lamp extends YieldingPermit<Lamp> {
     throw new Error('no place');
   }
 }
+
+test('one that had ended before it is given up for a while is lost: nothing is done meanwhile, and nobody lines up', async () => {
+  const permit = new Lamp();
+  permit.late = new Error('was revoked');
+  let worked = false;
+  const work = async () => {
+    worked = true;
+  };
+  await assert.rejects(permit.yieldDuring(work), /was revoked/);
+  assert.deepEqual([worked, permit.latest], [false, permit]);
+});
 
 test('a holder that yields 20,000 times can be asked for its permit, and releases it, by its first one', async () => {
   const first = new Lamp();

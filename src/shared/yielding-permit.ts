@@ -28,6 +28,9 @@ export abstract class YieldingPermit<Self extends YieldingPermit<Self>> implemen
   /** Gives this permit back, and resolves when its slot is free. Idempotent. */
   protected abstract giveUp(): Promise<void>;
 
+  /** @internal After it was given back: the error, if it had ended before, as far as the server has told. */
+  abstract lateLoss(): Promise<Error | undefined>;
+
   /** Throws the error of a permit that is not held any more. */
   protected abstract throwLost(): never;
 
@@ -73,6 +76,8 @@ export abstract class YieldingPermit<Self extends YieldingPermit<Self>> implemen
     if (!lineUp) this.throwNoPlace();
     this.away = true;
     await this.giveUp();
+    const loss = await this.lateLoss();
+    if (loss) throw loss;
     await work();
     const next = await lineUp();
     next.tenure = tenure;

@@ -81,16 +81,13 @@ export async function underSet<T>(
   fn: (permits: (Permit | Permit[])[], signal: AbortSignal) => Promise<T>,
 ): Promise<T> {
   const { set, inOrder } = await acquireParts(wanted, request);
-  try {
-    const result = await holding(inOrder, () => fn([...set.permits], set.signal));
-    set.signal.throwIfAborted();
-    return result;
-  } catch (error) {
-    set.signal.throwIfAborted();
-    throw error;
-  } finally {
-    await releaseInReverse(inOrder.map((permit) => ({ release: () => releaseOrWarn(permit) })));
-  }
+  const [done] = await Promise.allSettled([holding(inOrder, () => fn([...set.permits], set.signal))]);
+  let loss: unknown = set.signal.aborted ? set.signal.reason : undefined;
+  await releaseInReverse(inOrder.map((permit) => ({ release: () => releaseOrWarn(permit) })));
+  for (const permit of inOrder) loss ??= await permit.lateLoss();
+  if (loss) throw loss;
+  if (done.status === 'rejected') throw done.reason;
+  return done.value;
 }
 
 /** Acquires a set, as `acquireAll` says. */

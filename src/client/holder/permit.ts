@@ -165,9 +165,9 @@ export class Permit extends YieldingPermit<Permit> {
     return this.heardLoss ?? (this.loss.signal.aborted ? this.preemption : undefined);
   }
 
-  /** @internal After the release: the error, if the grace was over first. */
-  async preemptedInVain(): Promise<PermitPreemptedError | undefined> {
-    return (await this.ended)?.how === 'preempted' ? new PermitPreemptedError(this, this.runId) : undefined;
+  override async lateLoss(): Promise<PermitLostError | undefined> {
+    const end = await this.ended;
+    return end && end.how !== 'released' ? (this.lossError ?? this.errorOf(end)) : undefined;
   }
 
   /** @internal Calls `tell` when the permit is lost: not yet when its holder was told to give way, who may do so in time. */
@@ -204,17 +204,21 @@ export class Permit extends YieldingPermit<Permit> {
     return false;
   }
 
-  private lose({ how, reason }: PermitEnd): void {
+  private lose(end: PermitEnd): void {
     if (this.keeping.signal.aborted) return;
-    const cause = how === 'lease-expired' ? this.lastError : undefined;
-    const preemption =
-      how === 'preempted' ? (this.preemption ?? new PermitPreemptedError(this, this.runId)) : undefined;
-    this.lossError = preemption ?? new PermitLostError(this, this.runId, how, reason, cause ? { cause } : undefined);
+    const error = this.errorOf(end);
+    this.lossError = error;
     this.keeping.abort();
-    if (preemption) this.preempt(preemption);
-    this.loss.abort(this.lossError);
+    if (error instanceof PermitPreemptedError) this.preempt(error);
+    this.loss.abort(error);
     // The permit ends by itself then. A server that can't be reached would keep the process up.
     if (this.lease.safeMs <= 0) void pause(this.lease.leftMs, this.watching.signal).then(() => this.watching.abort());
+  }
+
+  private errorOf({ how, reason }: PermitEnd): PermitLostError {
+    if (how === 'preempted') return this.preemption ?? new PermitPreemptedError(this, this.runId);
+    const cause = how === 'lease-expired' ? this.lastError : undefined;
+    return new PermitLostError(this, this.runId, how, reason, cause ? { cause } : undefined);
   }
 
   private lost(): PermitLostError {

@@ -43,6 +43,9 @@ export type Mapped<R, Options> = Options extends { cursor: number }
   ? MapPart<MapOutcome<R, Options>>
   : MapOutcome<R, Options>[];
 
+/** An end that comes in one Workflow Task with the item's result is through to the permit after four microtasks. */
+const LOSS_STEPS = 6;
+
 const DEFAULTS = { chunk: Number.POSITIVE_INFINITY, reuseForMs: 10_000 };
 
 /**
@@ -84,7 +87,10 @@ export async function mapWithPermits<T, R, const Options extends WorkflowMapOpti
   const { outcomes, next } = await new Lanes<T, R, Permit>(items, fn, rules, {
     nowMs: Date.now,
     open: (use) => openLane(pool, request, use),
-    lossOf: async (permit) => permit.heardLoss,
+    lossOf: async (permit) => {
+      for (let step = 0; step < LOSS_STEPS; step++) await undefined;
+      return permit.heardLoss;
+    },
     isHeld: (permit) => permit.isHeld,
     // That of a scope which can't be cancelled rejects all the same when its parent is cancelled.
     cancelled: scope.cancellable ? scope.cancelRequested : new Promise<never>(() => undefined),

@@ -54,6 +54,8 @@ export class Permit extends YieldingPermit<Permit> {
   readonly atCheckpoints: boolean;
 
   private releasing: Promise<void> | undefined;
+  /** Our release found no such run. */
+  private wasGone = false;
   private detached = false;
   private loss: PermitLostError | undefined;
   private preemption: PermitPreemptedError | undefined;
@@ -139,10 +141,14 @@ export class Permit extends YieldingPermit<Permit> {
     return this.preemption !== undefined;
   }
 
-  /** @internal After the release: the error, if the grace was over first. Of a permit that was handed over, its adopter hears. */
-  async preemptedInVain(): Promise<PermitPreemptedError | undefined> {
-    if (this.detached) return undefined;
-    return (await this.end.how) === 'preempted' ? this.preemptionError() : undefined;
+  /**
+   * @internal The end and the result of a function may come in one Workflow Task, and the function may be through before `lost` is:
+   * so the server says which was first. Of a permit that was handed over, its adopter hears. A paced one may end long after.
+   */
+  override async lateLoss(): Promise<PermitLostError | undefined> {
+    if (this.detached || (this.reference.paceMs !== undefined && !this.wasGone)) return undefined;
+    const how = await this.end.how;
+    return how === 'released' && !this.wasGone ? undefined : this.lossError(how);
   }
 
   /** Cancelling the caller does not stop it. */
@@ -160,15 +166,14 @@ export class Permit extends YieldingPermit<Permit> {
   }
 
   private async releaseOnce(): Promise<void> {
-    if (this.reference.paceMs !== undefined) {
-      // The slot stays taken for its pace, which is not for us to wait for. When we end, that is at most another release.
-      await deliver(this, releaseSignal);
-      return;
-    }
+    this.wasGone = (await deliver(this, releaseSignal)) === 'not-found';
+    if (this.wasGone) this.end.gone();
+    // The slot stays taken for its pace, which is not for us to wait for. When we end, that is at most another release.
+    if (this.reference.paceMs !== undefined) return;
     // The next to acquire finds the slot free. That may be this Workflow itself.
-    do {
+    while (!(await this.end.comes())) {
       if ((await deliver(this, releaseSignal)) === 'not-found') this.end.gone();
-    } while (!(await this.end.comes()));
+    }
   }
 
   private lossError(how: PermitLoss): PermitLostError {

@@ -11,11 +11,6 @@ export async function withPreemptiblePermit<T>(
   fn: (permit: Permit) => Promise<T>,
   onPreempted: OnPreempted<Permit, T>,
 ): Promise<T> {
-  const runUnder = async (permit: Permit, run: typeof fn) => {
-    const result = await withHeldPermit(permit, renewEveryMs, run);
-    const late = await permit.latest.preemptedInVain();
-    if (late) throw late;
-    return result; // it was done within the grace
-  };
+  const runUnder = (permit: Permit, run: typeof fn) => withHeldPermit(permit, renewEveryMs, run);
   return await runPreemptible(first, fn, onPreempted, runUnder, PermitPreemptedError);
 }

@@ -35,16 +35,14 @@ export async function underPermits<T>(held: readonly KeptPermit[], fn: () => Pro
     permit.whenFollowed(watch);
   };
   for (const { permit } of held) watch(permit);
-  try {
-    const permits = held.map(({ permit }) => permit);
-    const result = await body.run(() => holding(permits, fn));
-    if (loss) throw loss;
-    return result;
-  } catch (error) {
-    throw loss ?? (caller.consideredCancelled || error instanceof ContinueAsNew ? error : (preemption ?? error));
-  } finally {
-    await releaseInReverse(held);
-  }
+  const permits = held.map(({ permit }) => permit);
+  const [done] = await Promise.allSettled([body.run(() => holding(permits, fn))]);
+  await releaseInReverse(held);
+  for (const { latest } of permits) loss ??= await latest.lateLoss();
+  if (loss) throw loss;
+  if (done.status === 'fulfilled') return done.value;
+  const error: unknown = done.reason;
+  throw caller.consideredCancelled || error instanceof ContinueAsNew ? error : (preemption ?? error);
 }
 
 /** A permit that is renewed from now until it is released. That outlives a cancelled caller, which may still be cleaning up. */

@@ -15,23 +15,28 @@ export async function underPreemptible<T>(
   return await runPreemptible(first, fn, onPreempted, runUnder, PermitPreemptedError);
 }
 
-/** A function that returns within the grace was done in time: the server says whether the permit ended by its release. */
-async function runUnder<T>(permit: Permit, fn: (permit: Permit) => Promise<T>): Promise<T> {
+/** `currentFencingToken()` in `fn` is that of the permit, or of the one that follows it. */
+export async function withToken<T>(permit: Permit, fn: (permit: Permit) => Promise<T>): Promise<T> {
+  return await withTokenOf(
+    () => permit.latest,
+    () => fn(permit),
+  );
+}
+
+/**
+ * Runs `fn` under a permit, and releases that. The server says whether the permit ended by its release, or before: `fn` was done in
+ * time then.
+ */
+export async function runUnder<T>(permit: Permit, fn: (permit: Permit) => Promise<T>): Promise<T> {
   let result: T;
   try {
-    result = await holding([permit], () =>
-      withTokenOf(
-        () => permit.latest,
-        () => fn(permit),
-      ),
-    );
+    result = await holding([permit], () => withToken(permit, fn));
   } catch (error) {
     await releaseOrWarn(permit);
-    throw permit.latest.toldLoss ?? error;
+    throw permit.latest.toldLoss ?? (await permit.latest.lateLoss()) ?? error;
   }
   await releaseOrWarn(permit);
-  const { latest } = permit;
-  const loss = (await latest.preemptedInVain()) ?? latest.heardLoss;
+  const loss = permit.latest.heardLoss ?? (await permit.latest.lateLoss());
   if (loss) throw loss;
   return result;
 }
