@@ -1,7 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { Client } from '@temporalio/client';
 import type { Page } from 'playwright-core';
 import { lacking } from '../scripts/support/requirements';
+import { DashboardPools } from '../src/cli/dashboard-pools';
+import { resolveAccess } from '../src/dashboard/access';
 import { useBrowser } from './support/browser';
 import { useDashboards } from './support/dashboards';
 import { assertFails, startHolder, startHolding, untilAt } from './support/holders';
@@ -10,7 +13,7 @@ import { eventually, until, untilWaiting, useTemporal } from './support/temporal
 
 const temporal = useTemporal();
 const browser = useBrowser();
-const { show, showAs } = useDashboards(temporal);
+const { start, show, showAs } = useDashboards(temporal);
 
 const LONG = 'a-rather-long-name-of-a-pool-that-somebody-gave-it-without-thinking-of-telephones';
 
@@ -162,6 +165,48 @@ test('resources that nobody named are found, and known in full once somebody wai
   await waiting.signal('finish');
   await waiting.result();
   await assertCount(page, '.slot.free', 2);
+});
+
+test('where the search for pools fails, the page says why, and not that nobody holds a permit', async () => {
+  const { connection } = temporal.client;
+  const client = new Client({ connection, namespace: 'prodution' });
+  const { url } = await start({ pools: [], finder: new DashboardPools(client, [], { taskQueue: 'unused' }) });
+  const page = await browser.open(url);
+  await page.getByText("can't find the pools in use: Namespace not found: 'prodution'").waitFor();
+});
+
+test('an order that is under way keeps its question open until it has an answer', async () => {
+  const resource = temporal.resource();
+  const { url, pool } = await show(resource, { capacity: 1 });
+  const page = await browser.open(url);
+  let answer = () => {};
+  const answered = new Promise<void>((resolve) => {
+    answer = resolve;
+  });
+  await page.route('**/actions', async (route) => {
+    await answered;
+    await route.continue();
+  });
+  await page.getByRole('button', { name: 'Pause …' }).click();
+  const dialog = page.getByRole('dialog');
+  await dialog.getByRole('button', { name: 'Pause' }).click();
+  await page.keyboard.press('Escape');
+  assert.equal(await dialog.getByRole('button', { name: 'Cancel' }).isDisabled(), true);
+  answer();
+  await page.getByRole('status').getByText(`${resource} is paused.`).waitFor();
+  await assertCount(page, 'dialog', 0);
+  await pool.resume();
+});
+
+test('two dashboards of one host, each with its token, are open at once', async () => {
+  const open = async (token: string) => {
+    const { url } = await start({ pools: [], access: resolveAccess('127.0.0.1', token) });
+    return { url, visit: `${url}?token=${token}` };
+  };
+  const [one, other] = [await open('the-token-of-production'), await open('the-token-of-staging')];
+  const page = await browser.open(one.visit);
+  await page.goto(other.visit);
+  assert.equal((await page.goto(one.url))?.status(), 200);
 });
 
 test('names are text, whatever they are', async () => {

@@ -71,6 +71,7 @@ const MEMOS = {
     holder: payload('binary/encrypted', 'x'),
     purpose: payload('binary/encrypted', 'x'),
   },
+  'half a character': { holder: json({ workflowId: 'a\ud800', identity: '\udc00' }), purpose: json('\ud800') },
   'an encoding that nobody knows': { holder: payload('json/of-the-future', '{}') },
   nothing: {},
 };
@@ -134,7 +135,7 @@ test('however many permits are newer, ls finds the pool of an older one, and why
   const listing = t.mock.method(temporal.client.workflowService, 'listWorkflowExecutions');
   const pools = await poolsInUse(temporal.client, { taskQueue: temporal.taskQueue, keys: true });
   assert.deepEqual(
-    pools.map((it) => [it.resource, it.slots.length]),
+    pools.filter((it) => it.resource.startsWith(resource)).map((it) => [it.resource, it.slots.length]),
     [[resource, 1], ...[0, 1, 2].map((index) => [`${resource}-${index}`, index < 2 ? 334 : 333])],
   );
   assert.equal(listing.mock.callCount(), 3, 'two pages of permits, one of queues');

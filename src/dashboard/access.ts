@@ -17,6 +17,7 @@ export interface Access {
   csrfToken: string;
 }
 
+/** Before the session's first characters: to a browser, all ports of a host are one site, and each may have a dashboard. */
 const COOKIE = 'temporal-semaphore-session';
 const MIN_TOKEN_LENGTH = 16;
 
@@ -61,17 +62,18 @@ export function checkSite(): MiddlewareHandler {
 /** Lets in visitors with the token. A browser gives it in the address of its first visit, and then has a cookie. Programs give it as a bearer token. */
 export function checkToken({ token }: Access): MiddlewareHandler {
   const session = token === undefined ? '' : sessionOf(token);
+  const cookie = `${COOKIE}-${session.slice(0, 8)}`;
   return async (c, next) => {
     if (token === undefined) return await next();
     const given = c.req.query('token');
     if (given !== undefined && c.req.method === 'GET') {
       if (!equal(given, token)) return denied(c);
       // Lax: a strict cookie would be missing right after a visit from another site's link. Changes need more than the cookie.
-      setCookie(c, COOKIE, session, { httpOnly: true, sameSite: 'Lax', path: '/', secure: isHttps(c) });
+      setCookie(c, cookie, session, { httpOnly: true, sameSite: 'Lax', path: '/', secure: isHttps(c) });
       return c.redirect('/', 303); // so that the token leaves the address bar and the browser's history
     }
     const [, bearer] = /^Bearer (.+)$/i.exec(c.req.header('authorization') ?? '') ?? [];
-    const isKnown = bearer === undefined ? equal(getCookie(c, COOKIE) ?? '', session) : equal(bearer, token);
+    const isKnown = bearer === undefined ? equal(getCookie(c, cookie) ?? '', session) : equal(bearer, token);
     return isKnown ? await next() : denied(c);
   };
 }

@@ -24,14 +24,17 @@ export async function sendEvents(stream: SSEStreamingApi, hub: Hub, session: Ses
   });
   try {
     told = hub.views;
-    const hello: Hello = { nowMs: Date.now(), session, pools: told };
+    const hello: Hello = { nowMs: Date.now(), session, search: hub.searchView, pools: told };
     await stream.writeSSE({ event: 'hello', data: JSON.stringify(hello) });
     while (!stream.aborted) {
       if (!changed) await untilWoken(BEAT_MS, (resolve) => (wake = resolve));
       if (stream.aborted) return;
       changed = false;
       const views = hub.views;
-      await stream.writeSSE({ event: 'update', data: JSON.stringify(updateOf(told, views)) });
+      await stream.writeSSE({
+        event: 'update',
+        data: JSON.stringify({ ...updateOf(told, views), search: hub.searchView } satisfies Update),
+      });
       told = views;
     }
   } finally {
@@ -39,7 +42,7 @@ export async function sendEvents(stream: SSEStreamingApi, hub: Hub, session: Ses
   }
 }
 
-function updateOf(before: PoolView[], after: PoolView[]): Update {
+function updateOf(before: PoolView[], after: PoolView[]): Omit<Update, 'search'> {
   const known = new Map(before.map((view) => [view.resource, view]));
   const patches = after.flatMap((view) => diff(known.get(view.resource) ?? emptyView(view.resource), view) ?? []);
   const others = after.length !== before.length || after.some(({ resource }) => !known.has(resource));

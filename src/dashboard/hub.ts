@@ -1,4 +1,5 @@
-import type { PoolView } from './page-protocol';
+import { messageOf } from '../client/operators';
+import type { PoolView, SearchView } from './page-protocol';
 import { type Pace, Poller } from './poller';
 import type { Pool, PoolFinder } from './pool';
 
@@ -35,6 +36,7 @@ export class Hub {
   private linger: NodeJS.Timeout | undefined;
   private search: NodeJS.Timeout | undefined;
   private searches = 0;
+  private searched: SearchView = { done: false };
 
   /** @param finder finds more pools, which leave when they are no longer in use */
   constructor(
@@ -46,6 +48,11 @@ export class Hub {
 
   get views(): PoolView[] {
     return [...this.pools.values()].map(({ poller }) => poller.view);
+  }
+
+  /** How the search for pools goes. */
+  get searchView(): SearchView {
+    return this.searched;
   }
 
   pool(resource: string): Pool | undefined {
@@ -91,9 +98,11 @@ export class Hub {
 
   /** @param turn ends when the last page closes, although a search may be under way: the next page begins another */
   private async searchOn(turn: number): Promise<void> {
-    const found = await this.finder.find().catch(() => undefined); // the next search tries again, and each pool's view says what is wrong
+    const found = await this.finder.find().catch((error: unknown) => messageOf(error)); // the next search tries again
     if (this.listeners.size === 0 || turn !== this.searches) return;
-    if (found) this.keep(found);
+    this.searched = typeof found === 'string' ? { ...this.searched, problem: found } : { done: true };
+    if (typeof found !== 'string') this.keep(found);
+    this.tellAll();
     this.search = setTimeout(() => void this.searchOn(turn), FIND_EVERY_MS).unref();
   }
 

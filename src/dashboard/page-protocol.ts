@@ -108,7 +108,16 @@ export interface HoldView {
 export interface Hello {
   nowMs: number;
   session: Session;
+  search: SearchView;
   pools: PoolView[];
+}
+
+/** The search for the pools in use. */
+export interface SearchView {
+  /** Whether one has succeeded since the dashboard's start. */
+  done: boolean;
+  /** Why the last one has failed. */
+  problem?: string;
 }
 
 /** The facts that stay the same while a page is connected. */
@@ -125,6 +134,7 @@ export interface Session {
 /** The changes since the last event on this connection. */
 export interface Update {
   nowMs: number;
+  search: SearchView;
   patches: PoolPatch[];
   /** All resources; present when some have come or gone. */
   resources?: string[];

@@ -21,7 +21,7 @@ export function useDashboards(temporal: Temporal) {
     await Promise.all(all.map((dashboard) => dashboard.close()));
   });
 
-  const start = async (options: Pick<DashboardOptions, 'pools' | 'finder' | 'port'>) => {
+  const start = async (options: Pick<DashboardOptions, 'pools' | 'finder' | 'port' | 'access'>) => {
     const session = { namespace: 'default', address: temporal.env.address, ui: 'http://ui.example', readOnly: false };
     const dashboard = await startDashboard({ ...options, session, page });
     open.push(dashboard);
@@ -52,5 +52,5 @@ export function useDashboards(temporal: Temporal) {
     return await start({ pools: pools.given, finder: pools });
   };
 
-  return { show, showAs };
+  return { start, show, showAs };
 }

@@ -1,3 +1,5 @@
+import { LONE_SURROGATE } from '../../shared/wire-input';
+
 // Anybody may have written the values that the server and the workers return. These readers take those of the right type, and
 // leave out the rest, so that an operator sees the pool and no error.
 
@@ -12,9 +14,9 @@ export function listOf(value: unknown): unknown[] {
   return Array.isArray(value) ? value : [];
 }
 
-/** A non-empty string; `undefined` for anything else. */
+/** A non-empty string of whole characters; `undefined` for anything else. */
 export function textOf(value: unknown): string | undefined {
-  return typeof value === 'string' && value !== '' ? value : undefined;
+  return typeof value === 'string' && value !== '' && !LONE_SURROGATE.test(value) ? value : undefined;
 }
 
 export function numberOf(value: unknown): number | undefined {

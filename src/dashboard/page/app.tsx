@@ -1,5 +1,5 @@
 import { useEffect, useReducer, useState } from 'preact/hooks';
-import type { PoolView, Session } from '../page-protocol';
+import type { PoolView, SearchView, Session } from '../page-protocol';
 import { Confirm, type Question } from './confirm';
 import { isFound } from './find';
 import { Pool } from './pool';
@@ -53,7 +53,7 @@ export function App({ store }: { store: Store }) {
             ask={ask}
           />
         )}
-        {session && !chosen && <p class="empty">{emptyText(wanted)}</p>}
+        {session && !chosen && <p class="empty">{emptyText(wanted, state.search)}</p>}
         {!session && state.link === 'connecting' && <p class="empty">Connecting …</p>}
         {!session && state.link === 'lost' && <p class="empty">The dashboard's server does not answer.</p>}
       </main>
@@ -67,7 +67,7 @@ export function App({ store }: { store: Store }) {
           isCurrent={asked !== undefined && asOf(state, asked) === undefined}
           csrfToken={session.csrfToken}
           close={(done) => {
-            ask(undefined);
+            ask((now) => (now === question ? undefined : now));
             if (done) tell(done);
           }}
         />
@@ -96,7 +96,9 @@ function Header({ link, session }: { link: State['link']; session?: Session }) {
   );
 }
 
-function emptyText(wanted: string | undefined): string {
+function emptyText(wanted: string | undefined, { done, problem }: SearchView): string {
+  if (problem !== undefined) return `The dashboard can't find the pools in use: ${problem}`;
+  if (!done) return 'Looking for pools in use …';
   return wanted === undefined
     ? 'Nobody holds or waits for a permit anywhere in this namespace. When somebody does, it shows up here.'
     : `Nobody holds or waits for a permit of ${wanted}. When somebody does, it shows up here.`;

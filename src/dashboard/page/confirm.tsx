@@ -17,8 +17,8 @@ interface ConfirmProps {
   /** Whether the view is current. */
   isCurrent: boolean;
   csrfToken: string;
-  /** @param done the message after success */
-  close: (done?: string) => void;
+  /** @param message what became of it */
+  close: (message?: string) => void;
 }
 
 export function Confirm({ question, view, isCurrent, csrfToken, close }: ConfirmProps) {
@@ -37,12 +37,18 @@ export function Confirm({ question, view, isCurrent, csrfToken, close }: Confirm
     setFailure('');
     const failed = await send(actionOf(question, reason, capacity), csrfToken);
     setBusy(false);
-    if (failed === undefined) close(words.done);
+    // A browser closes a dialog at the second Esc, whatever the page says.
+    if (failed === undefined || !dialog.current) close(failed ?? words.done);
     else setFailure(failed);
   };
 
   return (
-    <dialog ref={dialog} aria-labelledby="question" onClose={() => close()}>
+    <dialog
+      ref={dialog}
+      aria-labelledby="question"
+      onCancel={(event) => busy && event.preventDefault()}
+      onClose={() => close()}
+    >
       <form onSubmit={submit}>
         <h2 id="question">{words.title}</h2>
         <p>{words.text}</p>
@@ -80,7 +86,7 @@ export function Confirm({ question, view, isCurrent, csrfToken, close }: Confirm
           </p>
         )}
         <p class="actions">
-          <button type="button" onClick={() => dialog.current?.close()}>
+          <button type="button" disabled={busy} onClick={() => dialog.current?.close()}>
             Cancel
           </button>
           <button type="submit" class={words.danger ? 'danger' : 'primary'} disabled={busy || over || !isCurrent}>

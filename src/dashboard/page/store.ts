@@ -1,10 +1,11 @@
-import type { Hello, PoolView, Session, Update } from '../page-protocol';
+import type { Hello, PoolView, SearchView, Session, Update } from '../page-protocol';
 import { apply, emptyView } from '../view-diff';
 import type { Connection } from './title';
 
 /** Everything that the page knows. It never changes: each event makes a new one. */
 export interface State extends Connection {
   session?: Session;
+  search: SearchView;
   pools: readonly PoolView[];
   /** How far the server's clock is ahead of this browser's. */
   skewMs: number;
@@ -17,7 +18,7 @@ const RECONNECT_MS = 2_000;
 
 /** Follows the server's events, and reconnects when the connection is lost. */
 export class Store {
-  state: State = { link: 'connecting', pools: [], heardAtMs: 0, skewMs: 0 };
+  state: State = { link: 'connecting', search: { done: false }, pools: [], heardAtMs: 0, skewMs: 0 };
   private source: EventSource | undefined;
   private listener: () => void = () => undefined;
   private timer: number | undefined;
@@ -61,15 +62,15 @@ export class Store {
   }
 }
 
-function hello(state: State, { session, pools }: Hello): State {
-  return { ...state, session, pools };
+function hello(state: State, { session, search, pools }: Hello): State {
+  return { ...state, session, search, pools };
 }
 
-function update(state: State, { patches, resources }: Update): State {
+function update(state: State, { search, patches, resources }: Update): State {
   const views = new Map(state.pools.map((view) => [view.resource, view]));
   for (const patch of patches) {
     views.set(patch.resource, apply(views.get(patch.resource) ?? emptyView(patch.resource), patch));
   }
   const names = resources ?? state.pools.map(({ resource }) => resource);
-  return { ...state, pools: names.map((name) => views.get(name) ?? emptyView(name)) };
+  return { ...state, search, pools: names.map((name) => views.get(name) ?? emptyView(name)) };
 }
