@@ -4,6 +4,7 @@ import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { WorkflowHandle } from '@temporalio/client';
 import { SemaphoreClient } from '../src/client';
+import { permitId } from '../src/shared/permit-id';
 import { assertFails, startHolder, startHolding, startOptions, untilAt } from './support/holders';
 import { assertSafe, eventually, untilWaiting, useTemporal } from './support/temporal';
 import * as workflows from './support/workflows';
@@ -43,6 +44,17 @@ test('a holder that is reset to before its acquire waits for its own old permit,
   await untilAt(again, 'holding');
   await again.signal(workflows.finish);
   assert.equal((await again.result()).at, 'done');
+  await assertSafe(temporal.client, resource, 1);
+});
+
+test('a holder that is reset to behind its acquire, and then ends without a release, has its permit freed by the lease', async () => {
+  const resource = temporal.resource();
+  const { handle, runId } = await startHolding(temporal, { resource, semaphore: { capacity: 1, lease: '3s' } });
+  const again = await reset(handle.workflowId, 'last');
+  await untilAt(again, 'holding');
+  await again.terminate();
+  const permit = temporal.client.workflow.getHandle(permitId({ resource, slot: '0' }), runId);
+  assert.equal(await permit.result(), 'lease-expired');
   await assertSafe(temporal.client, resource, 1);
 });
 

@@ -121,8 +121,7 @@ func WithPermit(ctx workflow.Context, pool Pool, work func(workflow.Context, Per
 	return err
 }
 
-// release returns when the slot is free. Only then may the Workflow end: a permit that is still open would be terminated,
-// and could not tell the queue.
+// release returns when the slot is free, so that our own next claim finds it so.
 func (p Permit) release(ctx workflow.Context) {
 	tell(ctx, p.id, p.RunID, "release", nil)
 	_ = p.ended.Get(ctx, nil)

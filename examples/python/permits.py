@@ -77,8 +77,7 @@ class Permit:
                 return  # the permit has ended; its result says how
 
     async def release(self) -> None:
-        """Returns when the slot is free. Only then may the Workflow end: a permit that
-        is still open would be terminated, and could not tell the queue."""
+        """Returns when the slot is free, so that our own next claim finds it so."""
         await tell(self.child.id, self.run_id, "release")
         await asyncio.gather(self.child, return_exceptions=True)
 

@@ -116,6 +116,7 @@ const REFUSED_ACQUIRES: [AcquireOptions, RegExp][] = [
   [{ attempts: '2' as unknown as number }, /attempts: .*got "2"/],
   [{ attempts: 2, timeout: '1s' }, /timeout: expected none beside attempts, which do not wait, got 1000/],
   [{ attempts: 2, maxWaiting: 2 }, /maxWaiting: expected none beside attempts, which never line up, got 2/],
+  [{ outlivesRun: true, key: 'acme' }, /outlivesRun: expected false beside key, got true/],
   [{ priority: { priorityKey: 2 ** 31 } }, /priorityKey: expected a whole number from 1 to 2147483647, got 2147483648/],
   [{ priority: { priorityKey: -1 } }, /priorityKey: .*got -1/],
   [{ priority: { fairnessKey: 'é'.repeat(33) } }, /fairnessKey: expected a string of at most 64 bytes/],

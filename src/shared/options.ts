@@ -218,6 +218,8 @@ export function resolveAcquire(options: AcquireOptions = {}): ResolvedAcquire {
   }
   checkPriority(priority);
   if (typeof outlivesRun !== 'boolean') refuse('outlivesRun', 'a boolean', outlivesRun);
+  // The permit of the key stands behind the one that is handed over, and nobody could adopt it.
+  if (outlivesRun && key !== undefined) refuse('outlivesRun', 'false beside key', outlivesRun);
   const graceMs = durationMs('preemptible.grace', options.preemptible?.grace, 1);
   const preemption = resolvePreemption(options, { timeoutMs, key, permits, priority, graceMs });
   return { timeoutMs, maxWaiting, attempts, key, permits, purpose, priority, outlivesRun, ...preemption };

@@ -138,14 +138,15 @@ function heldFor(longestMs: number, pool: ResolvedSemaphore): ResolvedSemaphore 
 }
 
 async function acquirePart(
-  { pool, resource, permits }: SetPart<ResolvedSemaphore>,
+  { pool, resource, permits, isAccumulator }: SetPart<ResolvedSemaphore>,
   held: readonly KeptPermit[],
   request: ResolvedAcquire,
   sinceMs: number,
 ): Promise<Permit> {
   const slots = withoutHeld(pool, held);
   try {
-    return await acquirePermit({ ...pool, slots }, { ...request, permits }, { sinceMs, ofSet: true });
+    const outlivesRun = request.outlivesRun && !isAccumulator; // it is given back in this run, or dies with it
+    return await acquirePermit({ ...pool, slots }, { ...request, permits, outlivesRun }, { sinceMs, ofSet: true });
   } catch (error) {
     // The accumulator's permit is missing because somebody else accumulates this resource.
     if (error instanceof LineFullError) throw new LineFullError(resource, error.maxWaiting);

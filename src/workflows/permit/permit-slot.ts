@@ -53,7 +53,7 @@ export async function holdSlot(
   const endNotices = new EndNotices(() => ({ workflowId, runId, outcome: outcome ?? 'released', reason }));
   endNotices.toParent(holder);
   endNotices.toQueue({ queueId: watchedBy });
-  const preemption = new Preemption(checked, holder);
+  const preemption = new Preemption(checked, holder, () => outcome !== undefined);
 
   setHandler(permitViewQuery, () => ({ deadlineMs: Math.min(deadlineMs, preemption.endsAtMs) }));
   setHandler(renewSignal, (renewal) => {

@@ -23,12 +23,15 @@ export class Preemption {
   constructor(
     { preemptible }: PermitInput,
     private holder: Holder | undefined,
+    /** A permit that ends already asks its holder for nothing. */
+    private readonly isEnding: () => boolean,
   ) {
     this.terms = preemptible;
     if (!preemptible) return; // a signal without a handler waits, and costs nothing
     setHandler(preemptSignal, (payload) => {
       const waiter = readPreempt(payload);
-      if (waiter && waiter.priorityKey < preemptible.priorityKey && !this.givesWay) this.begin(preemptible.graceMs);
+      if (this.isEnding() || this.givesWay) return;
+      if (waiter && waiter.priorityKey < preemptible.priorityKey) this.begin(preemptible.graceMs);
     });
     setHandler(untilPreemptedUpdate, () => condition(() => this.givesWay), {
       // A permit that ends otherwise leaves it unanswered.

@@ -5,7 +5,7 @@ const LEAST_MS_PER_SLOT = 20;
 
 /**
  * When the queue asks about a held slot again: after a quarter of the time that it has been held, within bounds. A permit that an
- * operator terminates, or that the server ends by `maxHold`, cannot say that it closed; all others do. Each question is a signal to
+ * operator terminates, or that the server ends by `maxHold`, cannot say that it closed; all others of ours do. Each question is a signal to
  * the permit, which takes only 10,000 of them in its life, and ten events in the queue.
  */
 export function probeAfterMs(heldMs: number, slots: number): number {
