@@ -265,6 +265,20 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     caughtBy: { file: 'test/semaphore.test.ts', test: 'a terminated holder frees its slot' },
   },
   {
+    name: 'A Workflow that hears of its loss and its result at once counts as holder to the end',
+    file: 'src/workflows/holder/with-permit.ts',
+    find: 'loss ??= await latest.lateLoss();',
+    replace: 'void latest;',
+    caughtBy: { file: 'test/semaphore.test.ts', test: 'a permit that ended before its function' },
+  },
+  {
+    name: 'A client whose function is through before it hears of its loss counts as holder to the end',
+    file: 'src/client/holder/run-under.ts',
+    find: 'permit.latest.heardLoss ?? (await permit.latest.lateLoss())',
+    replace: 'permit.latest.heardLoss',
+    caughtBy: { file: 'test/client.test.ts', test: 'a permit that ended before its function' },
+  },
+  {
     name: 'The permit of a dead holder ends without a word to the queue',
     file: 'src/workflows/permit/claim.ts',
     find: 'ParentClosePolicy.ABANDON : ParentClosePolicy.REQUEST_CANCEL',
