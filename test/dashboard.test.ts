@@ -1,10 +1,13 @@
 import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
 import { test } from 'node:test';
 import { Client } from '@temporalio/client';
 import type { Page } from 'playwright-core';
 import { lacking } from '../scripts/support/requirements';
 import { DashboardPools } from '../src/cli/dashboard-pools';
 import { resolveAccess } from '../src/dashboard/access';
+import { permitId } from '../src/shared/permit-id';
+import { PERMIT_WORKFLOW } from '../src/shared/protocol';
 import { useBrowser } from './support/browser';
 import { useDashboards } from './support/dashboards';
 import { assertFails, startHolder, startHolding, untilAt } from './support/holders';
@@ -196,6 +199,30 @@ test('an order that is under way keeps its question open until it has an answer'
   await page.getByRole('status').getByText(`${resource} is paused.`).waitFor();
   await assertCount(page, 'dialog', 0);
   await pool.resume();
+});
+
+test('a holder whose name has half a character hides nobody from the page', async () => {
+  const resource = temporal.resource();
+  const memo = (value: unknown) => ({
+    metadata: { encoding: Buffer.from('json/plain') },
+    data: Buffer.from(JSON.stringify(value)),
+  });
+  const workflowId = permitId({ resource, slot: '0' });
+  await temporal.client.workflowService.startWorkflowExecution({
+    namespace: 'default',
+    workflowId,
+    workflowType: { name: PERMIT_WORKFLOW },
+    taskQueue: { name: 'of-nobody' },
+    requestId: randomUUID(),
+    memo: { fields: { holder: memo({ workflowId: 'odd\ud800' }) } },
+  });
+  const { url, pool } = await show(resource, { capacity: 2 });
+  const permit = (await pool.tryAcquire()) ?? assert.fail();
+  const page = await browser.open(url);
+  await assertCount(page, '.slot.held', 2);
+  await page.getByRole('button', { name: 'Revoke slot 0, held by odd\ufffd' }).waitFor();
+  await temporal.client.workflow.getHandle(workflowId).terminate();
+  await permit.release();
 });
 
 test('two dashboards of one host, each with its token, are open at once', async () => {

@@ -2,9 +2,11 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { test } from 'node:test';
 import { SemaphoreClient } from '../src/client';
+import { mapConcurrently } from '../src/client/map-concurrently';
+import { PoolByName, poolsInUse } from '../src/client/operators';
 import { queueId } from '../src/shared/permit-id';
-import type { Ticket } from '../src/shared/protocol';
-import { untilWaiting, useTemporal } from './support/temporal';
+import { PERMIT_WORKFLOW, type Ticket } from '../src/shared/protocol';
+import { until, untilWaiting, useTemporal } from './support/temporal';
 import * as workflows from './support/workflows';
 
 const temporal = useTemporal();
@@ -49,4 +51,36 @@ test('100 slots and 1,000 waiters are shown in less than a second', async (t) =>
   assert.ok(Math.min(...tookMs) < 1_000);
   await queue.terminate();
   await Promise.all(permits.map((permit) => permit?.release()));
+});
+
+test('a thousand newer permits of other pools hide no older one', async () => {
+  const resource = temporal.resource();
+  const addresses = Array.from({ length: 1_001 }, (_, index) => `${resource}-${index % 3}:${Math.floor(index / 3)}`);
+  const { client } = temporal;
+  const start = async (address: string, identity: string) => {
+    const holder = { identity };
+    const memo = { leaseMs: 60_000, holder };
+    const workflowId = `permit:${address}`;
+    await client.workflow.start(PERMIT_WORKFLOW, { workflowId, taskQueue: 'of-nobody', memo, args: [memo] });
+  };
+  try {
+    await start(`${resource}:0`, 'the-first');
+    await mapConcurrently(addresses, async (address) => await start(address, 'another'));
+    await until(async () => {
+      const { count } = await client.workflow.count(`WorkflowId STARTS_WITH "permit:${resource}"`);
+      return count === addresses.length + 1;
+    });
+    const pools = await poolsInUse(client, { taskQueue: temporal.taskQueue });
+    assert.deepEqual(
+      pools.filter((it) => it.resource.startsWith(resource)).map((it) => [it.resource, it.slots.length]),
+      [[resource, 1], ...[0, 1, 2].map((index) => [`${resource}-${index}`, index < 2 ? 334 : 333])],
+    );
+    const byName = new PoolByName(client, resource, { taskQueue: temporal.taskQueue });
+    const { slots } = await byName.inspect({ recent: 0, search: true });
+    assert.equal(slots[0]?.permit?.holder.identity, 'the-first');
+  } finally {
+    await mapConcurrently([`${resource}:0`, ...addresses], async (address) => {
+      await client.workflow.getHandle(`permit:${address}`).terminate();
+    });
+  }
 });

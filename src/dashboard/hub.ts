@@ -146,6 +146,7 @@ export class Hub {
       index++;
     }
     clearTimeout(this.search);
+    this.searched = { done: false };
     void this.searchOn(++this.searches);
   }
 

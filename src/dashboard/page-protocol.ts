@@ -22,6 +22,8 @@ export interface PoolHead {
   held: number;
   /** Absent while the queue has never answered. */
   waiting?: number;
+  /** Since when the longest of them waits; absent while nobody does. */
+  longestSinceMs?: number;
   /** When the queue last told the waiters; absent while it answers. */
   waitersAsOfMs?: number;
   queue: 'none' | 'running' | 'silent';
@@ -114,7 +116,7 @@ export interface Hello {
 
 /** The search for the pools in use. */
 export interface SearchView {
-  /** Whether one has succeeded since the dashboard's start. */
+  /** Whether one has succeeded since a page was opened. */
   done: boolean;
   /** Why the last one has failed. */
   problem?: string;

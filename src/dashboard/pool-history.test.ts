@@ -49,6 +49,15 @@ test('a hold is seen to begin and to end; what the server says of it later count
   });
 });
 
+test('the longest waiter counts although more urgent ones fill the page', () => {
+  const urgent = Array.from({ length: 250 }, (_, index) => waiter(`urgent-${index}`, -1_000));
+  const { head, waiters } = new PoolHistory().look(
+    found(undefined, { waiters: [...urgent, waiter('patient', -9_000)], queue: 'running' }),
+    START_MS,
+  );
+  assert.deepEqual([head.waiting, head.longestSinceMs, waiters.length], [251, START_MS - 9_000, 200]);
+});
+
 test('waits: from joining the line to the permit, nothing for a holder that never stood in it, unknown for one that was there before', () => {
   const history = new PoolHistory();
   const look = (inspection: Inspection, ms: number) => history.look(inspection, START_MS + ms).head.stats.waits;

@@ -66,6 +66,7 @@ export class PoolHistory {
         capacity,
         held: slots.filter(({ state }) => state === 'held').length,
         waiting: this.line?.waiters.length,
+        longestSinceMs: this.longestSinceMs(),
         waitersAsOfMs: queue === 'silent' ? this.line?.atMs : undefined,
         queue,
         override: override && overrideView(override),
@@ -76,6 +77,11 @@ export class PoolHistory {
       waiters: (this.line?.waiters ?? []).slice(0, MAX_WAITERS_SHOWN).map(waiterView),
       holds: [...this.holds.values()],
     };
+  }
+
+  private longestSinceMs(): number | undefined {
+    const [first, ...others] = this.line?.waiters ?? [];
+    return first && others.reduce((least, { since }) => Math.min(least, since.getTime()), first.since.getTime());
   }
 
   private seeWaiters({ waiters }: SeenPool, nowMs: number): void {

@@ -13,8 +13,7 @@ import { type Slots, wantsSlot } from './slots';
 // leaves out what is malformed, and keeps only the fields that it knows.
 
 /** Half a surrogate pair has no form in UTF-8. The SDK's core can't decode a command that has one, and ends the whole worker. */
-/** Half a character: what is sent on with one does not come as it was. */
-export const LONE_SURROGATE = /\p{Cs}/u;
+const LONE_SURROGATE = /\p{Cs}/u;
 
 /** The server's own limit. */
 const MAX_WORKFLOW_ID_BYTES = 1_000;

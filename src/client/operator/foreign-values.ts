@@ -1,5 +1,3 @@
-import { LONE_SURROGATE } from '../../shared/wire-input';
-
 // Anybody may have written the values that the server and the workers return. These readers take those of the right type, and
 // leave out the rest, so that an operator sees the pool and no error.
 
@@ -14,9 +12,9 @@ export function listOf(value: unknown): unknown[] {
   return Array.isArray(value) ? value : [];
 }
 
-/** A non-empty string of whole characters; `undefined` for anything else. */
+/** A non-empty string, with a replacement for half a character, of which no link can be made; `undefined` for anything else. */
 export function textOf(value: unknown): string | undefined {
-  return typeof value === 'string' && value !== '' && !LONE_SURROGATE.test(value) ? value : undefined;
+  return typeof value === 'string' && value !== '' ? value.replace(/\p{Cs}/gu, '\ufffd') : undefined;
 }
 
 export function numberOf(value: unknown): number | undefined {

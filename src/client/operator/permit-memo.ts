@@ -62,6 +62,9 @@ export function stateOf(
 
 function readHolder(value: unknown): Holder {
   const { workflowId, runId, workflowType, identity } = recordOf(value);
-  const texts = Object.entries({ workflowId, runId, workflowType, identity }).filter(([, text]) => textOf(text));
-  return Object.fromEntries(texts);
+  const texts = Object.entries({ workflowId, runId, workflowType, identity }).map(([name, text]) => [
+    name,
+    textOf(text),
+  ]);
+  return Object.fromEntries(texts.filter(([, text]) => text));
 }

@@ -5,8 +5,7 @@ const BUCKETS = 30;
 
 /** The resource in five figures. */
 export function Tiles({ view, nowMs }: { view: PoolView; nowMs: number }) {
-  const { held, capacity, waiting, waitersAsOfMs, stats } = view.head;
-  const since = Math.min(...view.waiters.map(({ sinceMs }) => sinceMs));
+  const { held, capacity, waiting, longestSinceMs, waitersAsOfMs, stats } = view.head;
   const free = view.slots.filter(({ state }) => state === 'free').length;
   const minutes = Math.round(stats.windowMs / 60_000);
   return (
@@ -27,8 +26,8 @@ export function Tiles({ view, nowMs }: { view: PoolView; nowMs: number }) {
             ? 'unknown'
             : waitersAsOfMs !== undefined
               ? `as of ${clock(waitersAsOfMs)}`
-              : waiting > 0
-                ? `longest ${ticking(nowMs - since)}`
+              : longestSinceMs !== undefined
+                ? `longest ${ticking(nowMs - longestSinceMs)}`
                 : 'nobody'}
         </dd>
       </div>
