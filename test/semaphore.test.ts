@@ -3,6 +3,7 @@ import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { WorkflowFailedError } from '@temporalio/client';
 import { CancelledFailure } from '@temporalio/common';
+import { PERMIT_STATUS } from '../src/shared/operator-protocol';
 import { permitId } from '../src/shared/permit-id';
 import { REVOKE } from '../src/shared/protocol';
 import {
@@ -169,6 +170,19 @@ test('a permit that ended before its function was through is lost, also where a 
     await temporal.worker({ taskQueue });
     await assertFails(handle.result(), 'PermitLostError', /revoked.*for another/);
   }
+});
+
+test('a permit that ended before its release is lost, although its Workflow had not heard of it', async () => {
+  const resource = temporal.resource();
+  const handle = await temporal.client.workflow.start(workflows.lateLoser, {
+    ...startOptions(temporal),
+    args: [{ resource, semaphore: { capacity: 1 } }],
+  });
+  const { runId } = await untilAt(handle, 'holding');
+  const permit = temporal.client.workflow.getHandle(permitId({ resource, slot: '0' }), runId);
+  await permit.query(PERMIT_STATUS); // signals that come before its first task have no order
+  await handle.signal(workflows.finish);
+  await assertFails(handle.result(), 'PermitLostError', /revoked.*for another/);
 });
 
 test('a terminated permit cancels the function', async () => {

@@ -265,11 +265,11 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     caughtBy: { file: 'test/semaphore.test.ts', test: 'a terminated holder frees its slot' },
   },
   {
-    name: 'A Workflow that hears of its loss and its result at once counts as holder to the end',
+    name: 'A Workflow whose function is through before it hears of its loss counts as holder to the end',
     file: 'src/workflows/holder/with-permit.ts',
     find: 'loss ??= await latest.lateLoss();',
     replace: 'void latest;',
-    caughtBy: { file: 'test/semaphore.test.ts', test: 'a permit that ended before its function' },
+    caughtBy: { file: 'test/semaphore.test.ts', test: 'a permit that ended before its release' },
   },
   {
     name: 'A client whose function is through before it hears of its loss counts as holder to the end',

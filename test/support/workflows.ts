@@ -4,6 +4,7 @@ import {
   condition,
   continueAsNew,
   defineQuery,
+  getExternalWorkflowHandle,
   isCancellation,
   proxyActivities,
   setHandler,
@@ -27,7 +28,7 @@ import {
   withPermits,
 } from '../../src/workflow';
 import { WorkflowQueuePlace } from '../../src/workflows/queue/queue-place';
-import { releaseSignal } from '../../src/workflows/signals';
+import { releaseSignal, revokeSignal } from '../../src/workflows/signals';
 import { finish, finishes, marked, type PoolInput } from './finishing';
 
 export * from '../../examples/recipes/workflows';
@@ -81,6 +82,19 @@ export async function directHolder({ resource, semaphore, acquire }: PoolInput):
   await new Semaphore(resource, semaphore).withPermit((permit) => {
     now = { at: 'holding', slot: permit.slot, runId: permit.runId };
     return finished();
+  }, acquire);
+  return 'held to its end';
+}
+
+/** Its permit is revoked while its function is being through, so that it hears of the end only afterwards. */
+export async function lateLoser({ resource, semaphore, acquire }: PoolInput): Promise<string> {
+  let now: Stage = { at: 'waiting' };
+  const finished = finishes();
+  setHandler(stage, () => now);
+  await new Semaphore(resource, semaphore).withPermit(async (permit) => {
+    now = { at: 'holding', slot: permit.slot, runId: permit.runId };
+    await finished();
+    await getExternalWorkflowHandle(permit.workflowId, permit.runId).signal(revokeSignal, { reason: 'for another' });
   }, acquire);
   return 'held to its end';
 }
