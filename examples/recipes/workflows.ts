@@ -30,7 +30,7 @@ export async function askFor(tenant: string, question: string): Promise<string> 
   for (;;) {
     const answer = await vendor.withPermit(() => ask(tenant, question), { key: tenant });
     if (answer.status === 200) return answer.text;
-    // 429: nobody calls the vendor for as long as it says, in no Workflow and no service.
+    // 429: nobody gets a permit for as long as the vendor says. Calls under way go on, and one more may still begin.
     await vendor.pauseUntil(new Date(Date.now() + answer.retryAfterMs), { reason: 'the vendor answered 429' });
   }
 }
