@@ -15,3 +15,11 @@ test('a signal that comes before the command starts is heeded, and the command d
   await assert.rejects(holding, Interrupted);
   assert.ok(!existsSync(file));
 });
+
+test('a permit that is lost before the command starts costs the command its start: try again', async () => {
+  const file = join(tmpdir(), `lost-${process.pid}`);
+  const set = { signal: AbortSignal.abort(new Error('The permit is gone.')) } as PermitSet;
+  const code = await runHolding(set, ['touch', file], new Signals(), new AbortController().signal);
+  assert.equal(code, 75);
+  assert.ok(!existsSync(file));
+});

@@ -99,6 +99,12 @@ test('the command knows its permit, and its exit code is ours', async () => {
   assert.equal(cli.stderr, '');
 });
 
+test('what can not be executed exits 126, and says why', async () => {
+  const path = run({ resource: temporal.resource() }, './package.json/job');
+  assert.equal(await path.exit, 126, path.stderr);
+  assert.match(path.stderr, /package.json.job: .*ENOTDIR/);
+});
+
 test("a signal's exit code is 128 + n, a missing command's 127", async () => {
   const killed = run({ resource: temporal.resource() }, 'sh', '-c', 'kill -KILL $$');
   const missing = run({ resource: temporal.resource() }, 'there-is-no-such-command');
@@ -181,6 +187,21 @@ test('revoked, a command that heeds no TERM is gone soon, however long its lease
   await permitOf(resource).signal(REVOKE);
   const gone = Promise.race([cli.exit, delay(20_000, 'still there', { ref: false })]);
   assert.equal(await gone, 137);
+});
+
+test('revoked where it could not hear of it, the exit code is not 0 although the command has ended well', async () => {
+  const resource = temporal.resource();
+  const proxy = await TcpProxy.to(temporal.env.address);
+  clean.push(() => proxy.close());
+  const cli = run({ resource, address: proxy.address, flags: ['--lease', '1m'] }, 'sh', '-c', 'echo ready; sleep 2');
+  await cli.says(/(ready)/);
+  proxy.cut('silent');
+  await permitOf(resource).signal(REVOKE, { reason: 'node drain' });
+  await permitOf(resource).result();
+  await delay(3_000); // the command has ended, and the release waits for the connection
+  proxy.mend();
+  assert.equal(await cli.exit, 143, cli.stderr);
+  assert.match(cli.stderr, /an operator revoked it \(node drain\)/);
 });
 
 test('a guard that was killed is missed', async () => {

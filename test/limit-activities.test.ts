@@ -12,19 +12,20 @@ import { currentFencingToken, FencingToken, StaleTokenError } from '../src/fenci
 import { fencingInterceptors } from '../src/fencing-worker';
 import { LimitActivitiesPlugin, limitActivities } from '../src/worker';
 import { fourCalls, type LimitedActivities, type OneCall, oneCall } from './support/limited-workflows';
-import { eventually, useTemporal } from './support/temporal';
+import { eventually, untilWaiting, useTemporal } from './support/temporal';
 
 const temporal = useTemporal({ shared: true });
 
 let bundle: WorkflowBundle;
 let pools: PermitPool[] = [];
 let running: { worker: Worker; ended: Promise<void> }[] = [];
-const now = { calls: 0, most: 0, begun: 0, stale: 0, aborted: [] as unknown[] };
+const BEAT_MS = 200;
+const now = { calls: 0, most: 0, begun: 0, stale: 0, beatMs: BEAT_MS, aborted: [] as unknown[] };
 
 const activities: LimitedActivities = {
   callVendor: async (callMs) => {
     const { cancellationSignal, heartbeat } = Context.current();
-    const beats = setInterval(heartbeat, 200); // by its heartbeats an activity hears that it is cancelled
+    const beats = setInterval(heartbeat, now.beatMs); // by its heartbeats an activity hears that it is cancelled
     now.begun++;
     now.most = Math.max(now.most, ++now.calls);
     try {
@@ -53,7 +54,7 @@ afterEach(async () => {
   for (const pool of pools) await pool.close();
   pools = [];
   running = [];
-  Object.assign(now, { calls: 0, most: 0, begun: 0, stale: 0, aborted: [] });
+  Object.assign(now, { calls: 0, most: 0, begun: 0, stale: 0, beatMs: BEAT_MS, aborted: [] });
 });
 
 function semaphore(resource: string, capacity: number) {
@@ -150,6 +151,20 @@ test('a wait heartbeats: it may be longer than the heartbeat timeout', async () 
   const permit = await client.acquire();
   const waiting = await start(taskQueue, { callMs: 1, startToCloseMs: 60_000, heartbeatMs: 1_000, attempts: 1 });
   await delay(3_000);
+  await permit.release();
+  assert.equal(FencingToken.parse(await waiting.result()).resource, resource);
+});
+
+test('after a wait, an activity has its whole heartbeat timeout for its first heartbeat', async () => {
+  const resource = temporal.resource();
+  const taskQueue = `limited-${randomUUID()}`;
+  const client = semaphore(resource, 1);
+  await startWorker(client, taskQueue);
+  const permit = await client.acquire();
+  now.beatMs = 3_300;
+  const waiting = await start(taskQueue, { callMs: 3_500, startToCloseMs: 60_000, heartbeatMs: 4_000, attempts: 1 });
+  await untilWaiting(temporal.client, resource, 1);
+  await delay(800); // less than the third of 4 s after which the wait heartbeats
   await permit.release();
   assert.equal(FencingToken.parse(await waiting.result()).resource, resource);
 });

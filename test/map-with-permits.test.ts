@@ -209,6 +209,14 @@ test('refused too: a semaphore that is none, one with keys, a cursor below 0, an
   await refused({ semaphore: semaphore('pool', 2, 1) }, /perKey|key/);
   await using pool = new PermitPool(semaphore('pool'));
   await refused({ semaphore: pool, reuseFor: '1s' }, /reuseFor: expected nothing: the pool has its own/);
+  const unasked = (function* (): Generator<number> {
+    yield assert.fail('the source was asked');
+  })();
+  const options = { semaphore: pool, priority: { priorityKey: -1 } };
+  await assert.rejects(
+    mapWithPermits(unasked, async () => {}, options),
+    InvalidOptionsError,
+  );
   const start = { ...startOptions(temporal), args: [[], { cursor: -1 }] as [unknown, object] };
   await assertFails(temporal.client.workflow.execute(workflows.badMapper, start), 'InvalidOptionsError', /cursor/);
 });

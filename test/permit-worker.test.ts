@@ -138,6 +138,20 @@ test('a permit worker that can not be made tells why, and leaves a connection th
   const taskQueue = `own-${randomUUID()}`;
   const worker = await Worker.create({ connection, taskQueue, plugins, activities: { none: async () => {} } });
   await assert.rejects(worker.run(), /no bundle/);
+  const slow: WorkerPlugin = {
+    name: 'slow',
+    runWorker: async (worker, next) => {
+      await delay(500);
+      await next(worker);
+    },
+  };
+  const options = { connection, taskQueue, activities: { none: async () => {} } };
+  const begunLate = await Worker.create({ ...options, plugins: [...plugins, slow] });
+  const failed = Promise.race([begunLate.run(), delay(20_000, 'runs on', { ref: false })]);
+  await assert.rejects(
+    failed.finally(() => begunLate.getState() === 'RUNNING' && begunLate.shutdown()),
+    /no bundle/,
+  );
   await connection.close();
   assert.throws(() => new PermitWorkerPlugin({ taskQueue, workflowsPath: 'x' } as PermitWorkerOptions), {
     name: 'InvalidOptionsError',

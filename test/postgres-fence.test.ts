@@ -114,6 +114,15 @@ test("a failed transaction takes its admission back with the user's writes", asy
   await fence.transaction(postgres.pool, old, async ({ epoch }) => assert.equal(epoch, 1));
 });
 
+test('a transaction that sets its time zone and date style is fenced to its end, and commits', async () => {
+  const fence = await newFence();
+  const [token] = tokens(1);
+  assert.ok(token);
+  for (const setting of ["SET LOCAL TIME ZONE 'Asia/Tokyo'", "SET LOCAL datestyle = 'SQL, DMY'"]) {
+    await fence.transaction(postgres.pool, token, async ({ client }) => void (await client.query(setting)));
+  }
+});
+
 test('a swallowed failure of a statement is told, for Postgres commits nothing then', async () => {
   const fence = await newFence();
   const [token] = tokens(1);

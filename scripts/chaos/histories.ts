@@ -1,5 +1,8 @@
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Client, WorkflowHandle } from '@temporalio/client';
+import { historyToJSON } from '@temporalio/common/lib/proto-utils';
 import { ReplayError, Worker } from '@temporalio/worker';
 import { DRAINED } from '@/shared/operator-protocol';
 import { parsePermitId, permitId, queueId, waiterId } from '@/shared/permit-id';
@@ -22,21 +25,37 @@ const AT_ONCE = 8;
 
 /**
  * Reads every history of these pools: of permits, queues, waiters and holding Workflows, and replays it on today's code. A history
- * is read, judged and let go, for a long run has tens of thousands.
+ * is read, judged and let go, for a long run has tens of thousands. One that breaks a promise is kept in `directory`: a cluster's
+ * database is gone with the run.
  */
-export async function readHistories(client: Client, resources: readonly string[], bundle: string): Promise<Findings> {
+export async function readHistories(
+  client: Client,
+  resources: readonly string[],
+  bundle: string,
+  directory: string,
+): Promise<Findings> {
   const findings: Findings = { permits: [], disorder: [], turns: 0, replayed: 0, replayFailures: [], faults: [] };
+  const broken: Run[] = [];
   const runs = await listRuns(client, resources);
   const results = Worker.runReplayHistories(
     { workflowBundle: { codePath: bundle } },
-    histories(client, runs, (workflowId, runId, history) => note(findings, workflowId, runId, history)),
+    histories(client, runs, (workflowId, runId, history) => {
+      const before = findings.disorder.length;
+      note(findings, workflowId, runId, history);
+      if (findings.disorder.length > before) broken.push({ workflowId, runId });
+    }),
   );
   for await (const { workflowId, runId, error } of results) {
     findings.replayed++;
-    if (error)
-      findings.replayFailures.push(
-        `${workflowId}, run ${runId}: ${error instanceof ReplayError ? error.message : String(error)}`,
-      );
+    if (!error) continue;
+    broken.push({ workflowId, runId });
+    findings.replayFailures.push(
+      `${workflowId}, run ${runId}: ${error instanceof ReplayError ? error.message : String(error)}`,
+    );
+  }
+  for (const run of broken) {
+    const { history } = await fetchHistory(client, run);
+    await writeFile(join(directory, `history-${run.runId}.json`), `${historyToJSON(history)}\n`);
   }
   return findings;
 }

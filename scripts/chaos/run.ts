@@ -72,7 +72,7 @@ export async function runChaos(
     const healedInMs = Date.now() - healing;
     tell(`Healed in ${healedInMs} ms. Reading and replaying the histories …`);
     const resources = pools.map(({ resource }) => resource);
-    const { faults: seen, ...found } = await readHistories(world.client, resources, built.bundle);
+    const { faults: seen, ...found } = await readHistories(world.client, resources, built.bundle, directory);
     const { observer } = world;
     const record: ChaosRecord = {
       pools: pools.map(({ resource, slots, paceMs }) => ({

@@ -1,7 +1,8 @@
 import { once } from 'node:events';
 import { type Permit, PermitLostError, type PermitSet } from '../client';
+import { messageOf } from '../client/operators';
 import { FencingToken } from '../fencing';
-import { signalCode } from './exit-codes';
+import { EXIT, signalCode } from './exit-codes';
 import { Guard } from './guard';
 import { clockMs, type GuardOrder } from './guard-order';
 import { ProcessGroup } from './process-group';
@@ -11,7 +12,7 @@ import { text } from './text';
 /** How long the processes that the command left behind may take to end after TERM. */
 const LEFTOVERS_MS = 1_000;
 
-/** The longest time between two orders to the guard. */
+/** The longest time between two orders to the guard. They tell of each renewal before the guard would send TERM for the lease before. */
 const BEAT_MS = 60_000;
 
 // The notice is the last part of the lease, in which the command is ended. These are shares of it, from its beginning.
@@ -42,6 +43,11 @@ export async function runHolding(
   await guard.ready;
   if (interrupted.aborted) guard.dismiss();
   interrupted.throwIfAborted(); // from here to `take`, nothing waits
+  if (set.signal.aborted) {
+    guard.dismiss();
+    say(text`${messageOf(set.signal.reason)} The command has not run.`);
+    return EXIT.busy;
+  }
   const { noticeMs } = soonest(set);
   const graceMs = noticeMs * KILL_PART;
   const group = new ProcessGroup(command, { ...environment(set.permits), ...env });
@@ -50,7 +56,7 @@ export async function runHolding(
   };
   tellGuard(false);
   group.begin(); // not earlier: killed before its guard knew of the group, this process left the command running
-  const beat = setInterval(() => tellGuard(false), Math.min(noticeMs / 2, BEAT_MS));
+  const beat = setInterval(() => tellGuard(false), Math.min((noticeMs * GUARD_PART) / 2, BEAT_MS));
   signals.take((name) => group.signal(name));
 
   const first = await Promise.race([group.exit, lossOf(set)]);
@@ -60,9 +66,13 @@ export async function runHolding(
   guard.dismiss();
   const code = await group.exit;
   // Read anew: it looks at the clock, and this process may have been stopped past the lease's end.
-  const { reason } = set.signal;
-  if (!(reason instanceof PermitLostError)) return code;
-  say(text`${reason.message}`);
+  return afterLoss(code, set.signal.reason);
+}
+
+/** The exit code of a command whose permit was lost: never 0. */
+export function afterLoss(code: number, loss: unknown): number {
+  if (!(loss instanceof PermitLostError)) return code;
+  say(text`${loss.message}`);
   return code || signalCode('SIGTERM');
 }
 

@@ -24,21 +24,28 @@ const GATE = ['-c', 'read -r _ <&3 && exec "$@" 3<&-', 'sh'];
 export class ProcessGroup {
   /** The exit code of the command itself, as a shell gives it. */
   readonly exit: Promise<number>;
-  private readonly leader: ChildProcess;
+  private readonly leader: ChildProcess | undefined;
 
   constructor([command = '', ...args]: readonly string[], env: NodeJS.ProcessEnv) {
     const options = { env, detached: true } as const;
-    // One that can't be started says why by itself.
-    this.leader = isFound(command, env)
-      ? spawn('/bin/sh', [...GATE, command, ...args], { ...options, stdio: ['inherit', 'inherit', 'inherit', 'pipe'] })
-      : spawn(command, args, { ...options, stdio: 'inherit' });
-    this.gate?.on('error', () => undefined); // the group was ended before it began
-    this.exit = this.exitCode(command);
+    try {
+      // One that can't be started says why by itself.
+      this.leader = isFound(command, env)
+        ? spawn('/bin/sh', [...GATE, command, ...args], {
+            ...options,
+            stdio: ['inherit', 'inherit', 'inherit', 'pipe'],
+          })
+        : spawn(command, args, { ...options, stdio: 'inherit' });
+      this.gate?.on('error', () => undefined); // the group was ended before it began
+      this.exit = exitCode(this.leader).catch((error) => notStarted(command, error));
+    } catch (error) {
+      this.exit = Promise.resolve(notStarted(command, error)); // too long an environment, or a path through what is no directory
+    }
   }
 
   /** The group's ID; `undefined` when the command could not be started. */
   get id(): number | undefined {
-    return this.leader.pid;
+    return this.leader?.pid;
   }
 
   /** Lets the command begin. */
@@ -47,7 +54,7 @@ export class ProcessGroup {
   }
 
   private get gate(): Writable | undefined {
-    return (this.leader.stdio[3] ?? undefined) as Writable | undefined;
+    return (this.leader?.stdio[3] ?? undefined) as Writable | undefined;
   }
 
   /** Signals the whole group. `false` when it is empty. A group of another user (`sudo`) runs on. */
@@ -80,17 +87,18 @@ export class ProcessGroup {
     }
     return true;
   }
+}
 
-  private async exitCode(command: string): Promise<number> {
-    try {
-      const [code, signal] = (await once(this.leader, 'exit')) as [number | null, NodeJS.Signals | null];
-      return signal ? signalCode(signal) : (code ?? 1);
-    } catch (error) {
-      const { code, message } = error as NodeJS.ErrnoException;
-      say(`${command}: ${code === 'ENOENT' ? 'command not found' : message}`);
-      return code === 'ENOENT' ? EXIT.notFound : EXIT.notExecutable;
-    }
-  }
+async function exitCode(leader: ChildProcess): Promise<number> {
+  const [code, signal] = (await once(leader, 'exit')) as [number | null, NodeJS.Signals | null];
+  return signal ? signalCode(signal) : (code ?? 1);
+}
+
+/** Says why the command could not be started. @returns the exit code */
+function notStarted(command: string, error: unknown): number {
+  const { code, message } = error as NodeJS.ErrnoException;
+  say(`${command}: ${code === 'ENOENT' ? 'command not found' : message}`);
+  return code === 'ENOENT' ? EXIT.notFound : EXIT.notExecutable;
 }
 
 function isFound(command: string, { PATH = '' }: NodeJS.ProcessEnv): boolean {

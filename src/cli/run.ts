@@ -5,6 +5,7 @@ import {
   acquireAll,
   InvalidOptionsError,
   LineFullError,
+  type PermitLostError,
   type PermitSet,
   PermitTimeoutError,
   SemaphoreClient,
@@ -16,7 +17,7 @@ import { Interrupted } from './confirm';
 import { type ConnectionFlags, withConnectionFlags } from './connection';
 import { EXIT } from './exit-codes';
 import { checkSelfDeadlock, heldInside, type RunPool } from './held-outside';
-import { runHolding, Signals } from './holding';
+import { afterLoss, runHolding, Signals } from './holding';
 import { say } from './render';
 import { text } from './text';
 import { tellWhatItWaitsFor } from './waiting';
@@ -156,12 +157,17 @@ async function runUnderPermit(resource: string, command: string[] | undefined, f
       signals.take((name) => interrupted.abort(new Interrupted(name)));
       const permits = await acquire(poolsOf(client), client, flags, interrupted.signal);
       if (permits === undefined) return EXIT.busy;
+      let lateLoss: PermitLostError | undefined;
+      let code: number;
       try {
-        return await runHolding(permits, command, signals, interrupted.signal, heldInside(client, pools));
+        code = await runHolding(permits, command, signals, interrupted.signal, heldInside(client, pools));
       } finally {
+        const isKnown = permits.signal.aborted;
         // The command has ended, so a signal is for us: it ends the wait for a server that does not answer.
-        await Promise.race([release(permits), signals.next().then(() => giveUp(permits))]);
+        const loss = await Promise.race([release(permits), signals.next().then(() => giveUp(permits))]);
+        if (!isKnown) lateLoss = loss;
       }
+      return afterLoss(code, lateLoss);
     },
     poolsOf,
   );
@@ -197,16 +203,21 @@ async function acquire(
   }
 }
 
-/** The command has ended, and its exit code counts. This reports a release that fails: the lease then ends the permit. */
-async function release(set: PermitSet): Promise<void> {
+/**
+ * The command has ended, and its exit code counts. This reports a release that fails: the lease then ends the permit.
+ * @returns a loss that came before the release, and of which the server tells only now
+ */
+async function release(set: PermitSet): Promise<PermitLostError | undefined> {
   try {
     await set.release();
+    return await set.lateLoss();
   } catch (error) {
     tellNotFree(set, messageOf(error));
+    return undefined;
   }
 }
 
-async function giveUp(set: PermitSet): Promise<void> {
+async function giveUp(set: PermitSet): Promise<undefined> {
   await delay(LAST_MS);
   tellNotFree(set, 'a signal has ended the wait for the server. The lease ends the permit.');
 }

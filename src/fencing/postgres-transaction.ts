@@ -25,8 +25,12 @@ export interface PostgresPool {
   connect(): Promise<PostgresClient & { release(error?: Error): void }>;
 }
 
-/** The time of the message that began the transaction, by the server's clock: no two on one connection share it. */
-const STARTED = 'pg_catalog.now()::pg_catalog.text AS started';
+/**
+ * The time of the message that began the transaction, by the server's clock: no two on one connection share it. As a text that is the same
+ * whatever time zone or date style the transaction has set meanwhile.
+ */
+const STARTED =
+  "pg_catalog.to_char(pg_catalog.timezone('UTC', pg_catalog.now()), 'YYYY-MM-DD HH24:MI:SS.US') AS started";
 const IN_FAILED_TRANSACTION = '25P02';
 
 /**

@@ -94,6 +94,8 @@ async function runLimited<T>(pool: PermitPool, context: Context, run: () => Prom
       async ({ signal, runId }) => {
         hasPermit = true;
         stopHeartbeats();
+        // Its own code has its whole heartbeatTimeout for its first one.
+        if (info.heartbeatTimeoutMs) context.heartbeat(info.heartbeatDetails);
         return await withSignal(context, signal, run).catch((error: unknown) => {
           throw isStale(error, runId) ? lossOf(error) : error;
         });

@@ -44,19 +44,20 @@ export class PermitWorkerPlugin implements WorkerPlugin {
   }
 
   async runWorker(worker: Worker, next: (worker: Worker) => Promise<void>): Promise<void> {
-    const permits = await this.create(worker).catch(async (error) => {
-      // A worker that never ran would keep the connection from being closed.
-      const ended = next(worker);
-      if (worker.getState() === 'RUNNING') worker.shutdown();
-      await ended;
-      throw error;
-    });
-    const running = permits.run();
     let hasEnded = false;
     const follow = async () => {
       while (!hasEnded && worker.getState() === 'INITIALIZED') await delay(FOLLOW_MS); // other plugins may come before its start
       if (worker.getState() === 'RUNNING') worker.shutdown();
     };
+    const permits = await this.create(worker).catch(async (error) => {
+      // A worker that never ran would keep the connection from being closed.
+      const ended = next(worker).finally(() => {
+        hasEnded = true;
+      });
+      await Promise.all([ended, follow()]);
+      throw error;
+    });
+    const running = permits.run();
     running.then(follow, follow);
     try {
       await next(worker);

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { NOWHERE } from '../../scripts/chaos/actors/signal-faults';
 import { checkTurns, type QueueEvent } from '../../scripts/chaos/checks/queue-order';
 import { CLOSING, DECLINED, ENQUEUE, MISSED, type Ticket, TURN } from '../../src/shared/protocol';
 
@@ -86,6 +87,11 @@ test('a turn that is told again to a waiter that is gone is none of the waiter t
       });
   assert.equal(back().task({ '1': 'early' }, 0, 'early').disorder, 0);
   assert.equal(back().task({ '1': 'early' }, 0, 'next waiter').disorder, 1);
+});
+
+test('a turn that a fault has sent nowhere is a turn all the same', () => {
+  const lost = line().task({ '0': 'urgent' }, 0, NOWHERE).task({ '1': 'early' });
+  assert.equal(lost.disorder, 0);
 });
 
 test('who has left, was served, or has its turn is not overtaken', () => {

@@ -10,14 +10,11 @@ import {
 } from '@temporalio/workflow';
 import { TURN } from '../../../src/shared/protocol';
 import { acquireStep } from './acquire-steps';
-import { CHAOS_HEADER, FLAKY, type SignalFault, signalFault } from './signal-faults';
+import { CHAOS_HEADER, FLAKY, NOWHERE, type SignalFault, signalFault } from './signal-faults';
 
 export interface TurnSinks extends Sinks {
   chaos: { turn(): void };
 }
-
-/** Where dropped signals go: nobody has this ID. So the history still tells what was sent. */
-const NOWHERE = 'chaos-dropped';
 
 const { chaos } = proxySinks<TurnSinks>();
 

@@ -4,6 +4,9 @@ export const FLAKY = 'flaky';
 /** The header by which the history of a signal's sender tells what was done to it. */
 export const CHAOS_HEADER = 'chaos';
 
+/** Where dropped signals go: nobody has this ID. So the history still tells what was sent. */
+export const NOWHERE = 'chaos-dropped';
+
 export type SignalFault = 'signal-dropped' | 'signal-doubled' | 'signal-delayed';
 
 /** What becomes of a signal; `undefined`: nothing. One that is delayed comes after later ones. */

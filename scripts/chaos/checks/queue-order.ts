@@ -13,6 +13,7 @@ import {
   type Turn,
 } from '@/shared/protocol';
 import type { QueueInput } from '@/shared/queue-view';
+import { NOWHERE } from '../actors/signal-faults';
 
 type HistoryEvent = NonNullable<Awaited<ReturnType<WorkflowHandle['fetchHistory']>>['events']>[number];
 /** The parts of an event that are read here. */
@@ -109,7 +110,7 @@ class Line {
    */
   offer(ticketId: string, slot: string, to?: string | null): string | undefined {
     const ticket = this.waiting.get(ticketId);
-    if (!ticket || (to && to !== ticket.waiter.workflowId)) return undefined; // said twice
+    if (!ticket || (to && to !== NOWHERE && to !== ticket.waiter.workflowId)) return undefined; // said twice
     this.waiting.delete(ticketId);
     this.offered.set(ticketId, { ticket, slot });
     return [...this.waiting.values()].find((other) => isBefore(other, ticket))?.id;

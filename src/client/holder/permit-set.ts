@@ -11,7 +11,7 @@ import {
   withoutHeld,
 } from '../../shared/permit-set';
 import { monotonicMs, pause } from '../clock';
-import { LineFullError, PermitTimeoutError } from '../errors';
+import { LineFullError, type PermitLostError, PermitTimeoutError } from '../errors';
 import type { Request } from '../options';
 import { checkSelfDeadlock, holding } from './held-here';
 import type { Permit } from './permit';
@@ -68,6 +68,13 @@ export class PermitSet<Permits extends readonly (Permit | Permit[])[] = readonly
     await releaseInReverse(this.inOrder);
   }
 
+  /** @internal After the release: how the first of them was lost before it, although nobody had heard of that. */
+  async lateLoss(): Promise<PermitLostError | undefined> {
+    let loss: PermitLostError | undefined;
+    for (const permit of this.inOrder) loss ??= await permit.lateLoss();
+    return loss;
+  }
+
   /** `await using set = await acquireAll([…])` releases at the end of the block. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.release();
@@ -84,7 +91,7 @@ export async function underSet<T>(
   const [done] = await Promise.allSettled([holding(inOrder, () => fn([...set.permits], set.signal))]);
   let loss: unknown = set.signal.aborted ? set.signal.reason : undefined;
   await releaseInReverse(inOrder.map((permit) => ({ release: () => releaseOrWarn(permit) })));
-  for (const permit of inOrder) loss ??= await permit.lateLoss();
+  loss ??= await set.lateLoss();
   if (loss) throw loss;
   if (done.status === 'rejected') throw done.reason;
   return done.value;

@@ -6,6 +6,7 @@ import { monotonicMs } from '../clock';
 import { checkSelfDeadlock } from '../holder/held-here';
 import { SemaphoreClient } from '../semaphore-client';
 import { PermitPool } from './permit-pool';
+import { resolvePoolRequest } from './pool-options';
 import type { PooledPermit } from './pooled-permit';
 
 /** How {@link mapWithPermits} works through its items outside Workflows. */
@@ -81,7 +82,10 @@ function resolve(items: unknown, fn: unknown, options: ClientMapOptions) {
   const request = { priority, purpose };
   const most = isPool ? semaphore.max : semaphore.slotCount;
   const rules = resolveMap(items, fn, options, { concurrency: most, chunk: 1, reuseForMs: 1_000 });
-  if (isPool) return { pool: semaphore, rules, request };
+  if (isPool) {
+    resolvePoolRequest(request);
+    return { pool: semaphore, rules, request };
+  }
   const asked = semaphore.request(request);
   checkSelfDeadlock([{ pool: asked.semaphore }], asked);
   const owned = new PermitPool(semaphore, { max: rules.concurrency, reuseFor });
