@@ -187,7 +187,11 @@ func waitInLine(ctx workflow.Context, pool Pool, random *rand.Rand) (Permit, err
 				onTurn = err == nil
 				return permit, err
 			}
-			tell(ctx, next.QueueID, "", "missed", missed{place, next.Slot})
+			if !tell(ctx, next.QueueID, "", "missed", missed{place, next.Slot}) { // The queue is gone: line up anew.
+				if err := enqueue(ctx, pool, place); err != nil {
+					return Permit{}, err
+				}
+			}
 			silence = firstSilence
 		}
 	}

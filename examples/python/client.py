@@ -13,7 +13,7 @@ import random
 import sys
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 
 from temporalio.client import Client, WorkflowExecutionStatus, WorkflowHandle
@@ -44,11 +44,7 @@ async def permit(client: Client, pool: Pool) -> AsyncIterator[Permit]:
             finally:
                 renewal.cancel()
     finally:
-        try:
-            await held.signal("release")
-        except RPCError as error:
-            if error.status != RPCStatusCode.NOT_FOUND:
-                raise  # not released: the slot is free when the lease ends
+        await release(held)
 
 
 async def acquire(client: Client, pool: Pool) -> tuple[Permit, float]:
@@ -68,8 +64,8 @@ async def claim(client: Client, pool: Pool, slot: str) -> Permit | None:
     """The atomic step. `None`: the slot is held."""
     memo = {"leaseMs": pool.lease_ms, "holder": {"identity": client.identity}}
     asked_at = time.monotonic()
-    try:
-        started = await client.start_workflow(
+    start = asyncio.create_task(
+        client.start_workflow(
             "permitSlotWorkflow",
             memo,
             id=pool.permit_id(slot),
@@ -79,17 +75,40 @@ async def claim(client: Client, pool: Pool, slot: str) -> Permit | None:
             memo=memo,
             priority=PRIORITY,
         )
+    )
+    try:
+        held = pinned(client, await asyncio.shield(start))
     except WorkflowAlreadyStartedError:
         return None
-    # The handle of a start names no run in its signals, so they could hit the next
-    # holder. This one is pinned.
-    run_id = started.first_execution_run_id
-    held: Permit = client.get_workflow_handle(started.id, run_id=run_id)
-    # The server may answer a start that was retried for long with a run that is over.
-    late = time.monotonic() - asked_at > 1
-    if late and (await held.describe()).status != WorkflowExecutionStatus.RUNNING:
-        return None
+    except asyncio.CancelledError:
+        # Nobody can recall a start: the server may grant all the same.
+        with suppress(WorkflowAlreadyStartedError):
+            await release(pinned(client, await start))
+        raise
+    try:
+        # The server may answer a start that was retried for long with a run that is over.
+        late = time.monotonic() - asked_at > 1
+        if late and (await held.describe()).status != WorkflowExecutionStatus.RUNNING:
+            return None
+    except BaseException:
+        await release(held)
+        raise
     return held
+
+
+def pinned(client: Client, started: Permit) -> Permit:
+    """The handle of a start names no run in its signals, so they could hit the next
+    holder. This one names it."""
+    run_id = started.first_execution_run_id
+    return client.get_workflow_handle(started.id, run_id=run_id)
+
+
+async def release(held: Permit) -> None:
+    try:
+        await held.signal("release")
+    except RPCError as error:
+        if error.status != RPCStatusCode.NOT_FOUND:
+            raise  # not released: the slot is free when the lease ends
 
 
 async def keep_renewed(held: Permit, lease_s: float, deadline: asyncio.Timeout) -> None:

@@ -158,9 +158,14 @@ class Semaphore:
             if permit := await self._claim(turn["slot"], watched_by=turn["queueId"]):
                 self.ticket_id = None  # served: the queue hears of the permit's end
                 return permit
-            missed = {"ticket": ticket, "slot": turn["slot"]}
-            await to_the_end(tell(self.pool.queue_id, None, "missed", missed))
+            await to_the_end(self._missed(ticket, turn["slot"]))
             silence = FIRST_SILENCE
+
+    async def _missed(self, ticket: dict[str, Any], slot: str) -> None:
+        """Keeps the place; lines up anew if the queue is gone."""
+        missed = {"ticket": ticket, "slot": slot}
+        if not await tell(self.pool.queue_id, None, "missed", missed):
+            await self._enqueue(ticket)
 
     async def _enqueue(self, ticket: dict[str, Any]) -> None:
         """Lines up; starts the queue if there is none, unless somebody else just did."""
