@@ -376,4 +376,25 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     replace: 'if (input.ifVersion === -1 &&',
     caughtBy: { file: 'test/operate.test.ts', test: 'nothing malformed changes' },
   },
+  {
+    name: 'A fenced transaction that sets its time zone counts as ended before its end',
+    file: 'src/fencing/postgres-transaction.ts',
+    find: "pg_catalog.to_char(pg_catalog.timezone('UTC', pg_catalog.now()), 'YYYY-MM-DD HH24:MI:SS.US')",
+    replace: 'pg_catalog.now()::pg_catalog.text',
+    caughtBy: { file: 'test/postgres-fence.test.ts', test: 'a transaction that sets' },
+  },
+  {
+    name: '`run` exits 0 although its permit was lost before the release',
+    file: 'src/cli/run.ts',
+    find: 'if (!isKnown) lateLoss = loss;',
+    replace: '',
+    caughtBy: { file: 'test/cli.test.ts', test: 'revoked where it could not' },
+  },
+  {
+    name: '`run` starts a command whose permit is lost already',
+    file: 'src/cli/holding.ts',
+    find: '  if (set.signal.aborted) {',
+    replace: '  if (set.signal === undefined) {',
+    caughtBy: { file: 'test/cli-holding.test.ts', test: 'a permit that is lost before' },
+  },
 ];
