@@ -239,8 +239,8 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
   {
     name: 'A release is not pinned to its run, and ends the permit of the next holder',
     file: 'src/workflows/holder/permit.ts',
-    find: 'if ((await deliver(this, releaseSignal))',
-    replace: 'if ((await deliver({ workflowId: this.workflowId }, releaseSignal))',
+    find: 'this.wasGone = (await deliver(this, releaseSignal))',
+    replace: 'this.wasGone = (await deliver({ workflowId: this.workflowId }, releaseSignal))',
     caughtBy: { file: 'test/semaphore.test.ts', test: 'a late release or renewal' },
   },
   {
