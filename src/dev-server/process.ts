@@ -33,6 +33,8 @@ const START_WITHIN_MS = 30_000;
 const LEAST_ANSWER_MS = 10_000;
 const UI_WITHIN_MS = 2_000;
 const STOP_WITHIN_MS = 5_000;
+/** How many ports are tried. */
+const ATTEMPTS = 3;
 
 /**
  * The dev server limits its one shard's queues to 20 polls a second, so each hop between Workflows waits up to 50 ms. A
@@ -50,7 +52,18 @@ const DYNAMIC_CONFIG = [
  * server gets a process group of its own.
  */
 export async function spawnServer(executable: string, options: ServerOptions = {}): Promise<ServerProcess> {
-  const port = options.port ?? (await freePort());
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await spawnOn(options.port ?? (await freePort()), executable, options);
+    } catch (error) {
+      // Somebody else may have taken the port that was free.
+      if (options.port !== undefined || attempt === ATTEMPTS || !/address already in use/.test(String(error)))
+        throw error;
+    }
+  }
+}
+
+async function spawnOn(port: number, executable: string, options: ServerOptions): Promise<ServerProcess> {
   const address = `${HOST}:${port}`;
   const child = spawn(
     executable,
@@ -129,7 +142,11 @@ async function untilItAnswers(address: string, ended: Promise<string>): Promise<
   }
   // On a busy machine, it listens long before it answers.
   const connectTimeout = Math.max(LEAST_ANSWER_MS, deadline - Date.now());
-  await (await Connection.connect({ address, connectTimeout })).close();
+  const answered = Connection.connect({ address, connectTimeout }).then((connection) => connection.close());
+  const died = ended.then((said) => {
+    throw new Error(`The Temporal server did not start: ${said}`);
+  });
+  await Promise.race([answered, died]);
 }
 
 async function isListening(address: string): Promise<boolean> {
@@ -137,7 +154,8 @@ async function isListening(address: string): Promise<boolean> {
   const socket = connect(Number(port), hostname);
   try {
     await once(socket, 'connect');
-    return true;
+    // Where nobody listens, the system may give a connection its own port to come from: it is then connected with itself.
+    return socket.localPort !== socket.remotePort;
   } catch {
     return false;
   } finally {
