@@ -10,7 +10,6 @@ import type { Observer } from './observer';
 import { Luck } from './random';
 import type { Outcome } from './record';
 
-/** What a run builds first: from source, every process would need seconds more to start. */
 /** One build of what actors run. */
 export interface BuiltActor {
   /** The file of `actors/main`. */
@@ -19,6 +18,7 @@ export interface BuiltActor {
   bundle: string;
 }
 
+/** What a run builds first: from source, every process would need seconds more to start. */
 export interface BuiltActors extends BuiltActor {
   /** The file of the command line. */
   commandLine: string;
@@ -94,7 +94,7 @@ export class CommandLanes {
     const pace = paceMs === undefined ? [] : ['--pace', `${paceMs}ms`];
     const how = [...pace, '--lease', '5s', '--timeout', TIMEOUT, '--priority', String(luck.whole(1, 3))];
     const script = ['--', 'bash', '-c', work(actor, observer.port, luck.whole(2, 12))];
-    observer.asked({ id: actor, resource, actor });
+    observer.asked({ id: actor, resource, actor, mayTimeOut: true });
     const child = spawn(
       process.execPath,
       [options.built.commandLine, 'run', resource, ...of, ...to, ...how, ...script],

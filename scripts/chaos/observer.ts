@@ -4,9 +4,12 @@ import { createInterface } from 'node:readline';
 import { FencingToken, MemoryFence, StaleTokenError } from '@/fencing';
 import type { Acquire, Body, FaultEvent, Outage, Outcome, OverrideCall, Write } from './record';
 
+/** What an acquirer says of itself as it asks. */
+type Asked = Omit<Acquire, 'id' | 'askedMs' | 'settledMs' | 'outcome' | 'error'>;
+
 /** A line from an actor. Shell commands send them too, so they are as plain as can be. */
 export type Message =
-  | { do: 'ask'; acquire: string; resource: string; actor: string; set?: string; pooled?: boolean }
+  | ({ do: 'ask'; acquire: string } & Asked)
   | { do: 'begin' | 'write'; acquire: string; token: string }
   | { do: 'end'; acquire: string }
   | { do: 'settle'; acquire: string; outcome: Outcome; error?: string }
@@ -52,9 +55,9 @@ export class Observer {
   }
 
   /** The first acquire of a set has the set's name. */
-  asked({ id, resource, actor, set, pooled }: Omit<Acquire, 'askedMs'>): void {
+  asked({ id, resource, actor, set, pooled, mayTimeOut, mayBeCancelled }: Asked & { id: string }): void {
     const askedMs = this.acquires.get(set ?? '')?.askedMs ?? Date.now();
-    this.acquires.set(id, { id, resource, actor, askedMs, set, pooled });
+    this.acquires.set(id, { id, resource, actor, askedMs, set, pooled, mayTimeOut, mayBeCancelled });
   }
 
   /** The first outcome counts: an acquire whose permit was lost later was served. */

@@ -43,7 +43,9 @@ export function parseChaosOptions(argv: string[]): ChaosOptions {
     .option('--every <ms>', 'from one fault to the next, on average', number(100, 3_600_000), 1_800)
     .option('--idle-limit <ms>', 'how long a slot may be free with a live waiter', number(1_000, 3_600_000), 45_000)
     .option('--only <kinds>', 'these faults only, separated by commas', list)
-    .option('--without <kinds>', 'all faults but these, separated by commas', list);
+    .addOption(
+      new Option('--without <kinds>', 'all faults but these, separated by commas').argParser(list).conflicts('only'),
+    );
   return command.parse(argv[0] === '--' ? argv.slice(1) : argv, { from: 'user' }).opts<ChaosOptions>();
 }
 

@@ -46,6 +46,9 @@ export interface Acquire {
   set?: string;
   /** By a permit pool, whose calls have one token after the other. */
   pooled?: boolean;
+  /** Its caller has set a time limit, or is to cancel it: only then does it end so as its caller asked. */
+  mayTimeOut?: boolean;
+  mayBeCancelled?: boolean;
   /** When it was known to have the permit, or none; absent while it waits. */
   settledMs?: number;
   outcome?: Outcome;

@@ -52,17 +52,18 @@ export async function runChaos(
     { resource: `${id}-paced`, slots: { capacity: 2 }, flaky: false, paceMs: PACE_MS },
   ];
   let world: World | undefined;
-  let isToKeep = true;
+  let isToKeep = false;
   try {
+    const faults = chosen([...FAULTS, ...server.faults], options);
+    isToKeep = true;
     tell('Starting the actors …');
     world = await World.start(server, {
       ...{ seed: options.seed, pools, directory, built, tell, taskQueue: id },
       recheckAfterMs: RECHECK_AFTER_MS,
     });
     const startedAt = new Date();
-    const faults = chosen([...FAULTS, ...server.faults], options);
     const durationMs = options.minutes * 60_000;
-    const progress = setInterval(() => world && tell(standing(world, startedAt)), 30_000);
+    const progress = setInterval(() => world && tell(standing(world, startedAt)), 30_000).unref();
     await torment(world, faults, { seed: options.seed, durationMs, everyMs: options.every, tell }, interrupt);
     clearInterval(progress);
     interrupt.throwIfAborted();
@@ -122,7 +123,7 @@ async function heal(world: World): Promise<string[]> {
   });
   world.retire();
   await within(SERVED_WITHIN_MS, async () => world.isRetired);
-  let left: string[] = [];
+  let left = ['Any permit (the server did not say which)'];
   await within(LEFT_WITHIN_MS, async () => {
     left = await runningPermits(world.client, [...resources, ...resources.map(accumulatorResource)]);
     return left.length === 0;
@@ -136,7 +137,12 @@ async function within(ms: number, isDone: () => Promise<boolean>): Promise<void>
   }
 }
 
+/** @throws Error for a kind that there is not: a run would break nothing, and be clean */
 function chosen(faults: readonly Fault[], { only, without }: ChaosOptions): Fault[] {
+  const kinds = faults.map(({ kind }) => kind);
+  const unknown = [...(only ?? []), ...(without ?? [])].filter((kind) => !kinds.includes(kind));
+  if (unknown.length > 0)
+    throw new Error(`No fault here is named ${unknown.join(', ')}. There are: ${kinds.join(', ')}.`);
   return faults.filter(({ kind }) => (only ? only.includes(kind) : !without?.includes(kind)));
 }
 

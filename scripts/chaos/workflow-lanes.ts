@@ -33,8 +33,10 @@ export class WorkflowLanes {
   /** Workflows that run, by ID, in the order of their start. */
   readonly running = new Set<string>();
   private isRetired = false;
+  private readonly stopping = new AbortController();
   private count = 0;
   private readonly luck: Luck;
+  private lanes: Promise<void>[] = [];
 
   constructor(
     private readonly client: Client,
@@ -45,11 +47,18 @@ export class WorkflowLanes {
   }
 
   start(): void {
-    for (let lane = 0; lane < LANES; lane++) void this.lane(lane);
+    this.lanes = Array.from({ length: LANES }, (_, lane) => this.lane(lane));
   }
 
   retire(): void {
     this.isRetired = true;
+  }
+
+  /** Asks nobody any more, whatever is still under way. */
+  async stop(): Promise<void> {
+    this.retire();
+    this.stopping.abort();
+    await Promise.allSettled(this.lanes);
   }
 
   async terminate(workflowId: string, reason: string): Promise<void> {
@@ -86,7 +95,8 @@ export class WorkflowLanes {
       holdMs: luck.between(100, 1_200) * (luck.chance(0.05) ? 8 : 1),
       ...(isCancelled && { cancelAt: { step: luck.whole(1, 8), after: luck.chance(0.5) } }),
     };
-    this.observer.asked({ id: workflowId, resource, actor: 'application' });
+    const may = { mayTimeOut: timeout !== undefined, mayBeCancelled: isCancelled };
+    this.observer.asked({ id: workflowId, resource, actor: 'application', ...may });
     this.running.add(workflowId);
     await this.persist(() => this.begin(workflowId, input));
     const { outcome, error } = await this.persist(() => this.outcome(workflowId));
@@ -107,7 +117,9 @@ export class WorkflowLanes {
   private async outcome(workflowId: string): Promise<{ outcome: Outcome; error?: string }> {
     const handle = this.client.workflow.getHandle<() => Promise<HolderResult>>(workflowId);
     try {
-      const result = await this.client.withDeadline(Date.now() + POLL_MS, () => handle.result());
+      const result = await this.client.withAbortSignal(this.stopping.signal, () =>
+        this.client.withDeadline(Date.now() + POLL_MS, () => handle.result()),
+      );
       return { outcome: result === 'held' || result === 'lost' ? 'granted' : result };
     } catch (error) {
       if (!(error instanceof WorkflowFailedError)) throw error;
@@ -119,13 +131,13 @@ export class WorkflowLanes {
     }
   }
 
-  /** The server may be down. */
+  /** The server may be down. @throws once this stops */
   private async persist<T>(call: () => Promise<T>): Promise<T> {
     for (;;) {
       try {
         return await call();
       } catch {
-        await delay(200);
+        await delay(200, undefined, { signal: this.stopping.signal });
       }
     }
   }

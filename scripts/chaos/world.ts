@@ -41,22 +41,27 @@ export class World {
   ) {}
 
   static async start(server: ChaosServer, options: WorldOptions): Promise<World> {
-    const observer = await Observer.start();
     const client = new Client({ connection: await Connection.connect({ address: server.address }) });
+    const observer = await Observer.start();
     const actors: ActorProcess[] = [];
     const workflows = new WorkflowLanes(client, observer, options);
     const commands = new CommandLanes(await TcpProxy.to(server.address), observer, options);
     const world = new World(options, server, observer, client, actors, workflows, commands);
-    for (const [role, name, holders] of [
-      ['permits', 'permits-1', 0],
-      ['permits', 'permits-2', 0],
-      ['application', 'application', 0],
-      ['clients', 'clients-1', 3],
-      ['clients', 'clients-2', 3],
-    ] as const) {
-      actors.push(await world.actor(role, name, holders));
+    try {
+      for (const [role, name, holders] of [
+        ['permits', 'permits-1', 0],
+        ['permits', 'permits-2', 0],
+        ['application', 'application', 0],
+        ['clients', 'clients-1', 3],
+        ['clients', 'clients-2', 3],
+      ] as const) {
+        actors.push(await world.actor(role, name, holders));
+      }
+      await Promise.all(actors.map((actor) => actor.start()));
+    } catch (error) {
+      await world.stop();
+      throw error;
     }
-    await Promise.all(actors.map((actor) => actor.start()));
     workflows.start();
     commands.start();
     return world;
@@ -92,8 +97,7 @@ export class World {
   }
 
   async stop(): Promise<void> {
-    await Promise.all(this.actors.map((actor) => actor.stop()));
-    await this.commands.stop();
+    await Promise.all([this.workflows.stop(), this.commands.stop(), ...this.actors.map((actor) => actor.stop())]);
     this.observer.stop();
   }
 

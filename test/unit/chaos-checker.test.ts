@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { type ChaosVerdict, type Invariant, judge } from '../../scripts/chaos/checker';
 import { covered, union, without } from '../../scripts/chaos/checks/intervals';
-import type { ChaosRecord } from '../../scripts/chaos/record';
+import type { Acquire, ChaosRecord, Outcome } from '../../scripts/chaos/record';
 
 const POOL = 'pool';
 const LIMIT_MS = 10_000;
@@ -204,6 +204,8 @@ test('L1: a permit that is left', () => {
     broken(({ leftovers }) => void leftovers.push('permit:pool:0')),
     ['L1'],
   );
+  const last = broken(({ permits }) => void Object.assign(at(permits, 1), { closedMs: Number.POSITIVE_INFINITY }));
+  assert.ok(last.includes('L1'), `a history that has not ended: ${last}`);
 });
 
 test('L2: a free slot with a live waiter', () => {
@@ -255,19 +257,29 @@ test('L2: a free slot with a live waiter', () => {
 });
 
 test('L3: an acquire that never ended, and one that failed', () => {
-  const ends = (outcome?: 'failed' | 'timeout') =>
+  const ends = (outcome?: Outcome, asked?: Pick<Acquire, 'mayTimeOut' | 'mayBeCancelled'>) =>
     broken(({ acquires }) => {
       acquires.push({
         id: 'late',
         resource: POOL,
         actor: 'clients',
         askedMs: 3_000,
+        ...asked,
         ...(outcome && { outcome, settledMs: 4_000 }),
       });
     });
   assert.deepEqual(ends(), ['L3']);
   assert.deepEqual(ends('failed'), ['L3']);
-  assert.deepEqual(ends('timeout'), []);
+  for (const [outcome, asked] of [
+    ['timeout', { mayTimeOut: true }],
+    ['full', { mayTimeOut: true }],
+    ['cancelled', { mayBeCancelled: true }],
+  ] as const) {
+    assert.deepEqual(ends(outcome, asked), []);
+    assert.deepEqual(ends(outcome), ['L3'], `nobody had asked for ${outcome}`);
+  }
+  assert.deepEqual(ends('unavailable'), []);
+  assert.deepEqual(ends('killed'), []);
 });
 
 test('F and D are what the histories told', () => {

@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { Client, type Connection, isGrpcServiceError, type WorkflowClientInterceptor } from '@temporalio/client';
+import { Client, type Connection, type WorkflowClientInterceptor } from '@temporalio/client';
 import {
   type ClientAcquireOptions,
   type Permit,
@@ -9,6 +9,7 @@ import {
   SemaphoreClient,
   withPermits,
 } from '@/client';
+import { isTransient } from '@/client/server';
 import { FencingToken } from '@/fencing';
 import { PERMIT_WORKFLOW, type PermitInput } from '@/shared/protocol';
 import type { ObserverLink } from '../observer-link';
@@ -81,21 +82,22 @@ export class ClientHolders {
     const client = this.client(this.interceptor(pool.flaky, aborter, cancelAt));
     const way = luck.next();
     const permitPool = this.permitPools.get(pool.resource);
+    const asked = { actor, mayTimeOut: timeout !== undefined, mayBeCancelled: cancelAt !== undefined };
     try {
       if (way < 0.1) {
         // A set waits for its resources in the order of their names.
         const [first, ...others] = [...pools].sort((a, b) => (a.resource < b.resource ? -1 : 1)) as [PoolSetup];
-        await link.tell({ do: 'ask', acquire, resource: first.resource, actor, set: acquire });
+        await link.tell({ do: 'ask', acquire, resource: first.resource, ...asked, set: acquire });
         const all = [first, ...others].map((each) => this.semaphore(each, client));
         await withPermits(all, async (permits, signal) => await this.work(acquire, permits, signal), options);
       } else if (way < 0.2) {
-        await link.tell({ do: 'ask', acquire, resource: pool.resource, actor, set: acquire });
+        await link.tell({ do: 'ask', acquire, resource: pool.resource, ...asked, set: acquire });
         await this.two(this.semaphore(pool, client), acquire, options);
       } else if (way < 0.4 && permitPool) {
-        await link.tell({ do: 'ask', acquire, resource: pool.resource, actor, pooled: true });
+        await link.tell({ do: 'ask', acquire, resource: pool.resource, ...asked, pooled: true });
         await permitPool.withPermit(async (permit) => await this.work(acquire, [permit], permit.signal), options);
       } else {
-        await link.tell({ do: 'ask', acquire, resource: pool.resource, actor });
+        await link.tell({ do: 'ask', acquire, resource: pool.resource, ...asked });
         const single = this.semaphore(pool, client, luck.chance(0.3));
         const all = { ...options, ...preemption(luck, pool, timeout) };
         await single.withPermit(async (permit) => await this.work(acquire, [permit], permit.signal), all);
@@ -186,7 +188,6 @@ export class ClientHolders {
 function outcomeOf(error: unknown, signal: AbortSignal): Outcome {
   if (error instanceof PermitTimeoutError) return error.timeoutMs === 0 ? 'full' : 'timeout';
   if (signal.aborted && error === signal.reason) return 'cancelled';
-  const { cause } = error as { cause?: unknown };
-  if (isGrpcServiceError(error) || isGrpcServiceError(cause)) return 'unavailable';
+  if (isTransient(error)) return 'unavailable';
   return 'failed';
 }

@@ -1,12 +1,10 @@
+import { permitId } from '@/shared/permit-id';
 import { slotNames } from '@/shared/slots';
-import type { Acquire, ChaosRecord, Outage, Pool } from '../record';
+import type { Acquire, ChaosRecord, Outage, Outcome, Pool } from '../record';
 import { covered, type Interval, union, without } from './intervals';
 
 /** A shell command asks when its process has started, which its parent sees seconds before. */
 const COMMAND_STARTS_MS = 3_000;
-
-/** The outcomes by which an acquire ends as it may. The rest is a failure. */
-const FAIR = ['granted', 'timeout', 'full', 'cancelled', 'unavailable', 'killed'];
 
 /** A slot that was free while somebody waited. */
 export interface Idleness {
@@ -16,17 +14,33 @@ export interface Idleness {
   idleMs: number;
 }
 
-/** L1: no permit runs when all acquirers are gone and the longest lease is over. */
-export function checkLeaks({ leftovers }: ChaosRecord): string[] {
-  return leftovers.map((permit) => `${permit} still runs, and nobody holds it`);
+/** L1: no permit runs when all acquirers are gone and the longest lease is over. The histories are read after that. */
+export function checkLeaks({ leftovers, permits }: ChaosRecord): string[] {
+  const open = permits.filter(({ closedMs }) => closedMs === Number.POSITIVE_INFINITY);
+  const left = new Set([...leftovers, ...open.map((permit) => `${permitId(permit)}, run ${permit.runId}`)]);
+  return [...left].map((permit) => `${permit} still runs, and nobody holds it`);
 }
 
 /** L3: each acquire that lived was served, or ended as its caller had asked. */
 export function checkServed({ acquires }: ChaosRecord): string[] {
-  return acquires.flatMap(({ id, resource, outcome, error }) => {
+  return acquires.flatMap((acquire) => {
+    const { id, resource, outcome, error } = acquire;
     if (outcome === undefined) return [`${id} still waits for ${resource}`];
-    return FAIR.includes(outcome) ? [] : [`${id} of ${resource} ${outcome}: ${error ?? 'nothing says why'}`];
+    return isFair(outcome, acquire) ? [] : [`${id} of ${resource} ${outcome}: ${error ?? 'nothing says why'}`];
   });
+}
+
+/** A server that is away, and a caller that is killed, are no fault of the library's. */
+function isFair(outcome: Outcome, { mayTimeOut, mayBeCancelled }: Acquire): boolean {
+  switch (outcome) {
+    case 'timeout':
+    case 'full':
+      return mayTimeOut === true;
+    case 'cancelled':
+      return mayBeCancelled === true;
+    default:
+      return outcome !== 'failed';
+  }
 }
 
 /** L2: slots that were free for longer than `limitMs` while a live waiter waited and nothing was down that all need. */
