@@ -117,7 +117,10 @@ function Bar({ hold, label, href, isEntry, originMs, windowMs }: BarProps) {
     return (
       <a
         class={`hold ${drained ? 'drained' : hue(holder.name)} ${outcome && outcome !== 'released' ? 'cut-short' : ''}`}
-        style={{ left: percent(fromMs - originMs), width: percent((toMs ?? fromMs + OPEN_MS) - fromMs) }}
+        style={{
+          left: percent(fromMs - originMs),
+          width: percent((toMs ?? Math.max(fromMs, originMs) + OPEN_MS) - fromMs),
+        }}
         href={href}
         target="_blank"
         rel="noreferrer"
