@@ -1,5 +1,10 @@
 import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { afterEach, test } from 'node:test';
+import { promisify } from 'node:util';
 import { resolveServer } from '../src/dev-server/binary';
 
 const NAME = 'TEMPORAL_SEMAPHORE_SERVER';
@@ -17,6 +22,20 @@ async function resolveWith(value: string) {
 
 test('an executable named by the environment is taken', async () => {
   assert.deepEqual(await resolveWith(process.execPath), { path: process.execPath });
+});
+
+test('a download that is not whole yet is not taken', async (t) => {
+  const cache = await mkdtemp(join(tmpdir(), 'server-binary-'));
+  t.after(() => rm(cache, { recursive: true }));
+  const downloads = join(cache, 'temporal-semaphore', 'download');
+  await mkdir(downloads, { recursive: true });
+  // As the SDK names them.
+  const whole = join(downloads, 'temporal-sdk-typescript-1.24.0');
+  for (const path of [whole, `${whole}.downloading`]) await writeFile(path, '', { mode: 0o755 });
+  const script = `require('./src/dev-server/binary').resolveServer(() => process.exit(1)).then(({ path }) => console.log(path))`;
+  const env = { ...process.env, [NAME]: '', PATH: '', XDG_CACHE_HOME: cache };
+  const { stdout } = await promisify(execFile)(process.execPath, ['--import', 'tsx', '-e', script], { env });
+  assert.equal(stdout.trim(), whole);
 });
 
 for (const address of ['localhost:7233', '10.0.0.7:443', 'temporal.example.com:7233']) {

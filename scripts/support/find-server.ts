@@ -1,4 +1,3 @@
-import { mkdir } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { CACHED_EXECUTABLE, resolveServer, type ServerSource, type ServerStep } from '@/dev-server/binary';
 import { goInstall, TEMPORAL_CLI } from './go-install';
@@ -7,7 +6,6 @@ const GO_BUILD: ServerStep = {
   what: `go install ${TEMPORAL_CLI.packages[0]} (about 3 minutes and 3.5 GB of disk, once)`,
   async attempt(progress) {
     const directory = dirname(CACHED_EXECUTABLE);
-    await mkdir(directory, { recursive: true });
     await goInstall(TEMPORAL_CLI, directory, progress);
     return CACHED_EXECUTABLE;
   },

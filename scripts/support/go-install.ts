@@ -1,4 +1,6 @@
 import { spawn } from 'node:child_process';
+import { mkdir, mkdtemp, readdir, rename, rm } from 'node:fs/promises';
+import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 
 /** Commands that Go builds from one version of one module. */
@@ -16,11 +18,27 @@ export const TEMPORAL_CLI: GoCommands = { packages: ['github.com/temporalio/cli/
 const STEP = 100;
 
 /**
- * Builds commands into a directory. Go names each package that it builds, and leaves out those that its own cache has: so the
+ * Builds commands into a directory, each whole or not at all: another process may look for them. Go names each package that it builds, and leaves out those that its own cache has: so the
  * count may jump to its end.
  */
 export async function goInstall(
   { packages, count }: GoCommands,
+  directory: string,
+  progress: (line: string) => void,
+): Promise<void> {
+  await mkdir(directory, { recursive: true });
+  const built = await mkdtemp(join(directory, 'building-'));
+  try {
+    await build(packages, count, built, progress);
+    for (const name of await readdir(built)) await rename(join(built, name), join(directory, name));
+  } finally {
+    await rm(built, { recursive: true, force: true });
+  }
+}
+
+async function build(
+  packages: readonly string[],
+  count: number,
   directory: string,
   progress: (line: string) => void,
 ): Promise<void> {

@@ -91,11 +91,11 @@ async function executable(path: string): Promise<string | undefined> {
   }
 }
 
-/** The SDK names the file it downloads by its own version, so we look for whatever it has put there. */
+/** The SDK names the file it downloads by its own version, so we look for whatever it has put there, and has whole. */
 async function downloaded(): Promise<string | undefined> {
   const names = await readdir(DOWNLOADS).catch(() => []);
   for (const name of names
-    .filter((name) => name.startsWith('temporal'))
+    .filter((name) => name.startsWith('temporal') && !name.endsWith('.downloading'))
     .sort()
     .reverse()) {
     const path = await executable(join(DOWNLOADS, name));

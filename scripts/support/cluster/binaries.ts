@@ -1,4 +1,4 @@
-import { access, mkdir } from 'node:fs/promises';
+import { access } from 'node:fs/promises';
 import { join } from 'node:path';
 import { CACHE } from '@/dev-server/binary';
 import { goInstall } from '../go-install';
@@ -29,7 +29,6 @@ export async function clusterBinaries(version: string, progress: (line: string) 
   );
   if (there) return binaries;
   progress(`No server of a cluster here yet. Go builds ${packages.join(' and ')} (about 4 minutes, once) …`);
-  await mkdir(directory, { recursive: true });
   try {
     await goInstall({ packages, count: 1_259 }, directory, progress);
   } catch (cause) {
