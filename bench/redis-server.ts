@@ -1,8 +1,8 @@
 import { spawn, spawnSync } from 'node:child_process';
-import { createServer } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Redis } from 'ioredis';
 import { diesWithUs } from '@/dev-server/dies-with-us';
+import { freePort } from '@/dev-server/process';
 
 /** A Redis of our own, in memory; `undefined` where there is none on the machine. */
 export async function startRedis(): Promise<{ port: number; stop: () => void } | undefined> {
@@ -18,12 +18,4 @@ export async function startRedis(): Promise<{ port: number; stop: () => void } |
   ]);
   probe.disconnect();
   return { port, stop: () => void server.kill() };
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await new Promise((resolve) => server.once('listening', resolve));
-  const address = server.address();
-  await new Promise((resolve) => server.close(resolve));
-  return typeof address === 'object' && address ? address.port : 0;
 }

@@ -25,20 +25,20 @@ export async function withBench(measure: (bench: Bench) => Promise<void>, polls?
   const taskQueue = `bench-${randomUUID()}`;
   const permitQueue = `${taskQueue}-permits`;
   const logger = new DefaultLogger('ERROR');
-  const worker = await Worker.create({
-    connection: env.nativeConnection,
-    workflowsPath: require.resolve('./workflows'),
-    activities: { hold: (holdMs: number) => sleep(holdMs) },
-    taskQueue,
-    bundlerOptions: { logger } as object,
-    ...(polls && { maxConcurrentWorkflowTaskPolls: polls, maxConcurrentWorkflowTaskExecutions: polls }),
-  });
-  const permits = await createPermitWorker({
-    connection: env.nativeConnection,
-    taskQueue: permitQueue,
-    bundlerOptions: { logger } as object,
-  });
   try {
+    const worker = await Worker.create({
+      connection: env.nativeConnection,
+      workflowsPath: require.resolve('./workflows'),
+      activities: { hold: (holdMs: number) => sleep(holdMs) },
+      taskQueue,
+      bundlerOptions: { logger } as object,
+      ...(polls && { maxConcurrentWorkflowTaskPolls: polls, maxConcurrentWorkflowTaskExecutions: polls }),
+    });
+    const permits = await createPermitWorker({
+      connection: env.nativeConnection,
+      taskQueue: permitQueue,
+      bundlerOptions: { logger } as object,
+    });
     await worker.runUntil(permits.runUntil(measure({ env, client: env.client, taskQueue, permitQueue })));
   } finally {
     await env.teardown();

@@ -84,9 +84,11 @@ export async function lockConsumer({ resource, holdMs }: ConsumerInput): Promise
   return await holdUnder(() => lock.signal(lockRelease), holdMs);
 }
 
-/** What a permit rests on, without a limit: a child is started, signalled, and ends. */
-export async function bareConsumer(): Promise<void> {
-  await endBare(await startBare());
+/** What a permit rests on, without a limit: a child is started, signalled, and ends. @returns the child's Workflow ID */
+export async function bareConsumer(): Promise<string> {
+  const child = await startBare();
+  await endBare(child);
+  return child.workflowId;
 }
 
 /** One caller takes an uncontended permit again and again. @returns milliseconds of each acquire, and of each release */
