@@ -1,6 +1,7 @@
 import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { cp, mkdir, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { diesWithUs } from '@/dev-server/dies-with-us';
 import { spawnServer } from '@/dev-server/process';
@@ -39,6 +40,8 @@ async function main(interrupt: AbortSignal): Promise<number> {
   if (server) process.env[SHARED_SERVER] = server.address;
   await mkdir(BUILDS, { recursive: true });
   const copy = await mkdtemp(join(BUILDS, 'planted-'));
+  // A test that is killed leaves its files there. Not in the copy: a socket's path is short.
+  process.env.TMPDIR = await mkdtemp(join(tmpdir(), 'planted-'));
   const unnoticed: string[] = [];
   try {
     await copyProject(copy);
@@ -52,7 +55,7 @@ async function main(interrupt: AbortSignal): Promise<number> {
     }
   } finally {
     await server?.stop();
-    await rm(copy, { recursive: true, force: true });
+    for (const directory of [copy, process.env.TMPDIR]) await rm(directory, { recursive: true, force: true });
   }
   console.log(`\n${bugs.length - unnoticed.length} of ${bugs.length} planted bugs were caught.`);
   return unnoticed.length === 0 && bugs.length > 0 ? 0 : 1;

@@ -32,16 +32,18 @@ async function main(): Promise<number> {
 /** A server and a worker of its own for some recordings, and what they need of them. */
 async function record(dynamicConfig: string[], run: (recorder: Recorder) => Promise<void>): Promise<void> {
   const env = await startServer({ dynamicConfig });
-  const { client } = env;
-  const taskQueue = `record-${randomUUID()}`;
-  const worker = await Worker.create({
-    connection: env.nativeConnection,
-    workflowsPath: require.resolve('../test/support/workflows'),
-    activities,
-    taskQueue,
-  });
-  await worker.runUntil(() => run(new Recorder(client, taskQueue)));
-  await env.teardown();
+  try {
+    const taskQueue = `record-${randomUUID()}`;
+    const worker = await Worker.create({
+      connection: env.nativeConnection,
+      workflowsPath: require.resolve('../test/support/workflows'),
+      activities,
+      taskQueue,
+    });
+    await worker.runUntil(() => run(new Recorder(env.client, taskQueue)));
+  } finally {
+    await env.teardown();
+  }
 }
 
 class Recorder {

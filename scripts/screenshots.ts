@@ -5,7 +5,7 @@ import { Client } from '@temporalio/client';
 import type { Browser } from 'playwright-core';
 import { SemaphoreClient } from '@/client';
 import { startDashboard } from '@/dashboard/server';
-import { spawnServer } from '@/dev-server/process';
+import { type ServerProcess, spawnServer } from '@/dev-server/process';
 import { bundlePage } from './support/bundle-page';
 import { startChromium } from './support/chromium';
 import { withConnection } from './support/connection';
@@ -32,12 +32,10 @@ async function main(interrupt: AbortSignal): Promise<number> {
   installRuntime('ERROR');
   const source = await findServer();
   if (!('path' in source)) throw new Error('This needs a server of its own: unset TEMPORAL_SEMAPHORE_SERVER.');
-  const [server, workflowBundle, browser] = await Promise.all([
-    spawnServer(source.path),
-    bundleExample(),
-    startChromium(),
-  ]);
+  const [workflowBundle, browser] = await Promise.all([bundleExample(), startChromium()]);
+  let server: ServerProcess | undefined;
   try {
+    server = await spawnServer(source.path);
     const { address } = server;
     await withConnection({ connectionOptions: { address } }, (connection) =>
       withExampleWorker({ connection, taskQueue: TASK_QUEUE, workflowBundle }, () =>
@@ -46,7 +44,7 @@ async function main(interrupt: AbortSignal): Promise<number> {
     );
   } finally {
     await browser.close();
-    await server.stop();
+    await server?.stop();
   }
   return 0;
 }

@@ -5,7 +5,7 @@ import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import { diesWithUs } from '@/dev-server/dies-with-us';
 import { findServer } from './support/find-server';
-import { aborted, runMain } from './support/main';
+import { runMain } from './support/main';
 import { preflight } from './support/preflight';
 import { prepareTests } from './support/test-preparation';
 
@@ -13,7 +13,7 @@ import { prepareTests } from './support/test-preparation';
 const SOAK = '.soak.test.ts';
 
 /** Most tests wait most of the time, for leases and the like: so more of them run at once than there are cores. */
-const AT_ONCE = availableParallelism() + 2;
+const AT_ONCE = availableParallelism() + 4;
 
 /**
  * `pnpm test [text…]` runs every test file, or those whose path has one of the texts. `pnpm test:soak [text…]` does the same
@@ -33,8 +33,9 @@ async function main(interrupt: AbortSignal): Promise<number> {
   if (!(await preflight())) return 1;
   const { env, entries, dispose } = await prepareTests(files, source);
   try {
-    const run = soaks ? runFiles(entries, env, 1) : runFiles(entries, { ...env, ...cheaper() }, AT_ONCE);
-    return await Promise.race([run, aborted(interrupt)]);
+    interrupt.throwIfAborted();
+    const [more, atOnce] = soaks ? [{}, 1] : [cheaper(), AT_ONCE];
+    return await runFiles(entries, { ...env, ...more }, atOnce, interrupt);
   } finally {
     await dispose();
   }
@@ -60,11 +61,22 @@ function cheaper(): Record<string, string> {
 }
 
 /** @returns the exit code of Node's test runner */
-async function runFiles(files: readonly string[], env: Record<string, string>, atOnce: number): Promise<number> {
+async function runFiles(
+  files: readonly string[],
+  env: Record<string, string>,
+  atOnce: number,
+  interrupt: AbortSignal,
+): Promise<number> {
   const flags = ['--import', 'tsx', '--test', '--test-reporter=spec', `--test-concurrency=${atOnce}`];
-  const runner = spawn(process.execPath, [...flags, ...files], { env: { ...process.env, ...env }, stdio: 'inherit' });
+  const runner = spawn(process.execPath, [...flags, ...files], {
+    env: { ...process.env, ...env },
+    stdio: 'inherit',
+    detached: true, // a process group: the runner leaves its files' processes behind, and a worker in them traps SIGTERM
+  });
   diesWithUs(runner, 'SIGTERM');
+  interrupt.addEventListener('abort', () => runner.pid && process.kill(-runner.pid, 'SIGKILL'));
   const [code] = await once(runner, 'close');
+  interrupt.throwIfAborted();
   return code ?? 1;
 }
 

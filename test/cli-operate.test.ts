@@ -189,7 +189,7 @@ test('revoke: not unasked; with --yes the holder is told why; what is not held e
   assert.match(gone.stderr, /Nobody holds slot "0"/);
 });
 
-test('on a terminal it asks, and no means no', async () => {
+test('on a terminal it asks, and no means no', { skip: lacking('terminal') }, async () => {
   const resource = temporal.resource();
   const { handle } = await startHolding(temporal, { resource, semaphore: CAPACITY_1 });
   for (const answer of ['n\r', '\r', '\x04']) {
@@ -209,7 +209,7 @@ test('on a terminal it asks, and no means no', async () => {
   await assertFails(handle.result(), 'PermitLostError', /revoked/);
 });
 
-test('Ctrl-C at the question exits 130, and nothing is taken', async () => {
+test('Ctrl-C at the question exits 130, and nothing is taken', { skip: lacking('terminal') }, async () => {
   const resource = temporal.resource();
   const permit = await pool(resource).acquire();
   const asked = cli(['revoke', resource, '0'], { onTerminal: true });
@@ -241,7 +241,9 @@ test('as Temporal has it: -o json and jsonl, and -n', async () => {
   assert.equal(elsewhere.code, 69);
 });
 
-test('watch: no line is wider than the terminal, and the run IDs come with --wide', async () => {
+test('watch: no line is wider than the terminal, and the run IDs come with --wide', {
+  skip: lacking('terminal'),
+}, async () => {
   const resource = temporal.resource();
   const permit = await pool(resource, 20).acquire({ purpose: `long ${'x'.repeat(200)}` });
   const args = ['watch', resource, '--capacity', '20', '--every', '200ms'];
@@ -343,7 +345,9 @@ test('watch: a slot that is seen for the first time is news, where nobody knows 
   assert.equal(await watch.exit, 130);
 });
 
-test('watch: lines of changes, JSON lines, and on a terminal one table over and over', async () => {
+test('watch: lines of changes, JSON lines, and on a terminal one table over and over', {
+  skip: lacking('terminal'),
+}, async () => {
   const resource = temporal.resource();
   const args = ['watch', resource, '--capacity', '1', '--every', '200ms'];
   const [lines, json, terminal] = [cli(args), cli([...args, '--json']), cli(args, { onTerminal: true })];

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { mkdtempSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -47,8 +47,10 @@ for (const [what, args, expected] of [
   });
 }
 
-test('a configuration file that is there is taken', async () => {
-  const path = join(mkdtempSync(join(tmpdir(), 'cli-usage-')), 'temporal.toml');
+test('a configuration file that is there is taken', async (t) => {
+  const directory = mkdtempSync(join(tmpdir(), 'cli-usage-'));
+  t.after(() => rmSync(directory, { recursive: true }));
+  const path = join(directory, 'temporal.toml');
   const port = await freePort();
   writeFileSync(path, `[profile.default]\naddress = "127.0.0.1:${port}"\n`);
   const { code, stderr } = await cli('ls', '--config-file', path);

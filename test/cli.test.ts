@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
+import { readFileSync } from 'node:fs';
 import { afterEach, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { TcpProxy } from '../scripts/support/tcp-proxy';
@@ -45,8 +46,21 @@ function permitOf(resource: string) {
 
 /** A dead process that nobody buries, as in a container without an init, is not alive. */
 function isAlive(pid: number): boolean {
-  const { stdout } = spawnSync('ps', ['-o', 'stat=', '-p', String(pid)], { encoding: 'utf8' });
-  return stdout.trim() !== '' && !stdout.startsWith('Z');
+  try {
+    process.kill(pid, 0);
+    return process.platform !== 'linux' || !/^State:\tZ/m.test(readFileSync(`/proc/${pid}/status`, 'utf8'));
+  } catch {
+    return false;
+  }
+}
+
+/** The process ID of the child whose command line has `text`. A small Linux has no `pgrep`. */
+function childOf(parent: number | undefined, text: string): number {
+  if (process.platform !== 'linux') {
+    return Number(spawnSync('pgrep', ['-P', String(parent), '-f', text], { encoding: 'utf8' }).stdout);
+  }
+  const children = readFileSync(`/proc/${parent}/task/${parent}/children`, 'utf8').trim().split(' ');
+  return Number(children.find((pid) => readFileSync(`/proc/${pid}/cmdline`, 'utf8').includes(text)));
 }
 
 /** When it last said that it lives, and when its permit closed. */
@@ -207,8 +221,7 @@ test('revoked where it could not hear of it, the exit code is not 0 although the
 test('a guard that was killed is missed', async () => {
   const cli = run({ resource: temporal.resource() }, 'sh', '-c', 'echo ready; sleep 3');
   await cli.says(/(ready)/);
-  const { stdout } = spawnSync('pgrep', ['-P', String(cli.pid), '-f', 'guard-process'], { encoding: 'utf8' });
-  process.kill(Number(stdout), 'SIGKILL');
+  process.kill(childOf(cli.pid, 'guard-process'), 'SIGKILL');
   await cli.says(/(no guard watches over the command: it ended with SIGKILL)/);
   assert.equal(await cli.exit, 0);
 });

@@ -1,6 +1,8 @@
 import { spawnSync } from 'node:child_process';
+import { join } from 'node:path';
 import { isAddress } from '@/dev-server/binary';
 
+const GO_EXAMPLE = join(__dirname, '..', '..', 'examples', 'go');
 const PYTHON_CHECK = 'import sys, venv, ensurepip; assert sys.version_info >= (3, 11)';
 
 /** What some tests need that `pnpm install` does not bring. Without it they are left out. */
@@ -12,8 +14,13 @@ const NEEDS = {
   },
   Go: {
     tests: 'tests of holders in Go',
-    missing: () => !runs('go', 'version'),
+    missing: () => !isGoOf(1, 24),
     what: 'Go 1.24 or later, as go: https://go.dev/dl',
+  },
+  terminal: {
+    tests: 'tests of the command line on a terminal',
+    missing: () => !runs('script', '-qefc', 'true', '/dev/null'),
+    what: "util-linux' script, on Debian and Ubuntu: apt-get install -y bsdutils",
   },
   ownServer: {
     tests: 'tests that start, configure, load or kill a Temporal server',
@@ -44,6 +51,13 @@ export function leftOut(): string[] {
   return Object.values(NEEDS)
     .filter((need) => need.missing())
     .map(({ tests, what }) => `the ${tests}, which need ${what}`);
+}
+
+/** Where the example is: there a Go that is older fetches the one it needs, if it can. */
+function isGoOf(major: number, minor: number): boolean {
+  const { stdout } = spawnSync('go', ['env', 'GOVERSION'], { cwd: GO_EXAMPLE, encoding: 'utf8' });
+  const [, foundMajor, foundMinor] = /^go(\d+)\.(\d+)/.exec(stdout ?? '') ?? [];
+  return Number(foundMajor) > major || (Number(foundMajor) === major && Number(foundMinor) >= minor);
 }
 
 function runs(command: string, ...args: string[]): boolean {

@@ -3,7 +3,7 @@ import { copyFile, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { build } from 'esbuild';
 import type { ServerSource } from '@/dev-server/binary';
-import { spawnServer } from '@/dev-server/process';
+import { type ServerProcess, spawnServer } from '@/dev-server/process';
 import { prebuiltBundle } from '@/worker/prebuilt-bundle';
 import { bundleCommandLine } from './bundle-command-line';
 import { BUILT_COMMAND_LINE, PREPARED_BUNDLES, SHARED_SERVER } from './prepared';
@@ -69,25 +69,32 @@ export async function prepareTests(files: readonly string[], source: ServerSourc
   await mkdir(BUILDS, { recursive: true });
   const directory = await mkdtemp(join(BUILDS, 'run-'));
   const lib = join(directory, 'lib');
-  await buildPackage(directory, lib);
-  const server = many && 'path' in source ? await spawnServer(source.path) : undefined;
-  if (many) {
-    await writeBundle(TEST_WORKFLOWS, bundleFile(directory, TEST_WORKFLOWS));
-    await writeBundle(EXAMPLE_WORKFLOWS, bundleFile(directory, EXAMPLE_WORKFLOWS));
-    await writeBundle(join(SRC, 'workflows.ts'), prebuiltBundle(lib));
-  }
-  return {
-    entries: await writeEntries(groups, directory),
-    env: {
-      [PREPARED_BUNDLES]: directory,
-      [BUILT_COMMAND_LINE]: join(lib, 'cli', 'main.js'),
-      ...(server && { [SHARED_SERVER]: server.address }),
-    },
-    async dispose() {
-      await server?.stop();
-      await rm(directory, { recursive: true, force: true });
-    },
+  let server: ServerProcess | undefined;
+  const dispose = async () => {
+    await server?.stop();
+    await rm(directory, { recursive: true, force: true });
   };
+  try {
+    await buildPackage(directory, lib);
+    if (many && 'path' in source) server = await spawnServer(source.path);
+    if (many) {
+      await writeBundle(TEST_WORKFLOWS, bundleFile(directory, TEST_WORKFLOWS));
+      await writeBundle(EXAMPLE_WORKFLOWS, bundleFile(directory, EXAMPLE_WORKFLOWS));
+      await writeBundle(join(SRC, 'workflows.ts'), prebuiltBundle(lib));
+    }
+    return {
+      entries: await writeEntries(groups, directory),
+      env: {
+        [PREPARED_BUNDLES]: directory,
+        [BUILT_COMMAND_LINE]: join(lib, 'cli', 'main.js'),
+        ...(server && { [SHARED_SERVER]: server.address }),
+      },
+      dispose,
+    };
+  } catch (error) {
+    await dispose();
+    throw error;
+  }
 }
 
 /** Tests that need neither a server nor other processes take milliseconds. */

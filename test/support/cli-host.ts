@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import type { Readable } from 'node:stream';
 import { endWithTests } from './children';
+import { quoted } from './cli-process';
 
 const MAIN = require.resolve('./cli-host-main');
 
@@ -40,7 +41,7 @@ export class CliHost {
 
   private start(): ChildProcess {
     const command = [process.execPath, '--import', 'tsx', MAIN];
-    const inShell = `stty rows 40 cols 160; exec ${command.join(' ')}`;
+    const inShell = `stty rows 40 cols 160; exec ${command.map(quoted).join(' ')}`;
     const [file = '', ...rest] = this.onTerminal ? ['script', '-qefc', inShell, '/dev/null'] : command;
     const started = spawn(file, rest, {
       stdio: [this.onTerminal ? 'pipe' : 'ignore', 'pipe', 'pipe', 'ipc'],

@@ -105,6 +105,6 @@ export class CliProcess {
 }
 
 /** For a shell. */
-function quoted(word: string): string {
+export function quoted(word: string): string {
   return `'${word.replaceAll("'", "'\\''")}'`;
 }

@@ -1,6 +1,6 @@
 import { execFile, spawn } from 'node:child_process';
 import { createHash, randomUUID } from 'node:crypto';
-import { access, mkdir, readFile, writeFile } from 'node:fs/promises';
+import { access, mkdir, mkdtemp, readFile, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { before } from 'node:test';
 import { promisify } from 'node:util';
@@ -78,16 +78,19 @@ async function preparePython(): Promise<string> {
   const key = createHash('sha256')
     .update(version)
     .update(await readFile(requirements));
-  const directory = join(BUILDS, `python-${key.digest('hex').slice(0, 12)}`);
+  const directory = join(BUILDS, `venv-${key.digest('hex').slice(0, 12)}`);
   const interpreter = join(directory, 'bin', 'python');
-  const complete = join(directory, 'complete');
-  if (!(await exists(complete))) {
+  if (!(await exists(directory))) {
     progress('Making a Python environment for the example (about 10 seconds, once) …');
     await mkdir(BUILDS, { recursive: true });
-    await run('python3', ['-m', 'venv', '--clear', directory]).catch(helped(needed('Python')));
+    const made = await mkdtemp(`${directory}-`);
+    await run('python3', ['-m', 'venv', made]).catch(helped(needed('Python')));
     const pip = ['-m', 'pip', 'install', '--quiet', '--disable-pip-version-check', '--requirement', requirements];
-    await run(interpreter, pip).catch(helped('Its packages come from PyPI, or from what pip is configured to use.'));
-    await writeFile(complete, '');
+    await run(join(made, 'bin', 'python'), pip).catch(
+      helped('Its packages come from PyPI, or from what pip is configured to use.'),
+    );
+    // Whole or not at all. Where another run was first, its environment is as good.
+    await rename(made, directory).catch(() => rm(made, { recursive: true }));
   }
   return interpreter;
 }
