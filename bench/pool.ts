@@ -2,6 +2,7 @@ import { spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { diesWithUs } from '@/dev-server/dies-with-us';
+import { mostAtOnce } from '../scripts/support/holder-intervals';
 import type { CallerInput, Told } from './pool-caller';
 import { drawRun, type Work, type WorkRun } from './pool-report';
 import { RIVALS, type RivalName } from './pool-rivals';
@@ -77,22 +78,14 @@ async function measure(
   const made = (await Promise.all(callers.map((caller) => caller.run()))).flat();
   const tookMs = Math.max(...made.map(([, toMs]) => toMs)) - startedMs;
   await Promise.all(callers.map((caller) => caller.end()));
-  return { rival, work, processes, calls, tookMs, mostAtOnce: mostAtOnce(made) };
-}
-
-/** How many calls ran at once, at most. One that ends as another begins does not run beside it. */
-function mostAtOnce(calls: [number, number][]): number {
-  const steps = calls.flatMap(([fromMs, toMs]) => [
-    { atMs: fromMs, by: 1 },
-    { atMs: toMs, by: -1 },
-  ]);
-  let now = 0;
-  let most = 0;
-  for (const { by } of steps.sort((a, b) => a.atMs - b.atMs || a.by - b.by)) {
-    now += by;
-    most = Math.max(most, now);
-  }
-  return most;
+  return {
+    rival,
+    work,
+    processes,
+    calls,
+    tookMs,
+    mostAtOnce: mostAtOnce(made.map(([fromMs, toMs]) => ({ fromMs, toMs }))),
+  };
 }
 
 function argument(name: string): string | undefined {

@@ -1,4 +1,5 @@
 import Table from 'cli-table3';
+import { DeadlineHeap, type Due } from '@/client/pool/deadline-heap';
 import { probeAfterMs } from '@/workflows/queue/probe-interval';
 import { quantile } from './support';
 
@@ -28,8 +29,7 @@ interface Outcome {
   inUse: number;
 }
 
-interface Due {
-  atMs: number;
+interface Step extends Due {
   resource: number;
   what: 'release' | 'look';
   /** The hold that it belongs to: a look at an earlier one is void. */
@@ -38,7 +38,8 @@ interface Due {
 
 /** The server does one thing after the other, each as long as its events take. */
 function simulate(holdMs: number, eventsPerMs: number): Outcome {
-  const heap = new Heap();
+  const heap = new DeadlineHeap<Step>();
+  const add = (step: Omit<Step, 'heapIndex'>) => heap.add({ ...step, heapIndex: -1 });
   const holds = new Uint8Array(RESOURCES);
   const sinceMs = new Float64Array(RESOURCES);
   const handOffsMs: number[] = [];
@@ -51,18 +52,19 @@ function simulate(holdMs: number, eventsPerMs: number): Outcome {
     sinceMs[resource] = fromMs;
     heldMs += forMs;
     const of = { resource, hold: holds[resource] ?? 0 };
-    heap.push({ atMs: fromMs + forMs, what: 'release', ...of });
-    heap.push({ atMs: fromMs + probeAfterMs(0, 1), what: 'look', ...of });
+    add({ deadlineMs: fromMs + forMs, what: 'release', ...of });
+    add({ deadlineMs: fromMs + probeAfterMs(0, 1), what: 'look', ...of });
   };
   // They do not begin in step: the first holds end at any time of a hold.
   for (let resource = 0; resource < RESOURCES; resource++) hold(resource, 0, (holdMs * (resource + 1)) / RESOURCES);
-  for (let due = heap.pop(); due; due = heap.pop()) {
-    const { atMs, resource, what } = due;
+  for (let due = heap.first; due; due = heap.first) {
+    heap.delete(due);
+    const { deadlineMs: atMs, resource, what } = due;
     if (due.hold !== holds[resource]) continue;
     if (what === 'look') {
       looks++;
       const answeredMs = work(atMs, EVENTS.look);
-      heap.push({ ...due, atMs: answeredMs + probeAfterMs(answeredMs - (sinceMs[resource] ?? 0), 1) });
+      add({ ...due, deadlineMs: answeredMs + probeAfterMs(answeredMs - (sinceMs[resource] ?? 0), 1) });
       continue;
     }
     const gotMs = work(atMs, EVENTS.handOff) + HAND_OFF_MS;
@@ -73,42 +75,6 @@ function simulate(holdMs: number, eventsPerMs: number): Outcome {
   }
   const idleMs = handOffsMs.reduce((sum, ms) => sum + ms, 0);
   return { handOffsMs, madeMs: lastMs, looks, inUse: heldMs / (heldMs + idleMs) };
-}
-
-/** What is due first comes first. */
-class Heap {
-  private readonly items: Due[] = [];
-
-  push(item: Due): void {
-    const { items } = this;
-    let at = items.push(item) - 1;
-    while (at > 0) {
-      const parent = (at - 1) >> 1;
-      const above = items[parent] as Due;
-      if (above.atMs <= item.atMs) break;
-      items[at] = above;
-      at = parent;
-    }
-    items[at] = item;
-  }
-
-  pop(): Due | undefined {
-    const { items } = this;
-    const first = items[0];
-    const last = items.pop();
-    if (!last || !first || items.length === 0) return first;
-    let at = 0;
-    for (;;) {
-      let child = 2 * at + 1;
-      if (child >= items.length) break;
-      if (child + 1 < items.length && (items[child + 1] as Due).atMs < (items[child] as Due).atMs) child++;
-      if ((items[child] as Due).atMs >= last.atMs) break;
-      items[at] = items[child] as Due;
-      at = child;
-    }
-    items[at] = last;
-    return first;
-  }
 }
 
 function seconds(ms: number): string {

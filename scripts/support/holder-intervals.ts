@@ -137,7 +137,7 @@ function withBody(hold: HoldInterval, known: Event, released: Event, { began, en
 }
 
 /** The most holds that were under way at one time. A hold that ends as another begins does not overlap it. */
-export function mostAtOnce(intervals: readonly HoldInterval[]): number {
+export function mostAtOnce(intervals: readonly Pick<HoldInterval, 'fromMs' | 'toMs'>[]): number {
   const changes = intervals.flatMap(({ fromMs, toMs }) => [
     { atMs: fromMs, by: 1 },
     { atMs: toMs, by: -1 },

@@ -34,12 +34,6 @@ export function aborted(signal: AbortSignal): Promise<never> {
   });
 }
 
-/** Resolves once `signal` aborts. */
-export async function untilAborted(signal: AbortSignal): Promise<undefined> {
-  await aborted(signal).catch(() => undefined);
-  return undefined;
-}
-
 /** An error's message and those of its causes: the SDK's outer messages say what failed, the inner ones why. */
 export function messageOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);

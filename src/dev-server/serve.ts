@@ -41,7 +41,8 @@ export async function serve(
   console.log('The server has ended.');
 }
 
-async function untilAborted(signal: AbortSignal): Promise<undefined> {
+/** Resolves once `signal` aborts. */
+export async function untilAborted(signal: AbortSignal): Promise<undefined> {
   if (signal.aborted) return undefined;
   return await new Promise((resolve) => {
     signal.addEventListener('abort', () => resolve(undefined), { once: true });
