@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Client } from '@temporalio/client';
+import { timeMs } from '../../scripts/support/history-events';
 import { mostAtOnce, overlaps, type ReportedHold, readHoldIntervals } from '../../scripts/support/holder-intervals';
 import { SemaphoreClient } from '../../src/client';
-import { timeMs } from './waits';
 import * as workflows from './workflows';
 
 /** When each thing of one kind was got, in epoch milliseconds. */

@@ -1,7 +1,6 @@
-import type { Client, WorkflowHandle } from '@temporalio/client';
+import type { Client } from '@temporalio/client';
 import { mapConcurrently } from '@/client/map-concurrently';
-
-type Event = NonNullable<Awaited<ReturnType<WorkflowHandle['fetchHistory']>>['events']>[number];
+import { type HistoryEvent as Event, timeMs } from '../../scripts/support/history-events';
 
 /** Time that a Workflow lost between two events of its history of which the second answers the first. */
 export interface Wait {
@@ -64,8 +63,4 @@ function answer(event: Event): { askedBy: unknown; cause: string } | undefined {
 function timerMs(event: Event): number {
   const { startToFireTimeout } = event.timerStartedEventAttributes ?? {};
   return Number(startToFireTimeout?.seconds ?? 0) * 1_000 + Number(startToFireTimeout?.nanos ?? 0) / 1e6;
-}
-
-export function timeMs({ eventTime }: Event): number {
-  return Number(eventTime?.seconds ?? 0) * 1_000 + Number(eventTime?.nanos ?? 0) / 1e6;
 }

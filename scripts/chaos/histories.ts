@@ -8,13 +8,13 @@ import { DRAINED } from '@/shared/operator-protocol';
 import { parsePermitId, permitId, queueId, waiterId } from '@/shared/permit-id';
 import { PREEMPT } from '@/shared/preemption-protocol';
 import { REVOKE } from '@/shared/protocol';
+import { type HistoryEvent, isClosing, timeMs } from '../support/history-events';
 import { CHAOS_HEADER } from './actors/signal-faults';
 import { checkTurns } from './checks/queue-order';
 import type { ChaosRecord, FaultEvent, PermitRun } from './record';
 import { HOLDER_PREFIX } from './workflow-lanes';
 
 type History = Awaited<ReturnType<WorkflowHandle['fetchHistory']>>;
-type HistoryEvent = NonNullable<History['events']>[number];
 
 type Findings = Pick<ChaosRecord, 'permits' | 'disorder' | 'turns' | 'replayed' | 'replayFailures'> & {
   faults: FaultEvent[];
@@ -177,19 +177,4 @@ function outcomeOf(event: HistoryEvent | undefined): string | undefined {
 /** One that is revoked in its pace says "released" all the same. */
 function isRevocation({ workflowExecutionSignaledEventAttributes: signal }: HistoryEvent): boolean {
   return signal?.signalName === REVOKE;
-}
-
-function isClosing(event: HistoryEvent | undefined): boolean {
-  return Boolean(
-    event?.workflowExecutionCompletedEventAttributes ||
-      event?.workflowExecutionFailedEventAttributes ||
-      event?.workflowExecutionTerminatedEventAttributes ||
-      event?.workflowExecutionTimedOutEventAttributes ||
-      event?.workflowExecutionCanceledEventAttributes,
-  );
-}
-
-function timeMs(event: HistoryEvent | undefined): number {
-  const { seconds, nanos } = event?.eventTime ?? {};
-  return Number(seconds ?? 0) * 1_000 + (nanos ?? 0) / 1e6;
 }

@@ -1,9 +1,8 @@
-import type { Client, WorkflowHandle } from '@temporalio/client';
+import type { Client } from '@temporalio/client';
 import { parsePermitId, permitId } from '@/shared/permit-id';
 import { RELEASE } from '@/shared/protocol';
 import { BODY_MARKS } from './body-marks';
-
-type Event = NonNullable<Awaited<ReturnType<WorkflowHandle['fetchHistory']>>['events']>[number];
+import { type HistoryEvent as Event, isClosing, timeMs } from './history-events';
 
 /**
  * One hold, as its holder knew it: from the event that told the holder of its claim to its release command or the end of
@@ -199,21 +198,6 @@ function concerns(event: Event, permitRunId: string): boolean {
     event.childWorkflowExecutionStartedEventAttributes?.workflowExecution?.runId === permitRunId ||
     (signal?.signalName === RELEASE && signal.workflowExecution?.runId === permitRunId)
   );
-}
-
-function isClosing(event: Event | undefined): boolean {
-  return Boolean(
-    event?.workflowExecutionCompletedEventAttributes ||
-      event?.workflowExecutionFailedEventAttributes ||
-      event?.workflowExecutionTerminatedEventAttributes ||
-      event?.workflowExecutionTimedOutEventAttributes ||
-      event?.workflowExecutionCanceledEventAttributes,
-  );
-}
-
-function timeMs(event: Event | undefined): number {
-  const { seconds, nanos } = event?.eventTime ?? {};
-  return Number(seconds ?? 0) * 1_000 + (nanos ?? 0) / 1e6;
 }
 
 /** A few at a time: enough to be quick, not so many that the server's rate limits bite. */
