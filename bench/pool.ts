@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
-import { diesWithUs } from '@/dev-server/dies-with-us';
+import { diesWithUs } from '../scripts/support/dies-with-us';
 import { mostAtOnce } from '../scripts/support/holder-intervals';
 import type { CallerInput, Told } from './pool-caller';
 import { drawRun, type Work, type WorkRun } from './pool-report';

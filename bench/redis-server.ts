@@ -1,8 +1,8 @@
 import { spawn, spawnSync } from 'node:child_process';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Redis } from 'ioredis';
-import { diesWithUs } from '@/dev-server/dies-with-us';
-import { freePort } from '@/dev-server/process';
+import { diesWithUs } from '../scripts/support/dies-with-us';
+import { freePort } from '../scripts/support/server-process';
 
 /** A Redis of our own, in memory; `undefined` where there is none on the machine. */
 export async function startRedis(): Promise<{ port: number; stop: () => void } | undefined> {

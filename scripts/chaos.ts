@@ -1,11 +1,11 @@
 import { execFileSync } from 'node:child_process';
 import { writeFile } from 'node:fs/promises';
 import { DefaultLogger, Runtime } from '@temporalio/worker';
-import { clusterServer } from './chaos/cluster-server';
-import { parseChaosOptions } from './chaos/options';
-import { isClean, markdown } from './chaos/report';
-import { runChaos } from './chaos/run';
-import { givenServer, ownServer } from './chaos/server';
+import { clusterServer } from '../test/chaos/cluster-server';
+import { parseChaosOptions } from '../test/chaos/options';
+import { isClean, markdown } from '../test/chaos/report';
+import { runChaos } from '../test/chaos/run';
+import { givenServer, ownServer } from '../test/chaos/server';
 import { runMain } from './support/main';
 
 /** `pnpm chaos`: real processes on a real server, a nemesis that breaks them, and a verdict on what was promised. */

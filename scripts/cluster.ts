@@ -1,7 +1,6 @@
 import { createInterface } from 'node:readline';
-import { untilAborted } from '@/dev-server/serve';
 import { type Cluster, NODES, type NodeName, startCluster } from './support/cluster';
-import { messageOf, runMain } from './support/main';
+import { messageOf, runMain, untilAborted } from './support/main';
 import { parseClusterOptions } from './support/run-options';
 
 const HELP = `Type to make a part fail:

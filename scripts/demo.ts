@@ -2,7 +2,6 @@ import { randomUUID } from 'node:crypto';
 import { Client } from '@temporalio/client';
 import type { WorkflowBundle } from '@temporalio/worker';
 import { SemaphoreClient } from '@/client';
-import { freePort, type ServerProcess, spawnServer } from '@/dev-server/process';
 import { withConnection } from './support/connection';
 import { RESOURCE } from './support/consumer-run';
 import { bundleExample, installRuntime, TASK_QUEUE, withExampleWorker } from './support/example-worker';
@@ -10,6 +9,7 @@ import { findServer } from './support/find-server';
 import { runMain } from './support/main';
 import { runConsumers } from './support/run-consumers';
 import { type DemoOptions, parseDemoOptions } from './support/run-options';
+import { freePort, type ServerProcess, spawnServer } from './support/server-process';
 import { withDashboard } from './support/with-dashboard';
 
 /** `pnpm demo`: server, worker and consumers in one command. */

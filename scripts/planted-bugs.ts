@@ -3,12 +3,12 @@ import { once } from 'node:events';
 import { cp, mkdir, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { diesWithUs } from '@/dev-server/dies-with-us';
-import { spawnServer } from '@/dev-server/process';
 import { PLANTED_BUGS, type PlantedBug } from '../test/planted-bugs/bugs';
+import { diesWithUs } from './support/dies-with-us';
 import { findServer } from './support/find-server';
 import { runMain } from './support/main';
 import { SHARED_SERVER } from './support/prepared';
+import { spawnServer } from './support/server-process';
 
 const ROOT = join(__dirname, '..');
 /** On a copy of the project, so that nobody finds a planted bug where it does not belong. */

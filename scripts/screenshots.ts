@@ -5,7 +5,6 @@ import { Client } from '@temporalio/client';
 import type { Browser } from 'playwright-core';
 import { SemaphoreClient } from '@/client';
 import { startDashboard } from '@/dashboard/server';
-import { type ServerProcess, spawnServer } from '@/dev-server/process';
 import { bundlePage } from './support/bundle-page';
 import { startChromium } from './support/chromium';
 import { withConnection } from './support/connection';
@@ -13,6 +12,7 @@ import { bundleExample, installRuntime, TASK_QUEUE, withExampleWorker } from './
 import type { exampleConsumer } from './support/example-workflow';
 import { findServer } from './support/find-server';
 import { runMain } from './support/main';
+import { type ServerProcess, spawnServer } from './support/server-process';
 
 const IMAGES = join(__dirname, '..', 'docs', 'images');
 /** A long queue goes beyond it. */

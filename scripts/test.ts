@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { readdirSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
-import { diesWithUs } from '@/dev-server/dies-with-us';
+import { diesWithUs } from './support/dies-with-us';
 import { findServer } from './support/find-server';
 import { runMain } from './support/main';
 import { preflight } from './support/preflight';

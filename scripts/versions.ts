@@ -1,8 +1,8 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
-import { diesWithUs } from '@/dev-server/dies-with-us';
 import { startCluster } from './support/cluster';
+import { diesWithUs } from './support/dies-with-us';
 import { aborted, messageOf, runMain } from './support/main';
 
 /** One of each minor version that the module proxy has and the Go that we use can build, and the one that all else runs on. */

@@ -1,7 +1,6 @@
-import { untilAborted } from '@/dev-server/serve';
 import { describeServer, environmentSettings, withConnection } from './support/connection';
 import { bundleExample, installRuntime, TASK_QUEUE, withExampleWorker } from './support/example-worker';
-import { runMain } from './support/main';
+import { runMain, untilAborted } from './support/main';
 import { parseWorkerOptions } from './support/run-options';
 
 /** `pnpm worker`: runs the example consumers and their permits until a signal ends it, which is no failure. */

@@ -4,8 +4,8 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { freePort } from '../scripts/support/server-process';
 import { makeProgram } from '../src/cli/program';
-import { freePort } from '../src/dev-server/process';
 import { CliHost } from './support/cli-host';
 import { CliProcess } from './support/cli-process';
 

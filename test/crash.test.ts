@@ -11,8 +11,8 @@ import { exampleConsumer } from '../scripts/support/example-workflow';
 import { findServer } from '../scripts/support/find-server';
 import { permitsQuery } from '../scripts/support/holder-intervals';
 import { lacking } from '../scripts/support/requirements';
+import { freePort, spawnServer } from '../scripts/support/server-process';
 import { SemaphoreClient } from '../src/client';
-import { freePort, spawnServer } from '../src/dev-server/process';
 import { startScript } from './support/script';
 import { assertSafe, eventually, useTemporal } from './support/temporal';
 

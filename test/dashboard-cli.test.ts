@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { freePort } from '../src/dev-server/process';
+import { freePort } from '../scripts/support/server-process';
 import { CliProcess } from './support/cli-process';
 
 for (const [what, args, message] of [

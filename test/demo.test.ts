@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { CommanderError } from 'commander';
 import { lacking } from '../scripts/support/requirements';
 import { parseDemoOptions } from '../scripts/support/run-options';
-import { checkPortIsFree, freePort } from '../src/dev-server/process';
+import { checkPortIsFree, freePort } from '../scripts/support/server-process';
 import { type Ended, runScript, startScript } from './support/script';
 
 const RUN_ID = '01[0-9a-f]{6}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}';

@@ -5,7 +5,7 @@ import { test } from 'node:test';
 import { endWithTests } from './support/children';
 import { eventually } from './support/temporal';
 
-const MODULE = JSON.stringify(require.resolve('../src/dev-server/dies-with-us'));
+const MODULE = JSON.stringify(require.resolve('../scripts/support/dies-with-us'));
 
 /** A parent whose child ends with it. The child heeds no TERM, as a server may. */
 const PARENT = `

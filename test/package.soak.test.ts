@@ -108,7 +108,7 @@ test('every entry loads, and what only this repository needs is not in it', asyn
   await run(process.execPath, ['-e', script], { cwd: project });
 
   const files = await readdir(join(project, 'node_modules', 'temporal-semaphore'), { recursive: true });
-  const foreign = /example|go-install|\.test\.|(lib|src)\/dev-server|src\/(cli|dashboard)\//;
+  const foreign = /example|go-install|\.test\.|dies-with-us|src\/(cli|dashboard)\//;
   assert.deepEqual(
     files.filter((file) => foreign.test(file)),
     [],

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, test } from 'node:test';
 import { promisify } from 'node:util';
-import { resolveServer } from '../src/dev-server/binary';
+import { findServer } from '../scripts/support/find-server';
 
 const NAME = 'TEMPORAL_SEMAPHORE_SERVER';
 const before = process.env[NAME];
@@ -17,7 +17,7 @@ afterEach(() => {
 
 async function resolveWith(value: string) {
   process.env[NAME] = value;
-  return await resolveServer((line) => assert.fail(`took a step that takes time: ${line}`));
+  return await findServer((line) => assert.fail(`took a step that takes time: ${line}`));
 }
 
 test('an executable named by the environment is taken', async () => {
@@ -32,7 +32,7 @@ test('a download that is not whole yet is not taken', async (t) => {
   // As the SDK names them.
   const whole = join(downloads, 'temporal-sdk-typescript-1.24.0');
   for (const path of [whole, `${whole}.downloading`]) await writeFile(path, '', { mode: 0o755 });
-  const script = `require('./src/dev-server/binary').resolveServer(() => process.exit(1)).then(({ path }) => console.log(path))`;
+  const script = `require('./scripts/support/find-server').findServer(() => process.exit(1)).then(({ path }) => console.log(path))`;
   const env = { ...process.env, [NAME]: '', PATH: '', XDG_CACHE_HOME: cache };
   const { stdout } = await promisify(execFile)(process.execPath, ['--import', 'tsx', '-e', script], { env });
   assert.equal(stdout.trim(), whole);

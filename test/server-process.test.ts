@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { findServer } from '../scripts/support/find-server';
-import { spawnServer } from '../src/dev-server/process';
+import { spawnServer } from '../scripts/support/server-process';
 
 test('a server whose port somebody else has taken meanwhile starts on another', async (t) => {
   const source = await findServer();

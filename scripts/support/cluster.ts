@@ -3,7 +3,6 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Connection } from '@temporalio/client';
-import { checkPortIsFree } from '@/dev-server/process';
 import { startBalancer } from './cluster/balancer';
 import { clusterBinaries, SERVER_VERSION } from './cluster/binaries';
 import { makeDatabases, shardOwners } from './cluster/database';
@@ -11,6 +10,7 @@ import { ClusterNode } from './cluster/node';
 import { type NodeConfig, PORTS_PER_NODE } from './cluster/node-config';
 import { freePorts } from './cluster/ports';
 import { type PostgresEnd, PostgresProcess } from './postgres-process';
+import { checkPortIsFree } from './server-process';
 
 export const NODES = ['A', 'B'] as const;
 

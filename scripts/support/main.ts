@@ -26,6 +26,11 @@ export function runMain(main: (interrupt: AbortSignal) => Promise<number>): void
   );
 }
 
+/** Resolves once `signal` aborts. */
+export async function untilAborted(signal: AbortSignal): Promise<undefined> {
+  await aborted(signal).catch(() => undefined);
+}
+
 /** Rejects with the signal's reason once it aborts. */
 export function aborted(signal: AbortSignal): Promise<never> {
   return new Promise((_, reject) => {

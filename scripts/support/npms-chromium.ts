@@ -3,8 +3,8 @@ import { existsSync } from 'node:fs';
 import { mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { CACHE } from '@/dev-server/binary';
 import { devDependencies } from '../../package.json';
+import { CACHE } from './find-server';
 
 const { '@sparticuz/chromium': VERSION } = devDependencies;
 

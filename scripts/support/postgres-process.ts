@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Client, type PoolConfig } from 'pg';
-import { diesWithUs } from '@/dev-server/dies-with-us';
+import { diesWithUs } from './dies-with-us';
 import { copyNpmsPostgres, machinesPostgres, npmsPostgres } from './postgres-binaries';
 
 /** Said where neither the machine nor npm has one. */

@@ -1,6 +1,6 @@
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
-import { isAddress } from '@/dev-server/binary';
+import { isAddress } from './find-server';
 
 const GO_EXAMPLE = join(__dirname, '..', '..', 'examples', 'go');
 const PYTHON_CHECK = 'import sys, venv, ensurepip; assert sys.version_info >= (3, 11)';

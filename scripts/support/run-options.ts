@@ -1,8 +1,16 @@
 import type { StringValue } from '@temporalio/common';
 import { msToNumber } from '@temporalio/common/lib/time';
 import { Command, InvalidArgumentError, Option } from 'commander';
-import { isAddress } from '@/dev-server/binary';
-import { type ServeOptions, UI_OFFSET } from '@/dev-server/serve';
+import { isAddress } from './find-server';
+
+/** The Web UI's port lies this far above the server's, as with `temporal server start-dev`. */
+export const UI_OFFSET = 1_000;
+
+interface ServeOptions {
+  port: number;
+  /** Keeps the server's state in this file. @default in memory */
+  db?: string;
+}
 
 /** What a run of the example consumers is: how many want how many permits for how long. */
 export interface RunOptions {

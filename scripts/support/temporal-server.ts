@@ -1,7 +1,7 @@
 import { TestWorkflowEnvironment } from '@temporalio/testing';
-import type { ServerSource } from '@/dev-server/binary';
-import { type ServerOptions, spawnServer } from '@/dev-server/process';
+import type { ServerSource } from './find-server';
 import { findServer } from './find-server';
+import { type ServerOptions, spawnServer } from './server-process';
 
 /** Starts the embedded server, or joins the one that the environment names. `teardown()` ends what this started. */
 export async function startServer(options: ServerOptions = {}): Promise<TestWorkflowEnvironment> {

@@ -2,11 +2,11 @@ import { readFileSync } from 'node:fs';
 import { copyFile, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { build } from 'esbuild';
-import type { ServerSource } from '@/dev-server/binary';
-import { type ServerProcess, spawnServer } from '@/dev-server/process';
 import { prebuiltBundle } from '@/worker/prebuilt-bundle';
 import { bundleCommandLine } from './bundle-command-line';
+import type { ServerSource } from './find-server';
 import { BUILT_COMMAND_LINE, PREPARED_BUNDLES, SHARED_SERVER } from './prepared';
+import { type ServerProcess, spawnServer } from './server-process';
 import { bundleFile, writeBundle } from './workflow-bundles';
 
 const ROOT = join(__dirname, '..', '..');

@@ -1,7 +1,7 @@
 import type { SemaphoreClient } from '@/client';
 import { startDashboard } from '@/dashboard/server';
-import { untilAborted } from '@/dev-server/serve';
 import { bundlePage } from './bundle-page';
+import { untilAborted } from './main';
 
 interface Shown {
   pool: SemaphoreClient;

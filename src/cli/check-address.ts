@@ -24,7 +24,7 @@ export class UnreachableError extends Error {
     why: string,
   ) {
     super(
-      `No Temporal server can be reached at ${address}: ${why}. Name another with --address or TEMPORAL_ADDRESS, or start one (temporal-semaphore server).`,
+      `No Temporal server can be reached at ${address}: ${why}. Name another with --address or TEMPORAL_ADDRESS, or start one (temporal server start-dev).`,
     );
   }
 }

@@ -162,7 +162,7 @@ async function probe(client: Client, taskQueue: string): Promise<Finding> {
 
 const SLOW_ADVICE = 'The server may be far away, or the server or the permit worker may be overloaded.';
 const DEVELOPMENT_ADVICE =
-  'A development server with its default settings waits up to 50 ms at each step; `temporal-semaphore server` starts one that does not. Or the server or the permit worker is overloaded.';
+  'A development server with its default settings waits up to 50 ms at each step: start it with --dynamic-config-value history.transferProcessorMaxPollRPS=10000 and history.timerProcessorMaxPollRPS=10000. Or the server or the permit worker is overloaded.';
 
 /** Acquires a permit, releases it, and waits for its end. */
 async function roundTrip(pool: SemaphoreClient): Promise<void> {

@@ -8,7 +8,6 @@ import { addLs } from './ls';
 import { addPause, addResize, addResume } from './override';
 import { addRevoke } from './revoke';
 import { addRun } from './run';
-import { addServer } from './server';
 import { addWatch } from './watch';
 import { addWhy } from './why';
 import { addWorker } from './worker';
@@ -18,7 +17,6 @@ type AddCommand = (program: Command, done: (exitCode: number) => void, command?:
 const COMMANDS: AddCommand[] = [
   addRun,
   addWorker,
-  addServer,
   addLs,
   addWatch,
   addWhy,

@@ -1,6 +1,6 @@
 import type { ChildProcess } from 'node:child_process';
 import { after } from 'node:test';
-import { diesWithUs } from '../../src/dev-server/dies-with-us';
+import { diesWithUs } from '../../scripts/support/dies-with-us';
 
 const children = new Set<ChildProcess>();
 

@@ -4,9 +4,9 @@ import { access, mkdir, mkdtemp, readFile, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { before } from 'node:test';
 import { promisify } from 'node:util';
+import { CACHE } from '../../scripts/support/find-server';
 import type { ReportedHold } from '../../scripts/support/holder-intervals';
 import { lacking, needed } from '../../scripts/support/requirements';
-import { CACHE } from '../../src/dev-server/binary';
 import { endWithTests } from './children';
 import type { Temporal } from './temporal';
 

@@ -1,6 +1,6 @@
 import { access } from 'node:fs/promises';
 import { join } from 'node:path';
-import { CACHE } from '@/dev-server/binary';
+import { CACHE } from '../find-server';
 import { goInstall } from '../go-install';
 
 /** The version of the server that the development server of the tests has in it, too. */

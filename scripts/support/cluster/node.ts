@@ -5,7 +5,7 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Connection } from '@temporalio/client';
-import { diesWithUs } from '@/dev-server/dies-with-us';
+import { diesWithUs } from '../dies-with-us';
 import { type NodeConfig, writeNodeConfig } from './node-config';
 import { HOST } from './ports';
 

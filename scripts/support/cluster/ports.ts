@@ -1,4 +1,4 @@
-import { checkPortIsFree } from '@/dev-server/process';
+import { checkPortIsFree } from '../server-process';
 
 export const HOST = '127.0.0.1';
 

@@ -6,7 +6,7 @@ import {
   WorkflowExecutionAlreadyStartedError,
   WorkflowFailedError,
 } from '@temporalio/client';
-import { messageOf } from '../support/main';
+import { messageOf } from '../../scripts/support/main';
 import type { PoolSetup } from './actors/input';
 import { preemption } from './actors/preemption';
 import type { HolderInput, HolderResult } from './actors/workflows';

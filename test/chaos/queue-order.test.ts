@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { NOWHERE } from '../../scripts/chaos/actors/signal-faults';
-import { checkTurns, type QueueEvent } from '../../scripts/chaos/checks/queue-order';
 import { CLOSING, DECLINED, ENQUEUE, MISSED, type Ticket, TURN } from '../../src/shared/protocol';
+import { NOWHERE } from './actors/signal-faults';
+import { checkTurns, type QueueEvent } from './checks/queue-order';
 
 /** A queue's history, written by hand. */
 class Script {

@@ -3,7 +3,7 @@ import { copyFile, mkdir, mkdtemp, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path';
 import { bundleWorkflowCode, DefaultLogger } from '@temporalio/worker';
 import { build } from 'esbuild';
-import { bundleCommandLine } from '../support/bundle-command-line';
+import { bundleCommandLine } from '../../scripts/support/bundle-command-line';
 import type { BuiltActor, BuiltActors } from './command-lanes';
 
 const ROOT = join(__dirname, '..', '..');

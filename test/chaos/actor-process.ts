@@ -1,8 +1,8 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
-import { diesWithUs } from '@/dev-server/dies-with-us';
-import type { Cut, TcpProxy } from '../support/tcp-proxy';
+import { diesWithUs } from '../../scripts/support/dies-with-us';
+import type { Cut, TcpProxy } from '../../scripts/support/tcp-proxy';
 import type { ActorInput, Order } from './actors/input';
 import type { ActorClock } from './faketime';
 

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { permitId, queueId } from '@/shared/permit-id';
 import { slotNames } from '@/shared/slots';
-import type { Cut } from '../support/tcp-proxy';
+import type { Cut } from '../../scripts/support/tcp-proxy';
 import type { ActorProcess } from './actor-process';
 import type { ActorInput, PoolSetup } from './actors/input';
 import type { FaultKind, PlannedFault } from './schedule';

@@ -1,5 +1,5 @@
 import { Command, InvalidArgumentError, Option } from 'commander';
-import { isAddress } from '@/dev-server/binary';
+import { isAddress } from '../../scripts/support/find-server';
 
 export interface ChaosOptions {
   minutes: number;

@@ -1,6 +1,6 @@
 import { join } from 'node:path';
-import { freePort, spawnServer } from '@/dev-server/process';
-import { findServer } from '../support/find-server';
+import { findServer } from '../../scripts/support/find-server';
+import { freePort, spawnServer } from '../../scripts/support/server-process';
 import type { Fault } from './faults';
 
 /** The Temporal server of a run. */

@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { messageOf } from '../support/main';
+import { messageOf } from '../../scripts/support/main';
 import type { Fault } from './faults';
 import type { FaultEvent } from './record';
 import { type PlannedFault, planFaults } from './schedule';

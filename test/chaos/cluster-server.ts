@@ -1,4 +1,4 @@
-import { type Cluster, NODES, type NodeName, startCluster } from '../support/cluster';
+import { type Cluster, NODES, type NodeName, startCluster } from '../../scripts/support/cluster';
 import type { Fault } from './faults';
 import { type ChaosServer, CONTINUE_AS_NEW_AFTER } from './server';
 

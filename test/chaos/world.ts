@@ -2,7 +2,7 @@ import { openSync } from 'node:fs';
 import { join } from 'node:path';
 import { Client, Connection } from '@temporalio/client';
 import { SemaphoreClient } from '@/client';
-import { TcpProxy } from '../support/tcp-proxy';
+import { TcpProxy } from '../../scripts/support/tcp-proxy';
 import { ActorProcess } from './actor-process';
 import type { ActorInput, PoolSetup } from './actors/input';
 import { type BuiltActors, CommandLanes } from './command-lanes';

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { type ChaosVerdict, type Invariant, judge } from '../../scripts/chaos/checker';
-import { covered, union, without } from '../../scripts/chaos/checks/intervals';
-import type { Acquire, ChaosRecord, Outcome } from '../../scripts/chaos/record';
+import { type ChaosVerdict, type Invariant, judge } from './checker';
+import { covered, union, without } from './checks/intervals';
+import type { Acquire, ChaosRecord, Outcome } from './record';
 
 const POOL = 'pool';
 const LIMIT_MS = 10_000;

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { FAULTS } from '../../scripts/chaos/faults';
-import { planFaults } from '../../scripts/chaos/schedule';
+import { FAULTS } from './faults';
+import { planFaults } from './schedule';
 
 const KINDS = [
   { kind: 'often', weight: 3, lastsMs: [100, 200] },

@@ -8,7 +8,7 @@ import { DRAINED } from '@/shared/operator-protocol';
 import { parsePermitId, permitId, queueId, waiterId } from '@/shared/permit-id';
 import { PREEMPT } from '@/shared/preemption-protocol';
 import { REVOKE } from '@/shared/protocol';
-import { type HistoryEvent, isClosing, timeMs } from '../support/history-events';
+import { type HistoryEvent, isClosing, timeMs } from '../../scripts/support/history-events';
 import { CHAOS_HEADER } from './actors/signal-faults';
 import { checkTurns } from './checks/queue-order';
 import type { ChaosRecord, FaultEvent, PermitRun } from './record';
