@@ -77,7 +77,7 @@ export async function prepareTests(files: readonly string[], tier: Tier): Promis
   // A file that needs a server and is not told where looks for itself: here it would be told late, or twice.
   const source = many || files.some((file) => mentions(file, SERVER)) ? await findServer() : undefined;
   if (source) process.env.TEMPORAL_SEMAPHORE_SERVER = 'path' in source ? source.path : source.address;
-  if (!(await preflight())) return undefined;
+  if (!(await preflight(files))) return undefined;
 
   const directory = await runDirectory();
   const lib = join(directory, 'lib');
