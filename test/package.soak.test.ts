@@ -183,7 +183,7 @@ for (const [type, imports] of [
 }
 
 /** Tells its memory every half second. */
-const TELL_MEMORY = 'data:text/javascript,setInterval(() => process.send(process.memoryUsage.rss()), 500).unref()';
+const TELL_MEMORY = 'data:text/javascript,setInterval(() => process.send?.(process.memoryUsage.rss()), 500).unref()';
 
 /** Starts a command as it was installed. It tells its memory by messages. */
 function startInstalled(...args: string[]): ChildProcess {
