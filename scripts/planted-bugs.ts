@@ -1,6 +1,6 @@
 import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { cp, mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
+import { chmod, cp, mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
 import { availableParallelism, tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { PLANTED_BUGS } from '../test/planted-bugs/bugs';
@@ -71,6 +71,7 @@ async function main(interrupt: AbortSignal): Promise<number> {
   );
   // A test that is killed leaves its files there. Not in the copy: a socket's path is short.
   process.env.TMPDIR = await mkdtemp(join(tmpdir(), 'planted-'));
+  await chmod(process.env.TMPDIR, 0o711); // root runs PostgreSQL as another user, who must get in
   const unnoticed: string[] = [];
   try {
     await Promise.all(copies.map(copyProject));
