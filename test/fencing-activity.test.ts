@@ -1,18 +1,17 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
-import { after, before, test } from 'node:test';
+import { after, before, describe, test } from 'node:test';
 import { WorkflowFailedError } from '@temporalio/client';
 import { ActivityFailure, ApplicationFailure } from '@temporalio/common';
-import type { TestWorkflowEnvironment } from '@temporalio/testing';
-import { DefaultLogger, Runtime, Worker } from '@temporalio/worker';
+import { Worker } from '@temporalio/worker';
 import { currentFencingToken, FencingToken, MemoryFence, StaleTokenError, TemporalFence } from '@/fencing';
 import { fencingInterceptors } from '@/fencing-worker';
-import { startServer } from '../scripts/support/temporal-server';
 import { type FencedActivities, fencedSteps, holdUntil, nestedTokens } from './support/fencing-workflows';
-import { eventually } from './support/temporal';
+import { eventually, useTemporal } from './support/temporal';
 import { runIds } from './support/tokens';
 
-const TASK_QUEUE = 'fencing';
+const temporal = useTemporal({ shared: true });
+const TASK_QUEUE = `fencing-${randomUUID()}`;
 const fence = new MemoryFence('guarded');
 
 const activities: FencedActivities = {
@@ -32,96 +31,93 @@ const activities: FencedActivities = {
 };
 let attempts = 0;
 
-let env: TestWorkflowEnvironment;
-let worker: Worker;
-let running: Promise<void>;
-
-before(async () => {
-  Runtime.install({ logger: new DefaultLogger('ERROR') });
-  env = await startServer();
-  worker = await Worker.create({
-    connection: env.nativeConnection,
-    taskQueue: TASK_QUEUE,
-    workflowsPath: require.resolve('./support/fencing-workflows'),
-    activities,
-    interceptors: fencingInterceptors,
-  });
-  running = worker.run();
-});
-
-after(async () => {
-  worker?.shutdown();
-  await running;
-  await env?.teardown();
-});
-
 function options(): { workflowId: string; taskQueue: string } {
   return { workflowId: `fencing-${randomUUID()}`, taskQueue: TASK_QUEUE };
 }
 
-test('an activity called inside withPermit knows its token, of the innermost permit; outside there is none', async () => {
-  const seen = await env.client.workflow.execute(nestedTokens, options());
-  const { outer, inner } = seen;
-  assert.deepEqual(seen.tokens, {
-    before: 'MissingTokenError',
-    inOuter: outer,
-    inOuterLocally: outer,
-    inInner: inner,
-    afterInner: outer,
-    besideInner: outer,
-    after: 'MissingTokenError',
+// A suite, because its hooks run between those of the file, which may share its process with others.
+describe('on a worker with the interceptors', () => {
+  let worker: Worker;
+  let running: Promise<void>;
+  before(async () => {
+    worker = await Worker.create({
+      connection: temporal.env.nativeConnection,
+      taskQueue: TASK_QUEUE,
+      workflowsPath: require.resolve('./support/fencing-workflows'),
+      activities,
+      interceptors: fencingInterceptors,
+    });
+    running = worker.run();
   });
-  assert.equal(FencingToken.parse(outer).resource, 'outer');
-  assert.equal(FencingToken.parse(inner).resource, 'inner');
-});
-
-test('a refusal in an activity is not retried, and keeps its type', async () => {
-  attempts = 0;
-  // Of a later permit: an hour ahead, which a guard still takes for a clock.
-  const [newer = ''] = runIds(1, Date.now() + 3_600_000);
-  await assert.rejects(env.client.workflow.execute(fencedSteps, { ...options(), args: [newer] }), (error) => {
-    assert.ok(error instanceof WorkflowFailedError && error.cause instanceof ActivityFailure);
-    const { cause } = error.cause;
-    assert.ok(cause instanceof ApplicationFailure);
-    assert.deepEqual([cause.type, cause.nonRetryable], ['StaleTokenError', true]);
-    assert.ok(cause.message.includes(`was superseded by run ${newer}`), cause.message);
-    return true;
+  after(async () => {
+    worker?.shutdown();
+    await running;
   });
-  assert.equal(attempts, 1);
-});
 
-test('TemporalFence passes the holder of now, and refuses one whose permit has ended or was followed by another', async () => {
-  const guard = new TemporalFence('held', env.client);
-  const hold = async () => {
-    const handle = await env.client.workflow.start(holdUntil, options());
-    const token = await eventually(async () => FencingToken.parse(await handle.query<string>('token')));
-    return { handle, token };
-  };
-  const first = await hold();
-  assert.deepEqual(await guard.admit(first.token), { token: first.token });
-  await first.handle.signal('finish');
-  await first.handle.result();
-  const stale = (newest: FencingToken | undefined) => (error: unknown) => {
-    assert.ok(error instanceof StaleTokenError);
-    assert.deepEqual([error.token, error.newest], [first.token, newest]);
-    return true;
-  };
-  await assert.rejects(guard.admit(first.token), stale(undefined));
-
-  const second = await hold();
-  await assert.rejects(guard.admit(first.token), stale(second.token));
-  await guard.admit(String(second.token));
-  await second.handle.signal('finish');
-  await second.handle.result();
-
-  const never = FencingToken.from({ ...first.token, slot: 'never-held' });
-  await assert.rejects(guard.admit(never), StaleTokenError);
-});
-
-test('TemporalFence lets nothing pass when the server cannot be asked', async () => {
-  const down = new Error('14 UNAVAILABLE');
-  const guard = new TemporalFence('held', {
-    workflow: { getHandle: () => ({ describe: async () => await Promise.reject(down) }) },
+  test('an activity called inside withPermit knows its token, of the innermost permit; outside there is none', async () => {
+    const seen = await temporal.client.workflow.execute(nestedTokens, options());
+    const { outer, inner } = seen;
+    assert.deepEqual(seen.tokens, {
+      before: 'MissingTokenError',
+      inOuter: outer,
+      inOuterLocally: outer,
+      inInner: inner,
+      afterInner: outer,
+      besideInner: outer,
+      after: 'MissingTokenError',
+    });
+    assert.equal(FencingToken.parse(outer).resource, 'outer');
+    assert.equal(FencingToken.parse(inner).resource, 'inner');
   });
-  await assert.rejects(guard.admit({ resource: 'held', slot: '0', runId: randomUUID() }), down);
+
+  test('a refusal in an activity is not retried, and keeps its type', async () => {
+    attempts = 0;
+    // Of a later permit: an hour ahead, which a guard still takes for a clock.
+    const [newer = ''] = runIds(1, Date.now() + 3_600_000);
+    await assert.rejects(temporal.client.workflow.execute(fencedSteps, { ...options(), args: [newer] }), (error) => {
+      assert.ok(error instanceof WorkflowFailedError && error.cause instanceof ActivityFailure);
+      const { cause } = error.cause;
+      assert.ok(cause instanceof ApplicationFailure);
+      assert.deepEqual([cause.type, cause.nonRetryable], ['StaleTokenError', true]);
+      assert.ok(cause.message.includes(`was superseded by run ${newer}`), cause.message);
+      return true;
+    });
+    assert.equal(attempts, 1);
+  });
+
+  test('TemporalFence passes the holder of now, and refuses one whose permit has ended or was followed by another', async () => {
+    const guard = new TemporalFence('held', temporal.client);
+    const hold = async () => {
+      const handle = await temporal.client.workflow.start(holdUntil, options());
+      const token = await eventually(async () => FencingToken.parse(await handle.query<string>('token')));
+      return { handle, token };
+    };
+    const first = await hold();
+    assert.deepEqual(await guard.admit(first.token), { token: first.token });
+    await first.handle.signal('finish');
+    await first.handle.result();
+    const stale = (newest: FencingToken | undefined) => (error: unknown) => {
+      assert.ok(error instanceof StaleTokenError);
+      assert.deepEqual([error.token, error.newest], [first.token, newest]);
+      return true;
+    };
+    await assert.rejects(guard.admit(first.token), stale(undefined));
+
+    const second = await hold();
+    await assert.rejects(guard.admit(first.token), stale(second.token));
+    await guard.admit(String(second.token));
+    await second.handle.signal('finish');
+    await second.handle.result();
+
+    const never = FencingToken.from({ ...first.token, slot: 'never-held' });
+    await assert.rejects(guard.admit(never), StaleTokenError);
+  });
+
+  test('TemporalFence lets nothing pass when the server cannot be asked', async () => {
+    const down = new Error('14 UNAVAILABLE');
+    const guard = new TemporalFence('held', {
+      workflow: { getHandle: () => ({ describe: async () => await Promise.reject(down) }) },
+    });
+    await assert.rejects(guard.admit({ resource: 'held', slot: '0', runId: randomUUID() }), down);
+  });
 });

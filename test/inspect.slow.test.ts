@@ -6,12 +6,12 @@ import { mapConcurrently } from '../src/client/map-concurrently';
 import { PoolByName, poolsInUse } from '../src/client/operators';
 import { queueId } from '../src/shared/permit-id';
 import { PERMIT_WORKFLOW, type Ticket } from '../src/shared/protocol';
-import { until, untilWaiting, useTemporal } from './support/temporal';
+import { eventually, until, untilWaiting, useTemporal } from './support/temporal';
 import * as workflows from './support/workflows';
 
 const temporal = useTemporal();
 
-test('100 slots and 1,000 waiters are shown in less than a second', async (t) => {
+test('100 slots and 1,000 waiters are shown', async (t) => {
   const resource = temporal.resource();
   const { client, taskQueue } = temporal;
   const pool = new SemaphoreClient(client, resource, {
@@ -35,20 +35,17 @@ test('100 slots and 1,000 waiters are shown in less than a second', async (t) =>
     args: [{ tickets }],
   });
   await untilWaiting(temporal.client, resource, 1_000);
-  const tookMs: number[] = [];
-  const cpuBefore = process.cpuUsage();
-  // What it costs is the least of some: the machine may be busy with other things, and leases then be left out.
-  for (let count = 0; count < 3 || (count < 40 && !(Math.min(...tookMs) < 1_000)); count++) {
+  // A slow machine may answer too late for the waiters, and for some leases.
+  await eventually(async () => {
     const startedMs = performance.now();
     const { slots, waiters } = await pool.inspect();
-    const wasMs = Math.round(performance.now() - startedMs);
-    if (slots.filter(({ permit }) => permit?.leaseDeadline).length === 100 && waiters.length === 1_000)
-      tookMs.push(wasMs);
-  }
-  const cpu = process.cpuUsage(cpuBefore);
-  const cpuMs = Math.round((cpu.user + cpu.system) / 1_000 / tookMs.length);
-  t.diagnostic(`inspect took ${tookMs.join(', ')} ms, and client and worker ${cpuMs} ms of CPU time each time`);
-  assert.ok(Math.min(...tookMs) < 1_000);
+    const leases = slots.filter(({ permit }) => permit?.leaseDeadline).length;
+    t.diagnostic(`inspect took ${Math.round(performance.now() - startedMs)} ms, with ${leases} of 100 leases`);
+    const held = slots.flatMap(({ permit }) => permit?.runId ?? []);
+    assert.deepEqual(held.sort(), permits.flatMap((permit) => permit?.runId ?? []).sort());
+    assert.equal(waiters.length, 1_000);
+    assert.ok(leases > 0);
+  });
   await queue.terminate();
   await Promise.all(permits.map((permit) => permit?.release()));
 });

@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
-import { type HoldInterval, mostAtOnce, overlaps, readHoldIntervals } from '../scripts/support/holder-intervals';
-import { lacking } from '../scripts/support/requirements';
+import { mostAtOnce, overlaps, readHoldIntervals } from '../scripts/support/holder-intervals';
 import {
   type Inspection,
   NoAnswerError,
@@ -25,7 +24,7 @@ import {
 } from './support/temporal';
 import * as workflows from './support/workflows';
 
-const temporal = useTemporal();
+const temporal = useTemporal({ shared: true });
 
 function semaphore(resource: string, options: Partial<SemaphoreClientOptions> = {}) {
   const { taskQueue } = temporal;
@@ -107,66 +106,63 @@ async function untilStates(pool: SemaphoreClient, expected: RegExp): Promise<Ins
     const inspection = await pool.inspect({ recent: 0 });
     assert.match(states(inspection), expected);
     return inspection;
-  }, 20_000);
+  });
 }
 
-/** What of the holds lies between two times. */
-function between(holds: readonly HoldInterval[], fromMs: number, toMs: number): HoldInterval[] {
-  return holds.filter((hold) => hold.fromMs < toMs && hold.toMs > fromMs);
-}
-
-test('resized 3 to 5 to 2, paused and resumed under 20 contenders: never more than allowed, and nobody is lost', {
-  skip: lacking('ownServer'),
-}, async (t) => {
+test('resized 3 to 5 to 2, paused and resumed under 6 contenders: never more than allowed, and nobody is lost', async () => {
   const resource = temporal.resource();
   const pool = semaphore(resource);
   let stopped = false;
-  let served = 0;
+  const served: { slot: string; order: string }[] = [];
+  /** The order under which a contender comes. */
+  let order = '3';
+  const servedOfTwo = () => served.filter((hold) => hold.order === '2').map(({ slot }) => slot);
   const contender = async () => {
     while (!stopped) {
-      await (await startHolder(temporal, { resource, semaphore: { capacity: 3 }, holdMs: 200 })).result();
-      served++;
+      const came = order;
+      const handle = await startHolder(temporal, { resource, semaphore: { capacity: 3 }, holdMs: 50 });
+      const { slot = '' } = await handle.result();
+      served.push({ slot, order: came });
     }
   };
-  const contenders = Promise.all(Array.from({ length: 20 }, contender));
-  await untilStates(pool, /^0 held, 1 held, 2 held$/);
+  const contenders = Promise.all(Array.from({ length: 6 }, contender));
+  await until(() => served.length > 0);
 
   const five = await pool.resize(5, { reason: 'rush' });
   assert.deepEqual(five, { version: five.version, capacity: 5, paused: false, reason: 'rush' });
-  const grown = await untilStates(pool, /^0 held, 1 held, 2 held, 3 held, 4 held$/);
+  await until(() => new Set(served.map(({ slot }) => slot)).size === 5); // all five are used
+  const grown = await pool.inspect({ recent: 0 });
   assert.deepEqual([grown.capacity, grown.override], [5, five]);
 
   const two = await pool.resize(2);
   assert.ok(two.version > five.version);
-  const shrinkingMs = Date.now();
   const shrunk = await untilStates(pool, /^0 \w+, 1 \w+, 2 drained$/);
-  const shrunkMs = Date.now();
   assert.deepEqual([shrunk.capacity, shrunk.override], [2, two]);
   await assert.rejects(pool.resize(4, { ifVersion: five.version }), (error) => {
     assert.ok(error instanceof StaleOverrideError);
     assert.deepEqual([error.resource, error.ifVersion, error.current], [resource, five.version, two]);
     return true;
   });
-  await delay(2_000);
+  order = '2';
+  await until(() => servedOfTwo().length >= 2);
 
   const pause = await pool.pause({ reason: 'maintenance', ifVersion: two.version });
   assert.deepEqual(pause, { version: pause.version, capacity: 2, paused: true, reason: 'maintenance' });
   await untilStates(pool, /^0 drained, 1 drained, 2 drained$/);
-  const pausedMs = Date.now();
-  const { waiters } = await untilAllWait(pool, 20);
+  const { waiters } = await untilAllWait(pool, 6);
   assert.deepEqual(
     waiters.map(({ place }) => place),
     waiters.map((_, index) => index + 1),
   );
-  const before = served;
-  await delay(1_000);
-  assert.equal(served, before, 'a paused pool serves nobody');
+  const before = served.length;
+  await delay(500);
+  assert.equal(served.length, before, 'a paused pool serves nobody');
 
-  const resumedMs = Date.now();
   const resumed = await pool.resume();
   assert.deepEqual(resumed, { version: resumed?.version, capacity: 2, paused: false });
-  await until(() => served > before + 5, 20_000);
-  const endedMs = Date.now();
+  await until(() => served.length >= before + 4);
+  order = '3 again';
+  const slots = new Set(servedOfTwo());
   const ended = await pool.resize(3);
   assert.deepEqual(ended, { version: ended.version, paused: false });
   stopped = true;
@@ -175,24 +171,13 @@ test('resized 3 to 5 to 2, paused and resumed under 20 contenders: never more th
   await untilListed(temporal.client, resource, 5);
   await eventually(async () => assert.equal((await pool.inspect()).queue, 'none'));
 
+  // With the holds of the queue, which drains slots by holding them itself.
   const all = await readHoldIntervals(temporal.client, resource);
   assert.deepEqual(overlaps(all), []);
+  assert.deepEqual([...slots].sort(), ['0', '1'], 'who came once it was shrunk had one of two slots');
   const holds = all.filter(({ holder }) => holder !== queueId(resource));
-  const most = (fromMs: number, toMs: number) => mostAtOnce(between(holds, fromMs, toMs));
-  const figures = {
-    contended: holds.length,
-    mostEver: mostAtOnce(holds),
-    shrinkingTookMs: shrunkMs - shrinkingMs,
-    mostOnceShrunk: most(shrunkMs, pausedMs),
-    mostWhilePaused: most(pausedMs, resumedMs),
-    mostResumed: most(resumedMs, endedMs),
-  };
-  t.diagnostic(JSON.stringify(figures));
-  assert.equal(holds.length, served);
-  assert.ok(figures.mostEver <= 5, JSON.stringify(figures));
-  assert.deepEqual([...new Set(holds.map(({ slot }) => slot))].sort(), ['0', '1', '2', '3', '4'], 'all five were used');
-  assert.ok(figures.mostOnceShrunk <= 2 && figures.mostResumed <= 2, JSON.stringify(figures));
-  assert.equal(figures.mostWhilePaused, 0);
+  assert.equal(holds.length, served.length);
+  assert.ok(mostAtOnce(holds) <= 5);
 });
 
 async function untilAllWait(pool: SemaphoreClient, count: number): Promise<Inspection> {
@@ -281,29 +266,34 @@ test('a holder pauses its pool until a time: nobody is served before, and it goe
   const resource = temporal.resource();
   const pool = semaphore(resource, { capacity: 2 });
   const held = await pool.acquire();
-  const untilMs = Date.now() + 6_000;
   const start = (untilMs: number, holds?: boolean) =>
     temporal.client.workflow.execute(workflows.pauser, {
       ...startOptions(temporal, 'pauser'),
       args: [{ resource, semaphore: { capacity: 2 } }, untilMs, holds],
     });
-  await start(untilMs);
+  const farMs = Date.now() + 3_600_000;
+  await start(farMs);
   const paused = await untilStates(pool, new RegExp(`${1 - Number(held.slot)} drained`));
   const { override } = paused;
-  assert.deepEqual(override, {
-    version: override?.version,
-    paused: true,
-    pausedUntil: new Date(untilMs),
-    reason: '429',
-  });
+  assert.deepEqual(override, { version: override?.version, paused: true, pausedUntil: new Date(farMs), reason: '429' });
   assert.match(states(paused), new RegExp(`${held.slot} held`), 'who holds goes on holding');
-  await start(untilMs - 1_000, false);
-  assert.deepEqual(await pool.pauseUntil(new Date(untilMs - 500)), override, 'a shorter pause changes nothing');
+  await start(farMs - 1_000, false);
+  assert.deepEqual(await pool.pauseUntil(new Date(farMs - 500)), override, 'a shorter pause changes nothing');
   const waiting = pool.acquire();
   await untilAllWait(pool, 1);
   await held.release();
+  await untilStates(pool, /^0 drained, 1 drained$/);
+  await pool.resume();
   await (await waiting).release();
-  assert.ok(Date.now() >= untilMs, `served ${untilMs - Date.now()} ms too early`);
+
+  const soonMs = Date.now() + 4_000; // an order comes sooner
+  const { pausedUntil } = await pool.pauseUntil(new Date(soonMs));
+  assert.equal(pausedUntil?.getTime(), soonMs);
+  const next = await pool.acquire();
+  const { slots } = await pool.inspect({ recent: 0 });
+  const since = slots.find(({ slot }) => slot === next.slot)?.permit?.since;
+  assert.ok(since && since.getTime() >= soonMs, `served at ${since?.toISOString()}, paused until ${soonMs}`);
+  await next.release();
   await untilStates(pool, /^0 free, 1 free$/);
   assert.equal((await pool.inspect({ recent: 0 })).override, undefined);
 });
@@ -314,7 +304,7 @@ test('a pause whose end comes while no worker runs ends when one does; with no e
   const pool = semaphore(resource, { capacity: 1, taskQueue });
   const first = await temporal.worker({ taskQueue });
   await pool.pause({ reason: 'by an operator' });
-  const { reason, pausedUntil } = await pool.pauseUntil(new Date(Date.now() + 1_000), { reason: '429' });
+  const { reason, pausedUntil } = await pool.pauseUntil(new Date(Date.now() + 60_000), { reason: '429' });
   assert.deepEqual([reason, pausedUntil], ['by an operator', undefined]);
   await pool.resume();
   const untilMs = Date.now() + 5_000;

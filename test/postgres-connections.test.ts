@@ -45,7 +45,7 @@ async function assertOthersAreSafe(pool: Pool, line: string): Promise<void> {
 test('after an admission that took longer than query_timeout, the pool gets no open transaction back', async () => {
   const [old, next] = tokens(2, 'slow');
   assert.ok(old && next);
-  const pool = onePool({ query_timeout: 300 });
+  const pool = onePool({ query_timeout: 2_000 });
   let finish = () => {};
   const finished = new Promise<void>((resolve) => {
     finish = resolve;
@@ -83,7 +83,7 @@ test('after a BEGIN whose answer did not come, the pool gets no open transaction
   });
   proxy.listen(0, '127.0.0.1');
   await once(proxy, 'listening');
-  const pool = onePool({ host: '127.0.0.1', port: (proxy.address() as AddressInfo).port, query_timeout: 300 });
+  const pool = onePool({ host: '127.0.0.1', port: (proxy.address() as AddressInfo).port, query_timeout: 2_000 });
   await pool.query('SELECT 1');
   for (const socket of sockets) socket.pause(); // what the pool sends stays here for a while
   await assert.rejects(
@@ -99,7 +99,7 @@ test('after a BEGIN whose answer did not come, the pool gets no open transaction
 test('a single connection that could not roll back is ended, and takes no more writes', async () => {
   const [old, next] = tokens(2, 'single');
   assert.ok(old && next);
-  const client = await onePool({ query_timeout: 300 }).connect();
+  const client = await onePool({ query_timeout: 2_000 }).connect();
   await fence.transaction(postgres.pool, old, async () => {
     await assert.rejects(
       fence.transaction(client, next, async () => undefined),

@@ -148,7 +148,7 @@ test('the guard works inside a transaction of the user, and with a connection in
 });
 
 test('a holder that is silent inside a transaction does not keep its successor waiting for ever', async () => {
-  const fence = await newFence('ledger', { idleTimeoutMs: 300 });
+  const fence = await newFence('ledger', { idleTimeoutMs: 1_500 });
   const [old, next] = tokens(2);
   assert.ok(old && next);
   await assert.rejects(
