@@ -302,8 +302,9 @@ test('resize, pause and resume, and what is set stands in ls', async () => {
   assert.match(await output(['pause', resource, '--if-version', version, '--yes']), /: paused \(version \d+\)\.\n$/);
   assert.equal((await jsonOf(['ls', resource])).override.paused, true);
   assert.equal((await jsonOf(['resume', resource, '--yes'])).capacity, 1);
-  const until = await jsonOf(['pause', resource, '--until', '10m', '--yes']);
-  assert.ok(Math.abs(Date.parse(until.pausedUntil) - Date.now() - 600_000) < 60_000, until.pausedUntil);
+  const askedMs = Date.now();
+  const untilMs = Date.parse((await jsonOf(['pause', resource, '--until', '10m', '--yes'])).pausedUntil);
+  assert.ok(untilMs >= askedMs + 600_000 && untilMs <= Date.now() + 600_000, `${untilMs - askedMs} ms`);
   const time = '2036-01-31T18:00:00.000Z';
   const longer = await output(['pause', resource, '--until', time, '--yes']);
   assert.match(longer, new RegExp(`: paused until ${time} \\(version \\d+\\)\\.\n$`));
@@ -327,10 +328,10 @@ test('watch: it goes on when the server does not answer for a while', async () =
   await permit.release();
   proxy.cut('silent');
   await delay(500); // a look is under way
+  const { length } = watch.stderr;
   watch.signal('SIGINT');
-  const askedMs = Date.now();
   assert.equal(await watch.exit, 130);
-  assert.ok(Date.now() - askedMs < 2_500, 'Ctrl-C does not wait for the server');
+  assert.equal(watch.stderr.slice(length), '', 'Ctrl-C does not wait until the look has failed');
 });
 
 test('watch: a slot that is seen for the first time is news, where nobody knows the size of the pool', async () => {
@@ -387,7 +388,7 @@ test('doctor: finds a healthy pool well, and what is wrong with another', { skip
     assert.match(all, new RegExp(`^warning "${resource}": 1 waiting .*, ${waiter.workflowId}, for `, 'm'));
     assert.match(all, /^ok \d+ pools? in use, no permit is past its lease/m);
     assert.match(all, /^(ok|warning) one acquire and release takes \d+ ms/m);
-  }, 20_000);
+  });
   await handle.signal(workflows.finish);
   await waiter.result();
 
@@ -399,7 +400,7 @@ test('doctor: finds a healthy pool well, and what is wrong with another', { skip
     assert.equal(doctor.code, 1);
     assert.match(doctor.stdout, new RegExp(`bad +slot "0" of "${stuck.resource}".*: no worker answers`));
     return doctor.stdout;
-  }, 20_000);
+  });
   assert.match(found, /bad +nobody polls task queue "nobody-/);
   assert.match(found, /Start a permit worker/);
   await temporal.client.workflow.getHandle(permit.workflowId).terminate();
@@ -418,8 +419,8 @@ test('with a data converter, an encrypted pool is run, seen and operated', async
   clean.push(() => holder.signal('SIGKILL'));
   await holder.says(/(running)/);
   const ls = ['ls', resource, '--capacity', '1'];
-  const [seen, blind] = [await run([...ls, ...key]), await run(ls)];
-  assert.deepEqual([seen.code, blind.code], [0, 0]);
+  const [seen, blind] = [cli([...ls, ...key]), await run(ls)];
+  assert.deepEqual([await seen.exit, blind.code], [0, 0]);
   assert.match(seen.stdout, / SECRET *\n/);
   assert.match(
     blind.stdout,
@@ -469,9 +470,7 @@ test('a process of its own says the same, and exits with that code', async () =>
   for (const [args, expected] of [
     [['ls', resource, '--capacity', '2', '-o', 'json'], 0],
     [['ls', resource], 1],
-    [['ls', resource, '--capacity', '0'], 64],
     [['revoke', resource, '0', '--yes'], 66],
-    [['ls', '-n', 'there-is-none'], 69],
   ] as const) {
     const alone = cli([...args]);
     const code = await alone.exit;
