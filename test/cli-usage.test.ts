@@ -1,13 +1,11 @@
 import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { freePort } from '../scripts/support/server-process';
 import { makeProgram } from '../src/cli/program';
 import { CliHost } from './support/cli-host';
-import { CliProcess } from './support/cli-process';
 
 // What the command line says before it has reached any server, or because there is none.
 
@@ -66,22 +64,6 @@ test('a host that is not there is named', async () => {
   const { code, stderr } = await cli('ls', '--address', 'no-such-host.invalid:7233');
   assert.equal(code, 69);
   assert.match(stderr, /no-such-host\.invalid:7233: (there is no such host|the name can't be looked up)/);
-});
-
-test('what listens and says nothing is named, by the worker too', async (t) => {
-  const sockets = createServer((socket) => socket.on('error', () => undefined).end('HTTP/1.1 400 Bad Request\r\n\r\n'));
-  await new Promise<void>((resolve) => sockets.listen(0, '127.0.0.1', resolve));
-  t.after(() => sockets.close());
-  const { port } = sockets.address() as { port: number };
-  const address = ['--address', `127.0.0.1:${port}`];
-  const worker = new CliProcess(['worker', ...address]); // a process that has native code in it can't have it anew
-  const ls = await cli('ls', ...address);
-  const answers = [ls, { code: await worker.exit, stderr: worker.stderr }];
-  for (const { code, stderr } of answers) {
-    assert.equal(code, 69);
-    assert.match(stderr, new RegExp(`at 127\\.0\\.0\\.1:${port}: it does not answer as a Temporal server does`));
-    assert.doesNotMatch(stderr, /tonic|Transport/);
-  }
 });
 
 test('each command shows an example', async () => {

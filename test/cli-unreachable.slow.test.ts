@@ -1,4 +1,6 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { createServer } from 'node:net';
 import { afterEach, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { TcpProxy } from '../scripts/support/tcp-proxy';
@@ -7,7 +9,7 @@ import { permitId } from '../src/shared/permit-id';
 import { CliProcess } from './support/cli-process';
 import { untilWaiting, useTemporal } from './support/temporal';
 
-// What `run` does where it does not reach the server. Its command is gone before the lease ends, by the server's clock.
+// What the command line does where it does not reach the server, which takes as long as a lease, or as gRPC waits.
 
 const temporal = useTemporal({ shared: true });
 
@@ -93,4 +95,18 @@ test('where the server goes away while it waits, --timeout exits 69: nobody know
   assert.equal(cli.stdout, '');
   assert.match(cli.stderr, /could not be reached/);
   await permit.release();
+});
+
+test('what listens and says nothing is named, by the worker too', async (t) => {
+  const sockets = createServer((socket) => socket.on('error', () => undefined).end('HTTP/1.1 400 Bad Request\r\n\r\n'));
+  sockets.listen(0, '127.0.0.1');
+  await once(sockets, 'listening');
+  t.after(() => sockets.close());
+  const { port } = sockets.address() as { port: number };
+  const asked = ['ls', 'worker'].map((name) => new CliProcess([name, '--address', `127.0.0.1:${port}`]));
+  for (const cli of asked) {
+    assert.equal(await cli.exit, 69);
+    assert.match(cli.stderr, new RegExp(`at 127\\.0\\.0\\.1:${port}: it does not answer as a Temporal server does`));
+    assert.doesNotMatch(cli.stderr, /tonic|Transport/);
+  }
 });
