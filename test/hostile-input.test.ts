@@ -92,6 +92,9 @@ const TO_PERMIT: Record<string, unknown[]> = {
   [RENEW]: BAD_LEASES.map((leaseMs) => ({ leaseMs })),
 };
 
+/** A Workflow that goes wrong goes on for ever. */
+const BOUND = { timeout: 120_000 };
+
 function prepared() {
   const { client, taskQueue } = temporal;
   const resource = temporal.resource();
@@ -126,7 +129,7 @@ async function assertServed(holder: Permit, waiting: Promise<Permit>): Promise<v
   await (await waiting).release();
 }
 
-test('whatever is sent to a queue, it serves on, and remembers nothing of it', async () => {
+test('whatever is sent to a queue, it serves on, and remembers nothing of it', BOUND, async () => {
   const { resource, queue, holder, waiting } = await contended();
   const handle = temporal.client.workflow.getHandle(queue);
   const { runId } = await handle.describe();
@@ -143,7 +146,7 @@ test('whatever is sent to a queue, it serves on, and remembers nothing of it', a
   await assertNoTaskFailed(queue, runId);
 });
 
-test('whatever is sent to a permit, its holder renews and releases, and the next one is served', async () => {
+test('whatever is sent to a permit, its holder renews and releases, and the next one is served', BOUND, async () => {
   const { permit, holder, waiting } = await contended();
   await sendAll(permit, TO_PERMIT);
   await holder.renew();
@@ -177,7 +180,7 @@ const QUEUE_STARTS = [
   ].map((view) => ({ tickets: [], view })),
 ];
 
-test('whatever a queue is started with, it knows nothing of it, and ends when nobody waits', async () => {
+test('whatever a queue is started with, it knows nothing of it, and ends when nobody waits', BOUND, async () => {
   await mapConcurrently(QUEUE_STARTS, async (input) => {
     const { queue } = prepared();
     const runId = await start(temporal.client, queue, QUEUE_WORKFLOW, temporal.taskQueue, input);
@@ -186,7 +189,7 @@ test('whatever a queue is started with, it knows nothing of it, and ends when no
   });
 });
 
-test('an honest waiter is served by the queue that a stranger has started', async () => {
+test('an honest waiter is served by the queue that a stranger has started', BOUND, async () => {
   const { pool, resource, queue } = prepared();
   const holder = await pool.acquire();
   await start(temporal.client, queue, QUEUE_WORKFLOW, temporal.taskQueue, QUEUE_STARTS.at(-1));

@@ -22,7 +22,7 @@ export const soundAnswer = (fields: object = {}) => ({
   ...fields,
 });
 /** A ticket as JSON text, with a field that JavaScript can't write. */
-export const ticketWith = (field: string, text: string): RawPayload =>
+const ticketWith = (field: string, text: string): RawPayload =>
   json(`${JSON.stringify({ ...soundTicket(), [field]: undefined }).slice(0, -1)},${JSON.stringify(field)}:${text}}`);
 export const names = (prefix: string, count: number, length = 0) =>
   Array.from({ length: count }, (_, n) => `${prefix}${n}`.padEnd(length, 'x'));
