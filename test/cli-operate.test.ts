@@ -189,15 +189,16 @@ test('revoke: not unasked; with --yes the holder is told why; what is not held e
   assert.match(gone.stderr, /Nobody holds slot "0"/);
 });
 
-test('on a terminal it asks, and no means no', { skip: lacking('terminal') }, async () => {
+test('on a terminal it asks, no means no, and Ctrl-C exits 130', { skip: lacking('terminal') }, async () => {
   const resource = temporal.resource();
   const { handle } = await startHolding(temporal, { resource, semaphore: CAPACITY_1 });
-  for (const answer of ['n\r', '\r', '\x04']) {
+  const refused = async (answer: string, code: number) => {
     const asked = cli(['revoke', resource, '0'], { onTerminal: true });
     await asked.says(/(\[y\/N\])/);
     asked.types(answer);
-    assert.equal(await asked.exit, 1, asked.stdout);
-  }
+    assert.equal(await asked.exit, code, asked.stdout);
+  };
+  await Promise.all([refused('n\r', 1), refused('\r', 1), refused('\x04', 1), refused('\x03', 130)]);
   assert.equal((await handle.describe()).status.name, 'RUNNING');
   const { slots } = await pool(resource).inspect();
   assert.equal(slots[0]?.permit?.holder.workflowId, handle.workflowId);
@@ -207,17 +208,6 @@ test('on a terminal it asks, and no means no', { skip: lacking('terminal') }, as
   asked.types('y\r');
   assert.equal(await asked.exit, 0, asked.stdout);
   await assertFails(handle.result(), 'PermitLostError', /revoked/);
-});
-
-test('Ctrl-C at the question exits 130, and nothing is taken', { skip: lacking('terminal') }, async () => {
-  const resource = temporal.resource();
-  const permit = await pool(resource).acquire();
-  const asked = cli(['revoke', resource, '0'], { onTerminal: true });
-  await asked.says(/(\[y\/N\])/);
-  asked.types('\x03');
-  assert.equal(await asked.exit, 130, asked.stdout);
-  assert.equal(permit.signal.aborted, false);
-  await permit.release();
 });
 
 test('ls of what nobody holds or waits for exits 1 and says so; with its capacity it shows free slots', async () => {
@@ -302,8 +292,9 @@ test('resize, pause and resume, and what is set stands in ls', async () => {
   assert.match(await output(['pause', resource, '--if-version', version, '--yes']), /: paused \(version \d+\)\.\n$/);
   assert.equal((await jsonOf(['ls', resource])).override.paused, true);
   assert.equal((await jsonOf(['resume', resource, '--yes'])).capacity, 1);
-  const until = await jsonOf(['pause', resource, '--until', '10m', '--yes']);
-  assert.ok(Math.abs(Date.parse(until.pausedUntil) - Date.now() - 600_000) < 60_000, until.pausedUntil);
+  const askedMs = Date.now();
+  const untilMs = Date.parse((await jsonOf(['pause', resource, '--until', '10m', '--yes'])).pausedUntil);
+  assert.ok(untilMs >= askedMs + 600_000 && untilMs <= Date.now() + 600_000, `${untilMs - askedMs} ms`);
   const time = '2036-01-31T18:00:00.000Z';
   const longer = await output(['pause', resource, '--until', time, '--yes']);
   assert.match(longer, new RegExp(`: paused until ${time} \\(version \\d+\\)\\.\n$`));
@@ -327,10 +318,10 @@ test('watch: it goes on when the server does not answer for a while', async () =
   await permit.release();
   proxy.cut('silent');
   await delay(500); // a look is under way
+  const { length } = watch.stderr;
   watch.signal('SIGINT');
-  const askedMs = Date.now();
   assert.equal(await watch.exit, 130);
-  assert.ok(Date.now() - askedMs < 2_500, 'Ctrl-C does not wait for the server');
+  assert.equal(watch.stderr.slice(length), '', 'Ctrl-C does not wait until the look has failed');
 });
 
 test('watch: a slot that is seen for the first time is news, where nobody knows the size of the pool', async () => {
@@ -387,7 +378,7 @@ test('doctor: finds a healthy pool well, and what is wrong with another', { skip
     assert.match(all, new RegExp(`^warning "${resource}": 1 waiting .*, ${waiter.workflowId}, for `, 'm'));
     assert.match(all, /^ok \d+ pools? in use, no permit is past its lease/m);
     assert.match(all, /^(ok|warning) one acquire and release takes \d+ ms/m);
-  }, 20_000);
+  });
   await handle.signal(workflows.finish);
   await waiter.result();
 
@@ -399,7 +390,7 @@ test('doctor: finds a healthy pool well, and what is wrong with another', { skip
     assert.equal(doctor.code, 1);
     assert.match(doctor.stdout, new RegExp(`bad +slot "0" of "${stuck.resource}".*: no worker answers`));
     return doctor.stdout;
-  }, 20_000);
+  });
   assert.match(found, /bad +nobody polls task queue "nobody-/);
   assert.match(found, /Start a permit worker/);
   await temporal.client.workflow.getHandle(permit.workflowId).terminate();
@@ -418,8 +409,8 @@ test('with a data converter, an encrypted pool is run, seen and operated', async
   clean.push(() => holder.signal('SIGKILL'));
   await holder.says(/(running)/);
   const ls = ['ls', resource, '--capacity', '1'];
-  const [seen, blind] = [await run([...ls, ...key]), await run(ls)];
-  assert.deepEqual([seen.code, blind.code], [0, 0]);
+  const [seen, blind] = [cli([...ls, ...key]), await run(ls)];
+  assert.deepEqual([await seen.exit, blind.code], [0, 0]);
   assert.match(seen.stdout, / SECRET *\n/);
   assert.match(
     blind.stdout,
@@ -469,9 +460,7 @@ test('a process of its own says the same, and exits with that code', async () =>
   for (const [args, expected] of [
     [['ls', resource, '--capacity', '2', '-o', 'json'], 0],
     [['ls', resource], 1],
-    [['ls', resource, '--capacity', '0'], 64],
     [['revoke', resource, '0', '--yes'], 66],
-    [['ls', '-n', 'there-is-none'], 69],
   ] as const) {
     const alone = cli([...args]);
     const code = await alone.exit;

@@ -1,13 +1,11 @@
 import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { freePort } from '../scripts/support/server-process';
 import { makeProgram } from '../src/cli/program';
 import { CliHost } from './support/cli-host';
-import { CliProcess } from './support/cli-process';
 
 // What the command line says before it has reached any server, or because there is none.
 
@@ -16,13 +14,6 @@ const host = new CliHost();
 /** Its exit code, and what it said. */
 async function cli(...args: string[]) {
   return await host.run(args);
-}
-
-/** The same, of a process of its own. */
-async function alone(...args: string[]) {
-  const command = new CliProcess(args);
-  const code = await command.exit;
-  return { code, stdout: command.stdout, stderr: command.stderr };
 }
 
 for (const [what, args, expected] of [
@@ -58,21 +49,14 @@ test('a configuration file that is there is taken', async (t) => {
   assert.match(stderr, new RegExp(`127\\.0\\.0\\.1:${port}`));
 });
 
-test('no server: the address and what to do, at once', async () => {
+test('no server: the address and what to do, before gRPC is asked, which would tell neither', async () => {
   const address = `127.0.0.1:${await freePort()}`;
   for (const args of [['ls'], ['worker'], ['run', 'pool', '--capacity', '1'], ['doctor']]) {
     const command = args[0] === 'run' ? ['--', 'true'] : [];
+    const { code, stderr } = await cli(...args, '--address', address, ...command);
+    assert.equal(code, 69);
     const expected = `temporal-semaphore: No Temporal server can be reached at ${address}: nothing listens there.`;
-    const tookMs: number[] = [];
-    // gRPC gives up after ten seconds. Node alone may take that on a busy machine, so the quickest of three counts.
-    while (tookMs.length < 3 && !(Math.min(...tookMs) < 9_000)) {
-      const sinceMs = performance.now();
-      const { code, stderr } = await alone(...args, '--address', address, ...command);
-      tookMs.push(performance.now() - sinceMs);
-      assert.equal(code, 69);
-      assert.ok(stderr.startsWith(expected) && stderr.includes('--address') && !stderr.includes('Os {'), stderr);
-    }
-    assert.ok(Math.min(...tookMs) < 9_000, `${tookMs} ms`);
+    assert.ok(stderr.startsWith(expected) && stderr.includes('--address') && !stderr.includes('Os {'), stderr);
   }
 });
 
@@ -80,19 +64,6 @@ test('a host that is not there is named', async () => {
   const { code, stderr } = await cli('ls', '--address', 'no-such-host.invalid:7233');
   assert.equal(code, 69);
   assert.match(stderr, /no-such-host\.invalid:7233: (there is no such host|the name can't be looked up)/);
-});
-
-test('what listens and says nothing is named, by the worker too', async (t) => {
-  const sockets = createServer((socket) => socket.on('error', () => undefined).end('HTTP/1.1 400 Bad Request\r\n\r\n'));
-  await new Promise<void>((resolve) => sockets.listen(0, '127.0.0.1', resolve));
-  t.after(() => sockets.close());
-  const { port } = sockets.address() as { port: number };
-  const answers = await Promise.all(['ls', 'worker'].map((name) => alone(name, '--address', `127.0.0.1:${port}`)));
-  for (const { code, stderr } of answers) {
-    assert.equal(code, 69);
-    assert.match(stderr, new RegExp(`at 127\\.0\\.0\\.1:${port}: it does not answer as a Temporal server does`));
-    assert.doesNotMatch(stderr, /tonic|Transport/);
-  }
 });
 
 test('each command shows an example', async () => {

@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { freePort } from '../scripts/support/server-process';
-import { CliProcess } from './support/cli-process';
+import { CliHost } from './support/cli-host';
+
+const host = new CliHost();
 
 for (const [what, args, message] of [
   [
@@ -19,9 +21,9 @@ for (const [what, args, message] of [
   ['a Web UI that is no web page', ['pool=1', '--ui', 'javascript:alert(1)'], /ui: expected a URL of http or https/],
 ] as const) {
   test(`dashboard refuses ${what}, in one line and before it calls the server`, async () => {
-    const cli = new CliProcess(['dashboard', ...args, '--address', `127.0.0.1:${await freePort()}`]);
-    assert.equal(await cli.exit, 64, cli.stderr);
-    assert.match(cli.stderr, message);
-    assert.equal(cli.stderr.trimEnd().split('\n').length, 1);
+    const { code, stderr } = await host.run(['dashboard', ...args, '--address', `127.0.0.1:${await freePort()}`]);
+    assert.equal(code, 64, stderr);
+    assert.match(stderr, message);
+    assert.equal(stderr.trimEnd().split('\n').length, 1);
   });
 }

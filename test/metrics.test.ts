@@ -11,7 +11,7 @@ import { permitId, queueId } from '../src/shared/permit-id';
 import { MISSED, REVOKE, type Ticket, TURN } from '../src/shared/protocol';
 import { HISTOGRAM_BUCKETS } from '../src/worker';
 import { CliProcess } from './support/cli-process';
-import { failureOf, startHolder, startHolding, startOptions } from './support/holders';
+import { failureOf, startHolder, startHolding, startOptions, untilAt } from './support/holders';
 import { type Sample, scrape } from './support/prometheus';
 import { eventually, type Temporal, until, untilWaiting, useTemporal } from './support/temporal';
 import * as workflows from './support/workflows';
@@ -137,16 +137,13 @@ test('acquires that got nothing count by how they ended', async () => {
 test('permits lost count by cause, where the holder hears of it and where the permit ends', async () => {
   const resource = temporal.resource();
   const permit = temporal.client.workflow.getHandle(permitId({ resource, slot: '0' }));
-  const endings = [
-    () => permit.signal(REVOKE, { reason: 'test' }),
-    () => permit.terminate(),
-    () => Promise.resolve(), // nobody renews it
-  ];
-  for (const end of endings) {
-    const { handle } = await startHolding(temporal, {
-      resource,
-      semaphore: { capacity: 1, lease: '2s', renewEvery: false },
-    });
+  for (const [lease, end] of [
+    ['10m', () => permit.signal(REVOKE, { reason: 'test' })],
+    ['10m', () => permit.terminate()],
+    ['1s', () => Promise.resolve()], // nobody renews it
+  ] as const) {
+    const handle = await startHolder(temporal, { resource, semaphore: { capacity: 1, lease, renewEvery: false } });
+    if (lease !== '1s') await untilAt(handle, 'holding');
     await end();
     await failureOf(handle.result());
   }

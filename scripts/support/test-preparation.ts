@@ -16,6 +16,7 @@ const SRC = join(ROOT, 'src');
 /** The Workflows of nearly every test file, and those of the scripts that several of them start. */
 const TEST_WORKFLOWS = join(ROOT, 'test', 'support', 'workflows.ts');
 const EXAMPLE_WORKFLOWS = join(ROOT, 'scripts', 'support', 'workflows.ts');
+const CLI_HOST = join(ROOT, 'test', 'support', 'cli-host-main.ts');
 
 /** How many processes share the files that share a server. */
 const LANES = 9;
@@ -149,12 +150,14 @@ function inOrder(files: readonly string[]): string[] {
 async function buildPackage(directory: string, lib: string): Promise<void> {
   await copyFile(join(ROOT, 'package.json'), join(directory, 'package.json'));
   await bundleCommandLine(lib, 'inline');
-  // A permit worker takes these where there is no prebuilt bundle of them.
+  // A permit worker takes the Workflows where there is no prebuilt bundle of them. The host stands beside what its commands start.
   await build({
-    entryPoints: [join(SRC, 'workflows.ts')],
+    entryPoints: { workflows: join(SRC, 'workflows.ts'), 'cli/cli-host-main': CLI_HOST },
     bundle: true,
     packages: 'external',
+    platform: 'node',
     format: 'cjs',
+    logOverride: { 'require-resolve-not-external': 'silent' },
     logLevel: 'warning',
     outdir: lib,
   });

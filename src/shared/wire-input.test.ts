@@ -1,8 +1,42 @@
 import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
 import { test } from 'node:test';
 import fc from 'fast-check';
+import {
+  BAD_ANSWERS,
+  BAD_CLOSINGS,
+  BAD_DECLINED,
+  BAD_HOLDERS,
+  BAD_LEASES,
+  BAD_MISSED,
+  BAD_ORDERS,
+  BAD_REASONS,
+  BAD_TICKETS,
+  BAD_TURNS,
+  type ForgedTurn,
+  NO_COUNTED_SLOTS,
+  NO_NAMED_SLOTS,
+  NO_OBJECTS,
+  ODD_TICKETS,
+  soundAnswer,
+  soundTicket,
+} from '../../test/support/malformed';
+import { isRaw } from '../../test/support/strangers';
 import { slotNames } from './slots';
-import { offersSlot, readLeaseMs, readTurn } from './wire-input';
+import {
+  isOverride,
+  offersSlot,
+  readClosing,
+  readDeclined,
+  readHolder,
+  readLeaseMs,
+  readMissed,
+  readPreempt,
+  readPreemptible,
+  readReason,
+  readTicket,
+  readTurn,
+} from './wire-input';
 
 const TURN = { queueId: 'permit-queue:pool', ticketId: 't', slot: '0' };
 
@@ -15,43 +49,56 @@ test('a turn is read field by field, and what else it has is left out', () => {
   assert.deepEqual(readTurn({ ...TURN, full: true }), { ...TURN, full: true });
 });
 
-test('a renewal may ask for another lease, if that is one', () => {
-  assert.equal(readLeaseMs({ leaseMs: 5_000 }), 5_000);
-  for (const leaseMs of [0, -1, '5', Number.NaN, Number.POSITIVE_INFINITY, 1e12, null]) {
-    assert.equal(readLeaseMs({ leaseMs }), undefined);
+/** As a Workflow would have it from its converter. */
+const decoded = (sent: unknown) => (isRaw(sent) ? JSON.parse(sent.data) : sent);
+const bytesOf = (value: unknown) => JSON.stringify(value).length;
+
+for (const [what, read, sound, malformed] of [
+  ['ticket', (it) => readTicket('pool', it), soundTicket(), BAD_TICKETS],
+  ['missed turn', (it) => readMissed('pool', it), { ticket: soundTicket(), slot: '0' }, BAD_MISSED],
+  ['declined turn', readDeclined, { ticketId: 't' }, BAD_DECLINED],
+  ['closing', readClosing, { slot: '0', runId: randomUUID() }, BAD_CLOSINGS],
+  ['answer of a permit', readPreemptible, soundAnswer(), BAD_ANSWERS],
+  ['request to give way', readPreempt, { priorityKey: 1 }, [{ priorityKey: 'x' }]],
+  ['order of an operator', (it) => isOverride('pool', it) || undefined, { slots: 1, capacity: 1 }, BAD_ORDERS],
+  ['turn', readTurn, TURN, Object.values(BAD_TURNS).map((forge) => forge(TURN))],
+  ['holder', readHolder, { identity: 'x' }, BAD_HOLDERS],
+  ['lease of a renewal', readLeaseMs, { leaseMs: 5_000 }, BAD_LEASES.map((leaseMs) => ({ leaseMs }))],
+  ['reason', readReason, { reason: 'x' }, BAD_REASONS.map((reason) => ({ reason }))],
+] as [string, (value: unknown) => unknown, object, unknown[]][]) {
+  test(`a malformed ${what} is left out, and a sound one is read`, () => {
+    assert.ok(read(sound));
+    for (const value of [undefined, ...NO_OBJECTS, ...malformed]) {
+      assert.equal(read(decoded(value)), undefined, JSON.stringify(value)?.slice(0, 200));
+    }
+  });
+}
+
+test('of an odd ticket, only what a queue knows is kept', () => {
+  for (const value of ODD_TICKETS) {
+    const { junk: _junk, answer: _answer, ...known } = decoded(value);
+    assert.deepEqual(JSON.parse(JSON.stringify(readTicket('pool', decoded(value)))), JSON.parse(JSON.stringify(known)));
+    assert.ok(bytesOf(readTicket('pool', decoded(value))) < 1_000);
   }
-  assert.equal(readLeaseMs(undefined), undefined);
 });
 
-const BAD: [string, unknown][] = [
-  ['nothing', undefined],
-  ['null', null],
-  ['a number', 5],
-  ['text', 'x'],
-  ['no fields', {}],
-  ['no queue', { ticketId: 't', slot: '0' }],
-  ['a queue that is none', { ...TURN, queueId: 'train-7' }],
-  ['a queue of another type', { ...TURN, queueId: {} }],
-  ['an endless queue', { ...TURN, queueId: `permit-queue:${'w'.repeat(1_000)}` }],
-  ['a ticket of another type', { ...TURN, ticketId: 5 }],
-  ['a ticket without an ID', { ...TURN, ticketId: '' }],
-  ['an endless ticket', { ...TURN, ticketId: 't'.repeat(101) }],
-  ['a slot that is a number', { ...TURN, slot: 7 }],
-  ['a slot that is null', { ...TURN, slot: null }],
-  ['a slot that is an object', { ...TURN, slot: { toString: 1, valueOf: 1 } }],
-];
-for (const [what, value] of BAD) {
-  test(`${what} is no turn`, () => assert.equal(readTurn(value), undefined));
-}
+test('a reason is cut to what a memo can take', () => {
+  assert.equal(readReason({ reason: 'r'.repeat(1_900_000) })?.length, 1_000);
+});
 
 const offers = (slot: string, slots: number | string[], capacity?: number) =>
   offersSlot({ ...TURN, slot, capacity }, slots);
 
+/** Whether a waiter of these slots may claim the slot of a turn that is read; `undefined`: it is read as none. */
+const misled = (forge: ForgedTurn, slots: number | string[]) => {
+  const turn = readTurn(forge(TURN));
+  return turn && offersSlot(turn, slots);
+};
+
 test('counted slots: its own, in canonical form, and those that the turn says were added', () => {
   assert.ok(offers('0', 1));
-  for (const slot of ['1', '7', '-1', '', '00', '0.0', '1e0', ' 0', 'a\nb', 'a:b', 's'.repeat(2_000)]) {
-    assert.equal(offers(slot, 1), false, slot.slice(0, 10));
-  }
+  for (const [what, forge] of Object.entries(NO_COUNTED_SLOTS)) assert.equal(misled(forge, 1), false, what);
+  for (const slot of ['1', '0.0', '1e0', ' 0']) assert.equal(offers(slot, 1), false, slot);
   assert.ok(offers('4', 3, 5));
   assert.equal(offers('5', 3, 5), false);
   for (const slot of ['-1', '03', 'a:b', '']) assert.equal(offers(slot, 3, 5), false);
@@ -62,7 +109,8 @@ test('counted slots: its own, in canonical form, and those that the turn says we
 
 test('named slots: of its list only, whatever the turn says was added', () => {
   assert.ok(offers('gpu-a', ['gpu-a']));
-  for (const slot of ['gpu-zzz', '0', 'length', '__proto__']) assert.equal(offers(slot, ['gpu-a'], 5), false);
+  for (const [what, forge] of Object.entries(NO_NAMED_SLOTS)) assert.equal(misled(forge, ['gpu-a']), false, what);
+  for (const slot of ['0', 'length']) assert.equal(offers(slot, ['gpu-a'], 5), false);
 });
 
 test('a turn without a slot offers none', () => {

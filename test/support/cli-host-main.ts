@@ -2,6 +2,8 @@
 // ends: by NUL characters, which the command line lets nobody print.
 import { execute } from '../../src/cli/execute';
 
+process.setMaxListeners(0); // each `run` listens for signals, and expects its process to end with it
+
 let last = Promise.resolve();
 
 process.on('message', (args: string[]) => {

@@ -1,9 +1,15 @@
 import { type ChildProcess, spawn } from 'node:child_process';
+import { dirname, join } from 'node:path';
 import type { Readable } from 'node:stream';
+import { BUILT_COMMAND_LINE } from '../../scripts/support/prepared';
 import { endWithTests } from './children';
 import { quoted } from './cli-process';
 
-const MAIN = require.resolve('./cli-host-main');
+/** As `pnpm test` has built it, which starts sooner, as does the guard of a `run`; or from source. */
+const BUILT = process.env[BUILT_COMMAND_LINE];
+const MAIN = BUILT
+  ? [join(dirname(BUILT), 'cli-host-main.js')]
+  : ['--import', 'tsx', require.resolve('./cli-host-main')];
 
 export interface Ended {
   code: number;
@@ -20,8 +26,14 @@ export class CliHost {
   private process: ChildProcess | undefined;
   private last: Promise<unknown> = Promise.resolve();
 
-  /** @param onTerminal on a terminal of its own, by util-linux' `script` */
-  constructor(private readonly onTerminal = false) {}
+  /**
+   * @param onTerminal on a terminal of its own, by util-linux' `script`
+   * @param env beside that of the tests
+   */
+  constructor(
+    private readonly onTerminal = false,
+    private readonly env: NodeJS.ProcessEnv = {},
+  ) {}
 
   async run(args: readonly string[]): Promise<Ended> {
     const ended = this.last.then(async () => await this.next(args));
@@ -40,11 +52,12 @@ export class CliHost {
   }
 
   private start(): ChildProcess {
-    const command = [process.execPath, '--import', 'tsx', MAIN];
+    const command = [process.execPath, ...MAIN];
     const inShell = `stty rows 40 cols 160; exec ${command.map(quoted).join(' ')}`;
     const [file = '', ...rest] = this.onTerminal ? ['script', '-qefc', inShell, '/dev/null'] : command;
     const started = spawn(file, rest, {
       stdio: [this.onTerminal ? 'pipe' : 'ignore', 'pipe', 'pipe', 'ipc'],
+      env: { ...process.env, ...this.env },
     });
     for (const stream of [started.stdout, started.stderr]) stream?.setEncoding('utf8');
     return endWithTests(started);

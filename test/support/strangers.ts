@@ -62,12 +62,27 @@ export async function start(
 /** What the server does to a task by itself, and heals: something came meanwhile, or more than it keeps for one task. */
 const BY_THE_SERVER = [1 /* UNHANDLED_COMMAND */, 17 /* FORCE_CLOSE_COMMAND */];
 
-/** Why Workflow Tasks of the run failed in the worker. */
+/** Why Workflow Tasks of the run, and of those that it was continued as, failed in the worker. */
 export async function taskFailures(client: Client, workflowId: string, runId?: string): Promise<string[]> {
-  const { events } = await client.workflow.getHandle(workflowId, runId).fetchHistory();
-  return (events ?? []).flatMap(({ workflowTaskFailedEventAttributes: failed }) =>
-    failed && !BY_THE_SERVER.includes(failed.cause ?? 0) ? [`${failed.cause} ${failed.failure?.message}`] : [],
-  );
+  const failures: string[] = [];
+  const { namespace } = client.options;
+  for (let run = runId, page: Uint8Array | undefined; ; ) {
+    const { history, nextPageToken } = await client.workflowService.getWorkflowExecutionHistory({
+      namespace,
+      execution: { workflowId, runId: run },
+      maximumPageSize: 20, // one answer may have 4 MB
+      nextPageToken: page,
+    });
+    const events = history?.events ?? [];
+    for (const { workflowTaskFailedEventAttributes: failed } of events) {
+      if (failed && !BY_THE_SERVER.includes(failed.cause ?? 0))
+        failures.push(`${failed.cause} ${failed.failure?.message}`);
+    }
+    page = nextPageToken?.length ? nextPageToken : undefined;
+    if (page) continue;
+    run = events.at(-1)?.workflowExecutionContinuedAsNewEventAttributes?.newExecutionRunId ?? undefined;
+    if (!run) return failures;
+  }
 }
 
 function payload(value: unknown): Payload {
@@ -76,6 +91,6 @@ function payload(value: unknown): Payload {
   return { metadata, data: Buffer.from(raw.data) };
 }
 
-function isRaw(value: unknown): value is RawPayload {
+export function isRaw(value: unknown): value is RawPayload {
   return typeof value === 'object' && value !== null && 'encoding' in value && 'data' in value;
 }
