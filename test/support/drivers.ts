@@ -8,7 +8,7 @@ import type { HoldInterval, ReportedHold } from '../../scripts/support/holder-in
 import { type ClientAcquireOptions, SemaphoreClient, withPermits } from '../../src/client';
 import { startOptions, untilAt } from './holders';
 import { assertSafe, type Temporal } from './temporal';
-import type { HolderInput, PoolInput, SetInput, Stage } from './workflows';
+import type { HolderInput, PoolInput, SetInput } from './workflows';
 import * as workflows from './workflows';
 
 /** What a holder has. Of several permits, each field has all, with a blank between them. */
@@ -37,8 +37,8 @@ export interface Caller {
   outcome(): Promise<Outcome>;
   /** Waits for its end, which must be `done`. */
   done(): Promise<void>;
-  /** All that it has held. */
-  held(): Promise<Held[]>;
+  /** Whether this hold was its own. */
+  had(hold: HoldInterval): boolean;
 }
 
 /** One way to use a semaphore. What `Semaphore` and `SemaphoreClient` both promise is tested with each. */
@@ -76,7 +76,7 @@ export async function startHolding(driver: Driver, input: HolderInput): Promise<
   return { caller, ...(await caller.holding()) };
 }
 
-/** Ends as it was asked to, and is known to be through. */
+/** Tells all to finish, and waits until they are done. */
 export async function finishAll(callers: readonly Caller[]): Promise<void> {
   await Promise.all(callers.map((caller) => caller.finish()));
   await Promise.all(callers.map((caller) => caller.done()));
@@ -173,9 +173,8 @@ class WorkflowCaller implements Caller {
     return assertDone(this);
   }
 
-  async held(): Promise<Held[]> {
-    const { slot, runId } = await this.handle.query<Stage>(workflows.stage);
-    return slot !== undefined && runId !== undefined ? [{ slot, runId }] : [];
+  had({ holder }: HoldInterval): boolean {
+    return holder === this.handle.workflowId;
   }
 }
 
@@ -250,7 +249,7 @@ const elsewhere = AsyncLocalStorage.snapshot();
 
 class ClientCaller implements Caller {
   readonly reports: ReportedHold[] = [];
-  private readonly holds: Held[] = [];
+  private last: Held | undefined;
   private readonly finished = new AbortController();
   private readonly cancelled = new AbortController();
   private readonly ended: Promise<Outcome>;
@@ -273,7 +272,7 @@ class ClientCaller implements Caller {
     const began = Date.now();
     const slot = permits.map(({ slot }) => slot).join(' ');
     const runId = permits.map(({ runId }) => runId).join(' ');
-    this.holds.push({ slot, runId });
+    this.last = { slot, runId };
     this.began.abort();
     const stop = AbortSignal.any([lost, this.cancelled.signal]);
     try {
@@ -291,7 +290,7 @@ class ClientCaller implements Caller {
 
   async holding(): Promise<Held> {
     await this.come(this.began.signal);
-    return this.holds.at(-1) ?? assert.fail();
+    return this.last ?? assert.fail();
   }
 
   async stopped(): Promise<void> {
@@ -319,8 +318,8 @@ class ClientCaller implements Caller {
     return assertDone(this);
   }
 
-  async held(): Promise<Held[]> {
-    return this.holds;
+  had({ runId }: HoldInterval): boolean {
+    return this.reports.some((report) => report.runId === runId);
   }
 }
 
