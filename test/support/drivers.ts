@@ -38,7 +38,7 @@ export interface Caller {
   /** Waits for its end, which must be `done`. */
   done(): Promise<void>;
   /** Whether this hold was its own. */
-  had(hold: HoldInterval): boolean;
+  readonly had: (hold: HoldInterval) => boolean;
 }
 
 /** One way to use a semaphore. What `Semaphore` and `SemaphoreClient` both promise is tested with each. */
@@ -53,18 +53,30 @@ export interface Driver {
   startSet(input: SetInput): Promise<Caller>;
   /** `tryAcquire` so many times: the slots that it got, `undefined` for none. They are free again afterwards. */
   tryAcquire(input: PoolInput, times: number): Promise<(string | undefined)[]>;
-  /** As the function of that name, with what this driver's callers have reported. */
+  /** What its callers have said of their holds, as far as no history tells. */
+  readonly reports: readonly ReportedHold[];
+  /** As the function of that name, with these reports. */
   assertSafe(resource: string, capacity: number): Promise<HoldInterval[]>;
+  /** Ends all its callers, after a failure: what they have left would make the next one, and keep this process up. */
+  abandon(): Promise<void>;
+}
+
+/** What hangs is wrong: a slot that nobody hands on, a loss of which nobody hears. A slow machine takes seconds. */
+const TIMEOUT_MS = 120_000;
+
+/** A driver for Workflows, and one for clients. */
+export function drivers(temporal: Temporal): readonly [Driver, Driver] {
+  return [new WorkflowDriver(temporal), new ClientDriver(temporal)];
 }
 
 /** Registers a case for each driver. Its name ends with that of the driver. */
 export function contract(temporal: Temporal, name: string, body: (driver: Driver) => Promise<void>): void {
-  for (const driver of [new WorkflowDriver(temporal), new ClientDriver(temporal)])
-    test(`${name}, ${driver.name}`, async () => {
+  for (const driver of drivers(temporal))
+    test(`${name}, ${driver.name}`, { timeout: TIMEOUT_MS }, async () => {
       try {
         await body(driver);
       } catch (error) {
-        await driver.abandon(); // what it has left would make the next failure, and keep this process up
+        await driver.abandon();
         throw error;
       }
     });
@@ -98,6 +110,7 @@ async function assertDone(caller: Caller): Promise<void> {
 
 class WorkflowDriver implements Driver {
   readonly name = 'in a Workflow';
+  readonly reports = [];
   private readonly callers: WorkflowCaller[] = [];
 
   constructor(readonly temporal: Temporal) {}
@@ -173,9 +186,7 @@ class WorkflowCaller implements Caller {
     return assertDone(this);
   }
 
-  had({ holder }: HoldInterval): boolean {
-    return holder === this.handle.workflowId;
-  }
+  readonly had = ({ holder }: HoldInterval) => holder === this.handle.workflowId;
 }
 
 class ClientDriver implements Driver {
@@ -223,9 +234,12 @@ class ClientDriver implements Driver {
     return permits.map((permit) => permit?.slot);
   }
 
+  get reports(): ReportedHold[] {
+    return this.callers.flatMap((caller) => caller.reports);
+  }
+
   assertSafe(resource: string, capacity: number): Promise<HoldInterval[]> {
-    const reports = this.callers.flatMap((caller) => caller.reports);
-    return assertSafe(this.temporal.client, resource, capacity, reports);
+    return assertSafe(this.temporal.client, resource, capacity, this.reports);
   }
 
   async abandon(): Promise<void> {
@@ -318,9 +332,7 @@ class ClientCaller implements Caller {
     return assertDone(this);
   }
 
-  had({ runId }: HoldInterval): boolean {
-    return this.reports.some((report) => report.runId === runId);
-  }
+  readonly had = ({ runId }: HoldInterval) => this.reports.some((report) => report.runId === runId);
 }
 
 async function aborted(signal: AbortSignal): Promise<void> {
