@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
-import { ApplicationFailure, WorkflowFailedError, type WorkflowHandle } from '@temporalio/client';
+import { ApplicationFailure, type Client, WorkflowFailedError, type WorkflowHandle } from '@temporalio/client';
+import type { HistoryEvent } from '../../scripts/support/history-events';
 import { queueId } from '../../src/shared/permit-id';
 import { eventually, type Temporal, untilWaiting } from './temporal';
 import type { HolderInput, PoolInput, Stage } from './workflows';
@@ -35,6 +36,17 @@ export async function untilAt(handle: Pick<WorkflowHandle, 'query'>, at: Stage['
     assert.equal(stage.at, at);
     return { slot: stage.slot ?? '', runId: stage.runId ?? '' };
   });
+}
+
+/** That the queue gave its next turn because of the first such event, and did not wait for a time to be over. */
+export async function assertPassedOn(client: Client, resource: string, isCause: (event: HistoryEvent) => unknown) {
+  const { events } = await client.workflow.getHandle(queueId(resource)).fetchHistory();
+  const from = (events ?? []).findIndex(isCause);
+  assert.ok(from >= 0, 'the queue has not heard of it');
+  const since = (events ?? []).slice(from);
+  const turn = since.findIndex((event) => event.signalExternalWorkflowExecutionInitiatedEventAttributes);
+  assert.ok(turn >= 0, 'nobody had the next turn');
+  assert.ok(!since.slice(0, turn).some((event) => event.timerFiredEventAttributes), 'the queue waited');
 }
 
 /** Puts a queue before a full pool that runs and has no worker any more. @returns what ends it */
