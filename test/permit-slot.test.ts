@@ -79,11 +79,6 @@ test('a renewal that stands in one batch with the lease timer wins', async () =>
   await permit.signal(RELEASE);
   assert.equal(await permit.result(), 'released');
 });
-  await permit.signal(RELEASE);
-  assert.equal(await permit.result(), 'released');
-  const timers = (await eventsOf(permit)).filter((event) => event.timerStartedEventAttributes);
-  assert.equal(timers.length, 2, 'it has waited for another lease');
-});
 
 test('malformed signals do not keep a permit from its work', async () => {
   const permit = await startPermit(60_000);
