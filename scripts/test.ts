@@ -1,74 +1,75 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { readdirSync } from 'node:fs';
+import { rm } from 'node:fs/promises';
 import { availableParallelism } from 'node:os';
-import { join } from 'node:path';
 import { diesWithUs } from './support/dies-with-us';
-import { findServer } from './support/find-server';
 import { runMain } from './support/main';
-import { preflight } from './support/preflight';
-import { prepareTests } from './support/test-preparation';
-
-/** Much load, a measurement that nothing may disturb, or the package as npm installs it: they run by themselves, one after the other. */
-const SOAK = '.soak.test.ts';
+import { isPure, runDirectory, type Tier, testFiles, writeEntries } from './support/test-files';
 
 /** Most tests wait most of the time, for leases and the like: so more of them run at once than there are cores. */
-const AT_ONCE = availableParallelism() + 4;
+const AT_ONCE: Record<Tier, number> = { unit: 1, all: availableParallelism() + 4, slow: 1 };
+
+/** How long one test may take, also where something else keeps the machine busy. */
+const LIMIT_MS: Record<Tier, number> = { unit: 120_000, all: 180_000, slow: 30 * 60_000 };
 
 /**
- * `pnpm test [text…]` runs every test file, or those whose path has one of the texts. `pnpm test:soak [text…]` does the same
- * with the soaks.
+ * - `pnpm test:unit [--watch] [text…]` runs the tests that need no server, no build and no other process.
+ * - `pnpm test [text…]` runs these, and those on a real server, but not the slow ones.
+ * - `pnpm test:slow [text…]` runs the slow ones, one after the other.
+ *
+ * With texts, only the files whose path has one of them. What these do not need is not looked for: no server, no build.
  */
 async function main(interrupt: AbortSignal): Promise<number> {
-  const [soaks, texts] = process.argv[2] === '--soak' ? [true, process.argv.slice(3)] : [false, process.argv.slice(2)];
-  const files = testFiles().filter(
-    (file) => file.endsWith(SOAK) === soaks && (texts.length === 0 || texts.some((text) => file.includes(text))),
-  );
+  const { tier, isWatched, texts } = parse(process.argv.slice(2));
+  const files = testFiles(tier, texts);
   if (files.length === 0) {
     console.error(`No test file has ${texts.map((text) => `"${text}"`).join(' or ')} in its path.`);
     return 1;
   }
-  const source = await findServer();
-  process.env.TEMPORAL_SEMAPHORE_SERVER = 'path' in source ? source.path : source.address;
-  if (!(await preflight())) return 1;
-  const { env, entries, dispose } = await prepareTests(files, source);
+  const env = { TEST_LIMIT_MS: String(LIMIT_MS[tier]) };
+  if (files.every(isPure)) return await runPure(files, env, isWatched, interrupt);
+  // Loaded only here: it loads the SDK.
+  const { prepareTests } = await import('./support/test-preparation.js');
+  const prepared = await prepareTests(files, tier);
+  if (!prepared) return 1;
   try {
     interrupt.throwIfAborted();
-    const [more, atOnce] = soaks ? [{}, 1] : [cheaper(), AT_ONCE];
-    return await runFiles(entries, { ...env, ...more }, atOnce, interrupt);
+    const flags = [`--test-concurrency=${AT_ONCE[tier]}`];
+    return await runNode([...FLAGS, '--test', ...flags, ...prepared.entries], { ...env, ...prepared.env }, interrupt);
   } finally {
-    await dispose();
+    await prepared.dispose();
   }
 }
 
-function testFiles(): string[] {
-  return ['src', 'test']
-    .flatMap((directory) =>
-      readdirSync(directory, { recursive: true, encoding: 'utf8' }).map((name) => join(directory, name)),
-    )
-    .filter((file) => file.endsWith('.test.ts'))
-    .sort();
+function parse(args: readonly string[]): { tier: Tier; isWatched: boolean; texts: string[] } {
+  const [first] = args;
+  const tier = first === '--unit' ? 'unit' : first === '--slow' ? 'slow' : 'all';
+  const texts = args.slice(tier === 'all' ? 0 : 1).filter((arg) => arg !== '--');
+  const isWatched = tier === 'unit' && texts.includes('--watch');
+  return { tier, isWatched, texts: texts.filter((text) => !isWatched || text !== '--watch') };
 }
 
-/** Spares work that no test looks at. Not for what measures. */
-function cheaper(): Record<string, string> {
-  const preload = `--require ${JSON.stringify(require.resolve('./support/no-promise-stacks.cjs'))}`;
-  return {
-    NODE_OPTIONS: [process.env.NODE_OPTIONS, preload].filter(Boolean).join(' '),
-    // The dev server's heap is small, so that Go would collect its garbage many times a second.
-    GOGC: process.env.GOGC ?? '400',
-  };
+const FLAGS = ['--import', 'tsx', '--test-reporter=spec'];
+
+/** In one process; anew after each change of a file that it has loaded, if that is asked. */
+async function runPure(
+  files: readonly string[],
+  env: Record<string, string>,
+  isWatched: boolean,
+  interrupt: AbortSignal,
+): Promise<number> {
+  const directory = await runDirectory();
+  try {
+    const entries = await writeEntries([files], directory);
+    return await runNode([...FLAGS, ...(isWatched ? ['--watch'] : []), ...entries], env, interrupt);
+  } finally {
+    await rm(directory, { recursive: true, force: true });
+  }
 }
 
 /** @returns the exit code of Node's test runner */
-async function runFiles(
-  files: readonly string[],
-  env: Record<string, string>,
-  atOnce: number,
-  interrupt: AbortSignal,
-): Promise<number> {
-  const flags = ['--import', 'tsx', '--test', '--test-reporter=spec', `--test-concurrency=${atOnce}`];
-  const runner = spawn(process.execPath, [...flags, ...files], {
+async function runNode(args: readonly string[], env: Record<string, string>, interrupt: AbortSignal): Promise<number> {
+  const runner = spawn(process.execPath, args, {
     env: { ...process.env, ...env },
     stdio: 'inherit',
     detached: true, // a process group: the runner leaves its files' processes behind, and a worker in them traps SIGTERM

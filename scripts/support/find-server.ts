@@ -1,7 +1,6 @@
 import { access, constants, mkdir, readdir, stat } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { delimiter, dirname, join } from 'node:path';
-import { TestWorkflowEnvironment } from '@temporalio/testing';
 import { goInstall, TEMPORAL_CLI } from './go-install';
 
 /** A Temporal server: the path of an executable to start, or the `host:port` of a running server. */
@@ -114,6 +113,8 @@ async function downloaded(): Promise<string | undefined> {
 }
 
 async function download(): Promise<string> {
+  // Loaded only here: it loads the SDK's native part.
+  const { TestWorkflowEnvironment } = await import('@temporalio/testing');
   await mkdir(DOWNLOADS, { recursive: true });
   const probe = await TestWorkflowEnvironment.createLocal({
     server: { executable: { type: 'cached-download', downloadDir: DOWNLOADS } },

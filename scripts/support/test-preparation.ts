@@ -1,18 +1,17 @@
-import { readFileSync } from 'node:fs';
-import { copyFile, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { copyFile, rm } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { build } from 'esbuild';
 import { prebuiltBundle } from '@/worker/prebuilt-bundle';
 import { bundleCommandLine } from './bundle-command-line';
-import type { ServerSource } from './find-server';
+import { findServer, type ServerSource } from './find-server';
+import { preflight } from './preflight';
 import { BUILT_COMMAND_LINE, PREPARED_BUNDLES, SHARED_SERVER } from './prepared';
 import { type ServerProcess, spawnServer } from './server-process';
+import { isPure, mentions, runDirectory, type Tier, writeEntries } from './test-files';
 import { bundleFile, writeBundle } from './workflow-bundles';
 
 const ROOT = join(__dirname, '..', '..');
 const SRC = join(ROOT, 'src');
-/** Inside the package, so that what is built there finds the package's dependencies. */
-const BUILDS = join(ROOT, '.test-build');
 
 /** The Workflows of nearly every test file, and those of the scripts that several of them start. */
 const TEST_WORKFLOWS = join(ROOT, 'test', 'support', 'workflows.ts');
@@ -47,6 +46,12 @@ const LONGEST = [
   'demo',
 ];
 
+/** What a test file mentions that starts or joins a Temporal server. */
+const SERVER = /useTemporal|useDriver|contract\(|startServer|findServer/;
+
+/** What a test file mentions that runs the built command line. */
+const COMMAND_LINE = /CliProcess|BUILT_COMMAND_LINE|-process'/;
+
 export interface Preparation {
   /** Tells the test files of it. */
   readonly env: Record<string, string>;
@@ -58,16 +63,23 @@ export interface Preparation {
 /**
  * Makes once what every test file would otherwise make for itself. For a few files a server, and bundles that they may not
  * need, would be work for nothing.
+ *
+ * @returns `undefined` where the tests can't be run, which it has told
  */
-export async function prepareTests(files: readonly string[], source: ServerSource): Promise<Preparation> {
+export async function prepareTests(files: readonly string[], tier: Tier): Promise<Preparation | undefined> {
   const ordered = inOrder(files);
   const pure = ordered.filter(isPure);
-  const sharing = ordered.filter(sharesServer);
+  const sharing = tier === 'slow' ? [] : ordered.filter((file) => mentions(file, /useTemporal\(\{ shared: true \}\)/));
   const alone = ordered.filter((file) => !pure.includes(file) && !sharing.includes(file));
   const groups = [...lanes(sharing), ...alone.map((file) => [file]), pure].filter((group) => group.length > 0);
-  const many = sharing.length + alone.length > 3;
-  await mkdir(BUILDS, { recursive: true });
-  const directory = await mkdtemp(join(BUILDS, 'run-'));
+  const many = tier === 'all' && sharing.length + alone.length > 3;
+
+  // A file that needs a server and is not told where looks for itself: here it would be told late, or twice.
+  const source = many || files.some((file) => mentions(file, SERVER)) ? await findServer() : undefined;
+  if (source) process.env.TEMPORAL_SEMAPHORE_SERVER = 'path' in source ? source.path : source.address;
+  if (!(await preflight(files))) return undefined;
+
+  const directory = await runDirectory();
   const lib = join(directory, 'lib');
   let server: ServerProcess | undefined;
   const dispose = async () => {
@@ -75,19 +87,15 @@ export async function prepareTests(files: readonly string[], source: ServerSourc
     await rm(directory, { recursive: true, force: true });
   };
   try {
-    await buildPackage(directory, lib);
-    if (many && 'path' in source) server = await spawnServer(source.path);
-    if (many) {
-      await writeBundle(TEST_WORKFLOWS, bundleFile(directory, TEST_WORKFLOWS));
-      await writeBundle(EXAMPLE_WORKFLOWS, bundleFile(directory, EXAMPLE_WORKFLOWS));
-      await writeBundle(join(SRC, 'workflows.ts'), prebuiltBundle(lib));
-    }
+    if (many || files.some((file) => mentions(file, COMMAND_LINE))) await buildPackage(directory, lib);
+    if (many) server = await prepareMany(source, directory, lib);
     return {
       entries: await writeEntries(groups, directory),
       env: {
         [PREPARED_BUNDLES]: directory,
         [BUILT_COMMAND_LINE]: join(lib, 'cli', 'main.js'),
         ...(server && { [SHARED_SERVER]: server.address }),
+        ...(tier === 'all' && cheaper()),
       },
       dispose,
     };
@@ -97,14 +105,25 @@ export async function prepareTests(files: readonly string[], source: ServerSourc
   }
 }
 
-/** Tests that need neither a server nor other processes take milliseconds. */
-function isPure(file: string): boolean {
-  return file.startsWith('src') || file.startsWith(join('test', 'unit'));
+async function prepareMany(
+  source: ServerSource | undefined,
+  directory: string,
+  lib: string,
+): Promise<ServerProcess | undefined> {
+  await writeBundle(TEST_WORKFLOWS, bundleFile(directory, TEST_WORKFLOWS));
+  await writeBundle(EXAMPLE_WORKFLOWS, bundleFile(directory, EXAMPLE_WORKFLOWS));
+  await writeBundle(join(SRC, 'workflows.ts'), prebuiltBundle(lib));
+  return source && 'path' in source ? await spawnServer(source.path) : undefined;
 }
 
-/** Files of tests that stand the company of others at their server can as well share a process, and its worker, with them. */
-function sharesServer(file: string): boolean {
-  return readFileSync(join(ROOT, file), 'utf8').includes('useTemporal({ shared: true })');
+/** Spares work that no test looks at. Not for what measures. */
+function cheaper(): Record<string, string> {
+  const preload = `--require ${JSON.stringify(require.resolve('./no-promise-stacks.cjs'))}`;
+  return {
+    NODE_OPTIONS: [process.env.NODE_OPTIONS, preload].filter(Boolean).join(' '),
+    // The dev server's heap is small, so that Go would collect its garbage many times a second.
+    GOGC: process.env.GOGC ?? '400',
+  };
 }
 
 /** A process takes two seconds of work to load the SDK, for itself and its workers. So a few run many files, each one after the other. */
@@ -116,19 +135,6 @@ function lanes(files: readonly string[]): string[][] {
     made[round % 2 === 0 ? place : made.length - 1 - place]?.push(file);
   }
   return made;
-}
-
-/** Writes a file that loads the tests of each group. Node's test runner starts them in the order of their names. */
-async function writeEntries(groups: readonly (readonly string[])[], directory: string): Promise<string[]> {
-  return await Promise.all(
-    groups.map(async (files, index) => {
-      const name = basename(files[0] ?? '', '.test.ts');
-      const entry = join(directory, `${String(index).padStart(3, '0')}-${name}.test.cjs`);
-      const loads = files.map((file) => `require(${JSON.stringify(join(ROOT, file))});\n`);
-      await writeFile(entry, loads.join(''));
-      return entry;
-    }),
-  );
 }
 
 function inOrder(files: readonly string[]): string[] {

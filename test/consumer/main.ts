@@ -1,4 +1,4 @@
-// A user's application, which test/package.soak.test.ts compiles against the packed library: once to CommonJS, once to ES
+// A user's application, which test/package.slow.test.ts compiles against the packed library: once to CommonJS, once to ES
 // modules. It tells by its last line what it got, and ends by SIGTERM, as a deployment would end it.
 import { join } from 'node:path';
 import { Client, Connection } from '@temporalio/client';

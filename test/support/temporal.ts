@@ -28,6 +28,7 @@ import { startServer, startServerFrom } from '../../scripts/support/temporal-ser
 import { bundleWorkflows } from '../../scripts/support/workflow-bundles';
 import { permitId, queueId, waiterId } from '../../src/shared/permit-id';
 import { QUEUE_VIEW, type QueueView } from '../../src/shared/queue-view';
+import { toldAtAnyLimit, toldAtLimit } from './limits';
 
 /** A real server, which files may share, and a worker for one test file. Its resources are checked for leaked permits after every test. */
 export interface Temporal {
@@ -56,9 +57,6 @@ function log(entry: LogEntry): void {
   if (entry.level !== 'WARN') console.error(entry.level, entry.message, entry.meta);
   else if (warnings.push(entry) > MOST_WARNINGS) warnings.shift();
 }
-
-/** How long the process of a test file may go on after its last test. */
-const LEFT_RUNNING_MS = 60_000;
 
 const WORKFLOWS = require.resolve('./workflows');
 
@@ -90,6 +88,7 @@ function hookTemporal({ dynamicConfig = [], shared = false, telemetry }: UseOpti
   let bundle: WorkflowBundle;
   let own: RunningWorker;
   const taskQueue = `test-${randomUUID()}`;
+  toldAtAnyLimit(() => env && runningOn(env.client, taskQueue));
   let resources: string[] = [];
   let others: RunningWorker[] = [];
 
@@ -136,7 +135,6 @@ function hookTemporal({ dynamicConfig = [], shared = false, telemetry }: UseOpti
   });
 
   after(async () => {
-    endIfLeftRunning();
     await own?.stop();
     await env?.teardown();
   });
@@ -161,14 +159,20 @@ function hookTemporal({ dynamicConfig = [], shared = false, telemetry }: UseOpti
   };
 }
 
-/** A test that failed may leave something behind, such as a permit that is renewed: for it this process would run for ever. */
-function endIfLeftRunning(): void {
-  setTimeout(() => {
-    console.error(
-      `Something still runs ${LEFT_RUNNING_MS / 1_000} s after the last test of ${process.argv[1]}: ending it`,
-    );
-    process.exit(1);
-  }, LEFT_RUNNING_MS).unref();
+/** The Workflows of a task queue that run, with what each waits for, for a test that hangs. */
+async function runningOn(client: Client, taskQueue: string): Promise<string> {
+  const query = `TaskQueue = ${JSON.stringify(taskQueue)} AND ExecutionStatus = "Running"`;
+  const lines: string[] = [];
+  for await (const { workflowId, type } of client.workflow.list({ query })) {
+    const { raw } = await client.workflow.getHandle(workflowId).describe();
+    const pending = [
+      ...(raw.pendingActivities ?? []).map((activity) => `activity ${activity.activityType?.name}`),
+      ...(raw.pendingChildren ?? []).map((child) => `child ${child.workflowId}`),
+      ...(raw.pendingWorkflowTask ? ['a Workflow Task'] : []),
+    ];
+    lines.push(`    ${type} ${workflowId}: ${pending.join(', ') || 'nothing pending'}`);
+  }
+  return ['its Workflows that run:', ...lines].join('\n');
 }
 
 /** What the wait queue of `resource` remembers; `undefined` when none runs. */
@@ -271,15 +275,20 @@ export async function until(condition: () => unknown, withinMs?: number): Promis
   await eventually(async () => assert.ok(await condition(), `not yet: ${condition}`), withinMs);
 }
 
-/** Tries `check` until it passes; gives its last failure when `withinMs` have passed. */
-export async function eventually<T>(check: () => Promise<T>, withinMs = 30_000): Promise<T> {
+/** Tries `check` until it passes; gives its last failure when `withinMs` have passed, which a busy machine may need. */
+export async function eventually<T>(check: () => Promise<T>, withinMs = 60_000): Promise<T> {
   const deadline = Date.now() + withinMs;
-  for (;;) {
-    try {
-      return await check();
-    } catch (error) {
-      if (Date.now() > deadline) throw error;
-      await delay(50);
+  let last: unknown;
+  const tryOn = async () => {
+    for (;;) {
+      try {
+        return await check();
+      } catch (error) {
+        last = error;
+        if (Date.now() > deadline) throw error;
+        await delay(50);
+      }
     }
-  }
+  };
+  return await toldAtLimit(() => `${check}: ${last}`, tryOn);
 }

@@ -1,9 +1,12 @@
+import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { explore } from './explore';
-import type { Bounds } from './system';
+import { type Bounds, RECHECK_MS } from './system';
 
 /** Each takes minutes at most. What is explored is all that these bounds allow. */
-const EXPLORED: Bounds[] = [
+const EXPLORED: (Bounds & { mostMs?: number })[] = [
+  { slots: 1, acquirers: 2, faults: { 'stop the queue': 1 }, delays: 1, mostMs: 25 * RECHECK_MS },
+  { slots: 2, acquirers: 2, sizes: [2, 1], faults: {}, delays: 0, mostMs: 1_000 },
   { slots: 1, acquirers: 2, faults: {}, delays: 3 },
   {
     slots: 1,
@@ -24,11 +27,12 @@ const EXPLORED: Bounds[] = [
   { slots: 2, acquirers: 2, sizes: [2, 1], faults: { 'terminate the queue': 1 }, delays: 0 },
 ];
 
-for (const bounds of EXPLORED) {
+for (const { mostMs = Number.POSITIVE_INFINITY, ...bounds } of EXPLORED) {
   const { slots, acquirers, sizes, faults, delays, strictOrder } = bounds;
   const often = [...Object.entries(faults), ['a late message', delays]].map(([what, times]) => `${what} x ${times}`);
   test(`${slots} slots, ${acquirers} acquirers${sizes ? ` of ${sizes}` : ''}${strictOrder ? ' in strict order' : ''}, ${often.join(', ')}`, async (t) => {
     const { states, steps, longestMs } = await explore(bounds);
     t.diagnostic(`${states} states, ${steps} steps, at most ${longestMs / 1000} s to serve everyone`);
+    assert.ok(longestMs <= mostMs, `${longestMs} ms`);
   });
 }
