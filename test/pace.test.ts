@@ -31,7 +31,7 @@ async function runsOf(resource: string, count: number): Promise<number[]> {
   });
 }
 
-test('whatever its holder does or dies of, a slot is not given again before its pace is over', async () => {
+test('whatever its holder does or dies of, a slot is not given again before its pace is over', async (t) => {
   const resource = temporal.resource('pace');
   const EVERY_MS = 1_500;
   const semaphore: SemaphoreOptions = { capacity: 4, pace: { every: EVERY_MS } };
@@ -61,10 +61,8 @@ test('whatever its holder does or dies of, a slot is not given again before its 
   await assertNoPermitLeft(temporal.client, resource);
 
   const runs = await runsOf(resource, 7);
-  assert.ok(
-    runs.every((ms) => ms >= EVERY_MS),
-    `${runs} ms`,
-  );
+  t.diagnostic(`each slot was taken for ${runs.sort((a, b) => a - b)} ms`);
+  assert.ok(Math.min(...runs) >= EVERY_MS);
 });
 
 test('nobody waits for the pace: who releases goes on at once, and an operator can end it', async () => {

@@ -61,9 +61,6 @@ export interface Driver {
   abandon(): Promise<void>;
 }
 
-/** What hangs is wrong: a slot that nobody hands on, a loss of which nobody hears. A slow machine takes seconds. */
-const TIMEOUT_MS = 120_000;
-
 /** A driver for Workflows, and one for clients. */
 export function drivers(temporal: Temporal): readonly [Driver, Driver] {
   return [new WorkflowDriver(temporal), new ClientDriver(temporal)];
@@ -72,7 +69,7 @@ export function drivers(temporal: Temporal): readonly [Driver, Driver] {
 /** Registers a case for each driver. Its name ends with that of the driver. */
 export function contract(temporal: Temporal, name: string, body: (driver: Driver) => Promise<void>): void {
   for (const driver of drivers(temporal))
-    test(`${name}, ${driver.name}`, { timeout: TIMEOUT_MS }, async () => {
+    test(`${name}, ${driver.name}`, async () => {
       try {
         await body(driver);
       } catch (error) {
