@@ -3,6 +3,7 @@ import { test } from 'node:test';
 import type { Priority } from '@temporalio/common';
 import type { HoldInterval } from '../../scripts/support/holder-intervals';
 import { queueId } from '../../src/shared/permit-id';
+import { TURN } from '../../src/shared/protocol';
 import { assertEnds, type Caller, contract, drivers, finishAll, startHolding } from '../support/drivers';
 import { assertSafe, untilWaiting, useTemporal } from '../support/temporal';
 import type { HolderInput } from '../support/workflows';
@@ -114,7 +115,11 @@ contract(
   'waiters of an old and a new capacity share the queue, and each gets a slot that it knows',
   async (driver) => {
     const resource = temporal.resource();
-    const [small, big] = [{ capacity: 1 }, { capacity: 2 }];
+    const recheckAfter = '1 hour'; // nobody asks the queue for anything but a turn
+    const [small, big] = [
+      { capacity: 1, recheckAfter },
+      { capacity: 2, recheckAfter },
+    ] as const;
     const holders = [
       await startHolding(driver, { resource, semaphore: small }),
       await startHolding(driver, { resource, semaphore: big }),
@@ -130,6 +135,9 @@ contract(
     await untilWaiting(temporal.client, resource, 1);
     await finishAll([holders[0].caller]);
     await early.done();
+    const { events } = await temporal.client.workflow.getHandle(queueId(resource)).fetchHistory();
+    const sent = events?.map((event) => event.signalExternalWorkflowExecutionInitiatedEventAttributes?.signalName);
+    assert.equal(sent?.filter((name) => name === TURN).length, 2, 'a turn for a slot that the waiter does not know');
     await driver.assertSafe(resource, 2);
   },
 );
