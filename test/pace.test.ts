@@ -112,7 +112,7 @@ test('the holds of a paced slot are listed as the holders had them, without the 
   assert.ok(Number(past?.to) >= Number(startTime) && Number(past?.to) < Number(closeTime), `${past?.to}`);
 });
 
-test('a revocation that comes with the release ends the pace', { timeout: 60_000 }, async () => {
+test('a revocation that comes with the release ends the pace', async () => {
   const resource = temporal.resource('pace');
   const taskQueue = `${temporal.taskQueue}-late`; // both are there when its worker starts
   const client = clientOf(resource, { pace: { every: '10 minutes' }, taskQueue });
