@@ -109,6 +109,7 @@ test('a renewal for another duration outlasts a silent holder, and shortens noth
   assert.ok(permit.deadline.getTime() > fromMs + 55_000);
   await permit.renew();
   await permit.renew(1);
+  assert.ok(permit.deadline.getTime() > fromMs + 55_000);
   assert.equal(await deadlineMs(), longerMs);
   await assert.rejects(permit.renew(0), /lease: expected a duration of 1 ms or more/);
   await permit.release();
