@@ -7,6 +7,7 @@ import { CLOSING, DECLINED, ENQUEUE, MISSED } from '../src/shared/protocol';
 import {
   assertFails,
   assertPassedOn,
+  assertQueueTold,
   startHolder,
   startHolding,
   startOptions,
@@ -114,12 +115,7 @@ test('a holder that ends without a release hands on: its permit tells the queue'
     assert.equal(await permit.result(), 'released', ending);
     const [gone, freed] = await Promise.all([holding.describe(), permit.describe()]);
     t.diagnostic(`${ending}: its slot is free after ${Number(freed.closeTime) - Number(gone.closeTime)} ms`);
-    // Of an end that it is not told, the queue would learn by its looks.
-    const { events } = await temporal.client.workflow.getHandle(queueId(resource)).fetchHistory();
-    const told = (events ?? []).some(({ workflowExecutionSignaledEventAttributes: signal }) => {
-      return signal?.signalName === CLOSING && Buffer.from(signal.input?.payloads?.[0]?.data ?? []).includes(runId);
-    });
-    assert.ok(told, ending);
+    await assertQueueTold(temporal.client, resource, runId);
     if (ending === 'continued as new') await temporal.client.workflow.getHandle(first.workflowId).terminate();
     await assertSafe(temporal.client, resource, 1);
   }
