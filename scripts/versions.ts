@@ -11,6 +11,7 @@ const SERVERS = ['v1.25.1', 'v1.27.3', 'v1.29.1', 'v1.32.1'];
 /** Holds, waits, hand-offs, order, adoption, operators and run IDs: what rests on the server's behaviour. */
 const TESTS = [
   'test/permit-slot',
+  'test/contract',
   'test/semaphore',
   'test/client.test',
   'test/wait-queue',

@@ -13,30 +13,27 @@ import {
 import { Server } from '../src/client/server';
 import { permitId } from '../src/shared/permit-id';
 import { RELEASE } from '../src/shared/protocol';
-import { OFFER_TIMEOUT_MS } from '../src/workflows/queue/queue-state';
 import { ClientProcess } from './support/client-process';
-import { untilWaiting, useTemporal } from './support/temporal';
+import { assertQueueTold } from './support/holders';
+import { until, untilWaiting, useTemporal } from './support/temporal';
 
 const temporal = useTemporal({ shared: true });
-
-/** How late a lease may end: the server's timers are up to 1 s late, and this machine is busy. */
-const LATE_MS = 3_000;
 
 const clean: (() => Promise<void>)[] = [];
 afterEach(async () => {
   for (const step of clean.splice(0).reverse()) await step();
 });
 
-function semaphoreOptions(options: Partial<SemaphoreClientOptions>): SemaphoreClientOptions {
+function optionsOf(options: Partial<SemaphoreClientOptions>): SemaphoreClientOptions {
   return { capacity: 1, taskQueue: temporal.taskQueue, ...options };
 }
 
-function semaphore(resource: string, options: Partial<SemaphoreClientOptions> = {}) {
-  return new SemaphoreClient(temporal.client, resource, semaphoreOptions(options));
+function clientOf(resource: string, options: Partial<SemaphoreClientOptions> = {}) {
+  return new SemaphoreClient(temporal.client, resource, optionsOf(options));
 }
 
 function startProcess(resource: string, options: Partial<SemaphoreClientOptions> = {}): ClientProcess {
-  const started = new ClientProcess({ address: temporal.env.address, resource, semaphore: semaphoreOptions(options) });
+  const started = new ClientProcess({ address: temporal.env.address, resource, semaphore: optionsOf(options) });
   clean.push(() => started.kill());
   return started;
 }
@@ -49,8 +46,12 @@ async function throughProxy(options: ConnectionOptions = {}): Promise<{ proxy: T
   return { proxy, client: new Client({ connection }) };
 }
 
-async function statusOf({ workflowId, runId }: Pick<Permit, 'workflowId' | 'runId'>): Promise<string> {
-  return (await temporal.client.workflow.getHandle(workflowId, runId).describe()).status.name;
+function describe({ workflowId, runId }: Permit) {
+  return temporal.client.workflow.getHandle(workflowId, runId).describe();
+}
+
+async function statusOf(permit: Permit): Promise<string> {
+  return (await describe(permit)).status.name;
 }
 
 async function lossOf({ signal }: Permit): Promise<PermitLostError> {
@@ -59,52 +60,54 @@ async function lossOf({ signal }: Permit): Promise<PermitLostError> {
   return signal.reason;
 }
 
-test('kill -9 of a holder frees its slot within its lease', async () => {
+/**
+ * Whether it hears of its loss a twentieth of the lease before the end at the latest, which is half of its notice. Of two timers
+ * the one that is due first fires first, however late a busy machine is.
+ */
+async function isToldInTime(permit: Permit): Promise<boolean> {
+  const leftMs = permit.deadline.getTime() - Date.now() - permit.ref().leaseMs / 20;
+  return await Promise.race([lossOf(permit).then(() => true), delay(leftMs, false)]);
+}
+
+test('kill -9 of a holder frees its slot when its lease is over', async () => {
   const resource = temporal.resource();
-  const holder = startProcess(resource, { lease: '3s' });
-  await holder.until('acquired');
-  const waiting = semaphore(resource).acquire();
-  await delay(1_000);
+  const holder = startProcess(resource, { lease: '4s' });
+  const { runId } = await holder.until('acquired');
+  const waiting = clientOf(resource, { recheckAfter: '1 hour' }).acquire();
+  await untilWaiting(temporal.client, resource, 1);
   await holder.kill();
-  const killedMs = Date.now();
-  const permit = await waiting;
-  const tookMs = Date.now() - killedMs;
-  assert.ok(tookMs < 3_000 + LATE_MS, `took ${tookMs} ms`);
-  await permit.release();
+  const next = await waiting;
+  const ended = temporal.client.workflow.getHandle(next.workflowId, runId);
+  assert.equal(await ended.result(), 'lease-expired');
+  await assertQueueTold(temporal.client, resource, runId ?? '');
+  await next.release();
 });
 
-test('kill -9 of a waiter costs the next one no more than the offer timeout', async () => {
+test('kill -9 of a waiter costs the next one a turn, not its patience', async () => {
   const resource = temporal.resource();
-  const first = await semaphore(resource).acquire();
+  const first = await clientOf(resource).acquire();
   const dead = startProcess(resource);
-  await dead.until('waiting');
-  await delay(2_000); // it stands first in line
-  const waiting = semaphore(resource).acquire();
-  await delay(500);
+  await untilWaiting(temporal.client, resource, 1);
+  const waiting = clientOf(resource, { recheckAfter: '1 hour' }).acquire();
+  await untilWaiting(temporal.client, resource, 2);
   await dead.kill();
   await first.release();
-  const releasedMs = Date.now();
-  const permit = await waiting;
-  const tookMs = Date.now() - releasedMs;
-  assert.ok(tookMs < OFFER_TIMEOUT_MS + LATE_MS, `took ${tookMs} ms`);
-  await permit.release();
+  await (await waiting).release();
 });
 
 test('a holder that was stopped past its lease finds it lost before it works on, and leaves the next holder alone', async () => {
   const resource = temporal.resource();
-  const holder = startProcess(resource, { lease: '2s' });
+  const holder = startProcess(resource, { lease: '4s' });
   const { runId } = await holder.until('acquired');
-  await delay(500);
   holder.signal('SIGSTOP');
-  const stoppedMs = Date.now();
-  const next = await semaphore(resource).acquire();
+  const next = await clientOf(resource).acquire();
   assert.ok(next.runId > (runId ?? ''), 'the next holder has the greater fencing token');
   const resumedMs = Date.now();
   holder.signal('SIGCONT');
   const lost = await holder.until('lost');
   assert.deepEqual([lost.how, lost.runId], ['lease-expired', runId]);
   assert.ok(lost.atMs >= resumedMs, 'it was stopped');
-  const worked = holder.steps.filter(({ step, atMs }) => step === 'work' && atMs > stoppedMs + 100);
+  const worked = holder.steps.filter(({ step, atMs }) => step === 'work' && atMs >= resumedMs);
   assert.deepEqual(worked, [], 'no work after it was resumed');
   assert.equal((await holder.until('after')).renewal, 'PermitLostError');
   assert.equal(await statusOf(next), 'RUNNING');
@@ -120,7 +123,7 @@ test('a holder that was stopped past its lease finds it lost before it works on,
 });
 
 test('an event loop that was blocked past the lease finds it lost, not renewed', async () => {
-  const permit = await semaphore(temporal.resource(), { lease: '1s' }).acquire();
+  const permit = await clientOf(temporal.resource(), { lease: '1s' }).acquire();
   const untilMs = performance.now() + 1_500;
   while (performance.now() < untilMs);
   const renewal = permit.renew();
@@ -129,30 +132,30 @@ test('an event loop that was blocked past the lease finds it lost, not renewed',
   await permit.release();
 });
 
-test('a connection cut for 5 seconds loses no permit', async () => {
-  const { proxy, client } = await throughProxy();
-  const options = semaphoreOptions({ lease: '15s', renewEvery: '2s' });
+test('a connection cut for a while loses no permit', async () => {
+  const { proxy, client } = await throughProxy({ interceptors: [] }); // whatever the SDK itself tries again
+  const options = optionsOf({ lease: '1 minute', renewEvery: '500ms' });
   const permit = await new SemaphoreClient(client, temporal.resource(), options).acquire();
   proxy.cut('reset');
-  await delay(5_000);
+  await delay(2_000); // some renewals fail
+  const beforeMs = permit.deadline.getTime();
   proxy.mend();
-  await delay(12_000);
+  await until(() => permit.deadline.getTime() > beforeMs + 1_000);
   assert.equal(permit.signal.aborted, false);
-  assert.equal(await statusOf(permit), 'RUNNING', 'renewed after the cut: its first lease is over');
+  assert.equal(await statusOf(permit), 'RUNNING');
   await permit.release();
 });
 
-for (const how of ['reset', 'silent'] as const) {
-  test(`a connection cut for longer than the lease loses the permit, told before the lease ends (${how})`, async () => {
+test('a connection cut for longer than the lease loses the permit, told before the lease ends', async () => {
+  const lose = async (how: 'reset' | 'silent') => {
     const resource = temporal.resource();
     // Without the SDK's own retries: one that sleeps when its connection is closed throws out of a timer.
     const { proxy, client } = await throughProxy({ interceptors: [] });
-    const permit = await new SemaphoreClient(client, resource, semaphoreOptions({ lease: '4s' })).acquire();
-    await delay(500);
+    const permit = await new SemaphoreClient(client, resource, optionsOf({ lease: '4s' })).acquire();
     proxy.cut(how);
-    const waiting = semaphore(resource).acquire();
+    const waiting = clientOf(resource).acquire();
+    assert.ok(await isToldInTime(permit));
     const loss = await lossOf(permit);
-    assert.equal(await statusOf(permit), 'RUNNING', 'told in time');
     assert.deepEqual([loss.how, loss.resource, loss.slot, loss.runId], ['lease-expired', resource, '0', permit.runId]);
     assert.ok(loss.cause instanceof Error, 'it says why no renewal got through');
     const next = await waiting;
@@ -161,28 +164,37 @@ for (const how of ['reset', 'silent'] as const) {
     proxy.mend();
     assert.equal(await statusOf(next), 'RUNNING');
     await next.release();
-  });
-}
+  };
+  await Promise.all([lose('reset'), lose('silent')]);
+});
+
+test('a lease that is not renewed is a hard bound, of which its holder is told before', async () => {
+  const permit = await clientOf(temporal.resource(), { lease: '2s', renewEvery: false }).acquire();
+  assert.ok(await isToldInTime(permit));
+  assert.equal((await lossOf(permit)).how, 'lease-expired');
+  await assert.rejects(permit.renew(), PermitLostError);
+});
 
 test('a lost permit that nobody releases does not keep its process up, although the server can not be reached', async () => {
   const proxy = await TcpProxy.to(temporal.env.address);
   clean.push(() => proxy.close());
-  const semaphore = semaphoreOptions({ lease: '2s' });
+  const semaphore = optionsOf({ lease: '2s' });
   const dropping = new ClientProcess({ address: proxy.address, resource: temporal.resource(), semaphore, drops: true });
   clean.push(() => dropping.kill());
   await dropping.until('acquired');
   proxy.cut('reset');
   await dropping.until('lost');
-  assert.equal(await Promise.race([dropping.exit, delay(20_000, 'still up', { ref: false })]), 0);
+  assert.equal(await dropping.exit, 0);
 });
+
+function intercepted(interceptor: WorkflowClientInterceptor): Client {
+  const { connection } = temporal.client;
+  return new Client({ connection, interceptors: { workflow: [interceptor] } });
+}
 
 /** A client whose calls to start a permit go as the test says. */
 function withStarts(tamper: (start: () => Promise<string>) => Promise<string>): Client {
-  const { connection } = temporal.client;
-  return new Client({
-    connection,
-    interceptors: { workflow: [{ start: (input, next) => tamper(() => next(input)) }] },
-  });
+  return intercepted({ start: (input, next) => tamper(() => next(input)) });
 }
 
 /** What the SDK throws for a failed call. */
@@ -198,7 +210,7 @@ test('a claim whose answer got lost is known to be ours', async () => {
     if (++starts === 1) throw grpcError(14, 'UNAVAILABLE');
     return runId;
   });
-  const permit = await new SemaphoreClient(client, resource, semaphoreOptions({})).tryAcquire();
+  const permit = await new SemaphoreClient(client, resource, optionsOf({})).tryAcquire();
   const { runId } = await temporal.client.workflow.getHandle(permitId({ resource, slot: '0' })).describe();
   assert.equal(permit?.runId, runId);
   await permit?.release();
@@ -215,7 +227,7 @@ test('overload and time-outs are waited out, and never taken for a held slot', a
     if (failure) throw failure;
     return await start();
   });
-  const permit = await new SemaphoreClient(client, temporal.resource(), semaphoreOptions({})).tryAcquire();
+  const permit = await new SemaphoreClient(client, temporal.resource(), optionsOf({})).tryAcquire();
   assert.ok(permit);
   assert.deepEqual(failures, []);
   await permit.release();
@@ -225,8 +237,8 @@ test('an acquire that never reaches the server times out with the cause', async 
   const client = withStarts(async () => {
     throw grpcError(14, 'UNAVAILABLE');
   });
-  const pool = new SemaphoreClient(client, temporal.resource(), semaphoreOptions({}));
-  await assert.rejects(pool.acquire({ timeout: '1s' }), (error) => {
+  const semaphore = new SemaphoreClient(client, temporal.resource(), optionsOf({}));
+  await assert.rejects(semaphore.acquire({ timeout: '1s' }), (error) => {
     assert.ok(error instanceof Error && error.name === 'PermitTimeoutError');
     assert.match(error.message, /could not be reached/);
     assert.ok(error.cause);
@@ -237,13 +249,13 @@ test('an acquire that never reaches the server times out with the cause', async 
 test('a waiter that has lost the server times out with the cause, and nobody works inline for it', async () => {
   const resource = temporal.resource();
   const { proxy, client } = await throughProxy({ interceptors: [] });
-  const permit = await semaphore(resource).acquire();
+  const permit = await clientOf(resource).acquire();
   let hasRun = false;
   const work = async () => {
     hasRun = true;
   };
-  const pool = new SemaphoreClient(client, resource, semaphoreOptions({}));
-  const working = pool.withPermit(work, { onSaturated: 'inline', timeout: '4s' });
+  const semaphore = new SemaphoreClient(client, resource, optionsOf({}));
+  const working = semaphore.withPermit(work, { onSaturated: 'inline', timeout: '6s' });
   const rejected = assert.rejects(working, (error) => {
     assert.ok(error instanceof PermitTimeoutError && error.cause !== undefined, String(error));
     assert.match(error.message, /could not be reached/);
@@ -258,37 +270,42 @@ test('a waiter that has lost the server times out with the cause, and nobody wor
 
 test('cut off as maxHold comes, the permit is lost before the server ends it, whatever was renewed', async () => {
   const { proxy, client } = await throughProxy({ interceptors: [] });
-  const options = semaphoreOptions({ lease: '4s', maxHold: '8s' });
+  const options = optionsOf({ lease: '4s', renewEvery: '500ms', maxHold: '6s' });
   const permit = await new SemaphoreClient(client, temporal.resource(), options).acquire();
-  await delay(6_500);
-  assert.ok(permit.deadline.getTime() - Date.now() < 1_600, 'it tells no later end than the server has');
+  const firstMs = permit.deadline.getTime();
+  const MOST_MS = firstMs + 2_000; // it tells no later end than the server has
+  await until(() => permit.deadline.getTime() > MOST_MS - 50);
+  await delay(100);
+  for (let renewal = 0; renewal < 2; renewal++) await permit.renew(); // the first may have been under way
   proxy.cut('silent');
-  const loss = await lossOf(permit);
-  assert.equal(loss.how, 'timed-out');
-  assert.equal(await statusOf(permit), 'RUNNING', 'told in time');
+  assert.ok(permit.deadline.getTime() < MOST_MS + 50);
+  assert.ok(await isToldInTime(permit));
+  assert.equal((await lossOf(permit)).how, 'timed-out');
 });
 
 test('a holder learns at once that it was revoked, although the server is slow to say why', async () => {
+  let answer = () => {};
+  const slow = new Promise<void>((resolve) => {
+    answer = resolve;
+  });
   const describe: WorkflowClientInterceptor['describe'] = async (input, next) => {
-    await delay(6_000);
+    await slow;
     return await next(input);
   };
-  const { connection } = temporal.client;
-  const client = new Client({ connection, interceptors: { workflow: [{ describe }] } });
   const resource = temporal.resource();
-  const permit = await new SemaphoreClient(client, resource, semaphoreOptions({ renewEvery: false })).acquire();
+  const options = optionsOf({ lease: '1 hour', renewEvery: false });
+  const permit = await new SemaphoreClient(intercepted({ describe }), resource, options).acquire();
   const lost = lossOf(permit);
-  await semaphore(resource).revoke('0', { reason: 'node drain' });
-  const sinceMs = performance.now();
+  await clientOf(resource).revoke('0', { reason: 'node drain' });
   assert.equal((await lost).how, 'revoked');
-  assert.ok(performance.now() - sinceMs < 3_000);
+  answer();
 });
 
 test('an abort ends the wait for a call whose connection does not heed it', async () => {
   const [stop, deaf] = [new AbortController(), new Promise<never>(() => {})];
   const called = new Server(temporal.client).call(() => deaf, 60_000, stop.signal);
   stop.abort(new Error('no more'));
-  await assert.rejects(Promise.race([called, delay(5_000)]), /no more/);
+  await assert.rejects(called, /no more/);
 });
 
 test('a slow start whose run has ended meanwhile is not reported, but made again', async () => {
@@ -302,7 +319,7 @@ test('a slow start whose run has ended meanwhile is not reported, but made again
     }
     return runs.at(-1) ?? '';
   });
-  const permit = await new SemaphoreClient(client, resource, semaphoreOptions({})).acquire();
+  const permit = await new SemaphoreClient(client, resource, optionsOf({})).acquire();
   assert.equal(runs.length, 2);
   assert.equal(permit.runId, runs[1]);
   await permit.release();
@@ -310,12 +327,11 @@ test('a slow start whose run has ended meanwhile is not reported, but made again
 
 test('a waiter whose cancellation the server refuses is given up all the same', async () => {
   const cancel = async () => Promise.reject(grpcError(7, 'PERMISSION_DENIED'));
-  const { connection } = temporal.client;
-  const client = new Client({ connection, interceptors: { workflow: [{ cancel }] } });
+  const client = intercepted({ cancel });
   const resource = temporal.resource();
-  const permit = await semaphore(resource).acquire();
+  const permit = await clientOf(resource).acquire();
   const enough = new AbortController();
-  const waiting = new SemaphoreClient(client, resource, semaphoreOptions({})).acquire({ signal: enough.signal });
+  const waiting = new SemaphoreClient(client, resource, optionsOf({})).acquire({ signal: enough.signal });
   await untilWaiting(temporal.client, resource, 1);
   enough.abort(new Error('enough'));
   await assert.rejects(waiting, /enough/);
@@ -323,19 +339,10 @@ test('a waiter whose cancellation the server refuses is given up all the same', 
 });
 
 test('a release that the server refuses does not cost the result, nor the error, of the function', async () => {
-  const { connection } = temporal.client;
-  const refused = grpcError(7, 'PERMISSION_DENIED');
-  const client = new Client({
-    connection,
-    interceptors: {
-      workflow: [
-        {
-          signal: async (input, next) => {
-            if (input.signalName === RELEASE) throw refused;
-            await next(input);
-          },
-        },
-      ],
+  const client = intercepted({
+    signal: async (input, next) => {
+      if (input.signalName === RELEASE) throw grpcError(7, 'PERMISSION_DENIED');
+      await next(input);
     },
   });
   const warnings: Error[] = [];
@@ -345,12 +352,12 @@ test('a release that the server refuses does not cost the result, nor the error,
     process.off('warning', listen);
   });
   const resource = temporal.resource();
-  const pool = new SemaphoreClient(client, resource, semaphoreOptions({ lease: '2s' }));
-  assert.equal(await pool.withPermit(async () => 'the result'), 'the result');
+  const semaphore = new SemaphoreClient(client, resource, optionsOf({ lease: '2s' }));
+  assert.equal(await semaphore.withPermit(async () => 'the result'), 'the result');
   const failing = async () => {
     throw new Error('its own error');
   };
-  await assert.rejects(pool.withPermit(failing), /its own error/); // it had the slot when the lease had ended
+  await assert.rejects(semaphore.withPermit(failing), /its own error/); // it had the slot when the lease had ended
   await delay(0);
   assert.deepEqual(
     warnings.map(({ name }) => name),

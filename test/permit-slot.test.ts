@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { setTimeout as delay } from 'node:timers/promises';
-import { WorkflowExecutionAlreadyStartedError } from '@temporalio/client';
+import { WorkflowExecutionAlreadyStartedError, type WorkflowHandle } from '@temporalio/client';
 import { ADOPT } from '../src/shared/adoption-protocol';
+import { PERMIT_STATUS, type PermitStatus } from '../src/shared/operator-protocol';
 import { permitId } from '../src/shared/permit-id';
 import { RELEASE, RENEW, REVOKE, WATCH } from '../src/shared/protocol';
 import { permitSlotWorkflow } from '../src/workflow';
 import { assertFails } from './support/holders';
-import { useTemporal } from './support/temporal';
+import { until, useTemporal } from './support/temporal';
 
 const temporal = useTemporal({ shared: true });
 
@@ -17,6 +17,10 @@ function startPermit(leaseMs: number, options: { resource?: string; taskQueue?: 
     taskQueue: options.taskQueue ?? temporal.taskQueue,
     args: [{ leaseMs, holder: { identity: 'test' } }],
   });
+}
+
+async function eventsOf(permit: Pick<WorkflowHandle, 'fetchHistory'>) {
+  return (await permit.fetchHistory()).events ?? [];
 }
 
 test('a release ends the permit, and only then can its slot be claimed again', async () => {
@@ -49,13 +53,12 @@ test('the lease ends a permit whose holder is silent, not before its time', asyn
   assert.ok(Date.now() - startedMs >= 700, 'the lease was cut short');
 });
 
-test('renewals keep a permit past three leases', async () => {
-  const permit = await startPermit(1_000);
-  for (let renewal = 0; renewal < 8; renewal++) {
-    await delay(400);
-    await permit.signal(RENEW);
-  }
-  assert.equal((await permit.describe()).status.name, 'RUNNING');
+test('renewals keep a permit past its lease', async () => {
+  const permit = await startPermit(3_000);
+  await permit.signal(RENEW, { leaseMs: 60_000 });
+  await permit.signal(RENEW); // shortens nothing
+  await until(async () => (await eventsOf(permit)).some((event) => event.timerFiredEventAttributes));
+  assert.ok((await permit.query<PermitStatus>(PERMIT_STATUS)).deadlineMs > Date.now() + 30_000);
   await permit.signal(RELEASE);
   assert.equal(await permit.result(), 'released');
 });
@@ -63,16 +66,18 @@ test('renewals keep a permit past three leases', async () => {
 test('a renewal that stands in one batch with the lease timer wins', async () => {
   const taskQueue = `${temporal.taskQueue}-batch`;
   const first = await temporal.worker({ taskQueue });
-  const permit = await startPermit(1_000, { taskQueue });
+  const permit = await startPermit(5_000, { taskQueue });
   await permit.query('__stack_trace'); // it runs: its timer is set
   await first.stop();
   await permit.signal(RENEW);
-  await delay(2_500); // the timer has fired, and nobody has seen either
+  await until(async () => (await eventsOf(permit)).some((event) => event.timerFiredEventAttributes));
   await temporal.worker({ taskQueue });
-  assert.equal(await permit.result(), 'lease-expired');
-  const { events } = await permit.fetchHistory();
-  const timers = (events ?? []).filter(({ timerStartedEventAttributes: timer }) => timer);
-  assert.equal(timers.length, 2, 'it has waited for another lease');
+  await until(async () => {
+    const timers = (await eventsOf(permit)).filter((event) => event.timerStartedEventAttributes);
+    return timers.length === 2; // it waits for another lease
+  });
+  await permit.signal(RELEASE);
+  assert.equal(await permit.result(), 'released');
 });
 
 test('malformed signals do not keep a permit from its work', async () => {

@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
-import { ApplicationFailure, WorkflowFailedError, type WorkflowHandle } from '@temporalio/client';
+import { ApplicationFailure, type Client, WorkflowFailedError, type WorkflowHandle } from '@temporalio/client';
+import type { HistoryEvent } from '../../scripts/support/history-events';
 import { queueId } from '../../src/shared/permit-id';
+import { CLOSING, TURN } from '../../src/shared/protocol';
 import { eventually, type Temporal, untilWaiting } from './temporal';
 import type { HolderInput, PoolInput, Stage } from './workflows';
 import * as workflows from './workflows';
@@ -35,6 +37,32 @@ export async function untilAt(handle: Pick<WorkflowHandle, 'query'>, at: Stage['
     assert.equal(stage.at, at);
     return { slot: stage.slot ?? '', runId: stage.runId ?? '' };
   });
+}
+
+/** That the permit of this run told the queue of its end. Of an end that it is not told, the queue would learn by a look. */
+export async function assertQueueTold(client: Client, resource: string, runId: string) {
+  const { events } = await client.workflow.getHandle(queueId(resource)).fetchHistory();
+  const told = (events ?? []).some(({ workflowExecutionSignaledEventAttributes: signal }) => {
+    return signal?.signalName === CLOSING && Buffer.from(signal.input?.payloads?.[0]?.data ?? []).includes(runId);
+  });
+  assert.ok(told, `the queue of ${resource} was not told`);
+}
+
+/** That the queue gave its next turn because of the first such event, and did not wait for a time to be over. */
+export async function assertPassedOn(client: Client, resource: string, isCause: (event: HistoryEvent) => unknown) {
+  const { events } = await client.workflow.getHandle(queueId(resource)).fetchHistory();
+  const from = (events ?? []).findIndex(isCause);
+  assert.ok(from >= 0, 'the queue has not heard of it');
+  const since = (events ?? []).slice(from);
+  const isTurn = (eventId: unknown) => {
+    const sent = since.find((event) => String(event.eventId) === String(eventId));
+    return sent?.signalExternalWorkflowExecutionInitiatedEventAttributes?.signalName === TURN;
+  };
+  const told = since.findIndex((event) =>
+    isTurn(event.externalWorkflowExecutionSignaledEventAttributes?.initiatedEventId),
+  );
+  assert.ok(told >= 0, 'nobody had the next turn');
+  assert.ok(!since.slice(0, told).some((event) => event.timerFiredEventAttributes), 'the queue waited');
 }
 
 /** Puts a queue before a full pool that runs and has no worker any more. @returns what ends it */

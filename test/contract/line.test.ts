@@ -1,0 +1,167 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { Priority } from '@temporalio/common';
+import type { HoldInterval } from '../../scripts/support/holder-intervals';
+import { queueId } from '../../src/shared/permit-id';
+import { TURN } from '../../src/shared/protocol';
+import { assertEnds, type Caller, contract, drivers, finishAll, startHolding } from '../support/drivers';
+import { assertSafe, untilWaiting, useTemporal } from '../support/temporal';
+import type { HolderInput } from '../support/workflows';
+
+const temporal = useTemporal({ shared: true });
+
+/** The order in which the waiters were served, by their places in the list. */
+function orderOf(waiters: readonly Caller[], holds: readonly HoldInterval[]): number[] {
+  const inOrder = [...holds].sort((a, b) => a.fromMs - b.fromMs);
+  return inOrder.map((hold) => waiters.findIndex((waiter) => waiter.had(hold))).filter((place) => place >= 0);
+}
+
+/** Clients and Workflows, in turns, line up one after the other behind a held slot, which is freed when all wait. */
+async function servedInOrder(input: HolderInput, priorities: Priority[]): Promise<number[]> {
+  const { resource } = input;
+  const both = drivers(temporal);
+  const first = await startHolding(both[0], input);
+  const waiters: Caller[] = [];
+  for (const [place, priority] of priorities.entries()) {
+    waiters.push(await both[place % 2 === 0 ? 0 : 1].start({ ...input, holdMs: 0, acquire: { priority } }));
+    await untilWaiting(temporal.client, resource, waiters.length);
+  }
+  await finishAll([first.caller]);
+  await Promise.all(waiters.map((waiter) => waiter.done()));
+  const reported = both.flatMap((driver) => driver.reports);
+  return orderOf(waiters, await assertSafe(temporal.client, resource, 1, reported));
+}
+
+for (const [fair, recheckAfter] of [
+  [false, '1 hour'],
+  [true, '1s'], // where order is strict, no look of its own lets a waiter overtake
+] as const) {
+  test(`clients and Workflows wait in one line, by priority and arrival (fair: ${fair})`, async () => {
+    const input = { resource: temporal.resource(), semaphore: { capacity: 1, fair, recheckAfter } };
+    const keys = [3, 5, 1, 3, undefined, 5, 1, 4, 3, 2];
+    const order = await servedInOrder(
+      input,
+      keys.map((priorityKey) => ({ priorityKey })),
+    );
+    const due = keys
+      .map((key, index) => ({ key: key ?? 3, index }))
+      .sort((a, b) => a.key - b.key || a.index - b.index)
+      .map(({ index }) => index);
+    assert.deepEqual(order, due);
+  });
+}
+
+test('two fairness keys of weight 1 and 3 share turns 1 to 3', async () => {
+  const input = { resource: temporal.resource(), semaphore: { capacity: 1, fair: true } };
+  const keys = Array.from({ length: 12 }, (_, place) =>
+    place % 3 === 0 ? { fairnessKey: 'light', fairnessWeight: 1 } : { fairnessKey: 'heavy', fairnessWeight: 3 },
+  );
+  const order = await servedInOrder(input, keys);
+  const whileBothWaited = order.slice(0, 8).map((place) => keys[place]?.fairnessKey);
+  assert.equal(whileBothWaited.filter((key) => key === 'heavy').length, 6, whileBothWaited.join(' '));
+});
+
+contract(
+  temporal,
+  'waiters that time out or are cancelled leave the line, and the rest keep their places',
+  async (driver) => {
+    const resource = temporal.resource();
+    const input = { resource, semaphore: { capacity: 1 } };
+    const first = await startHolding(driver, input);
+    const lineUp = async (place: number) => {
+      const waiter = await driver.start({ ...input, holdMs: 0 });
+      await untilWaiting(temporal.client, resource, place);
+      return waiter;
+    };
+    const [cancelled, a] = [await lineUp(1), await lineUp(2)];
+    const late = await driver.start({ ...input, acquire: { timeout: '2s' } });
+    const b = await driver.start({ ...input, holdMs: 0 });
+    await assertEnds(late, 'PermitTimeoutError', /within 2000 ms/);
+    await untilWaiting(temporal.client, resource, 3);
+    await cancelled.cancel();
+    assert.equal((await cancelled.outcome()).name, 'cancelled');
+    await untilWaiting(temporal.client, resource, 2);
+    await finishAll([first.caller]);
+    await Promise.all([a, b].map((waiter) => waiter.done()));
+    assert.deepEqual(orderOf([a, b], await driver.assertSafe(resource, 1)), [0, 1]);
+  },
+);
+
+contract(
+  temporal,
+  'a terminated queue delays its waiters and blocks none; they line up in their old order',
+  async (driver) => {
+    const resource = temporal.resource();
+    const semaphore = { capacity: 1, recheckAfter: 400 };
+    const first = await startHolding(driver, { resource, semaphore });
+    const waiters: Caller[] = [];
+    for (let count = 1; count <= 3; count++) {
+      waiters.push(await driver.start({ resource, semaphore, holdMs: 0 }));
+      await untilWaiting(temporal.client, resource, count);
+    }
+    const queue = temporal.client.workflow.getHandle(queueId(resource));
+    const { runId } = await queue.describe();
+    await queue.terminate();
+    await untilWaiting(temporal.client, resource, 3);
+    assert.notEqual((await queue.describe()).runId, runId);
+    await finishAll([first.caller]);
+    await Promise.all(waiters.map((waiter) => waiter.done()));
+    assert.deepEqual(orderOf(waiters, await driver.assertSafe(resource, 1)), [0, 1, 2]);
+  },
+);
+
+contract(
+  temporal,
+  'waiters of an old and a new capacity share the queue, and each gets a slot that it knows',
+  async (driver) => {
+    const resource = temporal.resource();
+    const recheckAfter = '1 hour'; // nobody asks the queue for anything but a turn
+    const [small, big] = [
+      { capacity: 1, recheckAfter },
+      { capacity: 2, recheckAfter },
+    ] as const;
+    const holders = [
+      await startHolding(driver, { resource, semaphore: small }),
+      await startHolding(driver, { resource, semaphore: big }),
+    ] as const;
+    assert.deepEqual([holders[0].slot, holders[1].slot], ['0', '1']);
+    const [early, later] = [
+      await driver.start({ resource, semaphore: small, holdMs: 0 }),
+      await driver.start({ resource, semaphore: big, holdMs: 0 }),
+    ];
+    await untilWaiting(temporal.client, resource, 2);
+    await finishAll([holders[1].caller]);
+    await later.done(); // only it may take slot 1
+    await untilWaiting(temporal.client, resource, 1);
+    await finishAll([holders[0].caller]);
+    await early.done();
+    const { events } = await temporal.client.workflow.getHandle(queueId(resource)).fetchHistory();
+    const sent = events?.map((event) => event.signalExternalWorkflowExecutionInitiatedEventAttributes?.signalName);
+    assert.equal(sent?.filter((name) => name === TURN).length, 2, 'a turn for a slot that the waiter does not know');
+    await driver.assertSafe(resource, 2);
+  },
+);
+
+contract(temporal, 'a line of maxWaiting takes no more, says so at once, and loses nobody', async (driver) => {
+  const resource = temporal.resource();
+  const input = { resource, semaphore: { capacity: 1, recheckAfter: 500 }, holdMs: 0 };
+  const first = await startHolding(driver, { ...input, holdMs: undefined });
+  const second = await driver.start({ ...input, acquire: { maxWaiting: 3 } });
+  await untilWaiting(temporal.client, resource, 1);
+  for (const refused of [
+    await driver.start({ ...input, acquire: { maxWaiting: 1 } }),
+    await driver.startMany({ ...input, acquire: { maxWaiting: 1 } }, 1),
+  ]) {
+    const { details } = await assertEnds(refused, 'LineFullError', /the line is full: maxWaiting is 1/);
+    assert.deepEqual(details, { resource, maxWaiting: 1 });
+  }
+  const third = await driver.start({ ...input, acquire: { maxWaiting: 3 } });
+  await untilWaiting(temporal.client, resource, 2);
+  // The queue dies, and with it the line. All who wait line up anew, in whatever order: here each has room.
+  await temporal.client.workflow.getHandle(queueId(resource)).terminate();
+  const fourth = await driver.start({ ...input, acquire: { maxWaiting: 3 } });
+  await untilWaiting(temporal.client, resource, 3);
+  await finishAll([first.caller]);
+  await Promise.all([second, third, fourth].map((waiter) => waiter.done()));
+  await driver.assertSafe(resource, 1);
+});
