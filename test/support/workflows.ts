@@ -394,7 +394,11 @@ export async function manyHolder(
   return await new Semaphore(resource, semaphore).withPermits(
     size,
     async (permits) => {
-      now = { at: 'holding', slot: permits.map(({ slot }) => slot).join(' ') };
+      now = {
+        at: 'holding',
+        slot: permits.map(({ slot }) => slot).join(' '),
+        runId: permits.map(({ runId }) => runId).join(' '),
+      };
       for (const { runId } of permits) upsertMemo({ [BODY_MARKS.began(runId)]: true });
       try {
         if (holdMs === undefined) await finished();

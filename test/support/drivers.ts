@@ -1,0 +1,336 @@
+import assert from 'node:assert/strict';
+import { AsyncLocalStorage } from 'node:async_hooks';
+import { test } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
+import { type Workflow, WorkflowFailedError, type WorkflowHandle } from '@temporalio/client';
+import { ApplicationFailure, CancelledFailure } from '@temporalio/common';
+import type { HoldInterval, ReportedHold } from '../../scripts/support/holder-intervals';
+import { type ClientAcquireOptions, SemaphoreClient, withPermits } from '../../src/client';
+import { startOptions, untilAt } from './holders';
+import { assertSafe, type Temporal } from './temporal';
+import type { HolderInput, PoolInput, SetInput } from './workflows';
+import * as workflows from './workflows';
+
+/** What a holder has. Of several permits, each field has all, with a blank between them. */
+export interface Held {
+  slot: string;
+  runId: string;
+}
+
+/** How a caller ended: `done`, `cancelled`, or the name of its error, with that error's own fields. */
+export interface Outcome {
+  name: string;
+  message: string;
+  details: Record<string, unknown>;
+}
+
+/** A caller that asks for permits by `withPermit` or `withPermits`, and holds them until it is told to finish. */
+export interface Caller {
+  /** Waits until it holds; fails when it ends before. */
+  holding(): Promise<Held>;
+  /** Waits until its function is told to stop: its permit is lost, or it is cancelled. */
+  stopped(): Promise<void>;
+  /** Its function returns, now or as soon as it has begun. */
+  finish(): Promise<void>;
+  /** Cancels the Workflow, or aborts the signal of the client's acquire and of its function. */
+  cancel(): Promise<void>;
+  outcome(): Promise<Outcome>;
+  /** Waits for its end, which must be `done`. */
+  done(): Promise<void>;
+  /** Whether this hold was its own. */
+  had(hold: HoldInterval): boolean;
+}
+
+/** One way to use a semaphore. What `Semaphore` and `SemaphoreClient` both promise is tested with each. */
+export interface Driver {
+  readonly name: 'in a Workflow' | 'in a client';
+  readonly temporal: Temporal;
+  /** Asks for one permit by `withPermit`. */
+  start(input: HolderInput): Promise<Caller>;
+  /** Asks for several permits of one resource by `withPermits`. */
+  startMany(input: HolderInput, size: number): Promise<Caller>;
+  /** Asks for permits of several resources by `withPermits`. */
+  startSet(input: SetInput): Promise<Caller>;
+  /** `tryAcquire` so many times: the slots that it got, `undefined` for none. They are free again afterwards. */
+  tryAcquire(input: PoolInput, times: number): Promise<(string | undefined)[]>;
+  /** As the function of that name, with what this driver's callers have reported. */
+  assertSafe(resource: string, capacity: number): Promise<HoldInterval[]>;
+}
+
+/** Registers a case for each driver. Its name ends with that of the driver. */
+export function contract(temporal: Temporal, name: string, body: (driver: Driver) => Promise<void>): void {
+  for (const driver of [new WorkflowDriver(temporal), new ClientDriver(temporal)])
+    test(`${name}, ${driver.name}`, async () => {
+      try {
+        await body(driver);
+      } catch (error) {
+        await driver.abandon(); // what it has left would make the next failure, and keep this process up
+        throw error;
+      }
+    });
+}
+
+/** Starts a caller and waits until it holds. */
+export async function startHolding(driver: Driver, input: HolderInput): Promise<{ caller: Caller } & Held> {
+  const caller = await driver.start(input);
+  return { caller, ...(await caller.holding()) };
+}
+
+/** Tells all to finish, and waits until they are done. */
+export async function finishAll(callers: readonly Caller[]): Promise<void> {
+  await Promise.all(callers.map((caller) => caller.finish()));
+  await Promise.all(callers.map((caller) => caller.done()));
+}
+
+export async function assertEnds(caller: Caller, name: string, message: RegExp): Promise<Outcome> {
+  const outcome = await caller.outcome();
+  assert.equal(outcome.name, name, outcome.message);
+  assert.match(outcome.message, message);
+  return outcome;
+}
+
+const DONE: Outcome = { name: 'done', message: '', details: {} };
+
+async function assertDone(caller: Caller): Promise<void> {
+  const outcome = await caller.outcome();
+  assert.deepEqual(outcome, DONE);
+}
+
+class WorkflowDriver implements Driver {
+  readonly name = 'in a Workflow';
+  private readonly callers: WorkflowCaller[] = [];
+
+  constructor(readonly temporal: Temporal) {}
+
+  start(input: HolderInput): Promise<Caller> {
+    return this.startWorkflow(workflows.holder, [input]);
+  }
+
+  startMany(input: HolderInput, size: number): Promise<Caller> {
+    return this.startWorkflow(workflows.manyHolder, [input, size]);
+  }
+
+  startSet(input: SetInput): Promise<Caller> {
+    return this.startWorkflow(workflows.setHolder, [input]);
+  }
+
+  private async startWorkflow<T extends Workflow>(workflow: T, args: Parameters<T>): Promise<Caller> {
+    const options = startOptions(this.temporal);
+    const handle = await this.temporal.client.workflow.start<Workflow>(workflow, { ...options, args });
+    const caller = new WorkflowCaller(handle);
+    this.callers.push(caller);
+    return caller;
+  }
+
+  async tryAcquire(input: PoolInput, times: number): Promise<(string | undefined)[]> {
+    const options = startOptions(this.temporal, 'tryer');
+    const slots = await this.temporal.client.workflow.execute(workflows.tryer, { ...options, args: [input, times] });
+    return slots.map((slot) => slot ?? undefined); // JSON has no undefined
+  }
+
+  assertSafe(resource: string, capacity: number): Promise<HoldInterval[]> {
+    return assertSafe(this.temporal.client, resource, capacity, []);
+  }
+
+  async abandon(): Promise<void> {
+    await Promise.all(this.callers.map(({ handle }) => handle.terminate().catch(() => undefined)));
+  }
+}
+
+class WorkflowCaller implements Caller {
+  constructor(readonly handle: WorkflowHandle) {}
+
+  async holding(): Promise<Held> {
+    return await untilAt(this.handle, 'holding');
+  }
+
+  async stopped(): Promise<void> {
+    await untilAt(this.handle, 'lost');
+  }
+
+  async finish(): Promise<void> {
+    await this.handle.signal(workflows.finish);
+  }
+
+  async cancel(): Promise<void> {
+    await this.handle.cancel();
+  }
+
+  async outcome(): Promise<Outcome> {
+    try {
+      await this.handle.result();
+      return DONE;
+    } catch (error) {
+      if (!(error instanceof WorkflowFailedError)) throw error;
+      const { cause } = error;
+      if (cause instanceof CancelledFailure) return { ...DONE, name: 'cancelled' };
+      if (!(cause instanceof ApplicationFailure)) throw error;
+      return { name: cause.type ?? '', message: cause.message, details: details(cause.details?.[0] ?? {}) };
+    }
+  }
+
+  done(): Promise<void> {
+    return assertDone(this);
+  }
+
+  had({ holder }: HoldInterval): boolean {
+    return holder === this.handle.workflowId;
+  }
+}
+
+class ClientDriver implements Driver {
+  readonly name = 'in a client';
+  private readonly callers: ClientCaller[] = [];
+
+  constructor(readonly temporal: Temporal) {}
+
+  async start({ resource, semaphore, acquire, ...how }: HolderInput): Promise<Caller> {
+    return this.call(how, (hold, signal) =>
+      this.semaphore({ resource, semaphore }).withPermit((permit) => hold([permit], permit.signal), {
+        ...(acquire as ClientAcquireOptions),
+        signal,
+      }),
+    );
+  }
+
+  async startMany({ resource, semaphore, acquire, ...how }: HolderInput, size: number): Promise<Caller> {
+    return this.call(how, (hold, signal) =>
+      this.semaphore({ resource, semaphore }).withPermits(size, hold, {
+        ...(acquire as ClientAcquireOptions),
+        signal,
+      }),
+    );
+  }
+
+  async startSet({ pools, acquire, ...how }: SetInput): Promise<Caller> {
+    return this.call(how, async (hold, signal) => {
+      const entries = pools.map((pool) => this.semaphore(pool));
+      await withPermits(entries, hold, { ...(acquire as ClientAcquireOptions), signal });
+    });
+  }
+
+  private call(how: How, under: Under): Caller {
+    const caller = new ClientCaller(how, under);
+    this.callers.push(caller);
+    return caller;
+  }
+
+  async tryAcquire(input: PoolInput, times: number): Promise<(string | undefined)[]> {
+    const semaphore = this.semaphore(input);
+    const permits = [];
+    for (let time = 0; time < times; time++) permits.push(await semaphore.tryAcquire());
+    await Promise.all(permits.map((permit) => permit?.release()));
+    return permits.map((permit) => permit?.slot);
+  }
+
+  assertSafe(resource: string, capacity: number): Promise<HoldInterval[]> {
+    const reports = this.callers.flatMap((caller) => caller.reports);
+    return assertSafe(this.temporal.client, resource, capacity, reports);
+  }
+
+  async abandon(): Promise<void> {
+    await Promise.all(this.callers.map((caller) => caller.cancel()));
+    await Promise.all(this.callers.map((caller) => caller.outcome()));
+  }
+
+  private semaphore({ resource, semaphore }: PoolInput): SemaphoreClient {
+    const { client, taskQueue } = this.temporal;
+    return new SemaphoreClient(client, resource, { taskQueue, ...semaphore });
+  }
+}
+
+/** How long it holds, and how its function ends. */
+type How = Pick<HolderInput, 'holdMs' | 'ending'>;
+type Hold = (permits: readonly Held[], lost: AbortSignal) => Promise<void>;
+type Under = (hold: Hold, signal: AbortSignal) => Promise<void>;
+
+/** Runs code as somebody new: a caller that asks inside the function of another would seem to wait for itself. */
+const elsewhere = AsyncLocalStorage.snapshot();
+
+class ClientCaller implements Caller {
+  readonly reports: ReportedHold[] = [];
+  private last: Held | undefined;
+  private readonly finished = new AbortController();
+  private readonly cancelled = new AbortController();
+  private readonly ended: Promise<Outcome>;
+  private readonly began = new AbortController();
+  private readonly wasStopped = new AbortController();
+
+  constructor(how: How, under: Under) {
+    const hold: Hold = (permits, lost) => this.hold(permits, lost, how);
+    const asked = elsewhere(async () => await under(hold, this.cancelled.signal));
+    this.ended = asked.then(
+      () => DONE,
+      (error: Error) => {
+        if (error === this.cancelled.signal.reason) return { ...DONE, name: 'cancelled' };
+        return { name: error.name, message: error.message, details: details(error) };
+      },
+    );
+  }
+
+  private async hold(permits: readonly Held[], lost: AbortSignal, { holdMs, ending }: How): Promise<void> {
+    const began = Date.now();
+    const slot = permits.map(({ slot }) => slot).join(' ');
+    const runId = permits.map(({ runId }) => runId).join(' ');
+    this.last = { slot, runId };
+    this.began.abort();
+    const stop = AbortSignal.any([lost, this.cancelled.signal]);
+    try {
+      const signal = AbortSignal.any([stop, this.finished.signal]);
+      if (holdMs === undefined) await aborted(signal);
+      else if (holdMs > 0) await delay(holdMs, undefined, { signal: stop }).catch(() => undefined);
+      if (stop.aborted) this.wasStopped.abort();
+      stop.throwIfAborted();
+    } finally {
+      const toMs = Date.now();
+      for (const { runId } of permits) this.reports.push({ runId, fromMs: began, toMs });
+    }
+    if (ending === 'fail') throw Object.assign(new Error('as asked'), { name: 'AsAsked' });
+  }
+
+  async holding(): Promise<Held> {
+    await this.come(this.began.signal);
+    return this.last ?? assert.fail();
+  }
+
+  async stopped(): Promise<void> {
+    await this.come(this.wasStopped.signal);
+  }
+
+  private async come(to: AbortSignal): Promise<void> {
+    const outcome = await Promise.race([aborted(to), this.ended]);
+    if (outcome && !to.aborted) assert.fail(`it ended before: ${outcome.name} ${outcome.message}`);
+  }
+
+  async finish(): Promise<void> {
+    this.finished.abort();
+  }
+
+  async cancel(): Promise<void> {
+    this.cancelled.abort();
+  }
+
+  async outcome(): Promise<Outcome> {
+    return await this.ended;
+  }
+
+  done(): Promise<void> {
+    return assertDone(this);
+  }
+
+  had({ runId }: HoldInterval): boolean {
+    return this.reports.some((report) => report.runId === runId);
+  }
+}
+
+async function aborted(signal: AbortSignal): Promise<void> {
+  if (!signal.aborted) await new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }));
+}
+
+const FIELDS = ['resource', 'slot', 'runId', 'how', 'reason', 'timeoutMs', 'maxWaiting'] as const;
+
+/** The fields that errors of both drivers have. */
+function details(error: object): Record<string, unknown> {
+  const found = FIELDS.map((field) => [field, (error as Record<string, unknown>)[field]]);
+  return Object.fromEntries(found.filter(([, value]) => value !== undefined));
+}
