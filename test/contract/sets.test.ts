@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
-import { SemaphoreClient } from '../../src/client';
 import { accumulatorResource } from '../../src/shared/key-pool';
 import { permitId } from '../../src/shared/permit-id';
 import { assertEnds, contract, type Driver, finishAll, startHolding } from '../support/drivers';
 import { untilRenewedAgain } from '../support/permit-signals';
+import { assertNothingLeft, clientOf } from '../support/sets';
 import { assertNoPermitLeft, eventually, permitsRunning, untilWaiting, useTemporal } from '../support/temporal';
 
 // What a caller of several permits is promised, in a Workflow and in a client alike.
@@ -17,10 +17,6 @@ function twoResources(): [a: string, b: string] {
   return [temporal.resource('a'), temporal.resource('b')];
 }
 
-function semaphoreOf(resource: string, capacity = 1): SemaphoreClient {
-  return new SemaphoreClient(temporal.client, resource, { capacity, taskQueue: temporal.taskQueue });
-}
-
 function startSet(driver: Driver, resources: string[], acquire?: { timeout: number }) {
   return driver.startSet({ pools: resources.map((resource) => ({ resource, semaphore: one })), acquire });
 }
@@ -32,10 +28,6 @@ async function startWaitingForSecond(driver: Driver) {
   const set = await startSet(driver, [a, b]);
   await untilWaiting(temporal.client, b, 1);
   return { a, b, other, set };
-}
-
-async function assertNothingLeft(resource: string): Promise<void> {
-  for (const left of [resource, accumulatorResource(resource)]) await assertNoPermitLeft(temporal.client, left);
 }
 
 contract(temporal, 'a set has its permits in the order in which its caller names the resources', async (driver) => {
@@ -87,7 +79,7 @@ contract(
   'one that is lost while another is waited for ends the wait, and the error names it',
   async (driver) => {
     const { a, b, other, set } = await startWaitingForSecond(driver);
-    await semaphoreOf(a).revoke('0', { reason: 'needed elsewhere' });
+    await clientOf(temporal, a).revoke('0', { reason: 'needed elsewhere' });
     const { details } = await assertEnds(set, 'PermitLostError', /needed elsewhere/);
     assert.equal(details.resource, a);
     await untilWaiting(temporal.client, b, 0);
@@ -126,7 +118,7 @@ contract(
     const [a, b] = twoResources();
     const set = await startSet(driver, [a, b]);
     await set.holding();
-    await semaphoreOf(b).revoke('0');
+    await clientOf(temporal, b).revoke('0');
     const { details } = await assertEnds(set, 'PermitLostError', /an operator revoked it/);
     assert.equal(details.resource, b);
     await assertNoPermitLeft(temporal.client, a);
@@ -165,7 +157,7 @@ contract(
     await assertEnds(large, 'cancelled', /^$/);
     assert.equal((await second.holding()).slot.split(' ').length, 2);
     await finishAll([second, blocker]);
-    await assertNothingLeft(resource);
+    await assertNothingLeft(temporal, resource);
     await driver.assertSafe(resource, 3);
   },
 );
@@ -179,7 +171,7 @@ contract(
     const { caller: blocker } = await startHolding(driver, { resource, semaphore });
     const large = await driver.startMany({ resource, semaphore, holdMs: 0 }, 3);
     await untilWaiting(temporal.client, resource, 1);
-    const operator = semaphoreOf(resource, 3);
+    const operator = clientOf(temporal, resource, { capacity: 3 });
     await operator.resize(2);
     const late = await driver.startMany({ resource, semaphore, acquire: { timeout: 300 } }, 3);
     await assertEnds(late, 'PermitTimeoutError', /./);
@@ -188,7 +180,7 @@ contract(
     await operator.resize(3);
     await finishAll([blocker]);
     await large.done();
-    await assertNothingLeft(resource);
+    await assertNothingLeft(temporal, resource);
     await driver.assertSafe(resource, 3);
   },
 );

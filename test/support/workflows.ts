@@ -315,17 +315,18 @@ export async function setHolder({ pools, acquire, holdMs }: SetInput): Promise<{
   );
 }
 
-/** As {@link setHolder}, by hand: one `withPermit` inside the other, in the order given. */
-export async function nester({ pools, holdMs }: SetInput, pauseMs = 0): Promise<void> {
-  const finished = finishes();
+/** As {@link setHolder}, by hand: one `withPermit` inside the other, in the order given. It asks for each next one when told so. */
+export async function nester({ pools, holdMs = 0 }: SetInput): Promise<void> {
+  let now: Stage = { at: 'waiting' };
+  const told = finishes();
+  setHandler(stage, () => now);
   const nest = async ([pool, ...rest]: SetInput['pools']): Promise<void> => {
-    if (pool)
-      await new Semaphore(pool.resource, pool.semaphore).withPermit(async () => {
-        if (pauseMs > 0 && rest.length > 0) await sleep(pauseMs);
-        await nest(rest);
-      });
-    else if (holdMs === undefined) await finished();
-    else await sleep(holdMs);
+    if (!pool) return await sleep(holdMs);
+    await new Semaphore(pool.resource, pool.semaphore).withPermit(async () => {
+      now = { at: 'holding' };
+      if (rest.length > 0) await told();
+      await nest(rest);
+    });
   };
   await nest(pools);
 }
