@@ -217,10 +217,14 @@ export async function relay({ resource, semaphore }: PoolInput, runs: number, he
 }
 
 /** As {@link relay}, out of `withPermit`, which would release it; the next run is an {@link adopter}. */
-export async function relayInside({ resource, semaphore }: PoolInput, held?: PermitRef): Promise<Stage> {
-  if (held) return await adopter(held);
+export async function relayInside(
+  { resource, semaphore }: PoolInput,
+  held?: PermitRef,
+  renewEvery?: number,
+): Promise<Stage> {
+  if (held) return await adopter(held, renewEvery);
   return await new Semaphore(resource, semaphore).withPermit(
-    async (permit) => await continueAsNew<typeof relayInside>({ resource, semaphore }, permit.detach()),
+    async (permit) => await continueAsNew<typeof relayInside>({ resource, semaphore }, permit.detach(), renewEvery),
     { outlivesRun: true },
   );
 }
@@ -246,11 +250,12 @@ export async function leaver({ resource, semaphore }: PoolInput): Promise<Permit
   return (await new Semaphore(resource, semaphore).acquire({ outlivesRun: true })).detach();
 }
 
-/** Hands its permit over at once, and goes on inside `withPermit`. */
-export async function busyLeaver({ resource, semaphore }: PoolInput, goesOnMs: number): Promise<void> {
+/** Hands its permit over at once, and goes on inside `withPermit` until it is told to finish. */
+export async function busyLeaver({ resource, semaphore }: PoolInput): Promise<void> {
+  const finished = finishes();
   const detach = async (permit: Permit) => {
     permit.detach();
-    await sleep(goesOnMs);
+    await finished();
   };
   await new Semaphore(resource, semaphore).withPermit(detach, { outlivesRun: true });
 }
