@@ -35,6 +35,7 @@ export * from '../../examples/recipes/workflows';
 export { exampleConsumer } from '../../scripts/support/example-workflow';
 export * from '../../src/workflow';
 export * from './finishing';
+export { fourCalls, oneCall } from './limited-workflows';
 export * from './preemption-workflows';
 
 export const stage = defineQuery<Stage>('stage');
