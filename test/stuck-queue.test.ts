@@ -72,7 +72,9 @@ for (const fair of [false, true]) {
     };
     const client = new Client({ connection: temporal.client.connection, interceptors: { workflow: [{ start }] } });
     const { taskQueue } = temporal;
-    const acquiring = new SemaphoreClient(client, resource, { ...semaphore, taskQueue }).acquire();
+    const acquiring = new SemaphoreClient(client, resource, { ...semaphore, taskQueue }).acquire({
+      timeout: '1 minute',
+    });
     await until(() => silences > SILENCES);
     await freeOne();
     const permit = await acquiring;
