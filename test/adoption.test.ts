@@ -1,22 +1,19 @@
 import assert from 'node:assert/strict';
-import { randomUUID } from 'node:crypto';
 import { test } from 'node:test';
-import { setTimeout as delay } from 'node:timers/promises';
-import { type ApplicationFailure, WorkflowFailedError } from '@temporalio/client';
-import { PermitLostError, SemaphoreClient } from '../src/client';
+import type { ApplicationFailure } from '@temporalio/client';
+import { PermitLostError } from '../src/client';
 import { permitId } from '../src/shared/permit-id';
-import { type PermitRef, REVOKE } from '../src/shared/protocol';
-import { assertNoPermitLeft, eventually, permitsRunning, useTemporal } from './support/temporal';
+import { type PermitRef, RENEW, REVOKE } from '../src/shared/protocol';
+import { failureOf as failed, startOptions, untilAt } from './support/holders';
+import { signalsOf, untilRenewedAgain } from './support/permit-signals';
+import { clientOf } from './support/sets';
+import { assertNoPermitLeft, permitsRunning, until, useTemporal } from './support/temporal';
 import * as workflows from './support/workflows';
 
 const temporal = useTemporal({ shared: true });
 
-function common(prefix: string) {
-  return { workflowId: `${prefix}-${randomUUID()}`, taskQueue: temporal.taskQueue };
-}
-
 function client(resource: string) {
-  return new SemaphoreClient(temporal.client, resource, { capacity: 1, taskQueue: temporal.taskQueue, lease: '4s' });
+  return clientOf(temporal, resource);
 }
 
 function permitOf({ workflowId, runId }: PermitRef) {
@@ -25,40 +22,38 @@ function permitOf({ workflowId, runId }: PermitRef) {
 
 async function startAdopter(ref: PermitRef, renewEvery?: number) {
   const handle = await temporal.client.workflow.start(workflows.adopter, {
-    ...common('adopter'),
+    ...startOptions(temporal, 'adopter'),
     args: [ref, renewEvery],
   });
-  await eventually(async () => assert.equal((await handle.query(workflows.stage)).at, 'holding'));
+  await untilAt(handle, 'holding');
   return handle;
 }
 
 async function failureOf(result: Promise<unknown>): Promise<ApplicationFailure> {
-  const error = await result.then(
-    () => assert.fail('the Workflow should have failed'),
-    (error: unknown) => error,
-  );
-  assert.ok(error instanceof WorkflowFailedError, String(error));
-  return error.cause as ApplicationFailure;
+  return (await failed(result)) as ApplicationFailure;
 }
 
-test('a permit that was handed over ends with its lease, although its first holder goes on in withPermit', async () => {
+test('a permit that was handed over ends with its lease, although its first holder goes on in withPermit', {
+  timeout: 60_000,
+}, async () => {
   const resource = temporal.resource();
   const leaver = await temporal.client.workflow.start(workflows.busyLeaver, {
-    ...common('leaver'),
-    args: [{ resource, semaphore: { capacity: 1, lease: '2s' } }, 8_000],
+    ...startOptions(temporal, 'leaver'),
+    args: [{ resource, semaphore: { capacity: 1, lease: '2s', renewEvery: '300ms' } }],
   });
-  await eventually(async () => assert.equal((await permitsRunning(temporal.client, resource)).length, 1));
-  const permit = temporal.client.workflow.getHandle(permitId({ resource, slot: '0' }));
+  await until(async () => (await permitsRunning(temporal.client, resource)).length === 1);
+  const workflowId = permitId({ resource, slot: '0' });
+  const permit = temporal.client.workflow.getHandle(workflowId);
   assert.equal(await permit.result(), 'lease-expired');
-  const { closeTime, startTime } = await permit.describe();
-  assert.ok(Number(closeTime) - Number(startTime) < 5_000, 'it was renewed');
+  assert.ok(!(await signalsOf(temporal, { workflowId })).includes(RENEW));
+  await leaver.signal(workflows.finish);
   await leaver.result();
 });
 
 test('one permit is held through three runs of a Workflow', async () => {
   const resource = temporal.resource();
   const runId = await temporal.client.workflow.execute(workflows.relay, {
-    ...common('relay'),
+    ...startOptions(temporal, 'relay'),
     args: [{ resource, semaphore: { capacity: 1 } }, 3],
   });
   const permit = permitOf({ workflowId: permitId({ resource, slot: '0' }), runId } as PermitRef);
@@ -74,34 +69,27 @@ test('one permit is held through three runs of a Workflow', async () => {
 
 test('a permit is handed over out of withPermit, and stays renewed', async () => {
   const resource = temporal.resource();
-  const semaphore = { capacity: 1, lease: '5s' as const };
   const { workflowId } = await temporal.client.workflow.start(workflows.relayInside, {
-    ...common('relay'),
-    args: [{ resource, semaphore }],
+    ...startOptions(temporal, 'relay'),
+    args: [{ resource, semaphore: { capacity: 1 } }, undefined, 300],
   });
   const handle = temporal.client.workflow.getHandle<typeof workflows.relayInside>(workflowId);
-  await eventually(async () => assert.equal((await handle.query(workflows.stage)).at, 'holding'));
-  await delay(7_000);
+  await untilAt(handle, 'holding');
+  const permitRun = await untilRenewedAgain(temporal, resource);
   const permit = await temporal.client.workflow.getHandle(permitId({ resource, slot: '0' })).describe();
-  assert.equal(permit.status.name, 'RUNNING');
   const { runId, type } = await handle.describe();
   assert.deepEqual(permit.memo?.holder, { workflowId, runId, workflowType: type }, 'the memo names who holds it now');
   await handle.signal(workflows.finish);
-  assert.deepEqual(await handle.result(), { at: 'done', slot: '0', runId: permit.runId });
+  assert.deepEqual(await handle.result(), { at: 'done', slot: '0', runId: permitRun });
 });
 
 test("a client's permit is handed to a Workflow, which renews and releases it", async () => {
   const resource = temporal.resource();
   const permit = await client(resource).acquire();
   const ref: PermitRef = JSON.parse(JSON.stringify(permit.detach()));
-  const handle = await startAdopter(ref, 500);
+  const handle = await startAdopter(ref, 300);
   await permit.release();
-  await delay(5_000);
-  assert.equal(
-    (await permitOf(ref).describe()).status.name,
-    'RUNNING',
-    'renewed past its lease, not released by the client',
-  );
+  await untilRenewedAgain(temporal, resource); // so the client has not released it
   assert.equal(permit.signal.aborted, false);
   await assert.rejects(permit.renew(), PermitLostError);
   await handle.signal(workflows.finish);
@@ -112,13 +100,12 @@ test("a client's permit is handed to a Workflow, which renews and releases it", 
 test("a Workflow's permit is handed to a client", async () => {
   const resource = temporal.resource();
   const ref = await temporal.client.workflow.execute(workflows.leaver, {
-    ...common('leaver'),
-    args: [{ resource, semaphore: { capacity: 1, lease: '3s' } }],
+    ...startOptions(temporal, 'leaver'),
+    args: [{ resource, semaphore: { capacity: 1 } }],
   });
-  const permit = await client(resource).adopt(ref);
-  await delay(4_000);
+  const permit = await client(resource).adopt(ref, { renewEvery: '300ms' });
+  await untilRenewedAgain(temporal, resource);
   assert.equal(permit.signal.aborted, false);
-  assert.equal((await permitOf(ref).describe()).status.name, 'RUNNING');
   await permit.release();
   assert.equal(await permitOf(ref).result(), 'released');
   await assert.rejects(client(resource).adopt(ref), PermitLostError);
@@ -127,7 +114,7 @@ test("a Workflow's permit is handed to a client", async () => {
 test('a permit that may be taken is handed over at once', { timeout: 60_000 }, async () => {
   const resource = temporal.resource();
   const ref = await temporal.client.workflow.execute(workflows.preemptibleLeaver, {
-    ...common('leaver'),
+    ...startOptions(temporal, 'leaver'),
     args: [{ resource, semaphore: { capacity: 1, lease: '2 minutes' } }],
   });
   assert.equal((await permitOf(ref).describe()).status.name, 'RUNNING');
@@ -162,7 +149,7 @@ test('a Workflow is told of the loss of a permit that it adopted', async () => {
 test('a Workflow finds by its next renewal that a permit it adopted was terminated', async () => {
   const resource = temporal.resource();
   const ref = (await client(resource).acquire()).detach();
-  const handle = await startAdopter(ref, 500);
+  const handle = await startAdopter(ref, 300);
   await permitOf(ref).terminate();
   assert.match((await failureOf(handle.result())).message, /it has ended, and nothing says how/);
 });
@@ -172,7 +159,9 @@ test('what has ended, and what is no reference, is not adopted', async () => {
   const permit = await client(resource).acquire();
   await permit.release();
   const adopt = async (ref: PermitRef) =>
-    await failureOf(temporal.client.workflow.execute(workflows.adopter, { ...common('adopter'), args: [ref] }));
+    await failureOf(
+      temporal.client.workflow.execute(workflows.adopter, { ...startOptions(temporal, 'adopter'), args: [ref] }),
+    );
   assert.equal((await adopt(permit.ref())).type, 'PermitLostError');
   const bad = await adopt({ ...permit.ref(), workflowId: 'something-else' });
   assert.match(bad.message, /ref\.workflowId: expected "permit:/);
@@ -190,7 +179,7 @@ test('what has ended, and what is no reference, is not adopted', async () => {
 test('a permit that ends with its Workflow has no reference', async () => {
   const resource = temporal.resource();
   const refused = temporal.client.workflow.execute(workflows.noLeaver, {
-    ...common('leaver'),
+    ...startOptions(temporal, 'leaver'),
     args: [{ resource, semaphore: { capacity: 1 } }],
   });
   assert.match((await failureOf(refused)).message, /permit: expected one acquired with outlivesRun: true/);

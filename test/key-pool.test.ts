@@ -1,35 +1,30 @@
 import assert from 'node:assert/strict';
+import { AsyncLocalStorage } from 'node:async_hooks';
 import { test } from 'node:test';
-import { setTimeout as delay } from 'node:timers/promises';
 import { mostAtOnce, type ReportedHold } from '../scripts/support/holder-intervals';
-import { acquireAll, PermitTimeoutError, SemaphoreClient, type SemaphoreClientOptions } from '../src/client';
+import { acquireAll } from '../src/client';
 import { poolsInUse } from '../src/client/operators';
 import { currentFencingToken } from '../src/fencing';
 import { keyResource } from '../src/shared/key-pool';
 import { permitId } from '../src/shared/permit-id';
-import { CliProcess } from './support/cli-process';
-import { assertFails, startOptions } from './support/holders';
-import {
-  assertNoPermitLeft,
-  assertSafe,
-  eventually,
-  permitsRunning,
-  untilWaiting,
-  useTemporal,
-} from './support/temporal';
+import { CliHost } from './support/cli-host';
+import { startOptions } from './support/holders';
+import { clientOf, holdForAMoment } from './support/sets';
+import { assertSafe, eventually, untilWaiting, useTemporal } from './support/temporal';
 import * as workflows from './support/workflows';
 
-const temporal = useTemporal({ shared: true });
+// Keys of Workflows beside those of clients, what operators see of them, and what only one side has. What both sides promise is
+// in contract/keys.test.ts.
 
-function clientOf(resource: string, options: Partial<SemaphoreClientOptions>): SemaphoreClient {
-  return new SemaphoreClient(temporal.client, resource, { taskQueue: temporal.taskQueue, ...options });
-}
+const temporal = useTemporal({ shared: true });
+const host = new CliHost();
+
+/** Runs code as somebody new: a caller that asks inside the function of another would seem to wait for itself. */
+const elsewhere = AsyncLocalStorage.snapshot();
 
 test('Workflows and clients: at most perKey of one key, and capacity of all', async () => {
   const resource = temporal.resource('keyed');
   const semaphore = { capacity: 3, perKey: 2 };
-  const keys = ['acme', 'über/ltd'];
-  const reports = new Map(keys.map((key) => [key, [] as ReportedHold[]]));
   const whole: ReportedHold[] = [];
   const workflow = (key: string) =>
     temporal.client.workflow.execute(workflows.keyHolder, {
@@ -37,83 +32,48 @@ test('Workflows and clients: at most perKey of one key, and capacity of all', as
       args: [{ resource, semaphore, acquire: { key }, holdMs: 20 }],
     });
   const client = async (key: string) => {
-    const set = await clientOf(resource, semaphore).acquire({ key });
-    const fromMs = Date.now();
-    await delay(20);
-    const toMs = Date.now();
+    const set = await clientOf(temporal, resource, semaphore).acquire({ key });
+    assert.equal(set.permits[0]?.resource, resource);
+    const holds = await holdForAMoment(set.permits);
     await set.release();
-    const [permit] = set.permits;
-    assert.equal(permit?.resource, resource);
-    whole.push({ runId: permit.runId, fromMs, toMs });
-    reports.get(key)?.push({ runId: '', fromMs, toMs });
+    whole.push(...holds);
+    return holds;
   };
-  await Promise.all(keys.flatMap((key) => [0, 1, 2].flatMap(() => [workflow(key), client(key)])));
-  assert.equal((await assertSafe(temporal.client, resource, 3, whole)).length, 12);
-  for (const key of keys) {
+  const callersOf = async (key: string, many: number) => {
+    const holds = Array.from({ length: many }, () => client(key));
+    await Promise.all(Array.from({ length: many }, () => workflow(key)));
     // A client's hold of the whole lies within its hold of the key. Of Workflows, the histories say both.
+    const held = (await Promise.all(holds)).flat();
+    assert.ok(mostAtOnce(held.map((hold) => ({ ...hold, slot: '', holder: '', toMs: hold.toMs ?? 0 }))) <= 2);
     await assertSafe(temporal.client, keyResource(resource, key), 2, []);
-    const most = mostAtOnce(
-      (reports.get(key) ?? []).map((hold) => ({ ...hold, slot: '', holder: '', toMs: hold.toMs ?? 0 })),
-    );
-    assert.ok(most <= 2, `${most} of ${key} at once`);
-  }
+  };
+  await Promise.all([callersOf('acme', 3), callersOf('über/ltd', 1)]);
+  assert.equal((await assertSafe(temporal.client, resource, 3, whole)).length, 8);
 });
 
-test('a key that is full holds no slot of the whole, and its timeout names it', async () => {
+test('a client refuses a set of keys without a key; each key may have a number of its own, and the token is of the whole', async () => {
   const resource = temporal.resource('keyed');
-  const pool = clientOf(resource, { capacity: 2, perKey: (key) => (key === 'acme' ? 1 : 2) });
-  const first = await pool.acquire({ key: 'acme' });
-  const late = await pool.acquire({ key: 'acme', timeout: 300 }).catch((error: unknown) => error);
-  assert.ok(late instanceof PermitTimeoutError, String(late));
-  assert.equal(late.resource, `${resource}~key:acme`);
-
-  const waiting = pool.withPermit(
-    async (permit) => {
-      assert.equal(currentFencingToken().toString(), `${resource}/${permit.slot}/${permit.runId}`);
-      return permit.resource;
-    },
-    { key: 'acme' },
-  );
-  await untilWaiting(temporal.client, keyResource(resource, 'acme'), 1);
-  assert.equal(await pool.tryAcquire({ key: 'acme' }), undefined);
-  const other = await pool.tryAcquire({ key: 'other' });
-  assert.ok(other, 'another key has its permit at once');
-  assert.equal(await pool.tryAcquire({ key: 'other' }), undefined, 'the whole is full');
-  await eventually(async () => {
-    const running = await permitsRunning(temporal.client, keyResource(resource, 'other'));
-    assert.equal(running.length, 1, 'and gave its key back');
-  });
-  await Promise.all([first.release(), other.release()]);
-  assert.equal(await waiting, resource);
-  for (const key of ['acme', 'other']) await assertNoPermitLeft(temporal.client, keyResource(resource, key));
-});
-
-test('a missing key, and the name of a key as a resource, are refused', async () => {
-  const resource = temporal.resource('keyed');
-  const keyed = { capacity: 1, perKey: 1 };
-  const refused = (name: string, semaphore: workflows.SemaphoreOptions, message: RegExp, key?: string) =>
-    assertFails(
-      temporal.client.workflow.execute(workflows.keyHolder, {
-        ...startOptions(temporal, 'keyed'),
-        args: [{ resource: name, semaphore, acquire: { key } }],
-      }),
-      'InvalidOptionsError',
-      message,
+  const keyed = clientOf(temporal, resource, { capacity: 2, perKey: (key) => (key === 'acme' ? 1 : 2) });
+  await assert.rejects(keyed.acquire(), /expected a key/);
+  await assert.rejects(acquireAll([keyed]), /expected a key/);
+  await assert.rejects(acquireAll([{ of: keyed, key: 'a' }], { key: 'a' } as object), /expected the key in its entry/);
+  const inside = async (key: string) =>
+    await keyed.withPermit(
+      async (permit) => {
+        assert.equal(currentFencingToken().toString(), `${resource}/${permit.slot}/${permit.runId}`);
+        assert.equal(permit.resource, resource);
+        const another = await elsewhere(async () => await keyed.tryAcquire({ key }));
+        await another?.release();
+        return another !== undefined;
+      },
+      { key },
     );
-  await refused(resource, keyed, /expected a key/);
-  await refused(resource, { capacity: 1 }, /has no perKey/, 'acme');
-  await refused(`${resource}~key:acme`, { capacity: 1 }, /a name without "~key:"/);
-  const pool = clientOf(resource, keyed);
-  await assert.rejects(pool.acquire(), /expected a key/);
-  await assert.rejects(pool.tryAcquire(), /expected a key/);
-  await assert.rejects(acquireAll([pool]), /expected a key/);
-  await assert.rejects(acquireAll([{ of: pool, key: 'a' }], { key: 'a' } as object), /expected the key in its entry/);
-  await assert.rejects(clientOf(`${resource}~key:acme`, { capacity: 1 }).acquire(), /a name without "~key:"/);
+  assert.deepEqual([await inside('acme'), await inside('other')], [false, true]);
 });
 
 test('operators see keys under their resource, and can look at one', async () => {
   const resource = temporal.resource('keyed');
-  const pool = clientOf(resource, { capacity: 5, perKey: 1 });
+  const pool = clientOf(temporal, resource, { capacity: 5, perKey: 1 });
   const held = await Promise.all(['a', 'b', 'c'].map((key) => pool.acquire({ key })));
   const waiting = pool.acquire({ key: 'a' });
   await untilWaiting(temporal.client, keyResource(resource, 'a'), 1);
@@ -127,14 +87,15 @@ test('operators see keys under their resource, and can look at one', async () =>
     assert.deepEqual(rows[0]?.keys, { held: 3, permits: 3, queued: 1 });
     assert.equal(rows[0]?.slots.length, 3);
   });
-  const ls = new CliProcess(['ls', '--address', temporal.env.address]);
-  assert.equal(await ls.exit, 0, ls.stderr);
+  const at = ['--address', temporal.env.address];
+  const ls = await host.run(['ls', ...at]);
+  assert.equal(ls.code, 0, ls.stderr);
   assert.match(ls.stdout, new RegExp(`${resource} .*3 hold, 1 with a queue`));
   assert.ok(!ls.stdout.includes(`${resource}~key`));
-  const why = new CliProcess(['why', client.options.identity, '--address', temporal.env.address]);
-  assert.equal(await why.exit, 0, why.stderr);
+  const why = await host.run(['why', client.options.identity, ...at]);
+  assert.equal(why.code, 0, why.stderr);
   assert.match(why.stdout, new RegExp(`waits for a permit of ${resource}~key:a`));
-  const key = await clientOf(keyResource(resource, 'a'), { capacity: 1 }).inspect();
+  const key = await clientOf(temporal, keyResource(resource, 'a'), { capacity: 1 }).inspect();
   assert.equal(key.waiters.length, 1);
   await held[0]?.release();
   for (const set of [...held, await waiting]) await set.release();
@@ -144,14 +105,14 @@ test('run takes a permit for a key', async () => {
   const resource = temporal.resource('keyed');
   const to = ['--address', temporal.env.address, '--task-queue', temporal.taskQueue];
   const flags = ['run', resource, '--capacity', '2', '--per-key', '1', ...to];
-  const holding = await clientOf(resource, { capacity: 2, perKey: 1 }).acquire({ key: 'acme' });
-  const full = new CliProcess([...flags, '--key', 'acme', '--try', '--', 'true']);
-  assert.equal(await full.exit, 75);
+  const holding = await clientOf(temporal, resource, { capacity: 2, perKey: 1 }).acquire({ key: 'acme' });
+  const full = await host.run([...flags, '--key', 'acme', '--try', '--', 'true']);
+  assert.equal(full.code, 75);
   assert.match(full.stderr, /No permit of ".*~key:acme" is free/);
-  const free = new CliProcess([...flags, '--key', 'other', '--', 'sh', '-c', 'echo $PERMIT_WORKFLOW_ID']);
-  assert.equal(await free.exit, 0, free.stderr);
+  const free = await host.run([...flags, '--key', 'other', '--', 'sh', '-c', 'echo $PERMIT_WORKFLOW_ID']);
+  assert.equal(free.code, 0, free.stderr);
   assert.match(free.stdout, new RegExp(`^${permitId({ resource, slot: '' })}[01]\n$`));
-  const missing = new CliProcess([...flags, '--', 'true']);
-  assert.equal(await missing.exit, 64);
+  const missing = await host.run([...flags, '--', 'true']);
+  assert.equal(missing.code, 64);
   await holding.release();
 });

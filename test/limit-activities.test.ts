@@ -1,26 +1,26 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
-import { afterEach, before, test } from 'node:test';
+import { afterEach, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Context } from '@temporalio/activity';
 import { WorkflowFailedError } from '@temporalio/client';
 import { ActivityFailure, ApplicationFailure } from '@temporalio/common';
-import { NativeConnection, Worker, type WorkflowBundle } from '@temporalio/worker';
-import { bundleWorkflows } from '../scripts/support/workflow-bundles';
+import { optionalTsToMs } from '@temporalio/common/lib/time';
+import { NativeConnection, Worker } from '@temporalio/worker';
 import { InvalidOptionsError, PermitPool, SemaphoreClient } from '../src/client';
 import { currentFencingToken, FencingToken, StaleTokenError } from '../src/fencing';
 import { fencingInterceptors } from '../src/fencing-worker';
 import { LimitActivitiesPlugin, limitActivities } from '../src/worker';
+import { startOptions } from './support/holders';
 import { fourCalls, type LimitedActivities, type OneCall, oneCall } from './support/limited-workflows';
-import { eventually, untilWaiting, useTemporal } from './support/temporal';
+import { eventually, until, untilWaiting, useTemporal } from './support/temporal';
 
 const temporal = useTemporal({ shared: true });
 
-let bundle: WorkflowBundle;
 let pools: PermitPool[] = [];
 let running: { worker: Worker; ended: Promise<void> }[] = [];
 const BEAT_MS = 200;
-const now = { calls: 0, most: 0, begun: 0, stale: 0, beatMs: BEAT_MS, aborted: [] as unknown[] };
+const now = { calls: 0, most: 0, begun: 0, stale: 0, beatMs: BEAT_MS, isShort: false, aborted: [] as unknown[] };
 
 const activities: LimitedActivities = {
   callVendor: async (callMs) => {
@@ -30,7 +30,7 @@ const activities: LimitedActivities = {
     now.most = Math.max(now.most, ++now.calls);
     try {
       if (now.stale-- > 0) throw new StaleTokenError(currentFencingToken() ?? assert.fail(), undefined);
-      await delay(callMs, undefined, { signal: cancellationSignal });
+      await delay(now.isShort ? 1 : callMs, undefined, { signal: cancellationSignal });
       return String(currentFencingToken());
     } catch (error) {
       now.aborted.push(cancellationSignal.reason);
@@ -42,11 +42,10 @@ const activities: LimitedActivities = {
   },
 };
 
-before(async () => {
-  bundle = await bundleWorkflows(require.resolve('./support/limited-workflows'));
-});
+afterEach(endWorkers);
 
-afterEach(async () => {
+/** Tells the calls that still run, and gives the permits back. */
+async function endWorkers(): Promise<void> {
   for (const { worker, ended } of running) {
     if (worker.getState() === 'RUNNING') worker.shutdown();
     await ended;
@@ -54,14 +53,14 @@ afterEach(async () => {
   for (const pool of pools) await pool.close();
   pools = [];
   running = [];
-  Object.assign(now, { calls: 0, most: 0, begun: 0, stale: 0, beatMs: BEAT_MS, aborted: [] });
-});
+  Object.assign(now, { calls: 0, most: 0, begun: 0, stale: 0, beatMs: BEAT_MS, isShort: false, aborted: [] });
+}
 
 function semaphore(resource: string, capacity: number) {
   return new SemaphoreClient(temporal.client, resource, { capacity, taskQueue: temporal.taskQueue });
 }
 
-/** A worker whose vendor calls have a pool of their own. */
+/** A worker of activities alone, whose vendor calls have a permit pool of their own. */
 async function startWorker(client: SemaphoreClient | undefined, taskQueue: string, asPlugin = false): Promise<Worker> {
   const pool = client && new PermitPool(client);
   if (pool) pools.push(pool);
@@ -69,7 +68,6 @@ async function startWorker(client: SemaphoreClient | undefined, taskQueue: strin
   const connection = await NativeConnection.connect({ address: temporal.env.address });
   const worker = await Worker.create({
     connection,
-    workflowBundle: bundle,
     activities,
     taskQueue,
     ...(pool &&
@@ -84,9 +82,8 @@ async function startWorker(client: SemaphoreClient | undefined, taskQueue: strin
 
 async function start(taskQueue: string, input: OneCall) {
   return await temporal.client.workflow.start(oneCall, {
-    workflowId: `limited-${randomUUID()}`,
-    taskQueue,
-    args: [input],
+    ...startOptions(temporal, 'limited'),
+    args: [taskQueue, input],
   });
 }
 
@@ -96,15 +93,14 @@ function failureOf(error: unknown): ApplicationFailure {
   return error.cause.cause;
 }
 
-test('200 activities of 50 Workflows on two workers: never more than 5 at once, and no event more', async () => {
+test('40 activities of 10 Workflows on two workers: never more than 5 at once, and no event more', async () => {
   const resource = temporal.resource();
   const eventsOf = async (taskQueue: string) =>
     await Promise.all(
-      Array.from({ length: 50 }, async () => {
+      Array.from({ length: 10 }, async () => {
         const handle = await temporal.client.workflow.start(fourCalls, {
-          workflowId: `limited-${randomUUID()}`,
-          taskQueue,
-          args: [20],
+          ...startOptions(temporal, 'limited'),
+          args: [taskQueue, 20],
         });
         const tokens = await handle.result();
         const { events = [] } = await handle.fetchHistory();
@@ -119,7 +115,7 @@ test('200 activities of 50 Workflows on two workers: never more than 5 at once, 
   await startWorker(semaphore(resource, 5), limited, true);
   const ends = await eventsOf(limited);
   assert.ok(now.most <= 5, `${now.most} at once`);
-  assert.equal(now.begun, 200);
+  assert.equal(now.begun, 40);
   for (const { tokens, events } of ends) {
     assert.equal(events, 4 * 3, 'scheduled, started and completed');
     for (const token of tokens) assert.equal(FencingToken.parse(token).resource, resource);
@@ -131,13 +127,17 @@ test('cancelled while it waits, an activity ends and has not run; cancelled whil
   const taskQueue = `limited-${randomUUID()}`;
   const client = semaphore(resource, 1);
   await startWorker(client, taskQueue);
-  const input = { callMs: 20_000, startToCloseMs: 60_000, heartbeatMs: 1_000 };
+  const input = { callMs: 60_000, startToCloseMs: 60_000, heartbeatMs: 3_000 };
   const permit = await client.acquire();
-  const waiting = await start(taskQueue, { ...input, cancelAfterMs: 300 });
+  const waiting = await start(taskQueue, input);
+  await untilWaiting(temporal.client, resource, 1);
+  await waiting.cancel();
   assert.equal(await waiting.result(), 'cancelled');
   assert.equal(now.begun, 0);
   await permit.release();
-  const running = await start(taskQueue, { ...input, cancelAfterMs: 2_000 });
+  const running = await start(taskQueue, input);
+  await until(() => now.calls === 1);
+  await running.cancel();
   assert.equal(await running.result(), 'cancelled');
   assert.equal(now.begun, 1);
   assert.equal(now.aborted.length, 1);
@@ -149,8 +149,12 @@ test('a wait heartbeats: it may be longer than the heartbeat timeout', async () 
   const client = semaphore(resource, 1);
   await startWorker(client, taskQueue);
   const permit = await client.acquire();
-  const waiting = await start(taskQueue, { callMs: 1, startToCloseMs: 60_000, heartbeatMs: 1_000, attempts: 1 });
-  await delay(3_000);
+  const heartbeatMs = 4_000;
+  const waiting = await start(taskQueue, { callMs: 1, startToCloseMs: 60_000, heartbeatMs, attempts: 1 });
+  await until(async () => {
+    const { lastStartedTime, lastHeartbeatTime } = (await waiting.describe()).raw.pendingActivities?.[0] ?? {};
+    return (optionalTsToMs(lastHeartbeatTime) ?? 0) > (optionalTsToMs(lastStartedTime) ?? Infinity) + heartbeatMs;
+  });
   await permit.release();
   assert.equal(FencingToken.parse(await waiting.result()).resource, resource);
 });
@@ -161,12 +165,15 @@ test('after a wait, an activity has its whole heartbeat timeout for its first he
   const client = semaphore(resource, 1);
   await startWorker(client, taskQueue);
   const permit = await client.acquire();
-  now.beatMs = 3_300;
-  const waiting = await start(taskQueue, { callMs: 3_500, startToCloseMs: 60_000, heartbeatMs: 4_000, attempts: 1 });
+  now.beatMs = 3_600_000;
+  const waiting = await start(taskQueue, { callMs: 60_000, startToCloseMs: 60_000, heartbeatMs: 60_000 });
   await untilWaiting(temporal.client, resource, 1);
-  await delay(800); // less than the third of 4 s after which the wait heartbeats
+  const lastHeartbeat = async () => (await waiting.describe()).raw.pendingActivities?.[0]?.lastHeartbeatTime;
+  // The wait itself heartbeats each 20 s; on a machine so slow that it has, this shows nothing.
   await permit.release();
-  assert.equal(FencingToken.parse(await waiting.result()).resource, resource);
+  await until(lastHeartbeat);
+  await waiting.terminate();
+  await endWorkers();
 });
 
 test('a wait ends as retryable before startToCloseTimeout does; a call that is too long times out and is told', async () => {
@@ -175,17 +182,17 @@ test('a wait ends as retryable before startToCloseTimeout does; a call that is t
   const client = semaphore(resource, 1);
   await startWorker(client, taskQueue);
   const permit = await client.acquire();
-  const waiting = await start(taskQueue, { callMs: 1, startToCloseMs: 1_500, attempts: 2 });
+  const waiting = await start(taskQueue, { callMs: 1, startToCloseMs: 4_000, attempts: 1 });
   const failure = failureOf(await waiting.result().catch((error: unknown) => error));
   assert.equal(failure.type, 'PermitTimeoutError');
   assert.equal(failure.nonRetryable, false);
   assert.equal(now.begun, 0);
   await permit.release();
-  const running = await start(taskQueue, { callMs: 20_000, startToCloseMs: 2_000, heartbeatMs: 500, attempts: 1 });
+  const running = await start(taskQueue, { callMs: 60_000, startToCloseMs: 2_000, heartbeatMs: 500, attempts: 1 });
   const error: unknown = await running.result().catch((error: unknown) => error);
   assert.ok(error instanceof WorkflowFailedError && error.cause instanceof ActivityFailure);
   assert.equal(error.cause.cause?.name, 'TimeoutFailure');
-  await eventually(async () => assert.equal(now.calls, 0));
+  await until(() => now.calls === 0);
 });
 
 test('a worker that shuts down lets its waiting activities go to another; those that run are told', async () => {
@@ -206,8 +213,8 @@ test('a worker that shuts down lets its waiting activities go to another; those 
   await permit.release();
   const second = await startWorker(client, taskQueue);
   assert.equal(FencingToken.parse(await waiting.result()).resource, resource);
-  const long = await start(taskQueue, { callMs: 20_000, startToCloseMs: 60_000 });
-  await eventually(async () => assert.equal(now.calls, 1));
+  const long = await start(taskQueue, { callMs: 60_000, startToCloseMs: 60_000 });
+  await until(() => now.calls === 1);
   second.shutdown();
   await running[1]?.ended;
   assert.equal(now.calls, 0);
@@ -219,8 +226,9 @@ test('an activity that loses its permit is told by its signal, fails as retryabl
   const taskQueue = `limited-${randomUUID()}`;
   const client = semaphore(resource, 1);
   await startWorker(client, taskQueue);
-  const call = await start(taskQueue, { callMs: 4_000, startToCloseMs: 60_000 });
-  await eventually(async () => assert.equal(now.calls, 1));
+  const call = await start(taskQueue, { callMs: 60_000, startToCloseMs: 60_000 });
+  await until(() => now.calls === 1);
+  now.isShort = true; // the second call
   await client.revoke('0', { reason: 'drain' });
   await call.result();
   assert.equal(now.begun, 2);

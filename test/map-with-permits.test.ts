@@ -145,7 +145,7 @@ test('a Workflow: one slot held by another keeps no item waiting; revoked, the i
 
 test('a Workflow whose item releases the permit itself goes on under another one', { timeout: 60_000 }, async () => {
   const resource = temporal.resource();
-  const input = { resource, semaphore: { capacity: 1, lease: '2s', renewEvery: '500ms' } as const };
+  const input = { resource, semaphore: { capacity: 1, renewEvery: '500ms' } as const };
   const start = { ...startOptions(temporal, 'mapper'), args: [input] as [typeof input] };
   assert.deepEqual(await temporal.client.workflow.execute(workflows.releasingMapper, start), [0, 1, 2, 3]);
   await untilListed(temporal.client, resource, 1);

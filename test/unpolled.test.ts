@@ -1,143 +1,88 @@
 import assert from 'node:assert/strict';
-import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
-import { Client, type WorkflowClientInterceptor } from '@temporalio/client';
 import { NoAnswerError, PermitTimeoutError, SemaphoreClient } from '../src/client';
 import { permitId, queueId } from '../src/shared/permit-id';
 import { QUEUE_WORKFLOW } from '../src/shared/protocol';
+import { CliHost } from './support/cli-host';
 import { CliProcess } from './support/cli-process';
-import { eventually, useTemporal } from './support/temporal';
+import { eventually, until, useTemporal } from './support/temporal';
+import { isUnpolled, nobodyPolls, taskQueueOfNobody } from './support/unpolled';
 
-// Where nobody runs permits, that is said, and it is not taken for a full pool. Each test ends with a worker: what was
+// Where nobody runs permits, that is said, and it is not taken for a full resource. Each test ends with a worker: what was
 // asked for meanwhile takes effect then.
 
 const temporal = useTemporal({ shared: true });
+const host = new CliHost();
 
-const taskQueueOfNobody = () => `nobody-${randomUUID()}`;
-
-const isUnpolled = (taskQueue: string, type: typeof NoAnswerError | typeof PermitTimeoutError) => (error: unknown) => {
-  assert.ok(error instanceof type, String(error));
-  assert.equal(error.unpolled, taskQueue);
-  assert.ok(error.message.includes(`nobody polls task queue "${taskQueue}"`), error.message);
-  assert.ok(!error.message.includes('all slots are held'), error.message);
-  return true;
-};
-
-test('run says that nobody runs permits, and keeps neither its exit code nor the user waiting', async () => {
+test('run and why say that nobody runs permits, and not that all slots are held or that nobody waits', async () => {
   const [resource, taskQueue] = [temporal.resource(), taskQueueOfNobody()];
-  const run = (...flags: string[]) => {
-    const to = ['--address', temporal.env.address, '--task-queue', taskQueue, '--lease', '10m'];
-    return new CliProcess(['run', resource, '--capacity', '1', ...to, ...flags, '--', 'sh', '-c', 'echo ran; exit 3']);
-  };
-  const first = run();
-  const gone = Promise.race([first.exit, delay(60_000, 'the lease is waited for', { ref: false })]);
-  assert.equal(await gone, 3);
-  const said = `nobody polls task queue "${taskQueue}"`;
-  assert.equal(first.stdout, 'ran\n');
-  assert.ok(first.stderr.includes(said), first.stderr);
-  const [late, tried] = [run('--timeout', '6s'), run('--try')];
-  assert.deepEqual(await Promise.all([late.exit, tried.exit]), [75, 75]);
-  for (const { stdout, stderr } of [late, tried]) {
-    assert.equal(stdout, '');
-    assert.ok(stderr.includes(said) && !stderr.includes('all slots are held'), stderr);
+  const semaphore = new SemaphoreClient(temporal.client, resource, { capacity: 1, taskQueue, lease: '10m' });
+  const permit = await semaphore.acquire();
+  const at = ['--address', temporal.env.address];
+  const run = [...['run', resource, '--capacity', '1'], ...at, '--task-queue', taskQueue, '--lease', '10m'];
+  const waiting = new CliProcess([...run, '--', 'sh', '-c', 'echo ran; exit 3']);
+  for (const flags of [['--timeout', '1s'], ['--try']]) {
+    const { code, stdout, stderr } = await host.run([...run, ...flags, '--', 'true']);
+    assert.deepEqual([code, stdout], [75, '']);
+    assert.ok(stderr.includes(nobodyPolls(taskQueue)) && !stderr.includes('all slots are held'), stderr);
   }
-  const waiting = run();
-  await waiting.says(new RegExp(`temporal-semaphore: (${said})`));
+  await temporal.client.workflow.start(QUEUE_WORKFLOW, {
+    workflowId: queueId(resource),
+    taskQueue,
+    workflowIdConflictPolicy: 'USE_EXISTING',
+  });
+  const why = await host.run(['why', 'train-7', ...at, '--resource', resource]);
+  assert.equal(why.code, 69);
+  const untold = `can't tell whether train-7 waits for a permit of ${resource}: no worker answers`;
+  assert.ok(why.stderr.includes(untold), why.stderr);
+  await waiting.says(new RegExp(`temporal-semaphore: (${nobodyPolls(taskQueue)})`));
   await temporal.worker({ taskQueue });
+  await permit.release();
   assert.equal(await waiting.exit, 3, 'with a worker the slot comes free');
-});
-
-test('why does not deny that somebody waits where no worker tells', async () => {
-  const [resource, taskQueue] = [temporal.resource(), taskQueueOfNobody()];
-  const pool = new SemaphoreClient(temporal.client, resource, { capacity: 1, taskQueue, lease: '10m' });
-  await temporal.client.workflow.start(QUEUE_WORKFLOW, { workflowId: queueId(resource), taskQueue });
-  const to = ['--address', temporal.env.address, '--resource', resource];
-  const why = new CliProcess(['why', 'train-7', ...to]);
-  assert.equal(await why.exit, 69);
-  assert.match(
-    why.stderr,
-    new RegExp(`can't tell whether train-7 waits for a permit of ${resource}: no worker answers`),
-  );
-  await temporal.worker({ taskQueue });
-  await (await pool.acquire()).release();
+  assert.equal(waiting.stdout, 'ran\n');
 });
 
 test('a client tells by its errors, and warns while it waits', async () => {
   const [resource, taskQueue] = [temporal.resource(), taskQueueOfNobody()];
-  const options = { capacity: 1, taskQueue, lease: '10m' } as const;
-  const pool = new SemaphoreClient(temporal.client, resource, options);
-  const permit = await pool.acquire();
+  const semaphore = new SemaphoreClient(temporal.client, resource, { capacity: 1, taskQueue, lease: '10m' });
+  const permit = await semaphore.acquire();
   const stopped = new AbortController();
-  const [warned, waiting] = [once(process, 'warning'), pool.acquire({ signal: stopped.signal })];
+  const [warned, waiting] = [once(process, 'warning'), semaphore.acquire({ signal: stopped.signal })];
   const [warning] = await warned;
   assert.equal(warning.code, 'TEMPORAL_SEMAPHORE_UNPOLLED');
-  assert.ok(warning.message.includes(`nobody polls task queue "${taskQueue}"`));
+  assert.ok(warning.message.includes(nobodyPolls(taskQueue)));
   stopped.abort(new Error('no more'));
   await assert.rejects(waiting, /no more/);
-
-  const sinceMs = performance.now();
-  await assert.rejects(permit.release(), isUnpolled(taskQueue, NoAnswerError));
-  assert.ok(performance.now() - sinceMs < 60_000, 'the lease is not waited for');
-  for (const timeout of [0, 1_000]) {
-    await assert.rejects(pool.acquire({ timeout }), isUnpolled(taskQueue, PermitTimeoutError));
-  }
-  await assert.rejects(pool.revoke('0', { timeout: '1s' }), isUnpolled(taskQueue, NoAnswerError));
-  await assert.rejects(pool.pause({ timeout: '1s' }), isUnpolled(taskQueue, NoAnswerError));
+  const tries = [
+    assert.rejects(semaphore.revoke('0', { timeout: '1s' }), isUnpolled(taskQueue, NoAnswerError)),
+    assert.rejects(semaphore.pause({ timeout: '1s' }), isUnpolled(taskQueue, NoAnswerError)),
+    ...[0, 1_000].map((timeout) =>
+      assert.rejects(semaphore.acquire({ timeout }), isUnpolled(taskQueue, PermitTimeoutError)),
+    ),
+  ];
+  await Promise.all(tries);
   await temporal.worker({ taskQueue });
   const handle = temporal.client.workflow.getHandle(permit.workflowId, permit.runId);
-  await eventually(async () => assert.notEqual((await handle.describe()).status.name, 'RUNNING'));
-  await eventually(async () => void (await pool.resume()));
+  await until(async () => (await handle.describe()).status.name !== 'RUNNING'); // it is revoked now
+  await eventually(async () => void (await semaphore.resume()));
 });
 
 test('a release waits for a worker that is away for some seconds, as after a crash of its server', async () => {
   const [resource, taskQueue] = [temporal.resource(), taskQueueOfNobody()];
-  const permit = await new SemaphoreClient(temporal.client, resource, {
-    capacity: 1,
-    taskQueue,
-    lease: '10m',
-  }).acquire();
+  const semaphore = new SemaphoreClient(temporal.client, resource, { capacity: 1, taskQueue, lease: '10m' });
+  const permit = await semaphore.acquire();
   const released = permit.release();
   released.catch(() => undefined); // told below
-  await delay(3_000);
+  await delay(3_000); // a look of the client finds nobody
   await temporal.worker({ taskQueue });
   await released;
   const { status } = await temporal.client.workflow.getHandle(permit.workflowId, permit.runId).describe();
   assert.equal(status.name, 'COMPLETED');
 });
 
-test('an acquire that is aborted as its claim wins rejects with its reason, and gives the permit back once a worker is up', async () => {
-  const [resource, taskQueue] = [temporal.resource(), taskQueueOfNobody()];
-  const stopped = new AbortController();
-  const abortsOnStart: WorkflowClientInterceptor = {
-    start: async (input, next) => {
-      const runId = await next(input);
-      stopped.abort(new Error('no more'));
-      return runId;
-    },
-  };
-  const { connection } = temporal.client;
-  const client = new Client({ connection, interceptors: { workflow: [abortsOnStart] } });
-  const pool = new SemaphoreClient(client, resource, { capacity: 1, taskQueue, lease: '10m' });
-  await assert.rejects(pool.acquire({ signal: stopped.signal }), /no more/);
-  await temporal.worker({ taskQueue });
-  const handle = temporal.client.workflow.getHandle(permitId({ resource, slot: '0' }));
-  assert.equal(await handle.result(), 'released');
-});
-
-test('permits that were all had are kept, although the permit that allowed to accumulate them is not free yet', async () => {
-  const [resource, taskQueue] = [temporal.resource(), taskQueueOfNobody()];
-  const pool = new SemaphoreClient(temporal.client, resource, { capacity: 2, taskQueue, lease: '10m' });
-  const set = await pool.acquire({ permits: 2, timeout: '5s' });
-  assert.deepEqual(set.permits.map(({ slot }) => slot).sort(), ['0', '1']);
-  await temporal.worker({ taskQueue });
-  await set.release();
-  const accumulator = temporal.client.workflow.getHandle(permitId({ resource: `${resource}~set`, slot: '0' }));
-  assert.equal(await accumulator.result(), 'released');
-});
-
-test('where a worker answers nobody asks, but for one call of a wait that is long; and a full pool is said to be full', async () => {
+test('where a worker answers nobody asks, but for one call of a wait that is long; and a full resource is said to be full', async () => {
   const resource = temporal.resource();
   const { workflowService } = temporal.client;
   const describe = workflowService.describeTaskQueue.bind(workflowService);
@@ -151,22 +96,22 @@ test('where a worker answers nobody asks, but for one call of a wait that is lon
     },
   });
   const client = Object.create(temporal.client, { workflowService: { value: counting } });
-  const pool = new SemaphoreClient(client, resource, { capacity: 1, taskQueue: temporal.taskQueue });
+  const semaphore = new SemaphoreClient(client, resource, { capacity: 1, taskQueue: temporal.taskQueue });
   let warnings = 0;
   const count = () => warnings++;
   process.on('warning', count);
   const sinceMs = performance.now();
-  const permit = await pool.acquire();
-  assert.equal(await pool.tryAcquire(), undefined);
+  const permit = await semaphore.acquire();
+  assert.equal(await semaphore.tryAcquire(), undefined);
   await permit.release();
-  const [again, soon] = [await pool.acquire(), pool.acquire()];
+  const [again, soon] = [await semaphore.acquire(), semaphore.acquire()];
   await again.release();
   const held = await soon;
   const fast = performance.now() - sinceMs < 2_000;
   if (fast) assert.equal(asked, 0); // each wait of more than two seconds asks, as on a busy machine
   asked = 0;
 
-  const late = pool.acquire({ timeout: '4s' });
+  const late = semaphore.acquire({ timeout: '3s' });
   await assert.rejects(late, (error) => error instanceof PermitTimeoutError && error.unpolled === undefined);
   await assert.rejects(late, /all slots are held/);
   assert.ok(asked >= 1 && asked <= 2, `${asked} calls`);

@@ -1,13 +1,5 @@
 // Workflows whose activities a worker limits: they know nothing of it.
-import {
-  ActivityCancellationType,
-  CancellationScope,
-  isCancellation,
-  proxyActivities,
-  sleep,
-} from '@temporalio/workflow';
-
-export * from '../../src/workflows';
+import { ActivityCancellationType, isCancellation, proxyActivities } from '@temporalio/workflow';
 
 export interface LimitedActivities {
   /** Works for that long under its permit; gives the permit's token. */
@@ -16,11 +8,10 @@ export interface LimitedActivities {
 
 const retry = { maximumAttempts: 20, initialInterval: 100, backoffCoefficient: 1 };
 
-const patient = proxyActivities<LimitedActivities>({ startToCloseTimeout: '1 minute', retry });
-
-/** Four calls at once. */
-export async function fourCalls(callMs: number): Promise<string[]> {
-  return await Promise.all(Array.from({ length: 4 }, () => patient.callVendor(callMs)));
+/** Four calls at once, by the worker of another task queue. */
+export async function fourCalls(taskQueue: string, callMs: number): Promise<string[]> {
+  const { callVendor } = proxyActivities<LimitedActivities>({ taskQueue, startToCloseTimeout: '1 minute', retry });
+  return await Promise.all(Array.from({ length: 4 }, () => callVendor(callMs)));
 }
 
 export interface OneCall {
@@ -28,33 +19,25 @@ export interface OneCall {
   startToCloseMs: number;
   /** @default none */
   heartbeatMs?: number;
-  /** Cancels it after so long. */
-  cancelAfterMs?: number;
   attempts?: number;
   fairnessWeight?: number;
 }
 
 /** @returns the token, or `"cancelled"` */
-export async function oneCall({
-  callMs,
-  startToCloseMs,
-  heartbeatMs,
-  cancelAfterMs,
-  attempts,
-  fairnessWeight,
-}: OneCall): Promise<string> {
+export async function oneCall(
+  taskQueue: string,
+  { callMs, startToCloseMs, heartbeatMs, attempts, fairnessWeight }: OneCall,
+): Promise<string> {
   const { callVendor } = proxyActivities<LimitedActivities>({
+    taskQueue,
     startToCloseTimeout: startToCloseMs,
     heartbeatTimeout: heartbeatMs,
     cancellationType: ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
     ...(fairnessWeight && { priority: { fairnessWeight } }),
     retry: { ...retry, ...(attempts && { maximumAttempts: attempts }) },
   });
-  const scope = new CancellationScope();
-  const call = scope.run(() => callVendor(callMs));
-  if (cancelAfterMs !== undefined) void sleep(cancelAfterMs).then(() => scope.cancel());
   try {
-    return await call;
+    return await callVendor(callMs);
   } catch (error) {
     if (isCancellation(error)) return 'cancelled';
     throw error;

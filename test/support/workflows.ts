@@ -35,6 +35,7 @@ export * from '../../examples/recipes/workflows';
 export { exampleConsumer } from '../../scripts/support/example-workflow';
 export * from '../../src/workflow';
 export * from './finishing';
+export { fourCalls, oneCall } from './limited-workflows';
 export * from './preemption-workflows';
 
 export const stage = defineQuery<Stage>('stage');
@@ -217,10 +218,14 @@ export async function relay({ resource, semaphore }: PoolInput, runs: number, he
 }
 
 /** As {@link relay}, out of `withPermit`, which would release it; the next run is an {@link adopter}. */
-export async function relayInside({ resource, semaphore }: PoolInput, held?: PermitRef): Promise<Stage> {
-  if (held) return await adopter(held);
+export async function relayInside(
+  { resource, semaphore }: PoolInput,
+  held?: PermitRef,
+  renewEvery?: number,
+): Promise<Stage> {
+  if (held) return await adopter(held, renewEvery);
   return await new Semaphore(resource, semaphore).withPermit(
-    async (permit) => await continueAsNew<typeof relayInside>({ resource, semaphore }, permit.detach()),
+    async (permit) => await continueAsNew<typeof relayInside>({ resource, semaphore }, permit.detach(), renewEvery),
     { outlivesRun: true },
   );
 }
@@ -246,11 +251,12 @@ export async function leaver({ resource, semaphore }: PoolInput): Promise<Permit
   return (await new Semaphore(resource, semaphore).acquire({ outlivesRun: true })).detach();
 }
 
-/** Hands its permit over at once, and goes on inside `withPermit`. */
-export async function busyLeaver({ resource, semaphore }: PoolInput, goesOnMs: number): Promise<void> {
+/** Hands its permit over at once, and goes on inside `withPermit` until it is told to finish. */
+export async function busyLeaver({ resource, semaphore }: PoolInput): Promise<void> {
+  const finished = finishes();
   const detach = async (permit: Permit) => {
     permit.detach();
-    await sleep(goesOnMs);
+    await finished();
   };
   await new Semaphore(resource, semaphore).withPermit(detach, { outlivesRun: true });
 }
@@ -315,17 +321,18 @@ export async function setHolder({ pools, acquire, holdMs }: SetInput): Promise<{
   );
 }
 
-/** As {@link setHolder}, by hand: one `withPermit` inside the other, in the order given. */
-export async function nester({ pools, holdMs }: SetInput, pauseMs = 0): Promise<void> {
-  const finished = finishes();
+/** As {@link setHolder}, by hand: one `withPermit` inside the other, in the order given. It asks for each next one when told so. */
+export async function nester({ pools, holdMs = 0 }: SetInput): Promise<void> {
+  let now: Stage = { at: 'waiting' };
+  const told = finishes();
+  setHandler(stage, () => now);
   const nest = async ([pool, ...rest]: SetInput['pools']): Promise<void> => {
-    if (pool)
-      await new Semaphore(pool.resource, pool.semaphore).withPermit(async () => {
-        if (pauseMs > 0 && rest.length > 0) await sleep(pauseMs);
-        await nest(rest);
-      });
-    else if (holdMs === undefined) await finished();
-    else await sleep(holdMs);
+    if (!pool) return await sleep(holdMs);
+    await new Semaphore(pool.resource, pool.semaphore).withPermit(async () => {
+      now = { at: 'holding' };
+      if (rest.length > 0) await told();
+      await nest(rest);
+    });
   };
   await nest(pools);
 }

@@ -1,0 +1,186 @@
+import assert from 'node:assert/strict';
+import { accumulatorResource } from '../../src/shared/key-pool';
+import { permitId } from '../../src/shared/permit-id';
+import { assertEnds, contract, type Driver, finishAll, startHolding } from '../support/drivers';
+import { untilRenewedAgain } from '../support/permit-signals';
+import { assertNothingLeft, clientOf } from '../support/sets';
+import { assertNoPermitLeft, eventually, permitsRunning, untilWaiting, useTemporal } from '../support/temporal';
+
+// What a caller of several permits is promised, in a Workflow and in a client alike.
+
+const temporal = useTemporal({ shared: true });
+
+const one = { capacity: 1 };
+
+/** Two resources of this test's own; the first is claimed first. */
+function twoResources(): [a: string, b: string] {
+  return [temporal.resource('a'), temporal.resource('b')];
+}
+
+function startSet(driver: Driver, resources: string[], acquire?: { timeout: number }) {
+  return driver.startSet({ pools: resources.map((resource) => ({ resource, semaphore: one })), acquire });
+}
+
+/** A set that has the first of two resources, and waits for the second, which somebody else holds. */
+async function startWaitingForSecond(driver: Driver) {
+  const [a, b] = twoResources();
+  const { caller: other } = await startHolding(driver, { resource: b, semaphore: one });
+  const set = await startSet(driver, [a, b]);
+  await untilWaiting(temporal.client, b, 1);
+  return { a, b, other, set };
+}
+
+contract(temporal, 'a set has its permits in the order in which its caller names the resources', async (driver) => {
+  const [a, b] = twoResources();
+  for (const resources of [
+    [a, b],
+    [b, a],
+  ]) {
+    const set = await startSet(driver, resources);
+    const { slot, runId } = await set.holding();
+    assert.equal(slot, '0 0');
+    for (const [n, run] of runId.split(' ').entries()) {
+      await temporal.client.workflow
+        .getHandle(permitId({ resource: resources[n] as string, slot: '0' }), run)
+        .describe();
+    }
+    await finishAll([set]);
+  }
+});
+
+contract(
+  temporal,
+  'while a caller waits for the second it renews the first, and keeps its age in the second line',
+  async (driver) => {
+    const [a, b] = twoResources();
+    const { caller: blocker } = await startHolding(driver, { resource: a, semaphore: one });
+    const { caller: other } = await startHolding(driver, { resource: b, semaphore: one });
+    const renewed = { ...one, renewEvery: '500ms' } as const;
+    const set = await driver.startSet({
+      pools: [
+        { resource: b, semaphore: one },
+        { resource: a, semaphore: renewed },
+      ],
+    });
+    await untilWaiting(temporal.client, a, 1);
+    const beforeMs = Date.now();
+    await finishAll([blocker]);
+    const { tickets } = await untilWaiting(temporal.client, b, 1);
+    assert.ok((tickets[0]?.sinceMs ?? beforeMs) < beforeMs, 'its age counts from before it had the first');
+    const runId = await untilRenewedAgain(temporal, a);
+    await finishAll([other]);
+    assert.ok((await set.holding()).runId.endsWith(runId), 'the first was held all the time');
+    await finishAll([set]);
+  },
+);
+
+contract(
+  temporal,
+  'one that is lost while another is waited for ends the wait, and the error names it',
+  async (driver) => {
+    const { a, b, other, set } = await startWaitingForSecond(driver);
+    await clientOf(temporal, a).revoke('0', { reason: 'needed elsewhere' });
+    const { details } = await assertEnds(set, 'PermitLostError', /needed elsewhere/);
+    assert.equal(details.resource, a);
+    await untilWaiting(temporal.client, b, 0);
+    await finishAll([other]);
+  },
+);
+
+contract(
+  temporal,
+  'the error of a timeout names the resource that was missing, and the first is free again',
+  async (driver) => {
+    const [a, b] = twoResources();
+    const { caller: other } = await startHolding(driver, { resource: b, semaphore: one });
+    for (const timeout of [0, 300]) {
+      const set = await startSet(driver, [b, a], { timeout });
+      const { details } = await assertEnds(set, 'PermitTimeoutError', /./);
+      assert.equal(details.resource, b);
+      await assertNoPermitLeft(temporal.client, a);
+    }
+    await finishAll([other]);
+  },
+);
+
+contract(temporal, 'cancelled while it waits for the second, it gives the first back', async (driver) => {
+  const { a, other, set } = await startWaitingForSecond(driver);
+  await set.cancel();
+  await assertEnds(set, 'cancelled', /^$/);
+  await assertNoPermitLeft(temporal.client, a);
+  await finishAll([other]);
+});
+
+contract(
+  temporal,
+  'one that is lost while the function runs cancels it, and the other is given back',
+  async (driver) => {
+    const [a, b] = twoResources();
+    const set = await startSet(driver, [a, b]);
+    await set.holding();
+    await clientOf(temporal, b).revoke('0');
+    const { details } = await assertEnds(set, 'PermitLostError', /an operator revoked it/);
+    assert.equal(details.resource, b);
+    await assertNoPermitLeft(temporal.client, a);
+  },
+);
+
+contract(temporal, 'a set that can not be had is refused before anything is done', async (driver) => {
+  const resource = temporal.resource('a');
+  const twice = await startSet(driver, [resource, resource]);
+  await assertEnds(twice, 'InvalidOptionsError', /expected each resource once/);
+  const tooMany = await driver.startMany({ resource, semaphore: { capacity: 4 } }, 5);
+  await assertEnds(tooMany, 'InvalidOptionsError', /permits: expected at most 4, the capacity/);
+  await assert.rejects(temporal.client.workflow.getHandle(permitId({ resource, slot: '0' })).describe());
+});
+
+contract(
+  temporal,
+  'cancelled or late while it accumulates, a caller gives everything back, and another one may accumulate',
+  async (driver) => {
+    const resource = temporal.resource('many');
+    const semaphore = { capacity: 3 };
+    const { caller: blocker } = await startHolding(driver, { resource, semaphore });
+    const large = await driver.startMany({ resource, semaphore }, 3);
+    await untilWaiting(temporal.client, resource, 1);
+    await eventually(async () => {
+      assert.equal((await permitsRunning(temporal.client, resource)).length, 3, 'it keeps two while it waits');
+    });
+    const second = await driver.startMany({ resource, semaphore }, 2);
+    await untilWaiting(temporal.client, accumulatorResource(resource), 1);
+
+    const late = await driver.startMany({ resource, semaphore, acquire: { timeout: 300 } }, 2);
+    const { details } = await assertEnds(late, 'PermitTimeoutError', /./);
+    assert.equal(details.resource, resource);
+
+    await large.cancel();
+    await assertEnds(large, 'cancelled', /^$/);
+    assert.equal((await second.holding()).slot.split(' ').length, 2);
+    await finishAll([second, blocker]);
+    await assertNothingLeft(temporal, resource);
+    await driver.assertSafe(resource, 3);
+  },
+);
+
+contract(
+  temporal,
+  'an accumulator that a resize leaves with too few slots gives back and waits beside the line, until there are enough',
+  async (driver) => {
+    const resource = temporal.resource('many');
+    const semaphore = { capacity: 3, recheckAfter: '250ms' } as const;
+    const { caller: blocker } = await startHolding(driver, { resource, semaphore });
+    const large = await driver.startMany({ resource, semaphore, holdMs: 0 }, 3);
+    await untilWaiting(temporal.client, resource, 1);
+    const operator = clientOf(temporal, resource, { capacity: 3 });
+    await operator.resize(2);
+    const late = await driver.startMany({ resource, semaphore, acquire: { timeout: 300 } }, 3);
+    await assertEnds(late, 'PermitTimeoutError', /./);
+    // A small one is served although somebody waits for three.
+    await finishAll([await driver.start({ resource, semaphore })]);
+    await operator.resize(3);
+    await finishAll([blocker]);
+    await large.done();
+    await assertNothingLeft(temporal, resource);
+    await driver.assertSafe(resource, 3);
+  },
+);
