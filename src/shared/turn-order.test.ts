@@ -79,3 +79,18 @@ test('shares survive being handed to the next run', () => {
   const next = new TurnOrder(JSON.parse(JSON.stringify(order.shares())));
   assert.equal(next.first([a2, b1]), b1);
 });
+
+test('a flood of priorities and keys leaves no more than 100 levels of 1,000 keys: the last used, and those furthest ahead', () => {
+  const order = new TurnOrder();
+  for (let key = 1; key <= 300; key++) order.charge(ticket({ priorityKey: key }));
+  assert.deepEqual(
+    order.shares().map(([priorityKey]) => priorityKey),
+    Array.from({ length: 100 }, (_, n) => 201 + n),
+  );
+  const heavy = ticket({ priorityKey: 300, fairnessKey: 'ahead', fairnessWeight: 0.01 });
+  order.charge(heavy);
+  for (let key = 0; key < 1_500; key++) order.charge(ticket({ priorityKey: 300, fairnessKey: `k${key}` }));
+  const keys = order.shares().at(-1)?.[2] ?? [];
+  assert.equal(keys.length, 1_000);
+  assert.ok(keys.some(([key]) => key === 'ahead'));
+});
