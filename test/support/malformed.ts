@@ -114,7 +114,7 @@ export const BAD_HOLDERS: unknown[] = [
   { workflowId: 'w'.repeat(1_001), runId: 'no' },
   { identity: 'i'.repeat(1_900_000) },
 ];
-export const BAD_LEASES = [0, -1, '5', 1e300, null, {}];
+export const BAD_LEASES = [0, -1, '5', 1e12, 1e300, Number.NaN, Number.POSITIVE_INFINITY, null, {}];
 export const BAD_REASONS = [{}, 5, ''];
 
 /** Each is made of a sound turn's queue and ticket. Its waiter may not claim the slot. */
