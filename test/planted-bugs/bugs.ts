@@ -204,7 +204,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     in: 'start',
     find: "'FAIL'",
     replace: "'USE_EXISTING'",
-    caughtBy: '20 clients on capacity 3',
+    caughtBy: '16 contenders on capacity 3',
   },
   {
     name: 'A client does not know its own permit again',
