@@ -188,7 +188,7 @@ test('a wait ends as retryable before startToCloseTimeout does; a call that is t
   assert.equal(failure.nonRetryable, false);
   assert.equal(now.begun, 0);
   await permit.release();
-  const running = await start(taskQueue, { callMs: 60_000, startToCloseMs: 2_000, heartbeatMs: 500, attempts: 1 });
+  const running = await start(taskQueue, { callMs: 60_000, startToCloseMs: 6_000, heartbeatMs: 500, attempts: 1 });
   const error: unknown = await running.result().catch((error: unknown) => error);
   assert.ok(error instanceof WorkflowFailedError && error.cause instanceof ActivityFailure);
   assert.equal(error.cause.cause?.name, 'TimeoutFailure');

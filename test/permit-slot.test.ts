@@ -55,6 +55,7 @@ test('the lease ends a permit whose holder is silent, not before its time', asyn
 
 test('renewals keep a permit past its lease', async () => {
   const permit = await startPermit(3_000);
+  await until(async () => (await eventsOf(permit)).some((event) => event.timerStartedEventAttributes));
   await permit.signal(RENEW, { leaseMs: 60_000 });
   await permit.signal(RENEW); // shortens nothing
   await until(async () => (await eventsOf(permit)).some((event) => event.timerFiredEventAttributes));

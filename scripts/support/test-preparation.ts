@@ -77,6 +77,8 @@ export async function prepareTests(files: readonly string[], tier: Tier): Promis
 
   // A file that needs a server and is not told where looks for itself: here it would be told late, or twice.
   const source = many || files.some((file) => mentions(file, SERVER)) ? await findServer() : undefined;
+  // The dev server's heap is small, so that Go would collect its garbage many times a second. Not where something is measured.
+  if (tier === 'all') process.env.GOGC ??= '400';
   if (source) process.env.TEMPORAL_SEMAPHORE_SERVER = 'path' in source ? source.path : source.address;
   if (!(await preflight(files))) return undefined;
 
@@ -120,11 +122,7 @@ async function prepareMany(
 /** Spares work that no test looks at. Not for what measures. */
 function cheaper(): Record<string, string> {
   const preload = `--require ${JSON.stringify(require.resolve('./no-promise-stacks.cjs'))}`;
-  return {
-    NODE_OPTIONS: [process.env.NODE_OPTIONS, preload].filter(Boolean).join(' '),
-    // The dev server's heap is small, so that Go would collect its garbage many times a second.
-    GOGC: process.env.GOGC ?? '400',
-  };
+  return { NODE_OPTIONS: [process.env.NODE_OPTIONS, preload].filter(Boolean).join(' ') };
 }
 
 /** A process takes two seconds of work to load the SDK, for itself and its workers. So a few run many files, each one after the other. */
