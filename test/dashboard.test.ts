@@ -3,26 +3,20 @@ import { randomUUID } from 'node:crypto';
 import { test } from 'node:test';
 import { Client } from '@temporalio/client';
 import type { Page } from 'playwright-core';
-import { lacking } from '../scripts/support/requirements';
 import { DashboardPools } from '../src/cli/dashboard-pools';
 import { resolveAccess } from '../src/dashboard/access';
 import { permitId } from '../src/shared/permit-id';
 import { PERMIT_WORKFLOW } from '../src/shared/protocol';
-import { useBrowser } from './support/browser';
+import { assertCount, useBrowser } from './support/browser';
 import { useDashboards } from './support/dashboards';
 import { assertFails, startHolder, startHolding, untilAt } from './support/holders';
-import { startScript } from './support/script';
-import { eventually, until, untilWaiting, useTemporal } from './support/temporal';
+import { untilWaiting, useTemporal } from './support/temporal';
 
 const temporal = useTemporal();
 const browser = useBrowser();
 const { start, show, showAs } = useDashboards(temporal);
 
 const LONG = 'a-rather-long-name-of-a-pool-that-somebody-gave-it-without-thinking-of-telephones';
-
-async function assertCount(page: Page, selector: string, count: number): Promise<void> {
-  await eventually(async () => assert.equal(await page.locator(selector).count(), count, selector), 15_000);
-}
 
 /** Presses Tab until the element of this name has the focus. */
 async function tabTo(page: Page, name: RegExp): Promise<void> {
@@ -33,30 +27,6 @@ async function tabTo(page: Page, name: RegExp): Promise<void> {
   }
   assert.fail(`Tab does not lead to ${name}`);
 }
-
-test('the grid fills and drains while the demo runs, and nothing is drawn anew that did not change', {
-  skip: lacking('ownServer'), // it counts all holds of the demo's pool
-}, async (t) => {
-  const demo = startScript('demo', ['--dashboard', '--consumers', '8', '--capacity', '3', '--hold', '3s']);
-  t.after(() => demo.child.kill('SIGKILL'));
-  const [, url = ''] = await demo.says(/Dashboard: (\S+)/);
-  const page = await browser.open(url);
-  await assertCount(page, '.slot', 3);
-  await page.evaluate('window.slots = [...document.querySelectorAll(".slot")]');
-  await assertCount(page, '.slot.held', 3);
-  await until(async () => (await page.locator('.queue li').count()) >= 2);
-  await demo.says(/The dashboard stays until Ctrl-C/);
-  await assertCount(page, '.slot.free', 3);
-  await page.getByText('Nobody waits.').waitFor();
-  await assertCount(page, '.timeline .hold', 8);
-  await assertCount(page, '.recent li', 8);
-  assert.equal(await page.evaluate('window.slots.every((slot) => slot.isConnected)'), true);
-  await page.context().close();
-  demo.child.kill('SIGINT');
-  const { code, out, errors } = await demo.ended;
-  assert.equal(code, 0, out + errors);
-  assert.equal(errors, '');
-});
 
 test('a revoke from the page tells the holder why, and the next one gets the slot', async () => {
   const resource = temporal.resource();

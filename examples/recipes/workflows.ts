@@ -1,4 +1,4 @@
-/** The recipes of docs/recipes.md that are Workflows. The page shows each region word for word, and test/recipes.test.ts runs it. */
+/** The recipes of docs/recipes.md that are Workflows. The page shows each region word for word, and test/recipes.slow.test.ts runs it. */
 import { continueAsNew, proxyActivities } from '@temporalio/workflow';
 import { mapWithPermits, Semaphore } from '../../src/workflow';
 import type { RecipeActivities } from './activities';

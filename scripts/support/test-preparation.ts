@@ -1,5 +1,5 @@
 import { copyFile, rm } from 'node:fs/promises';
-import { basename, join } from 'node:path';
+import { join, relative } from 'node:path';
 import { build } from 'esbuild';
 import { prebuiltBundle } from '@/worker/prebuilt-bundle';
 import { bundleCommandLine } from './bundle-command-line';
@@ -19,33 +19,37 @@ const EXAMPLE_WORKFLOWS = join(ROOT, 'scripts', 'support', 'workflows.ts');
 const CLI_HOST = join(ROOT, 'test', 'support', 'cli-host-main.ts');
 
 /** How many processes share the files that share a server. */
-const LANES = 9;
+const LANES = 7;
 
 /**
- * What takes longest, by the time that it took on a quiet machine. It starts first, so that none of it is left alone at the end;
- * and of the files that share processes, each of these is in another one.
+ * How long the longest files take, in seconds, on a quiet machine. They start first, so that none of them is left alone at the
+ * end, and the processes that share the files end together.
  */
-const LONGEST = [
-  'wait-queue',
-  'many-permits',
-  'interop',
-  'unpolled',
-  'hostile-input',
-  'cli-operate',
-  'cli',
-  'client-loss',
-  'operate',
-  'stuck-queue',
-  'client',
-  'hostile-turns',
-  'crash',
-  'semaphore',
-  'queue-continue-as-new',
-  'dashboard',
-  'limit-activities',
-  'dashboard-page',
-  'demo',
-];
+const SECONDS: Readonly<Record<string, number>> = {
+  'client-loss': 75,
+  operate: 70,
+  'contract/preemption': 70,
+  'cli-operate': 66,
+  'contract/sets': 60,
+  'wait-queue': 57,
+  preemption: 53,
+  cli: 50,
+  dashboard: 45,
+  'dashboard-page': 45,
+  'permit-set': 41,
+  'permit-worker': 41,
+  unpolled: 41,
+  'contract/permits': 40,
+  'contract/loss': 40,
+  'stuck-queue': 35,
+  'hostile-input': 33,
+  inspect: 33,
+  'limit-activities': 31,
+  'key-pool': 30,
+  adoption: 26,
+  'odd-permits': 25,
+};
+const OTHERS_SECONDS = 15;
 
 /** What a test file mentions that starts or joins a Temporal server. */
 const SERVER = /useTemporal|useDriver|contract\(|startServer|findServer/;
@@ -127,21 +131,21 @@ function cheaper(): Record<string, string> {
 
 /** A process takes two seconds of work to load the SDK, for itself and its workers. So a few run many files, each one after the other. */
 function lanes(files: readonly string[]): string[][] {
-  const made = Array.from({ length: Math.min(LANES, files.length) }, (): string[] => []);
-  for (const [index, file] of files.entries()) {
-    // There and back, so that the first lane does not get the longest of each round.
-    const [round, place] = [Math.floor(index / made.length), index % made.length];
-    made[round % 2 === 0 ? place : made.length - 1 - place]?.push(file);
+  const made = Array.from({ length: Math.min(LANES, files.length) }, () => ({ files: [] as string[], seconds: 0 }));
+  for (const file of files) {
+    const shortest = made.reduce((a, b) => (b.seconds < a.seconds ? b : a));
+    shortest.files.push(file);
+    shortest.seconds += secondsOf(file);
   }
-  return made;
+  return made.map((lane) => lane.files);
 }
 
 function inOrder(files: readonly string[]): string[] {
-  const place = (file: string) => {
-    const index = LONGEST.indexOf(basename(file, '.test.ts'));
-    return index < 0 ? LONGEST.length : index;
-  };
-  return [...files].sort((a, b) => place(a) - place(b));
+  return [...files].sort((a, b) => secondsOf(b) - secondsOf(a));
+}
+
+function secondsOf(file: string): number {
+  return SECONDS[relative('test', file).replace(/\.test\.ts$/, '')] ?? OTHERS_SECONDS;
 }
 
 /** The command line as it is published: it starts in half the time that it takes from source. */

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { after, afterEach, before } from 'node:test';
 import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
 import { startChromium } from '../../scripts/support/chromium';
+import { eventually } from './temporal';
 
 interface TestBrowser {
   /** Opens a page, and lets the test fail if it complains: errors, and violations of its content security policy. */
@@ -46,4 +47,8 @@ export function useBrowser(): TestBrowser {
       return page;
     },
   };
+}
+
+export async function assertCount(page: Page, selector: string, count: number): Promise<void> {
+  await eventually(async () => assert.equal(await page.locator(selector).count(), count, selector));
 }

@@ -1,0 +1,74 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { lacking } from '../scripts/support/requirements';
+import { checkPortIsFree, freePort } from '../scripts/support/server-process';
+import { assertCount, useBrowser } from './support/browser';
+import { assertClosing } from './support/demo';
+import { runScript, startScript } from './support/script';
+import { until } from './support/temporal';
+
+const browser = useBrowser();
+
+test('demo: an interrupt ends consumers, worker and server, and exits 130', async () => {
+  const demo = startScript('demo', ['--hold', '60s']);
+  await demo.says(/holds slot/);
+  demo.child.kill('SIGINT');
+  const { code, out, errors } = await demo.ended;
+  assert.equal(code, 130, out + errors);
+  assert.equal(errors, '');
+  const embedded = /127\.0\.0\.1:(\d+), for as long as the demo runs/.exec(out);
+  if (embedded) await checkPortIsFree(Number(embedded[1]), 'nobody');
+});
+
+test('the grid fills and drains while the demo runs, and nothing is drawn anew that did not change', {
+  skip: lacking('ownServer'),
+}, async (t) => {
+  const demo = startScript('demo', ['--dashboard', '--consumers', '8', '--capacity', '3', '--hold', '3s']);
+  t.after(() => demo.child.kill('SIGKILL'));
+  const [, url = ''] = await demo.says(/Dashboard: (\S+)/);
+  const page = await browser.open(url);
+  await assertCount(page, '.slot', 3);
+  await page.evaluate('window.slots = [...document.querySelectorAll(".slot")]');
+  await assertCount(page, '.slot.held', 3);
+  await until(async () => (await page.locator('.queue li').count()) >= 2);
+  await demo.says(/The dashboard stays until Ctrl-C/);
+  await assertCount(page, '.slot.free', 3);
+  await page.getByText('Nobody waits.').waitFor();
+  await assertCount(page, '.timeline .hold', 8);
+  await assertCount(page, '.recent li', 8);
+  assert.equal(await page.evaluate('window.slots.every((slot) => slot.isConnected)'), true);
+  await page.context().close();
+  demo.child.kill('SIGINT');
+  const { code, out, errors } = await demo.ended;
+  assert.equal(code, 0, out + errors);
+  assert.equal(errors, '');
+});
+
+test('server, worker and start work together, and end cleanly', { skip: lacking('ownServer') }, async (t) => {
+  const port = await freePort();
+  const env = { TEMPORAL_ADDRESS: `127.0.0.1:${port}` };
+
+  const server = startScript('server', ['--port', String(port)]);
+  t.after(() => server.child.kill());
+  await server.says(/Temporal server: 127/);
+  const second = await runScript('server', ['--port', String(port)]);
+  assert.equal(second.code, 1);
+  assert.match(second.errors, new RegExp(`^Port ${port} for the server: expected a free port, but .* --port\\.\n$`));
+
+  const start = startScript('start', ['--consumers', '3', '--capacity', '1', '--hold', '200ms'], env);
+  await start.says(/No worker on task queue .* yet\. Start one with: npx -y pnpm@10 worker/);
+  const worker = startScript('worker', [], env);
+  t.after(() => worker.child.kill());
+  assertClosing(await start.ended, 3, 1);
+
+  for (const [script, signal] of [
+    [worker, 'SIGTERM'],
+    [server, 'SIGINT'],
+  ] as const) {
+    script.child.kill(signal);
+    const { code, out, errors } = await script.ended;
+    assert.equal(code, 0, out + errors);
+    assert.equal(errors, '');
+  }
+  await checkPortIsFree(port, 'nobody');
+});
