@@ -275,18 +275,22 @@ export async function until(condition: () => unknown, withinMs?: number): Promis
   await eventually(async () => assert.ok(await condition(), `not yet: ${condition}`), withinMs);
 }
 
+/** How long {@link eventually} waits between two tries, at the most. */
+const MOST_PAUSE_MS = 300;
+
 /** Tries `check` until it passes; gives its last failure when `withinMs` have passed, which a busy machine may need. */
 export async function eventually<T>(check: () => Promise<T>, withinMs = 60_000): Promise<T> {
   const deadline = Date.now() + withinMs;
   let last: unknown;
   const tryOn = async () => {
-    for (;;) {
+    // Each try is work for the server, the worker and us: six tests that wait at once must not keep the machine busy.
+    for (let pauseMs = 25; ; pauseMs = Math.min(MOST_PAUSE_MS, 1.5 * pauseMs)) {
       try {
         return await check();
       } catch (error) {
         last = error;
         if (Date.now() > deadline) throw error;
-        await delay(50);
+        await delay(pauseMs);
       }
     }
   };
