@@ -396,39 +396,6 @@ test('doctor: finds a healthy pool well, and what is wrong with another', { skip
   await temporal.client.workflow.getHandle(permit.workflowId).terminate();
 });
 
-test('with a data converter, an encrypted pool is run, seen and operated', async () => {
-  const resource = temporal.resource();
-  const taskQueue = `permits-${randomUUID()}`;
-  const key = ['--data-converter', require.resolve('./support/encrypting-converter')];
-  const worker = cli(['worker', ...key], { taskQueue });
-  await worker.says(/(permits run on)/);
-  const holder = new CliProcess([
-    ...['run', resource, '--capacity', '1', '--purpose', 'SECRET', '--task-queue', taskQueue],
-    ...['--address', temporal.env.address, ...key, '--', 'sh', '-c', 'echo running; exec sleep 60'],
-  ]);
-  clean.push(() => holder.signal('SIGKILL'));
-  await holder.says(/(running)/);
-  const ls = ['ls', resource, '--capacity', '1'];
-  const [seen, blind] = [cli([...ls, ...key]), await run(ls)];
-  assert.deepEqual([await seen.exit, blind.code], [0, 0]);
-  assert.match(seen.stdout, / SECRET *\n/);
-  assert.match(
-    blind.stdout,
-    /: 1 of 1 held, [\s\S]* 0 +held +unknown .* \? *\n/,
-    'without the key: held, and nobody knows by whom',
-  );
-  assert.doesNotMatch(blind.stdout + blind.stderr, /SECRET/);
-  const revoked = cli(['revoke', resource, '0', '--reason', 'node drain', '--yes', ...key], { taskQueue });
-  assert.equal(await revoked.exit, 0, revoked.stderr);
-  assert.equal(await holder.exit, 143);
-  assert.match(holder.stderr, /an operator revoked it \(node drain\)/);
-  worker.signal('SIGTERM');
-  assert.equal(await worker.exit, 0);
-  const missing = await run(['ls', '--data-converter', 'no-such-module.js']);
-  assert.equal(missing.code, 64);
-  assert.match(missing.stderr, /--data-converter: expected a module that exports "dataConverter", and "no-such/);
-});
-
 test('wrong usage exits 64, no server 69, and no secret is told', async () => {
   const secret = 'the-secret-key';
   const usages: Ended[] = [];

@@ -8,6 +8,7 @@ import { listHolders, PermitLostError, SemaphoreClient, StaleOverrideError } fro
 import { permitId, queueId } from '../src/shared/permit-id';
 import { createPermitWorker } from '../src/worker';
 import { AesGcmCodec } from './support/aes-gcm-codec';
+import { CliProcess } from './support/cli-process';
 import { assertFails, untilAt } from './support/holders';
 import { eventually, until, useTemporal } from './support/temporal';
 import * as workflows from './support/workflows';
@@ -122,4 +123,35 @@ test('with an encrypting codec everything works, and the server can read neither
   await eventually(async () => assert.equal((await pool.inspect()).queue, 'none'));
   for (const worker of workers) worker.shutdown();
   await Promise.all(running);
+});
+
+test('with a data converter, an encrypted pool is run, seen and operated', async () => {
+  const resource = temporal.resource();
+  const taskQueue = `permits-${randomUUID()}`;
+  const key = ['--data-converter', require.resolve('./support/encrypting-converter')];
+  const to = ['--address', temporal.env.address, '--task-queue', taskQueue];
+  const worker = new CliProcess(['worker', ...to, ...key]);
+  await worker.says(/(permits run on)/);
+  const command = ['--', 'sh', '-c', 'echo running; exec sleep 60'];
+  const holder = new CliProcess(['run', resource, '--capacity', '1', '--purpose', 'SECRET', ...to, ...key, ...command]);
+  await holder.says(/(running)/);
+  const ls = ['ls', resource, '--capacity', '1', ...to];
+  const [seen, blind] = [new CliProcess([...ls, ...key]), new CliProcess(ls)];
+  assert.deepEqual([await seen.exit, await blind.exit], [0, 0]);
+  assert.match(seen.stdout, / SECRET *\n/);
+  assert.match(
+    blind.stdout,
+    /: 1 of 1 held, [\s\S]* 0 +held +unknown .* \? *\n/,
+    'without the key: held, and nobody knows by whom',
+  );
+  assert.doesNotMatch(blind.stdout + blind.stderr, /SECRET/);
+  const revoked = new CliProcess(['revoke', resource, '0', '--reason', 'node drain', '--yes', ...to, ...key]);
+  assert.equal(await revoked.exit, 0, revoked.stderr);
+  assert.equal(await holder.exit, 143);
+  assert.match(holder.stderr, /an operator revoked it \(node drain\)/);
+  worker.signal('SIGTERM');
+  assert.equal(await worker.exit, 0);
+  const missing = new CliProcess(['ls', '--data-converter', 'no-such-module.js']);
+  assert.equal(await missing.exit, 64);
+  assert.match(missing.stderr, /--data-converter: expected a module that exports "dataConverter", and "no-such/);
 });

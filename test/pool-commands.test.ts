@@ -7,7 +7,7 @@ import { useTemporal } from './support/temporal';
 const temporal = useTemporal({ shared: true });
 
 /** `POOL_COMMANDS_RUNS` sets how many runs of up to 20 commands; `POOL_COMMANDS_SEED` repeats those of a failure. */
-const numRuns = Number(process.env.POOL_COMMANDS_RUNS ?? 3);
+const numRuns = Number(process.env.POOL_COMMANDS_RUNS ?? 2);
 const seed = process.env.POOL_COMMANDS_SEED ? Number(process.env.POOL_COMMANDS_SEED) : undefined;
 
 test('whatever callers and operators do, in any order, the server holds what a model of ten lines says', async () => {

@@ -19,14 +19,14 @@ const EXAMPLE_WORKFLOWS = join(ROOT, 'scripts', 'support', 'workflows.ts');
 const CLI_HOST = join(ROOT, 'test', 'support', 'cli-host-main.ts');
 
 /** How many processes share the files that share a server. */
-const LANES = 7;
+const LANES = 5;
 
 /**
  * How long the longest files take, in seconds, on a quiet machine. They start first, so that none of them is left alone at the
  * end, and the processes that share the files end together.
  */
 const SECONDS: Readonly<Record<string, number>> = {
-  'cli-operate': 79,
+  'cli-operate': 60,
   'contract/line': 75,
   'client-loss': 70,
   operate: 67,
@@ -34,20 +34,16 @@ const SECONDS: Readonly<Record<string, number>> = {
   cli: 55,
   'permit-set': 47,
   'contract/preemption': 45,
-  'dashboard-page': 43,
   'contract/permits': 41,
   'contract/sets': 39,
   dashboard: 37,
   'stuck-queue': 34,
   'limit-activities': 30,
-  'permit-worker': 30,
   unpolled: 27,
   preemption: 26,
   'key-pool': 26,
-  'odd-permits': 23,
   'preemption-client': 21,
   'map-with-permits': 20,
-  'cli-hostile': 20,
   'hostile-input': 18,
   'contract/loss': 18,
   'permit-slot': 17,
@@ -56,6 +52,9 @@ const OTHERS_SECONDS = 10;
 
 /** What a test file mentions that starts or joins a Temporal server. */
 const SERVER = /useTemporal|useDriver|contract\(|startServer|findServer/;
+
+/** What a test file mentions whose hooks, or stand-ins, are no company for other files in its process. */
+const HOOKED = /use(Temporal|Postgres|Browser)|Runtime\.install|mock\.method\(process/;
 
 /** What a test file mentions that runs the built command line. */
 const COMMAND_LINE = /CliProcess|BUILT_COMMAND_LINE|-process'/;
@@ -79,7 +78,9 @@ export async function prepareTests(files: readonly string[], tier: Tier): Promis
   const pure = ordered.filter(isPure);
   const sharing = tier === 'slow' ? [] : ordered.filter((file) => mentions(file, /useTemporal\(\{ shared: true \}\)/));
   const alone = ordered.filter((file) => !pure.includes(file) && !sharing.includes(file));
-  const groups = [...lanes(sharing), ...alone.map((file) => [file]), pure].filter((group) => group.length > 0);
+  const light = alone.filter((file) => !mentions(file, HOOKED));
+  const own = alone.filter((file) => !light.includes(file)).map((file) => [file]);
+  const groups = [...lanes(sharing), ...own, light, pure].filter((group) => group.length > 0);
   const many = tier === 'all' && sharing.length + alone.length > 3;
 
   // A file that needs a server and is not told where looks for itself: here it would be told late, or twice.

@@ -5,6 +5,7 @@ import { type Bounds, RECHECK_MS } from './system';
 
 /** What is explored is all that these bounds allow. Each takes seconds. */
 const EXPLORED: (Bounds & { mostMs?: number })[] = [
+  { slots: 1, acquirers: 2, faults: {}, delays: 1, mostMs: 1_000 },
   { slots: 1, acquirers: 2, faults: { 'stop the queue': 1 }, delays: 1, mostMs: 25 * RECHECK_MS },
   { slots: 1, acquirers: 2, faults: { 'kill an acquirer': 1, 'terminate a permit': 1 }, delays: 0 },
   { slots: 1, acquirers: 2, faults: { 'terminate the queue': 2, 'continue as new': 1 }, delays: 0 },

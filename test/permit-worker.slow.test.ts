@@ -1,0 +1,118 @@
+import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
+import { test } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
+import { Client } from '@temporalio/client';
+import { tsToMs } from '@temporalio/common/lib/time';
+import { Worker, type WorkerPlugin } from '@temporalio/worker';
+import { type Permit, SemaphoreClient } from '../src/client';
+import { createPermitWorker, PermitWorkerPlugin } from '../src/worker';
+import { CliProcess } from './support/cli-process';
+import { dataConverter } from './support/encrypting-converter';
+import { eventually, useTemporal } from './support/temporal';
+import { holder } from './support/workflows';
+
+const temporal = useTemporal({ shared: true });
+
+test('after kill -9 of a permit worker, the next one releases within seconds what it knew', async () => {
+  const resource = temporal.resource();
+  const taskQueue = `permits-${randomUUID()}`;
+  const { address } = temporal.env;
+  const killed = new CliProcess(['worker', '--task-queue', taskQueue, '--address', address]);
+  const pool = new SemaphoreClient(temporal.client, resource, { capacity: 10, taskQueue, lease: '10 minutes' });
+  const permits = await Promise.all(Array.from({ length: 10 }, () => pool.acquire()));
+  await eventually(async () => {
+    for (const { leaseDeadline } of (await pool.inspect()).slots.map(({ permit }) => permit ?? assert.fail())) {
+      assert.ok(leaseDeadline, 'the worker has not started this permit yet');
+    }
+  });
+  const worker = await createPermitWorker({ connection: temporal.env.nativeConnection, taskQueue });
+  killed.signal('SIGKILL');
+  await killed.exit;
+  await worker.runUntil(Promise.all(permits.map((permit) => permit.release())));
+  const waitsMs = (await Promise.all(permits.map(waitsForDeadWorker))).flat();
+  assert.ok(waitsMs.length > 0);
+  for (const ms of waitsMs) assert.ok(ms < 10_000, `${ms} ms by the server's clock: the SDK's default`);
+});
+
+/** How long the server has kept tasks of the permit for the worker that had it in memory. */
+async function waitsForDeadWorker({ workflowId, runId }: Permit): Promise<number[]> {
+  const { events } = await temporal.client.workflow.getHandle(workflowId, runId).fetchHistory();
+  return (events ?? []).flatMap(({ workflowTaskTimedOutEventAttributes: timedOut, eventTime }) => {
+    const scheduled = timedOut && events?.find(({ eventId }) => eventId?.eq(timedOut.scheduledEventId ?? 0));
+    return scheduled ? [tsToMs(eventTime) - tsToMs(scheduled.eventTime)] : [];
+  });
+}
+
+test('the plugin runs a permit worker beside the worker that it is given to, and ends with it', async () => {
+  const resource = temporal.resource();
+  const [taskQueue, permitQueue] = [`own-${randomUUID()}`, `permits-${randomUUID()}`];
+  const worker = await Worker.create({
+    connection: temporal.env.nativeConnection,
+    workflowBundle: temporal.bundle,
+    taskQueue,
+    plugins: [new PermitWorkerPlugin({ taskQueue: permitQueue })],
+  });
+  const { runId } = await worker.runUntil(
+    temporal.client.workflow.execute(holder, {
+      workflowId: `holder-${randomUUID()}`,
+      taskQueue,
+      args: [{ resource, semaphore: { capacity: 1, taskQueue: permitQueue }, holdMs: 50 }],
+    }),
+  );
+  const permit = await temporal.client.workflow.getHandle(`permit:${resource}:0`, runId).describe();
+  assert.equal(permit.taskQueue, permitQueue);
+  assert.equal(worker.getState(), 'STOPPED');
+});
+
+test("the plugin's permit worker has the data converter that a later plugin sets", async () => {
+  const resource = temporal.resource();
+  const [taskQueue, permitQueue] = [`own-${randomUUID()}`, `permits-${randomUUID()}`];
+  const encrypting: WorkerPlugin = {
+    name: 'encrypting',
+    configureWorker: (options) => ({ ...options, dataConverter }),
+  };
+  const worker = await Worker.create({
+    connection: temporal.env.nativeConnection,
+    workflowBundle: temporal.bundle,
+    taskQueue,
+    plugins: [new PermitWorkerPlugin({ taskQueue: permitQueue }), encrypting],
+  });
+  const client = new Client({ connection: temporal.client.connection, dataConverter });
+  const { at } = await worker.runUntil(
+    client.workflow.execute(holder, {
+      workflowId: `holder-${randomUUID()}`,
+      taskQueue,
+      args: [{ resource, semaphore: { capacity: 1, taskQueue: permitQueue }, holdMs: 0 }],
+    }),
+  );
+  assert.equal(at, 'done');
+});
+
+test('a permit worker that ends before the worker of the plugin has begun takes that along', async () => {
+  let permits: Worker | undefined;
+  const slow: WorkerPlugin = {
+    name: 'slow',
+    runWorker: async (worker, next) => {
+      permits?.shutdown();
+      await delay(500);
+      await next(worker);
+    },
+  };
+  const plugins = [new PermitWorkerPlugin({ taskQueue: `permits-${randomUUID()}` }), slow];
+  const { nativeConnection: connection } = temporal.env;
+  const taskQueue = `own-${randomUUID()}`;
+  const worker = await Worker.create({ connection, taskQueue, plugins, activities: { none: async () => {} } });
+  const create = Worker.create;
+  Worker.create = async (options) => {
+    permits = await create.call(Worker, options);
+    return permits;
+  };
+  try {
+    const ended = await Promise.race([worker.run().then(() => 'ended'), delay(60_000, 'runs on', { ref: false })]);
+    if (ended !== 'ended') worker.shutdown();
+    assert.equal(ended, 'ended');
+  } finally {
+    Worker.create = create;
+  }
+});
