@@ -13,9 +13,8 @@ import { bundleFile, writeBundle } from './workflow-bundles';
 const ROOT = join(__dirname, '..', '..');
 const SRC = join(ROOT, 'src');
 
-/** The Workflows of nearly every test file, and those of the scripts that several of them start. */
+/** The Workflows of nearly every test file. */
 const TEST_WORKFLOWS = join(ROOT, 'test', 'support', 'workflows.ts');
-const EXAMPLE_WORKFLOWS = join(ROOT, 'scripts', 'support', 'workflows.ts');
 const CLI_HOST = join(ROOT, 'test', 'support', 'cli-host-main.ts');
 
 /** How many processes share the files that share a server. */
@@ -76,12 +75,13 @@ export interface Preparation {
 export async function prepareTests(files: readonly string[], tier: Tier): Promise<Preparation | undefined> {
   const ordered = inOrder(files);
   const pure = ordered.filter(isPure);
-  const sharing = tier === 'slow' ? [] : ordered.filter((file) => mentions(file, /useTemporal\(\{ shared: true \}\)/));
-  const alone = ordered.filter((file) => !pure.includes(file) && !sharing.includes(file));
-  const light = alone.filter((file) => !mentions(file, HOOKED));
-  const own = alone.filter((file) => !light.includes(file)).map((file) => [file]);
+  // A slow test has a process, and the machine, to itself.
+  const others = ordered.filter((file) => !pure.includes(file));
+  const sharing = tier === 'slow' ? [] : others.filter((file) => mentions(file, /useTemporal\(\{ shared: true \}\)/));
+  const light = tier === 'slow' ? [] : others.filter((file) => !mentions(file, HOOKED));
+  const own = others.filter((file) => !sharing.includes(file) && !light.includes(file)).map((file) => [file]);
   const groups = [...lanes(sharing), ...own, light, pure].filter((group) => group.length > 0);
-  const many = tier === 'all' && sharing.length + alone.length > 3;
+  const many = tier === 'all' && others.length > 3;
 
   // A file that needs a server and is not told where looks for itself: here it would be told late, or twice.
   const source = many || files.some((file) => mentions(file, SERVER)) ? await findServer() : undefined;
@@ -122,7 +122,6 @@ async function prepareMany(
   lib: string,
 ): Promise<ServerProcess | undefined> {
   await writeBundle(TEST_WORKFLOWS, bundleFile(directory, TEST_WORKFLOWS));
-  await writeBundle(EXAMPLE_WORKFLOWS, bundleFile(directory, EXAMPLE_WORKFLOWS));
   await writeBundle(join(SRC, 'workflows.ts'), prebuiltBundle(lib));
   return source && 'path' in source ? await spawnServer(source.path) : undefined;
 }
