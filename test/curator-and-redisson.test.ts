@@ -1,7 +1,7 @@
 /**
  * What the suites of Apache Curator (`TestInterProcessSemaphore`) and Redisson (`RedissonSemaphoreTest`,
  * `RedissonPermitExpirableSemaphoreTest`) ask of their semaphores, asked of ours; in our words. Here stands what no other file has.
- * Others have the rest: `client.test.ts`, `semaphore.test.ts`, `operate.test.ts`, `inspect.test.ts`, `crash.test.ts`,
+ * Others have the rest: `contract`, `client.test.ts`, `semaphore.test.ts`, `operate.test.ts`, `inspect.test.ts`, `crash.slow.test.ts`,
  * `client-loss.test.ts`, `permit-set.test.ts`. We promise one thing differently: a second `trySetPermits` fails there, while here
  * the last order counts.
  */

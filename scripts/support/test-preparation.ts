@@ -50,7 +50,7 @@ const SECONDS: Readonly<Record<string, number>> = {
 const OTHERS_SECONDS = 10;
 
 /** What a test file mentions that starts or joins a Temporal server. */
-const SERVER = /useTemporal|useDriver|contract\(|startServer|findServer/;
+const SERVER = /useTemporal|contract\(|startServer|findServer/;
 
 /** What a test file mentions whose hooks, or stand-ins, are no company for other files in its process. */
 const HOOKED = /use(Temporal|Postgres|Browser)|Runtime\.install|mock\.method\(process/;
