@@ -9,10 +9,28 @@ import { type Permit, SemaphoreClient } from '../src/client';
 import { createPermitWorker, PermitWorkerPlugin } from '../src/worker';
 import { CliProcess } from './support/cli-process';
 import { dataConverter } from './support/encrypting-converter';
-import { eventually, useTemporal } from './support/temporal';
+import { assertSafe, eventually, useTemporal } from './support/temporal';
 import { holder } from './support/workflows';
 
 const temporal = useTemporal({ shared: true });
+
+test('permits run on the task queue of a permit worker, whose application has another', async () => {
+  const resource = temporal.resource();
+  const taskQueue = `permits-${randomUUID()}`;
+  const worker = await createPermitWorker({ connection: temporal.env.nativeConnection, taskQueue });
+  const { runId } = await worker.runUntil(
+    temporal.client.workflow.execute(holder, {
+      workflowId: `holder-${randomUUID()}`,
+      taskQueue: temporal.taskQueue,
+      args: [{ resource, semaphore: { capacity: 1, taskQueue }, holdMs: 50 }],
+    }),
+  );
+
+  const [hold] = await assertSafe(temporal.client, resource, 1);
+  assert.equal(hold?.runId, runId);
+  const permit = await temporal.client.workflow.getHandle(`permit:${resource}:0`, runId).describe();
+  assert.equal(permit.taskQueue, taskQueue);
+});
 
 test('after kill -9 of a permit worker, the next one releases within seconds what it knew', async () => {
   const resource = temporal.resource();

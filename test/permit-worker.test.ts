@@ -4,28 +4,9 @@ import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { NativeConnection, Worker, type WorkerOptions, type WorkerPlugin } from '@temporalio/worker';
 import { createPermitWorker, type PermitWorkerOptions, PermitWorkerPlugin } from '../src/worker';
-import { assertSafe, useTemporal } from './support/temporal';
-import { holder } from './support/workflows';
+import { useTemporal } from './support/temporal';
 
 const temporal = useTemporal({ shared: true });
-
-test('permits run on the task queue of a permit worker, whose application has another', async () => {
-  const resource = temporal.resource();
-  const taskQueue = `permits-${randomUUID()}`;
-  const worker = await createPermitWorker({ connection: temporal.env.nativeConnection, taskQueue });
-  const { runId } = await worker.runUntil(
-    temporal.client.workflow.execute(holder, {
-      workflowId: `holder-${randomUUID()}`,
-      taskQueue: temporal.taskQueue,
-      args: [{ resource, semaphore: { capacity: 1, taskQueue }, holdMs: 50 }],
-    }),
-  );
-
-  const [hold] = await assertSafe(temporal.client, resource, 1);
-  assert.equal(hold?.runId, runId);
-  const permit = await temporal.client.workflow.getHandle(`permit:${resource}:0`, runId).describe();
-  assert.equal(permit.taskQueue, taskQueue);
-});
 
 test('a permit worker that can not be made tells why, and leaves a connection that can be closed', async () => {
   const connection = await NativeConnection.connect({ address: temporal.env.address });

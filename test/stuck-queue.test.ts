@@ -40,47 +40,45 @@ async function behindStuckQueue(resource: string, fair: boolean) {
   };
 }
 
-for (const fair of [false, true]) {
-  test(`a Workflow finds a slot of four that comes free behind a stuck queue (fair: ${fair})`, async () => {
-    const resource = temporal.resource();
-    const { semaphore, freeOne, end } = await behindStuckQueue(resource, fair);
-    const waiter = await startHolder(temporal, { resource, semaphore });
-    await eventually(async () => {
-      const { events = [] } = await waiter.fetchHistory();
-      const silences = events?.filter((event) => event.timerFiredEventAttributes).length ?? 0;
-      assert.ok(silences >= SILENCES, `${silences} silences`);
-      const longest = Math.max(
-        ...(events ?? []).map((event) => optionalTsToMs(event.timerStartedEventAttributes?.startToFireTimeout) ?? 0),
-      );
-      assert.ok(longest <= 1.25 * RECHECK_AFTER, `it waits for up to ${longest} ms between two looks`);
-    });
-    await freeOne();
-    await untilAt(waiter, 'holding');
-    await waiter.signal(workflows.finish);
-    await waiter.result();
-    await end();
-    await assertSafe(temporal.client, resource, CAPACITY, []);
+test('a Workflow finds a slot of four that comes free behind a stuck queue', async () => {
+  const resource = temporal.resource();
+  const { semaphore, freeOne, end } = await behindStuckQueue(resource, false);
+  const waiter = await startHolder(temporal, { resource, semaphore });
+  await eventually(async () => {
+    const { events = [] } = await waiter.fetchHistory();
+    const silences = events?.filter((event) => event.timerFiredEventAttributes).length ?? 0;
+    assert.ok(silences >= SILENCES, `${silences} silences`);
+    const longest = Math.max(
+      ...(events ?? []).map((event) => optionalTsToMs(event.timerStartedEventAttributes?.startToFireTimeout) ?? 0),
+    );
+    assert.ok(longest <= 1.25 * RECHECK_AFTER, `it waits for up to ${longest} ms between two looks`);
   });
+  await freeOne();
+  await untilAt(waiter, 'holding');
+  await waiter.signal(workflows.finish);
+  await waiter.result();
+  await end();
+  await assertSafe(temporal.client, resource, CAPACITY, []);
+});
 
-  test(`a client finds a slot of four that comes free behind a stuck queue (fair: ${fair})`, async () => {
-    const resource = temporal.resource();
-    const { semaphore, freeOne, end } = await behindStuckQueue(resource, fair);
-    let silences = 0; // a Workflow waits on its behalf until the queue is silent for too long, and then another one
-    const start: WorkflowClientInterceptor['start'] = async (input, next) => {
-      if (input.workflowType === WAITER_WORKFLOW) silences++;
-      return await next(input);
-    };
-    const client = new Client({ connection: temporal.client.connection, interceptors: { workflow: [{ start }] } });
-    const { taskQueue } = temporal;
-    const acquiring = new SemaphoreClient(client, resource, { ...semaphore, taskQueue }).acquire({
-      timeout: '1 minute',
-    });
-    await until(() => silences > 2); // each takes some seconds
-    await freeOne();
-    const permit = await acquiring;
-    const fromMs = Date.now();
-    await permit.release();
-    await end();
-    await assertSafe(temporal.client, resource, CAPACITY, [{ runId: permit.runId, fromMs, toMs: Date.now() }]);
+test('a client finds a slot of four that comes free behind a stuck queue, in a fair line', async () => {
+  const resource = temporal.resource();
+  const { semaphore, freeOne, end } = await behindStuckQueue(resource, true);
+  let silences = 0; // a Workflow waits on its behalf until the queue is silent for too long, and then another one
+  const start: WorkflowClientInterceptor['start'] = async (input, next) => {
+    if (input.workflowType === WAITER_WORKFLOW) silences++;
+    return await next(input);
+  };
+  const client = new Client({ connection: temporal.client.connection, interceptors: { workflow: [{ start }] } });
+  const { taskQueue } = temporal;
+  const acquiring = new SemaphoreClient(client, resource, { ...semaphore, taskQueue }).acquire({
+    timeout: '1 minute',
   });
-}
+  await until(() => silences > 2); // each takes some seconds
+  await freeOne();
+  const permit = await acquiring;
+  const fromMs = Date.now();
+  await permit.release();
+  await end();
+  await assertSafe(temporal.client, resource, CAPACITY, [{ runId: permit.runId, fromMs, toMs: Date.now() }]);
+});

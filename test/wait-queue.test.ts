@@ -11,7 +11,6 @@ import {
   startHolder,
   startHolding,
   startOptions,
-  strandQueue,
   untilAt,
 } from './support/holders';
 import { taskFailures } from './support/strangers';
@@ -119,18 +118,6 @@ test('a holder that ends without a release hands on: its permit tells the queue'
     if (ending === 'continued as new') await temporal.client.workflow.getHandle(first.workflowId).terminate();
     await assertSafe(temporal.client, resource, 1);
   }
-});
-
-test('fair, a queue whose worker is gone delays and does not block', async () => {
-  const resource = temporal.resource();
-  const semaphore = { capacity: 1, fair: true, recheckAfter: 300 };
-  const first = await startHolding(temporal, { resource, semaphore });
-  const endStranded = await strandQueue(temporal, { resource, semaphore });
-  const waiter = await startHolder(temporal, { resource, semaphore, holdMs: 0 });
-  await first.handle.signal(workflows.finish);
-  await waiter.result();
-  await endStranded();
-  await assertSafe(temporal.client, resource, 1);
 });
 
 test('malformed messages do not keep the queue from its work', async () => {

@@ -85,8 +85,12 @@ export async function prepareTests(files: readonly string[], tier: Tier): Promis
 
   // A file that needs a server and is not told where looks for itself: here it would be told late, or twice.
   const source = many || files.some((file) => mentions(file, SERVER)) ? await findServer() : undefined;
-  // The dev server's heap is small, so that Go would collect its garbage many times a second. Not where something is measured.
-  if (tier === 'all') process.env.GOGC ??= '400';
+  // The dev server's heap is small, so that Go would collect its garbage many times a second; and each of its many goroutines
+  // would begin with a stack that is too small. Not where something is measured.
+  if (tier === 'all') {
+    process.env.GOGC ??= '400';
+    process.env.GODEBUG ??= 'adaptivestackstart=1';
+  }
   if (source) process.env.TEMPORAL_SEMAPHORE_SERVER = 'path' in source ? source.path : source.address;
   if (!(await preflight(files))) return undefined;
 
@@ -129,7 +133,11 @@ async function prepareMany(
 /** Spares work that no test looks at. Not for what measures. */
 function cheaper(): Record<string, string> {
   const preload = `--require ${JSON.stringify(require.resolve('./no-promise-stacks.cjs'))}`;
-  return { NODE_OPTIONS: [process.env.NODE_OPTIONS, preload].filter(Boolean).join(' ') };
+  return {
+    NODE_OPTIONS: [process.env.NODE_OPTIONS, preload].filter(Boolean).join(' '),
+    // The SDK runs Workflows in the worker's own thread, and does not call a Workflow Task of a busy machine a deadlock.
+    TEMPORAL_DEBUG: '1',
+  };
 }
 
 /** A process takes two seconds of work to load the SDK, for itself and its workers. So a few run many files, each one after the other. */
