@@ -9,6 +9,19 @@ import { until } from './support/temporal';
 
 const browser = useBrowser();
 
+test('demo: all consumers finish, the histories show no more permits than the capacity', async () => {
+  const ended = await runScript('demo', ['--consumers', '4', '--capacity', '2', '--hold', '200ms']);
+  assertClosing(ended, 4, 2);
+  assert.match(ended.out, /consumer-[0-9a-f]{6}-\d holds slot [01] \(\d held, \d waiting\)/);
+});
+
+test('demo that is refused exits 1, says so on standard error alone, and starts nothing', async () => {
+  const { code, out, errors } = await runScript('demo', ['--capacity', '0']);
+  assert.equal(code, 1);
+  assert.equal(out, '');
+  assert.match(errors, /^error: .* Expected a whole number from 1 to 100\.\n$/);
+});
+
 test('demo: an interrupt ends consumers, worker and server, and exits 130', async () => {
   const demo = startScript('demo', ['--hold', '60s']);
   await demo.says(/holds slot/);
@@ -72,3 +85,12 @@ test('server, worker and start work together, and end cleanly', { skip: lacking(
   }
   await checkPortIsFree(port, 'nobody');
 });
+
+for (const name of ['start', 'worker']) {
+  test(`${name} without a server: one line that says how to start one`, async () => {
+    const address = `127.0.0.1:${await freePort()}`;
+    const { code, errors } = await runScript(name, [], { TEMPORAL_ADDRESS: address });
+    assert.equal(code, 1);
+    assert.equal(errors, `No Temporal server at ${address}. Start one with: npx -y pnpm@10 server\n`);
+  });
+}

@@ -35,7 +35,6 @@ const SECONDS: Readonly<Record<string, number>> = {
   'contract/preemption': 45,
   'contract/permits': 41,
   'contract/sets': 39,
-  dashboard: 37,
   'stuck-queue': 34,
   'limit-activities': 30,
   unpolled: 27,
