@@ -159,18 +159,24 @@ function hookTemporal({ dynamicConfig = [], shared = false, telemetry }: UseOpti
   };
 }
 
+/** How many events of a Workflow are told of a test that hangs. */
+const LAST_EVENTS = 12;
+
 /** The Workflows of a task queue that run, with what each waits for, for a test that hangs. */
 async function runningOn(client: Client, taskQueue: string): Promise<string> {
   const query = `TaskQueue = ${JSON.stringify(taskQueue)} AND ExecutionStatus = "Running"`;
   const lines: string[] = [];
-  for await (const { workflowId, type } of client.workflow.list({ query })) {
-    const { raw } = await client.workflow.getHandle(workflowId).describe();
+  for await (const { workflowId, type, memo } of client.workflow.list({ query })) {
+    const handle = client.workflow.getHandle(workflowId);
+    const { raw } = await handle.describe();
     const pending = [
       ...(raw.pendingActivities ?? []).map((activity) => `activity ${activity.activityType?.name}`),
       ...(raw.pendingChildren ?? []).map((child) => `child ${child.workflowId}`),
       ...(raw.pendingWorkflowTask ? ['a Workflow Task'] : []),
     ];
-    lines.push(`    ${type} ${workflowId}: ${pending.join(', ') || 'nothing pending'}`);
+    lines.push(`    ${type} ${workflowId}: ${pending.join(', ') || 'nothing pending'}; memo ${JSON.stringify(memo)}`);
+    const { events } = await handle.fetchHistory();
+    for (const event of (events ?? []).slice(-LAST_EVENTS)) lines.push(`      ${JSON.stringify(event).slice(0, 300)}`);
   }
   return ['its Workflows that run:', ...lines].join('\n');
 }
