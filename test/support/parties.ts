@@ -41,7 +41,8 @@ export function partyContract(
         return party;
       });
     } catch (error) {
-      for (const party of parties) await party.abandon();
+      // All at once: a party may wait for what a caller of the driver holds.
+      await Promise.all([driver.abandon(), ...parties.map((party) => party.abandon())]);
       throw error;
     }
   });
