@@ -6,7 +6,7 @@ import { PoolByName } from '../src/client/operators';
 import { permitId, queueId } from '../src/shared/permit-id';
 import { QUEUE_VIEW } from '../src/shared/queue-view';
 import { startHolder, startHolding, untilAt } from './support/holders';
-import { states } from './support/inspected';
+import { untilStates } from './support/inspected';
 import { endQueue, eventually, untilWaiting, useTemporal, warnings } from './support/temporal';
 import * as workflows from './support/workflows';
 
@@ -51,7 +51,8 @@ test('a pool that is known by its name alone has the size that its queue says no
   }
   await byName.pause();
   const paused = semaphore(resource, { capacity: 2 });
-  await eventually(async () => assert.match(states(await paused.inspect({ recent: 0 })), /^0 drained, 1 drained$/));
+  await untilStates(paused, /^0 drained, 1 drained$/);
+  assert.equal(await paused.tryAcquire(), undefined);
   await byName.resume();
 });
 

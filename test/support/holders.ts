@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { ApplicationFailure, type Client, WorkflowFailedError, type WorkflowHandle } from '@temporalio/client';
-import { tsToMs } from '@temporalio/common/lib/time';
-import type { HistoryEvent } from '../../scripts/support/history-events';
+import { type HistoryEvent, timeMs } from '../../scripts/support/history-events';
 import { queueId } from '../../src/shared/permit-id';
 import { CLOSING, TURN } from '../../src/shared/protocol';
 import { OFFER_TIMEOUT_MS } from '../../src/workflows/queue/queue-state';
@@ -65,7 +64,7 @@ export async function assertPassedOn(client: Client, resource: string, isCause: 
   );
   assert.ok(told >= 0, 'nobody had the next turn');
   // Its looks at slots have timers, too: one of these may fire meanwhile.
-  const tookMs = tsToMs(since[told]?.eventTime) - tsToMs(since[0]?.eventTime);
+  const tookMs = timeMs(since[told]) - timeMs(since[0]);
   const waited = since.slice(0, told).some((event) => event.timerFiredEventAttributes);
   assert.ok(!waited || tookMs < OFFER_TIMEOUT_MS, `the queue waited: its next turn came after ${tookMs} ms`);
 }
