@@ -1,12 +1,11 @@
 import { copyFile, rm } from 'node:fs/promises';
 import { join, relative } from 'node:path';
 import { build } from 'esbuild';
-import { prebuiltBundle } from '@/worker/prebuilt-bundle';
 import { bundleCommandLine } from './bundle-command-line';
-import { findServer, type ServerSource } from './find-server';
+import { findServer } from './find-server';
 import { preflight } from './preflight';
 import { BUILT_COMMAND_LINE, PREPARED_BUNDLES, SHARED_SERVER } from './prepared';
-import { type ServerProcess, spawnServer } from './server-process';
+import { spawnServer } from './server-process';
 import { isPure, mentions, runDirectory, type Tier, writeEntries } from './test-files';
 import { bundleFile, writeBundle } from './workflow-bundles';
 
@@ -30,7 +29,7 @@ const SECONDS: Readonly<Record<string, number>> = {
   'client-loss': 70,
   operate: 67,
   'wait-queue': 55,
-  cli: 55,
+  cli: 25,
   'permit-set': 47,
   'contract/preemption': 45,
   'contract/permits': 41,
@@ -95,14 +94,17 @@ export async function prepareTests(files: readonly string[], tier: Tier): Promis
 
   const directory = await runDirectory();
   const lib = join(directory, 'lib');
-  let server: ServerProcess | undefined;
+  const starting = many && source && 'path' in source ? spawnServer(source.path) : undefined;
   const dispose = async () => {
-    await server?.stop();
+    await starting?.then((server) => server.stop()).catch(() => undefined);
     await rm(directory, { recursive: true, force: true });
   };
   try {
-    if (many || files.some((file) => mentions(file, COMMAND_LINE))) await buildPackage(directory, lib);
-    if (many) server = await prepareMany(source, directory, lib);
+    const [server] = await Promise.all([
+      starting,
+      (many || files.some((file) => mentions(file, COMMAND_LINE))) && buildPackage(directory, lib),
+      many && writeBundle(TEST_WORKFLOWS, bundleFile(directory, TEST_WORKFLOWS)),
+    ]);
     return {
       entries: await writeEntries(groups, directory),
       env: {
@@ -117,16 +119,6 @@ export async function prepareTests(files: readonly string[], tier: Tier): Promis
     await dispose();
     throw error;
   }
-}
-
-async function prepareMany(
-  source: ServerSource | undefined,
-  directory: string,
-  lib: string,
-): Promise<ServerProcess | undefined> {
-  await writeBundle(TEST_WORKFLOWS, bundleFile(directory, TEST_WORKFLOWS));
-  await writeBundle(join(SRC, 'workflows.ts'), prebuiltBundle(lib));
-  return source && 'path' in source ? await spawnServer(source.path) : undefined;
 }
 
 /** Spares work that no test looks at. Not for what measures. */
@@ -162,7 +154,7 @@ function secondsOf(file: string): number {
 async function buildPackage(directory: string, lib: string): Promise<void> {
   await copyFile(join(ROOT, 'package.json'), join(directory, 'package.json'));
   await bundleCommandLine(lib, 'inline');
-  // A permit worker takes the Workflows where there is no prebuilt bundle of them. The host stands beside what its commands start.
+  // A permit worker bundles the Workflows where there is no prebuilt bundle of them. The host stands beside what its commands start.
   await build({
     entryPoints: { workflows: join(SRC, 'workflows.ts'), 'cli/cli-host-main': CLI_HOST },
     bundle: true,

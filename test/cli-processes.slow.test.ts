@@ -1,0 +1,121 @@
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { test } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
+import { REVOKE } from '../src/shared/protocol';
+import { CliProcess } from './support/cli-process';
+import { useRunCommand } from './support/run-command';
+import { untilWaiting, useTemporal } from './support/temporal';
+
+const temporal = useTemporal({ shared: true });
+const { run, start, semaphore, permitOf, proxied, gated, clean } = useRunCommand(temporal);
+
+/** Heeds no TERM. */
+const STUBBORN = 'trap "" TERM; echo ready; while :; do sleep 0.1; done';
+
+/** The process ID of the child whose command line has `text`. A small Linux has no `pgrep`. */
+function childOf(parent: number | undefined, text: string): number {
+  if (process.platform !== 'linux') {
+    return Number(spawnSync('pgrep', ['-P', String(parent), '-f', text], { encoding: 'utf8' }).stdout);
+  }
+  const children = readFileSync(`/proc/${parent}/task/${parent}/children`, 'utf8').trim().split(' ');
+  return Number(children.find((pid) => readFileSync(`/proc/${pid}/cmdline`, 'utf8').includes(text)));
+}
+
+test('revoked, a command that heeds no TERM is gone soon, however long its lease: its slot may have its next holder', async () => {
+  const resource = temporal.resource();
+  const cli = start({ resource, flags: ['--lease', '10m'] }, 'sh', '-c', STUBBORN);
+  await cli.says(/(ready)/);
+  await permitOf(resource).signal(REVOKE);
+  // Otherwise it is gone when the lease ends.
+  const gone = Promise.race([cli.exit, delay(60_000, 'still there', { ref: false })]);
+  assert.equal(await gone, 137);
+});
+
+test('revoked where it could not hear of it, the exit code is not 0 although the command has ended well', async () => {
+  const resource = temporal.resource();
+  const proxy = await proxied();
+  const { command, open } = gated('echo over');
+  const cli = start({ resource, address: proxy.address, flags: ['--lease', '5m'] }, ...command);
+  await cli.says(/(ready)/);
+  proxy.cut('silent');
+  await permitOf(resource).signal(REVOKE, { reason: 'node drain' });
+  await permitOf(resource).result();
+  open();
+  await cli.says(/(over)/);
+  await delay(1_000); // the release waits for the connection
+  proxy.mend();
+  assert.equal(await cli.exit, 143, cli.stderr);
+  assert.match(cli.stderr, /an operator revoked it \(node drain\)/);
+});
+
+test('a guard that was killed is missed', async () => {
+  const { command, open } = gated('true');
+  const cli = start({ resource: temporal.resource() }, ...command);
+  await cli.says(/(ready)/);
+  process.kill(childOf(cli.pid, 'guard-process'), 'SIGKILL');
+  await cli.says(/(no guard watches over the command: it ended with SIGKILL)/);
+  open();
+  assert.equal(await cli.exit, 0);
+});
+
+test('a reader that is slow gets all that is said', async () => {
+  const script = '"$@" 2>&1 | (sleep 2; wc -c)';
+  const words = [...CliProcess.command, 'ls', `--${'x'.repeat(120_000)}`];
+  const { stdout } = spawnSync('sh', ['-c', script, 'sh', ...words], { encoding: 'utf8' });
+  assert.ok(Number(stdout) > 120_000, stdout);
+});
+
+test('a signal ends the wait for a server that does not answer the release', async () => {
+  const resource = temporal.resource();
+  const proxy = await proxied();
+  const { command, open } = gated('exit 3');
+  const cli = start({ resource, address: proxy.address, flags: ['--lease', '10m'] }, ...command);
+  await cli.says(/(ready)/);
+  proxy.cut('silent');
+  open();
+  // One that comes before the command has ended is for the command.
+  const asking = setInterval(() => cli.signal('SIGTERM'), 500);
+  clean.push(() => clearInterval(asking));
+  assert.equal(await cli.exit, 3, 'the exit code is still the one of the command');
+  assert.match(cli.stderr, /slot "0" of ".*" is not free yet: a signal has ended the wait/);
+  await permitOf(resource).terminate();
+});
+
+test('stopped for less than its lease, it goes on', async () => {
+  const { command, open } = gated('echo done');
+  const cli = start({ resource: temporal.resource(), flags: ['--lease', '30s'] }, ...command);
+  await cli.says(/(ready)/);
+  cli.signal('SIGSTOP');
+  await delay(1_000); // its guard misses an order or two
+  cli.signal('SIGCONT');
+  open();
+  assert.equal(await cli.exit, 0);
+  assert.match(cli.stdout, /done/);
+});
+
+test('whoever waits is told after a while what for', async () => {
+  const resource = temporal.resource();
+  const permit = await semaphore(resource).acquire();
+  const first = semaphore(resource).acquire();
+  await untilWaiting(temporal.client, resource, 1);
+  const cli = start({ resource }, 'true');
+  const told = await cli.says(/temporal-semaphore: (waiting for .*)\n/);
+  assert.equal(told, `waiting for a permit of "${resource}": 1 of 1 held, 1 ahead`);
+  await permit.release();
+  await (await first).release();
+  assert.equal(await cli.exit, 0);
+});
+
+test('a permit worker runs the permits, and ends cleanly by SIGTERM', async () => {
+  const taskQueue = `permits-${randomUUID()}`;
+  const worker = new CliProcess(['worker', '--task-queue', taskQueue, '--address', temporal.env.address]);
+  clean.push(() => worker.signal('SIGKILL'));
+  await worker.says(/(permits run on task queue)/);
+  const { code, stderr } = await run({ resource: temporal.resource(), taskQueue }, 'true');
+  assert.equal(code, 0, stderr);
+  worker.signal('SIGTERM');
+  assert.equal(await worker.exit, 0);
+});
