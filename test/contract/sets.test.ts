@@ -48,6 +48,15 @@ contract(temporal, 'a set has its permits in the order in which its caller names
   }
 });
 
+contract(temporal, 'a function that throws before it has made a promise gives its permits back', async (driver) => {
+  const resource = temporal.resource();
+  const semaphore = { capacity: 2, lease: '1 hour' } as const;
+  const caller = await driver.startMany({ resource, semaphore, ending: 'throw' }, 2);
+  await assertEnds(caller, 'AsAsked', /as asked/);
+  assert.deepEqual((await driver.tryAcquire({ resource, semaphore }, 2)).sort(), ['0', '1']);
+  await assertNothingLeft(temporal, resource);
+});
+
 contract(
   temporal,
   'while a caller waits for the second it renews the first, and keeps its age in the second line',

@@ -268,7 +268,10 @@ class ClientCaller implements Caller {
   private readonly wasStopped = new AbortController();
 
   constructor(how: How, under: Under) {
-    const hold: Hold = (permits, lost) => this.hold(permits, lost, how);
+    const hold: Hold = (permits, lost) => {
+      if (how.ending === 'throw') throw asAsked();
+      return this.hold(permits, lost, how);
+    };
     const asked = elsewhere(async () => await under(hold, this.cancelled.signal));
     this.ended = asked.then(
       () => DONE,
@@ -296,7 +299,7 @@ class ClientCaller implements Caller {
       const toMs = Date.now();
       for (const { runId } of permits) this.reports.push({ runId, fromMs: began, toMs });
     }
-    if (ending === 'fail') throw Object.assign(new Error('as asked'), { name: 'AsAsked' });
+    if (ending === 'fail') throw asAsked();
   }
 
   async holding(): Promise<Held> {
@@ -330,6 +333,10 @@ class ClientCaller implements Caller {
   }
 
   readonly had = ({ runId }: HoldInterval) => this.reports.some((report) => report.runId === runId);
+}
+
+function asAsked(): Error {
+  return Object.assign(new Error('as asked'), { name: 'AsAsked' });
 }
 
 async function aborted(signal: AbortSignal): Promise<void> {

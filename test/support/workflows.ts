@@ -49,7 +49,8 @@ export interface Stage {
 export interface HolderInput extends PoolInput {
   /** How long to hold, in milliseconds (server timers may be a second late); until the signal `finish` if not given. */
   holdMs?: number;
-  ending?: 'return' | 'fail' | 'continue-as-new';
+  /** `throw`: before the function has made a promise. */
+  ending?: 'return' | 'fail' | 'throw' | 'continue-as-new';
 }
 
 /** Holds a permit by `withPermit`, tells by query where it stands, and ends as asked. */
@@ -392,29 +393,34 @@ export async function reentrant(
 
 /** Holds several permits of one resource by `withPermits`, and tells by query where it stands. */
 export async function manyHolder(
-  { resource, semaphore, acquire, holdMs }: HolderInput,
+  { resource, semaphore, acquire, holdMs, ending }: HolderInput,
   size: number,
 ): Promise<string[]> {
   let now: Stage = { at: 'waiting' };
   const finished = finishes();
   setHandler(stage, () => now);
+  const fail = () => {
+    throw ApplicationFailure.nonRetryable('as asked', 'AsAsked');
+  };
   return await new Semaphore(resource, semaphore).withPermits(
     size,
-    async (permits) => {
-      now = {
-        at: 'holding',
-        slot: permits.map(({ slot }) => slot).join(' '),
-        runId: permits.map(({ runId }) => runId).join(' '),
-      };
-      for (const { runId } of permits) upsertMemo({ [BODY_MARKS.began(runId)]: true });
-      try {
-        if (holdMs === undefined) await finished();
-        else if (holdMs > 0) await sleep(holdMs);
-      } finally {
-        for (const { runId } of permits) upsertMemo({ [BODY_MARKS.ended(runId)]: true });
-      }
-      return permits.map(({ slot }) => slot);
-    },
+    ending === 'throw'
+      ? fail
+      : async (permits) => {
+          now = {
+            at: 'holding',
+            slot: permits.map(({ slot }) => slot).join(' '),
+            runId: permits.map(({ runId }) => runId).join(' '),
+          };
+          for (const { runId } of permits) upsertMemo({ [BODY_MARKS.began(runId)]: true });
+          try {
+            if (holdMs === undefined) await finished();
+            else if (holdMs > 0) await sleep(holdMs);
+          } finally {
+            for (const { runId } of permits) upsertMemo({ [BODY_MARKS.ended(runId)]: true });
+          }
+          return permits.map(({ slot }) => slot);
+        },
     acquire,
   );
 }

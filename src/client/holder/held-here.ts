@@ -7,9 +7,9 @@ import type { Permit } from './permit';
 /** The permits under which code runs: those of all `withPermit`s around it. */
 const storage = new AsyncLocalStorage<readonly Permit[]>();
 
-/** Runs `fn` as the holder of these permits too. */
-export function holding<T>(permits: readonly Permit[], fn: () => T): T {
-  return storage.run([...(storage.getStore() ?? []), ...permits], fn);
+/** Runs `fn` as the holder of these permits too. It rejects also when `fn` throws before it has made a promise. */
+export async function holding<T>(permits: readonly Permit[], fn: () => Promise<T>): Promise<T> {
+  return await storage.run([...(storage.getStore() ?? []), ...permits], fn);
 }
 
 /**
