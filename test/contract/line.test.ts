@@ -136,8 +136,14 @@ contract(
     await finishAll([holders[0].caller]);
     await early.done();
     const { events } = await temporal.client.workflow.getHandle(queueId(resource)).fetchHistory();
-    const sent = events?.map((event) => event.signalExternalWorkflowExecutionInitiatedEventAttributes?.signalName);
-    assert.equal(sent?.filter((name) => name === TURN).length, 2, 'a turn for a slot that the waiter does not know');
+    const sent = events?.map((event) => event.signalExternalWorkflowExecutionInitiatedEventAttributes);
+    const turns = sent?.filter((signal) => signal?.signalName === TURN) ?? [];
+    // A turn that is not answered at once may be told again.
+    const toldOfSlot1 = turns.filter((turn) =>
+      /"slot":"1"/.test(String(Buffer.from(turn?.input?.payloads?.[0]?.data ?? []))),
+    );
+    const waiters = new Set(toldOfSlot1.map((turn) => turn?.workflowExecution?.workflowId));
+    assert.equal(waiters.size, 1, 'a turn for a slot that the waiter does not know');
     await driver.assertSafe(resource, 2);
   },
 );
