@@ -1,8 +1,14 @@
 import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
+import { createSecureContext } from 'node:tls';
 import { pathToFileURL } from 'node:url';
 import type { DataConverter } from '@temporalio/common';
-import { type ClientConfigTLS, loadClientConfigProfile, toClientOptions } from '@temporalio/envconfig';
+import {
+  type ClientConfigProfile,
+  type ClientConfigTLS,
+  loadClientConfigProfile,
+  toClientOptions,
+} from '@temporalio/envconfig';
 import type { Command } from 'commander';
 import { InvalidOptionsError } from '../client';
 
@@ -42,8 +48,9 @@ export function withConnectionFlags(command: Command): Command {
 export type ConnectConfig = ReturnType<typeof toClientOptions> & { namespace: string; address: string };
 
 /**
- * Where and how to connect: for `Connection.connect`, and the namespace for the client.
- * @throws InvalidOptionsError when a file or profile that the user named is missing, or can't be read
+ * Where and how to connect: for `Connection.connect`, and the namespace for the client. What is wrong is named without its
+ * value, which may be a secret.
+ * @throws InvalidOptionsError when a file or profile that the user named is missing, or can't be used
  */
 export function connectConfig(flags: ConnectionFlags): ConnectConfig {
   const { configFile } = flags;
@@ -54,30 +61,80 @@ export function connectConfig(flags: ConnectionFlags): ConnectConfig {
   try {
     return merged(flags);
   } catch (error) {
-    // Nothing has been sent yet: a flag, a variable or a file is wrong.
-    const { message } = error as Error;
-    throw new InvalidOptionsError(`The flags, TEMPORAL_* variables or temporal.toml can't be used: ${message}`);
+    if (error instanceof InvalidOptionsError) throw error;
+    const file = configFile ?? process.env.TEMPORAL_CONFIG_FILE ?? 'temporal.toml';
+    throw new InvalidOptionsError(
+      `The flags, TEMPORAL_* variables or temporal.toml can't be used: ${whyUnusable(error, file)}`,
+    );
   }
 }
 
 function merged(flags: ConnectionFlags): ConnectConfig {
-  const { profile: name, configFile, address, namespace, apiKey } = flags;
+  const { profile: name, configFile } = flags;
   const profile = loadClientConfigProfile({
     profile: name,
     configSource: configFile === undefined ? undefined : { path: configFile },
   });
-  const config = toClientOptions({
-    ...profile,
-    address: address ?? profile.address,
-    namespace: namespace ?? profile.namespace,
-    apiKey: apiKey ?? profile.apiKey,
-    tls: tlsOf(flags, profile.tls),
+  const address = textOf('the address', flags.address ?? profile.address);
+  const namespace = textOf('the namespace', flags.namespace ?? profile.namespace);
+  const apiKey = headerOf('the API key (api_key, TEMPORAL_API_KEY, --api-key)', flags.apiKey ?? profile.apiKey);
+  const grpcMeta = metadataOf(profile.grpcMeta);
+  const config = toClientOptions({ ...profile, address, namespace, apiKey, grpcMeta, tls: tlsOf(flags, profile.tls) });
+  checkTls(config.connectionOptions.tls);
+  return { ...config, namespace: namespace ?? 'default', address: address ?? 'localhost:7233' };
+}
+
+/** Why the configuration can't be used, in words without any text of it: the messages of the libraries quote its lines. */
+function whyUnusable(error: unknown, file: string): string {
+  const { message, code, path, line } = error as NodeJS.ErrnoException & { line?: number };
+  if (line !== undefined) {
+    const [, reason = 'invalid'] = /^Invalid TOML document: ([a-z][a-z ,:-]*)/.exec(message) ?? [];
+    return `${file}, line ${line}: ${reason}`;
+  }
+  if (path !== undefined) {
+    const isContent = path.includes('\n') || path.includes('-----BEGIN');
+    return isContent ? 'the content of a certificate or key stands in place of its path' : `${path}: ${code}`;
+  }
+  // Of all other messages, these have no value in them.
+  if (/^(Profile '.*' not found|Cannot specify both \w+ and \w+$)/.test(message)) return message;
+  return `${file}: no [profile.<name>], or a value of the wrong type`;
+}
+
+function textOf(what: string, value: unknown): string | undefined {
+  if (value !== undefined && typeof value !== 'string') throw new InvalidOptionsError(`${what}: expected a text`);
+  return value;
+}
+
+/** A text that a header can have; a mounted secret ends in a newline, which is left out. */
+function headerOf(what: string, value: unknown): string | undefined {
+  const text = textOf(what, value)?.trim();
+  if (text !== undefined && !/^[ -~]*$/.test(text)) {
+    throw new InvalidOptionsError(`${what}: expected printable ASCII in one line`);
+  }
+  return text;
+}
+
+function metadataOf(grpcMeta: ClientConfigProfile['grpcMeta']): Record<string, string> | undefined {
+  if (grpcMeta === undefined) return undefined;
+  const what = 'the metadata (grpc_meta, TEMPORAL_GRPC_META_*)';
+  const headers = Object.entries(grpcMeta).map(([name, value]): [string, string] => {
+    if (!/^[a-z0-9_.-]+$/.test(name)) throw new InvalidOptionsError(`${what}: expected names of letters, digits and -`);
+    return [name, headerOf(`${what}, "${name}"`, value) ?? ''];
   });
-  return {
-    ...config,
-    namespace: config.namespace ?? 'default',
-    address: config.connectionOptions.address ?? 'localhost:7233',
-  };
+  return Object.fromEntries(headers);
+}
+
+/** The clients' own errors would come later, and differ. */
+function checkTls(tls: ConnectConfig['connectionOptions']['tls']): void {
+  if (typeof tls !== 'object' || tls === null) return;
+  const { serverRootCACertificate: ca, clientCertPair: { crt, key } = {} } = tls;
+  const pem = (bytes: Uint8Array | undefined) => bytes && Buffer.from(bytes);
+  try {
+    createSecureContext({ ca: pem(ca), cert: pem(crt), key: pem(key) });
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    throw new InvalidOptionsError(`the server's CA, the client certificate or its key can't be used (${code})`);
+  }
 }
 
 function tlsOf(flags: ConnectionFlags, configured: ClientConfigTLS | undefined): ClientConfigTLS | undefined {
