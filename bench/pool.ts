@@ -4,12 +4,13 @@ import { once } from 'node:events';
 import { diesWithUs } from '../scripts/support/dies-with-us';
 import { mostAtOnce } from '../scripts/support/holder-intervals';
 import type { CallerInput, Told } from './pool-caller';
+import { type CrowdRun, measureCrowds } from './pool-crowd';
 import { drawRun, type Work, type WorkRun } from './pool-report';
 import { RIVALS, type RivalName } from './pool-rivals';
 import { startRedis } from './redis-server';
 import { type Bench, withBench } from './support';
 
-/** `pnpm bench:pool [--json] [--only pool,redis] [--work 30]`: short work under a PermitPool, beside its rivals. */
+/** `pnpm bench:pool [--json] [--only pool,redis] [--work 30]`: short work under a PermitPool, beside its rivals; `--work crowd`: many pools. */
 const WORKS: Work[] = [
   { calls: 30, callMs: 100, capacity: 3 },
   { calls: 1_000, callMs: 100, capacity: 10 },
@@ -103,8 +104,10 @@ async function main(): Promise<void> {
   if (!redis)
     say('There is no redis-server on this machine, so Redis is left out (Debian: apt-get install redis-server).');
   const runs: WorkRun[] = [];
+  const crowds: CrowdRun[] = [];
   try {
-    await withBench(async ({ env, permitQueue }) => {
+    await withBench(async (bench) => {
+      const { env, permitQueue } = bench;
       for (const work of works) {
         for (const processes of [1, 2]) {
           const side: WorkRun[] = [];
@@ -115,11 +118,12 @@ async function main(): Promise<void> {
           say(drawRun(side));
         }
       }
+      if ((argument('work') ?? 'crowd') === 'crowd') crowds.push(...(await measureCrowds(bench, say)));
     });
   } finally {
     redis?.stop();
   }
-  if (isJson) console.log(JSON.stringify(runs));
+  if (isJson) console.log(JSON.stringify({ runs, crowds }));
   const wrong = runs.filter(({ rival, work, mostAtOnce }) => rival === 'pool' && mostAtOnce > work.capacity);
   if (wrong.length > 0) throw new Error(`more calls at once than the capacity: ${JSON.stringify(wrong)}`);
 }

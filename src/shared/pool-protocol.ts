@@ -4,7 +4,7 @@
 export interface PoolShare {
   /** Drawn anew for each pool. */
   id: string;
-  /** From 1. Another pool gives a permit back to this ticket only if that leaves it no fewer than this pool had. */
+  /** From 1. Fewer go first. Another pool gives a permit back to this ticket only if that then has no more than the giver had. */
   nth: number;
 }
 

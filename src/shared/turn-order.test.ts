@@ -26,6 +26,15 @@ test('a lower priorityKey goes first, 3 where none is given', () => {
   assert.deepEqual(serveAll([none, low, high, asTemporal]), [high, none, asTemporal, low]);
 });
 
+test('a permit pool that has permits goes behind those that have none; of equals, arrival', () => {
+  const [second, first, late, acquirer] = [2, 1, 1, undefined].map((nth) =>
+    ticket({ pool: nth === undefined ? undefined : { id: 'pool', nth } }),
+  ) as [Ticket, Ticket, Ticket, Ticket];
+  assert.deepEqual(serveAll([acquirer, late, first, second]), [first, late, acquirer, second]);
+  const urgent = ticket({ priorityKey: 1, pool: { id: 'pool', nth: 9 } });
+  assert.deepEqual(serveAll([first, urgent]), [urgent, first]);
+});
+
 test('while all keys wait, each is served in proportion to its weight, to within one turn', () => {
   fc.assert(
     fc.property(fc.array(fc.integer({ min: 1, max: 9 }), { minLength: 2, maxLength: 5 }), (weights) => {

@@ -14,8 +14,8 @@ interface Level {
 }
 
 /**
- * Whose turn it is: the most urgent `priorityKey`, then the `fairnessKey` that has had least for its weight, then the ticket that has
- * waited longest. Pure; it knows no slots and no clock.
+ * Whose turn it is: the most urgent `priorityKey`, then the `fairnessKey` that has had least for its weight, then the permit pool that
+ * has least (an acquirer of one permit is as one that has none), then the ticket that has waited longest. Pure; it knows no slots and no clock.
  *
  * Fairness is start-time fair queuing (Goyal, Vin and Cheng, 1996): each turn moves its key on by 1/weight in virtual time,
  * and the key that is furthest behind goes first. A key that was away joins at the present, so it can't save up turns.
@@ -74,7 +74,12 @@ export class TurnOrder {
   }
 
   private compare(a: Ticket, b: Ticket): number {
-    return priorityOf(a) - priorityOf(b) || this.startOf(a) - this.startOf(b) || a.sinceMs - b.sinceMs;
+    return (
+      priorityOf(a) - priorityOf(b) ||
+      this.startOf(a) - this.startOf(b) ||
+      permitsWith(a) - permitsWith(b) ||
+      a.sinceMs - b.sinceMs
+    );
   }
 
   private startOf(ticket: Ticket): number {
@@ -102,6 +107,10 @@ function forgive(servedTo: Map<string, number>): void {
 
 function priorityOf(ticket: Ticket): number {
   return ticket.priorityKey || DEFAULT_PRIORITY_KEY;
+}
+
+function permitsWith({ pool }: Ticket): number {
+  return pool?.nth ?? 1;
 }
 
 function keyOf(ticket: Ticket): string {

@@ -85,7 +85,7 @@ export class PermitPool implements AsyncDisposable {
     this.source = semaphore.permitSource();
     const rules = resolvePool(this.source.semaphore, options);
     this.max = rules.max;
-    this.state = new PoolState(rules, ({ signal }) => !signal.aborted);
+    this.state = new PoolState({ ...rules, id: this.source.poolId }, ({ signal }) => !signal.aborted);
     setMaxListeners(0, this.stop.signal); // one for each call to the server
   }
 

@@ -34,7 +34,7 @@ interface Try {
 /** Where a permit pool gets its permits: the calls to the server, and nothing that decides when. */
 export class PermitSource {
   /** Tells this pool's tickets from those of others. */
-  private readonly poolId = randomUUID();
+  readonly poolId = randomUUID();
   private readonly reader: WorkflowClient;
 
   constructor(
@@ -54,7 +54,7 @@ export class PermitSource {
     take: (permit: Permit) => void,
   ): Promise<void> {
     const { slots, fair } = this.semaphore;
-    if (fair && !everySlot && (await this.look())?.shares.length !== 0) return;
+    if (fair && !everySlot && (await this.look())?.tickets.length !== 0) return;
     const free = shuffle(slots, Math.random).filter((slot) => !without.has(slot));
     const tried = everySlot ? free : free.slice(0, count + SPARE_TRIES);
     const request = this.request(asking, 1, signal);
@@ -98,15 +98,12 @@ export class PermitSource {
     const { semaphore } = this;
     const pool = { id: this.poolId, nth };
     const timeoutMs = Number.POSITIVE_INFINITY;
-    const now = thisMoment();
-    // Of places that are made at one moment, the first is served first.
-    const since = { ...now, epochMs: now.epochMs + nth - 1 };
     return {
       semaphore,
       purpose,
       priority,
       signal,
-      since,
+      since: thisMoment(),
       pool,
       timeoutMs,
       maxWaiting: undefined,

@@ -10,8 +10,8 @@ export interface PermitPoolOptions {
   /** The most permits that the pool holds at once, from 1 to the number of slots. @default the number of slots */
   max?: number;
   /**
-   * How long a permit serves this process while others wait for it. It goes back at the end of the call that passes this time.
-   * While nobody else waits, it serves on. At least 1 ms; below a few hand-offs (0.1 s each) the pool does little but hand over.
+   * How long a permit serves this process while others wait that have fewer. It goes back at the end of the call that passes this
+   * time; after twice this time where another pool would only have as many as this one had. While nobody else waits, it serves on. At least 1 ms; below a few hand-offs (0.1 s each) the pool does little but hand over.
    * @default 1 second
    */
   reuseFor?: Duration;
@@ -54,7 +54,7 @@ const SERVING = 0.5;
 export function resolvePool(
   { slots, perKey, paceMs, leaseMs, renewEveryMs, maxHoldMs }: Request['semaphore'],
   options: PermitPoolOptions = {},
-): PoolRules {
+): Omit<PoolRules, 'id'> {
   if (typeof options !== 'object' || options === null) refuse('options', 'an object', options);
   if (perKey !== undefined) refuse('semaphore', 'one without perKey: callers of a pool share its permits', 'perKey');
   refusePace(paceMs);

@@ -39,7 +39,7 @@ class World {
   lookTimes: number[] = [];
   linePermits = 0;
   private readonly state = new PoolState<Caller, Permit>(
-    { max: MAX, reuseForMs: REUSE_MS, idleForMs: IDLE_MS, retireAfterMs: 20_000 },
+    { id: 'pool', max: MAX, reuseForMs: REUSE_MS, idleForMs: IDLE_MS, retireAfterMs: 20_000 },
     (permit) => !permit.isLost,
   );
 
@@ -101,11 +101,12 @@ class World {
     this.step();
   }
 
-  answer(shares: number[] | undefined, out: number): void {
+  answer(nths: number[] | undefined, out: number): void {
     if (!this.isLooking) return;
     this.isLooking = false;
     const isInUse = (slot: string) => slot !== String(out);
-    this.state.looked(shares && { shares, isInUse }, this.nowMs);
+    const tickets = nths?.map((nth, n) => ({ id: `${n}`, ...(nth > 0 && { pool: { id: `pool-${n}`, nth } }) }));
+    this.state.looked(tickets && { tickets, isInUse }, this.nowMs);
     this.step();
   }
 
@@ -243,9 +244,9 @@ const deed: fc.Arbitrary<(world: World) => void> = fc.oneof(
     arbitrary: fc
       .tuple(fc.option(fc.array(fc.nat(4), { maxLength: 4 }), { nil: undefined }), fc.integer({ min: -3, max: 5 }))
       .map(
-        ([shares, out]) =>
+        ([nths, out]) =>
           (world: World) =>
-            world.answer(shares, out),
+            world.answer(nths, out),
       ),
   },
 );

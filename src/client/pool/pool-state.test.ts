@@ -19,13 +19,13 @@ interface Permit {
 }
 
 type Command = PoolCommand<Caller, Permit>;
-const NOBODY = { shares: [], isInUse: () => true };
+const NOBODY = { tickets: [], isInUse: () => true };
 
 /** A pool at time 0 whose commands are looked at one by one. */
 function start(rules: Partial<PoolRules> = {}) {
   const lost = new Set<Permit>();
   const state = new PoolState<Caller, Permit>(
-    { max: 3, reuseForMs: 1_000, idleForMs: 200, retireAfterMs: 60_000, ...rules },
+    { id: 'pool', max: 3, reuseForMs: 1_000, idleForMs: 200, retireAfterMs: 60_000, ...rules },
     (permit) => !lost.has(permit),
   );
   let slots = 0;
@@ -162,7 +162,7 @@ test('while others wait, a permit goes back at the end of the call that passes r
   held = heldBy(second, 'b');
   state.finished(held, 850);
   assert.equal(said(state.next(850)), 'look serve:c');
-  state.looked({ shares: [0], isInUse: () => true }, 860);
+  state.looked({ tickets: [{ id: 'acquirer' }], isInUse: () => true }, 860);
   assert.equal(said(state.next(860)), '');
   state.finished(held, 1_001);
   assert.equal(said(state.next(1_001)), 'release:0');
@@ -184,7 +184,7 @@ test('after a long call the permit waits for the look; without an answer it serv
       assert.equal(state.dueMs(), 5_250);
       assert.equal(said(state.next(5_250)), 'serve:b');
     } else {
-      state.looked(answer === 'others' ? { shares: [0], isInUse: () => true } : NOBODY, 5_010);
+      state.looked(answer === 'others' ? { tickets: [{ id: 'acquirer' }], isInUse: () => true } : NOBODY, 5_010);
       assert.equal(said(state.next(5_010)), answer === 'others' ? 'release:0' : 'serve:b');
     }
   }
@@ -198,7 +198,7 @@ test('a slot that an operator has taken out of use goes back although callers wa
   state.tried(0);
   state.finished(heldBy(state.next(0), 'a'), 1_500);
   state.next(1_500);
-  state.looked({ shares: [], isInUse: () => false }, 1_510);
+  state.looked({ tickets: [], isInUse: () => false }, 1_510);
   assert.equal(said(state.next(1_510)), 'release:0');
 });
 

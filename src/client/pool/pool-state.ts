@@ -29,6 +29,8 @@ export type PoolCommand<Caller, Permit> =
   | (GrowthCommand & { caller?: Caller });
 
 export interface PoolRules {
+  /** On the tickets of the pool. */
+  readonly id: string;
   readonly max: number;
   readonly reuseForMs: number;
   readonly idleForMs: number;
@@ -76,7 +78,7 @@ export class PoolState<Caller extends LineEntry, Permit extends { readonly slot:
     private readonly looksHeld: (permit: Permit) => boolean,
   ) {
     this.growth = new Growth(rules.max, rules.idleForMs);
-    this.turnover = new Turnover(rules.reuseForMs);
+    this.turnover = new Turnover(rules.reuseForMs, rules.id);
   }
 
   /** Nothing is held or asked for. */
@@ -154,12 +156,12 @@ export class PoolState<Caller extends LineEntry, Permit extends { readonly slot:
 
   /** The look is over. @param others `undefined` when nobody has answered */
   looked(others: Others | undefined, nowMs: number): void {
-    this.turnover.answered(others, this.held.size - this.releasing, this.releasing);
+    const { releasing } = this;
+    const isSettled = [...this.held].every(({ sinceMs }) => this.turnover.isSettled(sinceMs, nowMs));
+    this.turnover.answered(others, { holding: this.held.size - releasing, releasing, isSettled });
     if (others) for (const held of this.held) held.isUnwanted = !others.isInUse(held.permit.slot);
-    const isWanted = others && (others.shares.length > 0 || [...this.held].some((held) => held.isUnwanted));
+    const isWanted = others && (others.tickets.length > 0 || [...this.held].some((held) => held.isUnwanted));
     this.growth.looked(isWanted);
-    // Its own places may be ahead of those for whom it gives back. It lines up again behind them.
-    if (this.turnover.owed > 0) this.outbox.push(...this.growth.leaveAll());
     this.settleAsking(nowMs);
   }
 

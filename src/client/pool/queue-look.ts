@@ -8,10 +8,10 @@ import { isSilence, QUERY_MS } from '../operator/worker-queries';
 import type { Server } from '../server';
 import type { Others } from './turnover';
 
-const NOBODY: Others = { shares: [], isInUse: () => true };
+const NOBODY: Others = { tickets: [], isInUse: () => true };
 
 /** Whether others wait can't be told. They must not wait for ever. */
-const PERHAPS: Others = { shares: [0], isInUse: () => true };
+const PERHAPS: Others = { tickets: [{ id: '' }], isInUse: () => true };
 
 /** A client whose query of a queue that has ended is one quick call: no worker replays it. */
 export function openQueryClient({ connection, workflow }: Client): WorkflowClient {
@@ -45,7 +45,7 @@ export async function lookAtQueue(
 function othersIn({ tickets, slots, override }: QueueView, poolId: string): Others {
   const offered = new Set(slots.flatMap(([, state]) => (state.at === 'offered' ? state.ticketId : [])));
   const waiting = tickets.filter(({ id, pool }) => pool?.id !== poolId && !offered.has(id));
-  return { shares: waiting.map(({ pool }) => pool?.nth ?? 0), isInUse: (slot) => isInUse(override, slot) };
+  return { tickets: waiting, isInUse: (slot) => isInUse(override, slot) };
 }
 
 /** As the queue decides it. */

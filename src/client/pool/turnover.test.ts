@@ -1,51 +1,93 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Turnover } from './turnover';
+import { type Stock, Turnover, type WaitingTicket } from './turnover';
 
-/** How many permits go back. */
-function given(shares: number[], holding: number, releasing = 0): number {
-  const turnover = new Turnover(1_000);
+const ME = 'pool-0';
+
+/** A plain acquirer, or a pool that would hold so many permits. */
+const waiting = (nth: number, n: number): WaitingTicket =>
+  nth === 0 ? { id: `acquirer-${n}` } : { id: `ticket-${n}`, pool: { id: `pool-${n + 1}`, nth } };
+
+function look(turnover: Turnover, tickets: WaitingTicket[] | undefined, stock: Partial<Stock> = {}): number {
   turnover.asked(0);
-  turnover.answered({ shares, isInUse: () => true }, holding, releasing);
-  let count = 0;
-  while (turnover.takeDue()) count++;
-  return count;
+  turnover.answered(tickets && { tickets, isInUse: () => true }, {
+    holding: 1,
+    releasing: 0,
+    isSettled: true,
+    ...stock,
+  });
+  return turnover.owed;
 }
 
-for (const [what, shares, holding, releasing, expected] of [
-  ['nobody waits', [], 5, 0, 0],
-  ['acquirers of one permit get one each', [0, 0, 0], 5, 0, 3],
-  ['… and no more than there are', [0, 0, 0], 2, 0, 2],
-  ['pools that have as many get none', [6, 7], 5, 0, 0],
-  ['a pool that has none gets its half', [1, 2, 3, 4, 5, 6, 7, 8, 9, 10], 10, 0, 5],
-  ['of three, one goes to and fro', [2], 2, 0, 1],
-  ['… and does not come back before it is due', [3], 1, 0, 0],
-  ['a single permit goes to and fro', [1], 1, 0, 1],
-  ['one caller beside a thousand gets its one', [1], 10, 0, 1],
-  ['those under way count', [0, 0], 4, 2, 0],
-  ['… for pools too', [1, 2], 3, 1, 1],
+for (const [what, tickets, stock, expected] of [
+  ['nobody waits', [], { holding: 5 }, 0],
+  ['acquirers of one permit get one each', [0, 0, 0], { holding: 5 }, 3],
+  ['… and no more than there are', [0, 0, 0], { holding: 2 }, 2],
+  ['… from the pool that has most', [0, 6], { holding: 4 }, 0],
+  ['pools that have as many get none', [6, 7], { holding: 5 }, 0],
+  ['of three, one goes to and fro', [2], { holding: 2 }, 1],
+  ['… but not before they are settled', [2], { holding: 2, isSettled: false }, 0],
+  ['… and does not come back before it is due', [3], { holding: 1 }, 0],
+  ['a single permit goes to and fro', [1], { holding: 1 }, 1],
+  ['one caller beside a thousand gets its one', [1], { holding: 10, isSettled: false }, 1],
+  ['those under way count', [0, 0], { holding: 4, releasing: 2 }, 0],
+  ['… for pools too', [1, 2], { holding: 3, releasing: 1 }, 1],
 ] as const) {
-  test(`how many go back: ${what}`, () => assert.equal(given([...shares], holding, releasing), expected));
+  test(`how many go back: ${what}`, () =>
+    assert.equal(look(new Turnover(1_000, ME), tickets.map(waiting), stock), expected));
 }
+
+test('a pool that has none gets its half', () => {
+  const tickets = Array.from({ length: 10 }, (_, n) => ({ id: `${n}`, pool: { id: 'other', nth: n + 1 } }));
+  assert.equal(look(new Turnover(1_000, ME), tickets, { holding: 10 }), 5);
+});
+
+/** Pools that hold one permit each, and wait for a second. */
+const POOLS = Array.from({ length: 10 }, (_, n) => `pool-${n}`);
+const seconds = (me: string) =>
+  POOLS.filter((id) => id !== me).map((id): WaitingTicket => ({ id: `second-of-${id}`, pool: { id, nth: 2 } }));
+
+test('ten pools of one permit each: nobody gives', () => {
+  for (const me of POOLS) assert.equal(look(new Turnover(1_000, me), seconds(me)), 0, me);
+});
+
+for (const [who, ticket] of [
+  ['an acquirer', { id: 'acquirer' }],
+  ['a pool without a permit', { id: 'ticket', pool: { id: 'poor', nth: 1 } }],
+] as const) {
+  test(`${who} beside ten pools of one permit each: one gives, and one more at each look in which it still waits`, () => {
+    const turnovers = POOLS.map((me) => ({ me, turnover: new Turnover(1_000, me) }));
+    for (const expected of [1, 2, 3]) {
+      const given = turnovers.map(({ me, turnover }) => look(turnover, [...seconds(me), ticket]));
+      assert.equal(
+        given.reduce((sum, count) => sum + count, 0),
+        expected,
+      );
+    }
+  });
+}
+
+test('ten tickets beside ten pools of one permit each: each pool gives one', () => {
+  const tickets = Array.from({ length: 10 }, (_, n) => ({ id: `${n}`, pool: { id: `poor-${n}`, nth: 1 } }));
+  for (const me of POOLS) assert.equal(look(new Turnover(1_000, me), [...seconds(me), ...tickets]), 1, me);
+});
 
 test('nobody answers: nothing goes back, and what was known before is forgotten', () => {
-  const turnover = new Turnover(1_000);
-  turnover.asked(0);
-  turnover.answered({ shares: [0, 0], isInUse: () => true }, 5, 0);
-  turnover.asked(1_000);
-  turnover.answered(undefined, 5, 0);
+  const turnover = new Turnover(1_000, ME);
+  assert.equal(look(turnover, [waiting(0, 0), waiting(0, 1)], { holding: 5 }), 2);
+  assert.equal(look(turnover, undefined, { holding: 5 }), 0);
   assert.equal(turnover.takeDue(), false);
 });
 
 test('a look is due once each reuseFor, from shortly before a permit is ripe', () => {
-  const turnover = new Turnover(1_000);
+  const turnover = new Turnover(1_000, ME);
   assert.equal(turnover.isLookDue(0, 799), false);
   assert.equal(turnover.isLookDue(0, 800), true);
   assert.equal(turnover.isRipe(0, 999), false);
   assert.equal(turnover.isRipe(0, 1_000), true);
   turnover.asked(800);
   assert.equal(turnover.isLookDue(0, 5_000), false, 'one at a time');
-  turnover.answered({ shares: [], isInUse: () => true }, 1, 0);
+  turnover.answered({ tickets: [], isInUse: () => true }, { holding: 1, releasing: 0, isSettled: true });
   assert.equal(turnover.isLookDue(0, 1_799), false);
   assert.equal(turnover.isLookDue(0, 1_800), true);
   assert.equal(turnover.isStale(2_050), false);

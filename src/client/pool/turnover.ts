@@ -1,16 +1,34 @@
+import type { PoolShare } from '../../shared/pool-protocol';
+
 /** What a pool has seen of the line of its resource. */
 export interface Others {
-  /**
-   * For each ticket of others that waits without a turn: how many permits its pool would hold with this one; 0 for an
-   * acquirer of one permit.
-   */
-  readonly shares: readonly number[];
+  /** Those of others that wait without a turn. */
+  readonly tickets: readonly WaitingTicket[];
   /** Whether an operator leaves this slot in use. */
   isInUse(slot: string): boolean;
 }
 
+export interface WaitingTicket {
+  readonly id: string;
+  /** Absent for an acquirer of one permit. */
+  readonly pool?: PoolShare;
+}
+
+/** The permits of the pool that looks. */
+export interface Stock {
+  /** Without those that it is giving back. */
+  holding: number;
+  /** They are for those who wait, too. */
+  releasing: number;
+  /** All of them are settled: none came lately. */
+  isSettled: boolean;
+}
+
 /** A permit is nearly ripe after this part of `reuseFor`: early enough to know by its end whether others wait. */
 const NEARLY = 0.8;
+
+/** A permit is settled after so many times `reuseFor`. Each hand-over costs a slot 0.1 s or more, so those that go round do so slowly. */
+const SETTLED = 1 + NEARLY;
 
 /** An answer is of no use after this many times `reuseFor`. Above 1, so that short calls never wait for the next answer. */
 const STALE = 1.25;
@@ -21,9 +39,12 @@ const STALE = 1.25;
  * A permit is ripe when it has been held for `reuseFor`. One look serves all permits, and there is at most one each
  * `reuseFor`, and one more when a permit comes through the line.
  *
- * The rule is that of max-min fairness: an acquirer of one permit gets one back from every pool. Another pool gets one only if
- * it then has no more than this one had. Between two pools with five permits each, none moves; between one with two and one
- * with one, a permit goes back and forth; a pool without any gets one from whichever pool has one.
+ * The rule is that of max-min fairness: a pool gives a permit to another one only if that then has no more than this one had.
+ * So permits move until each pool has its equal share, and then they stay. Those that can't be divided go round: a pool gives to
+ * one that has just one permit less once its own are settled.
+ *
+ * All pools see the same line, and they agree on one giver for each ticket: the pool that has most; of equals, one by lot. A
+ * ticket that waits still at the next look gets a giver more, since the first may be dead or busy.
  */
 export class Turnover {
   private askedMs = Number.NEGATIVE_INFINITY;
@@ -31,8 +52,14 @@ export class Turnover {
   private knownMs = Number.NEGATIVE_INFINITY;
   private isUnderWay = false;
   private dues = 0;
+  /** How often the last looks have seen each ticket. */
+  private seen: ReadonlyMap<string, number> = new Map();
 
-  constructor(private readonly reuseForMs: number) {}
+  constructor(
+    private readonly reuseForMs: number,
+    /** On the tickets of this pool. */
+    private readonly poolId: string,
+  ) {}
 
   get isLooking(): boolean {
     return this.isUnderWay;
@@ -45,6 +72,10 @@ export class Turnover {
 
   isRipe(heldSinceMs: number, nowMs: number): boolean {
     return nowMs >= heldSinceMs + this.reuseForMs;
+  }
+
+  isSettled(heldSinceMs: number, nowMs: number): boolean {
+    return nowMs >= heldSinceMs + SETTLED * this.reuseForMs;
   }
 
   /** Whether the end of a call under this permit is the time to look. */
@@ -63,15 +94,13 @@ export class Turnover {
     this.isUnderWay = true;
   }
 
-  /**
-   * @param others `undefined` when nobody has answered: then nobody can serve others either, so nothing goes back
-   * @param holding how many permits the pool has, without those that it is giving back
-   * @param releasing how many it is giving back: they are for those who wait, too
-   */
-  answered(others: Others | undefined, holding: number, releasing: number): void {
+  /** @param others `undefined` when nobody has answered: then nobody can serve others either, so nothing goes back */
+  answered(others: Others | undefined, stock: Stock): void {
     this.isUnderWay = false;
     this.knownMs = this.askedMs;
-    this.dues = others ? Math.max(0, owed(others.shares, holding + releasing) - releasing) : 0;
+    const tickets = others?.tickets ?? [];
+    this.dues = Math.max(0, this.owedTo(tickets, stock) - stock.releasing);
+    this.seen = new Map(tickets.map(({ id }) => [id, (this.seen.get(id) ?? 0) + 1]));
   }
 
   /** How many are to go back. */
@@ -85,14 +114,34 @@ export class Turnover {
     this.dues--;
     return true;
   }
+
+  private owedTo(tickets: readonly WaitingTicket[], { holding, releasing, isSettled }: Stock): number {
+    const left = new Map([[this.poolId, holding + releasing]]);
+    for (const { pool } of tickets) {
+      if (pool) left.set(pool.id, Math.min(left.get(pool.id) ?? Number.POSITIVE_INFINITY, pool.nth - 1));
+    }
+    let owed = 0;
+    for (const { id, pool } of [...tickets].sort((a, b) => nthOf(a) - nthOf(b))) {
+      const nth = nthOf({ pool });
+      const lot = hash(id);
+      const able = [...left].filter(([giver, has]) => giver !== pool?.id && has > 0 && has >= nth);
+      able.sort(([a, hasA], [b, hasB]) => hasB - hasA || (hash(a) ^ lot) - (hash(b) ^ lot));
+      for (const [giver, has] of able.slice(0, 1 + (this.seen.get(id) ?? 0))) {
+        left.set(giver, has - 1);
+        if (giver === this.poolId && (has > nth || isSettled)) owed++;
+      }
+    }
+    return owed;
+  }
 }
 
-/** How many of `holding` permits a pool owes to others who wait for these shares. */
-function owed(shares: readonly number[], holding: number): number {
-  let left = holding;
-  for (const share of [...shares].sort((a, b) => a - b)) {
-    if (left === 0 || share > left) break;
-    left--;
-  }
-  return holding - left;
+function nthOf({ pool }: Pick<WaitingTicket, 'pool'>): number {
+  return pool?.nth ?? 0;
+}
+
+/** FNV-1a: the same in every process. */
+function hash(text: string): number {
+  let hash = 2_166_136_261;
+  for (let at = 0; at < text.length; at++) hash = Math.imul(hash ^ text.charCodeAt(at), 16_777_619);
+  return hash;
 }

@@ -27,7 +27,7 @@ export type QueueEvent = Pick<
 >;
 
 /**
- * F: whether one run of a queue gave its turns by priority, then arrival. It is derived from the run's history alone: which
+ * F: whether one run of a queue gave its turns by priority, then by what a permit pool has, then arrival. It is derived from the run's history alone: which
  * tickets had come, and not left, when the queue decided. All tickets of a chaos pool want all of its slots and have one fairness
  * key, so the first must be the first of all.
  */
@@ -140,11 +140,9 @@ class Line {
 }
 
 function isBefore(one: Ticket, other: Ticket): boolean {
-  const [first, second] = [one, other].map(({ priorityKey }) => priorityKey || DEFAULT_PRIORITY_KEY) as [
-    number,
-    number,
-  ];
-  return first < second || (first === second && one.sinceMs < other.sinceMs);
+  const priority = ({ priorityKey }: Ticket) => priorityKey || DEFAULT_PRIORITY_KEY;
+  const permits = ({ pool }: Ticket) => pool?.nth ?? 1;
+  return (priority(one) - priority(other) || permits(one) - permits(other) || one.sinceMs - other.sinceMs) < 0;
 }
 
 function payload<T>(payloads: readonly { data?: Uint8Array | null }[] | null | undefined): T | undefined {
