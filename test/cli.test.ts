@@ -153,6 +153,22 @@ test('what stands where the command should is not taken for flags: put -- before
   assert.deepEqual([free.code, free.stdout], [0, 'ran --capacity 5 -- -x\n']);
 });
 
+test('a resource whose name begins with - stands between two --', async () => {
+  const resource = temporal.resource('--gpu');
+  const to = ['--address', temporal.env.address, '--task-queue', temporal.taskQueue, '--capacity', '1'];
+  const { code, stdout, stderr } = await host.run([
+    'run',
+    ...to,
+    '--',
+    resource,
+    '--',
+    'sh',
+    '-c',
+    'echo "$PERMIT_RESOURCE"',
+  ]);
+  assert.deepEqual([code, stdout, stderr], [0, `${resource}\n`, '']);
+});
+
 test('the command gets no key of the live page', async () => {
   const { code, stdout } = await run(
     { resource: temporal.resource() },

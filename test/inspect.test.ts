@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { listHolders, SemaphoreClient, type SemaphoreClientOptions } from '../src/client';
+import { listAllHolders } from '../src/client/operator/visibility';
 import { PoolByName } from '../src/client/operators';
 import { permitId, queueId } from '../src/shared/permit-id';
 import { QUEUE_VIEW } from '../src/shared/queue-view';
@@ -298,6 +299,25 @@ test('a resource is not confused with one whose name begins like it', async () =
       ['ours'],
     );
   });
+});
+
+test('a name that a query of visibility cannot have is found all the same', async () => {
+  const resources = [temporal.resource('a"quote'), temporal.resource('a\\stroke'), temporal.resource(`a'%_"b`)];
+  for (const resource of resources) {
+    const pool = semaphore(resource);
+    await pool.withPermit(async () => delay(10), { purpose: 'past' });
+    const permit = await pool.acquire();
+    const byName = new PoolByName(temporal.client, resource, { taskQueue: temporal.taskQueue });
+    await eventually(async () => {
+      byName.addSlots((await listAllHolders(temporal.client, resource)).map(({ slot }) => slot));
+      const { slots, recent } = await byName.inspect({ recent: 5 });
+      assert.deepEqual(
+        [slots.map(({ slot, state }) => [slot, state]), recent.map(({ purpose }) => purpose)],
+        [[[permit.slot, 'held']], ['past']],
+      );
+    });
+    await permit.release();
+  }
 });
 
 test('bad options are refused before any call', async () => {

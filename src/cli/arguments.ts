@@ -104,9 +104,14 @@ export function withPoolFlags(command: Command): Command {
   return withConnectionFlags(withOutputFlags(command));
 }
 
-/** Everything after `--` belongs to the command that `run` executes: nothing reads flags there. */
+/**
+ * Everything after `--` belongs to the command that `run` executes: nothing reads flags there. A resource whose name begins with
+ * `-` stands between two `--`.
+ */
 export function splitCommand(argv: string[]): { own: string[]; command?: string[] } {
   const [, , name] = argv;
   const at = argv.indexOf('--');
-  return name === 'run' && at >= 0 ? { own: argv.slice(0, at), command: argv.slice(at + 1) } : { own: argv };
+  if (name !== 'run' || at < 0) return { own: argv };
+  const from = argv[at + 1]?.startsWith('-') && argv[at + 2] === '--' ? at + 2 : at;
+  return { own: argv.slice(0, from), command: argv.slice(from + 1) };
 }

@@ -71,9 +71,13 @@ async function listed(client: Client, query: string, limit = Number.POSITIVE_INF
   return held;
 }
 
-/** A search for "a" also finds the permits of "a:b". */
+/**
+ * A search for "a" also finds the permits of "a:b". A server with an SQL database finds no `"` and no `\`, however they are escaped
+ * (1.29.1 on SQLite), so the search stops before the first of them.
+ */
 function startsLike(resource: string): string {
-  return `WorkflowId STARTS_WITH ${JSON.stringify(permitId({ resource, slot: '' }))}`;
+  const [findable] = permitId({ resource, slot: '' }).split(/["\\]/, 1);
+  return `WorkflowId STARTS_WITH "${findable}"`;
 }
 
 /** How runs have ended, by run ID. An outcome never changes, and costs a call. */
