@@ -144,7 +144,10 @@ export class ActorProcess {
   }
 
   private async restart(child: ChildProcess): Promise<void> {
+    if (this.isRetired || this.isHeld || this.child !== child) return;
+    const up = this.surroundings.outage();
     await delay(RESTART_MS);
     if (!this.isRetired && !this.isHeld && this.child === child) await this.start();
+    up();
   }
 }

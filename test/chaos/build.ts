@@ -1,4 +1,5 @@
 import { execFileSync } from 'node:child_process';
+import { existsSync } from 'node:fs';
 import { copyFile, mkdir, mkdtemp, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { bundleWorkflowCode, DefaultLogger } from '@temporalio/worker';
@@ -29,7 +30,8 @@ export async function buildActors(beside?: string): Promise<{ directory: string;
 }
 
 async function buildFrom(root: string, directory: string): Promise<BuiltActor> {
-  const actors = join(root, 'scripts', 'chaos', 'actors');
+  const actors = ['test', 'scripts'].map((place) => join(root, place, 'chaos', 'actors')).find(existsSync); // earlier builds have them in scripts
+  if (!actors) throw new Error(`No actors of a chaos run are in ${root}.`);
   const [actor, bundle] = [join(directory, 'actor.js'), join(directory, 'workflows.js')];
   const { code } = await bundleWorkflowCode({
     workflowsPath: join(actors, 'workflows.ts'),

@@ -1,4 +1,6 @@
+import { checkKept, checkReleased, checkStopped } from './checks/holders';
 import { checkIdle, checkLeaks, checkServed, idleness } from './checks/liveness';
+import { checkBackInUse, checkOutOfUse, checkRevoked } from './checks/orders';
 import { type Recovery, recoveries } from './checks/recovery';
 import {
   bodyOverlaps,
@@ -13,7 +15,7 @@ import type { ChaosRecord } from './record';
 
 /** What must never be broken, each with its violations. */
 export interface Invariant {
-  id: 'S1' | 'S2' | 'S3' | 'S4' | 'S5' | 'L1' | 'L2' | 'L3' | 'F' | 'D';
+  id: string;
   promise: string;
   /** How much it was checked on. */
   checked: number;
@@ -27,7 +29,7 @@ export interface ChaosVerdict {
   faults: Record<string, number>;
   /** Faults that could not be carried out: what they were to hit was gone, or the server was down. */
   faultsNotDone: Record<string, number>;
-  /** Expected where holders are stopped: a lease can't stop a process, a fence can refuse it. */
+  /** Each is explained by a fault, or S7 tells it: a lease can't stop a process, a fence can refuse it. */
   overlapsWithoutFencing: number;
   staleWritesRejected: number;
   writes: number;
@@ -42,18 +44,21 @@ export interface ChaosVerdict {
 export function judge(record: ChaosRecord, idleLimitMs: number): ChaosVerdict {
   const { acquires, bodies, writes, faults, disorder, turns, replayed, replayFailures, permits } = record;
   const holds = certainHolds(record).length;
-  const invariant = (id: Invariant['id'], promise: string, checked: number, violations: string[]) => {
+  const invariant = (id: string, promise: string, checked: number, violations: string[]) => {
     return { id, promise, checked, violations };
   };
   const idle = idleness(record);
-  const paced = checkPace(record);
+  const told = (id: string, promise: string, { checked, violations }: { checked: number; violations: string[] }) =>
+    invariant(id, promise, checked, violations);
   return {
     invariants: [
       invariant('S1', 'no more holders at once than allowed, and one a slot', holds, checkHolders(record)),
       invariant('S2', 'only declared slots', holds, checkSlots(record)),
       invariant('S3', 'a stale token is rejected', writes.length, checkFence(record)),
       invariant('S4', 'tokens are ordered in each slot', holds, checkTokens(record)),
-      invariant('S5', 'a slot is not given again before its pace is over', paced.checked, paced.violations),
+      told('S5', 'a slot is not given again before its pace is over', checkPace(record)),
+      told('S6', 'a holder that no fault hit keeps its permit to the end', checkKept(record)),
+      told('S7', 'a holder whose permit has ended stops within its notice', checkStopped(record)),
       invariant('L1', 'no ownerless permit after healing', permits.length, checkLeaks(record)),
       invariant(
         'L2',
@@ -62,6 +67,10 @@ export function judge(record: ChaosRecord, idleLimitMs: number): ChaosVerdict {
         checkIdle(record, idleLimitMs),
       ),
       invariant('L3', 'every live waiter is served', acquires.length, checkServed(record)),
+      told('L4', 'a permit ends when its holder is done', checkReleased(record)),
+      told('O1', 'what an answered shrink or pause has put out of use is not given', checkOutOfUse(record)),
+      told('O2', 'what an answered order has put into use is not kept from waiters', checkBackInUse(record)),
+      told('O3', 'an answered revoke has ended the hold', checkRevoked(record)),
       invariant('F', 'turns by priority, then arrival', turns, disorder),
       invariant('D', 'every history replays', replayed, replayFailures),
     ],

@@ -93,7 +93,12 @@ export class CommandLanes {
     const to = ['--address', this.proxy.address, '--task-queue', options.taskQueue];
     const pace = paceMs === undefined ? [] : ['--pace', `${paceMs}ms`];
     const how = [...pace, '--lease', '5s', '--timeout', TIMEOUT, '--priority', String(luck.whole(1, 3))];
-    const script = ['--', 'bash', '-c', work(actor, observer.port, luck.whole(2, 12))];
+    const script = [
+      '--',
+      'bash',
+      '-c',
+      work(actor, observer.port, luck.chance(0.3) ? luck.whole(100, 150) : luck.whole(2, 12)),
+    ];
     observer.asked({ id: actor, resource, actor, mayTimeOut: true });
     const child = spawn(
       process.execPath,

@@ -4,6 +4,7 @@ import { slotNames } from '@/shared/slots';
 import type { Cut } from '../../scripts/support/tcp-proxy';
 import type { ActorProcess } from './actor-process';
 import type { ActorInput, PoolSetup } from './actors/input';
+import type { Order } from './record';
 import type { FaultKind, PlannedFault } from './schedule';
 import type { World } from './world';
 
@@ -11,6 +12,8 @@ import type { World } from './world';
 export interface Injected {
   /** What was hit. */
   target: string;
+  /** For who reads along. */
+  detail?: string;
   heal?(): Promise<void>;
 }
 
@@ -28,7 +31,7 @@ const ANSWER = '10s';
 
 /** Every fault that a run has on any server, how often each comes beside the others, and how long it lasts. */
 export const FAULTS: readonly Fault[] = [
-  // Processes. The leases are 4, 5 and 8 seconds.
+  // Processes. The leases are 4, 5 and 6 seconds.
   kill('kill-client', 2, [200, 4_000], ['clients']),
   kill('kill-application', 1, [200, 5_000], ['application']),
   kill('kill-permit-worker', 2, [200, 5_000], ['permits']),
@@ -56,9 +59,10 @@ export const FAULTS: readonly Fault[] = [
     kind: 'terminate-queue',
     weight: 2,
     lastsMs: [0, 0],
-    async inject({ client, options }, { luck }) {
+    async inject({ client, options, observer }, { luck }) {
       const { resource } = pick(options.pools, luck[0]) ?? { resource: '' };
-      await client.workflow.getHandle(queueId(resource)).terminate('chaos');
+      const end = () => client.workflow.getHandle(queueId(resource)).terminate('chaos');
+      await ordered(observer, { kind: 'terminate-queue', resource }, end);
       return { target: resource };
     },
   },
@@ -75,7 +79,9 @@ export const FAULTS: readonly Fault[] = [
   },
   // Operators.
   onPool('revoke', 2, async (world, pool, { luck }) => {
-    await world.operated(pool).revoke(slotOf(pool, luck[1]), { reason: 'chaos', timeout: ANSWER });
+    const [slot, { resource }] = [slotOf(pool, luck[1]), pool];
+    const revoke = () => world.operated(pool).revoke(slot, { reason: 'chaos', timeout: ANSWER });
+    await ordered(world.observer, { kind: 'revoke', resource, slot }, revoke);
   }),
   onPool('resize', 3, async (world, pool, { luck }) => {
     const deployed = 'capacity' in pool.slots ? pool.slots.capacity : pool.slots.slots.length;
@@ -88,16 +94,12 @@ export const FAULTS: readonly Fault[] = [
     async inject(world, { luck }) {
       const pool = pick(steered(world), luck[0]);
       if (!pool) return undefined;
-      await world.operated(pool).pause({ reason: 'chaos', timeout: ANSWER });
-      return {
-        target: pool.resource,
-        heal: async () => void (await world.operated(pool).resume({ timeout: ANSWER })),
-      };
+      await pause(world, pool);
+      return { target: pool.resource, heal: () => resume(world, pool) };
     },
   },
   onPool('pause-until', 2, async (world, pool, { luck }) => {
-    const until = new Date(Date.now() + 500 + luck[1] * 3_500);
-    await world.operated(pool).pause({ until, reason: 'chaos', timeout: ANSWER });
+    await pause(world, pool, Date.now() + 500 + luck[1] * 3_500);
   }),
 ];
 
@@ -105,7 +107,7 @@ export const FAULTS: readonly Fault[] = [
 export async function restoreCapacity(world: World): Promise<void> {
   for (const pool of steered(world)) {
     await resize(world, pool, 'capacity' in pool.slots ? pool.slots.capacity : pool.slots.slots.length);
-    await world.operated(pool).resume({ timeout: ANSWER });
+    await resume(world, pool);
   }
 }
 
@@ -118,11 +120,32 @@ function steered({ options }: World): PoolSetup[] {
 }
 
 async function resize(world: World, pool: PoolSetup, capacity: number): Promise<void> {
-  const { resource } = pool;
-  const call: World['observer']['overrides'][number] = { resource, sentMs: Date.now(), capacity };
-  world.observer.overrides.push(call);
-  await world.operated(pool).resize(capacity, { reason: 'chaos', timeout: ANSWER });
+  const order = () => world.operated(pool).resize(capacity, { reason: 'chaos', timeout: ANSWER });
+  await ordered(world.observer, { kind: 'resize', resource: pool.resource, capacity }, order);
+}
+
+async function pause(world: World, pool: PoolSetup, untilMs?: number): Promise<void> {
+  const until = untilMs === undefined ? undefined : new Date(untilMs);
+  const order = () => world.operated(pool).pause({ until, reason: 'chaos', timeout: ANSWER });
+  await ordered(world.observer, { kind: 'pause', resource: pool.resource, untilMs }, order);
+}
+
+async function resume(world: World, pool: PoolSetup): Promise<void> {
+  const order = () => world.operated(pool).resume({ timeout: ANSWER });
+  await ordered(world.observer, { kind: 'resume', resource: pool.resource }, order);
+}
+
+/** An operator's order, and when it was answered. */
+async function ordered(
+  { orders }: World['observer'],
+  order: Omit<Order, 'sentMs' | 'answeredMs' | 'runId'>,
+  give: () => Promise<{ runId?: string } | unknown>,
+): Promise<void> {
+  const call: Order = { ...order, sentMs: Date.now() };
+  orders.push(call);
+  const answer = await give();
   call.answeredMs = Date.now();
+  if (typeof answer === 'object' && answer && 'runId' in answer) call.runId = String(answer.runId);
 }
 
 function kill(kind: string, weight: number, lastsMs: Fault['lastsMs'], roles: Role[]): Fault {
@@ -193,7 +216,7 @@ function clockJump(): Fault {
       const actor = pick(world.actors, luck[0]);
       const seconds = Math.round((luck[1] - 0.5) * 240);
       if (!actor?.jumpClock(seconds)) return undefined;
-      return { target: `${actor.name} by ${seconds} s`, heal: async () => void actor.jumpClock(0) };
+      return { target: actor.name, detail: `by ${seconds} s`, heal: async () => void actor.jumpClock(0) };
     },
   };
 }

@@ -7,7 +7,7 @@ import { ReplayError, Worker } from '@temporalio/worker';
 import { DRAINED } from '@/shared/operator-protocol';
 import { parsePermitId, permitId, queueId, waiterId } from '@/shared/permit-id';
 import { PREEMPT } from '@/shared/preemption-protocol';
-import { REVOKE } from '@/shared/protocol';
+import { type PermitInput, REVOKE } from '@/shared/protocol';
 import { type HistoryEvent, isClosing, timeMs } from '../../scripts/support/history-events';
 import { CHAOS_HEADER } from './actors/signal-faults';
 import { checkTurns } from './checks/queue-order';
@@ -158,6 +158,9 @@ function permitRun(
   const started = events[0]?.workflowExecutionStartedEventAttributes;
   const purpose = started?.memo?.fields?.purpose?.data;
   const last = events.at(-1);
+  const [input] = started?.input?.payloads ?? [];
+  const { watchedBy } = (input?.data ? JSON.parse(Buffer.from(input.data).toString()) : {}) as PermitInput;
+  const asked = events.find((event) => event.workflowExecutionSignaledEventAttributes?.signalName === PREEMPT);
   return {
     resource,
     slot,
@@ -165,6 +168,8 @@ function permitRun(
     startedMs: timeMs(events[0]),
     closedMs: isClosing(last) ? timeMs(last) : Number.POSITIVE_INFINITY,
     drained: Buffer.from(purpose ?? []).toString() === JSON.stringify(DRAINED),
+    ...(watchedBy !== undefined && { byTurn: true }),
+    ...(asked && { askedMs: timeMs(asked) }),
     outcome: events.some(isRevocation) ? 'revoked' : outcomeOf(last),
   };
 }

@@ -51,7 +51,9 @@ async function carryOut(
       return;
     }
     event.target = injected.target;
-    tell(`${fault.kind} ${injected.target}${injected.heal ? ` for ${planned.lastsMs} ms` : ''}`);
+    tell(
+      `${fault.kind} ${injected.target} ${injected.detail ?? ''}${injected.heal ? `for ${planned.lastsMs} ms` : ''}`,
+    );
     if (!injected.heal) return;
     await pause(planned.lastsMs, interrupt);
     await injected.heal();

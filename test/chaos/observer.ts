@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
 import { createInterface } from 'node:readline';
 import { FencingToken, MemoryFence, StaleTokenError } from '@/fencing';
-import type { Acquire, Body, FaultEvent, Outage, Outcome, OverrideCall, Write } from './record';
+import type { Acquire, Body, FaultEvent, Order, Outage, Outcome, Write } from './record';
 
 /** What an acquirer says of itself as it asks. */
 type Asked = Omit<Acquire, 'id' | 'askedMs' | 'settledMs' | 'outcome' | 'error'>;
@@ -10,8 +10,10 @@ type Asked = Omit<Acquire, 'id' | 'askedMs' | 'settledMs' | 'outcome' | 'error'>
 /** A line from an actor. Shell commands send them too, so they are as plain as can be. */
 export type Message =
   | ({ do: 'ask'; acquire: string } & Asked)
-  | { do: 'begin' | 'write'; acquire: string; token: string }
-  | { do: 'end'; acquire: string }
+  | { do: 'write'; acquire: string; token: string }
+  /** `body` tells the attempts of an activity apart. */
+  | { do: 'begin'; acquire: string; token: string; body?: string }
+  | { do: 'end'; acquire: string; body?: string }
   | { do: 'settle'; acquire: string; outcome: Outcome; error?: string }
   | { do: 'fault'; kind: string };
 
@@ -20,16 +22,16 @@ export type Message =
  * work and end. Each write carries a fencing token, which the library's own guard admits or refuses.
  *
  * A body's times are sound for the check of safety: its begin is stamped after the holder knew of its permit, and its end before
- * the holder gives it back, for the holder awaits the answer.
+ * the holder gives it back, for the holder awaits the answer. A process that dies ends its bodies: its connection closes.
  */
 export class Observer {
   readonly acquires = new Map<string, Acquire>();
   readonly bodies: Body[] = [];
   readonly writes: Write[] = [];
-  readonly overrides: OverrideCall[] = [];
+  readonly orders: Order[] = [];
   readonly outages: Outage[] = [];
   readonly faults: FaultEvent[] = [];
-  private readonly open = new Map<string, Body>();
+  private readonly open = new Map<string, { body: Body; socket: Socket }>();
   private readonly fences = new Map<string, MemoryFence>();
   private readonly sockets = new Set<Socket>();
   private readonly server: Server;
@@ -67,13 +69,9 @@ export class Observer {
     Object.assign(acquire, { settledMs: Date.now(), outcome, ...(error !== undefined && { error }) });
   }
 
-  /** All that this process was about has ended, and nobody can say how. */
+  /** All that this process waited for has ended with it. */
   killed(actor: string): void {
-    for (const acquire of this.acquires.values()) {
-      if (acquire.actor !== actor) continue;
-      this.settled(acquire.id, 'killed');
-      this.open.delete(acquire.id); // its body ends with its permit
-    }
+    for (const acquire of this.acquires.values()) if (acquire.actor === actor) this.settled(acquire.id, 'killed');
   }
 
   /** Acquires that wait. */
@@ -93,7 +91,7 @@ export class Observer {
   private serve(socket: Socket): void {
     this.sockets.add(socket);
     socket.on('error', () => socket.destroy());
-    socket.on('close', () => this.sockets.delete(socket));
+    socket.on('close', () => this.closed(socket));
     const lines = createInterface(socket);
     lines.on('error', () => socket.destroy()); // a reader hands its socket's errors on
     lines.on('line', (line) => {
@@ -103,32 +101,45 @@ export class Observer {
 
   private async answer(socket: Socket, line: string): Promise<void> {
     const { n, ...message } = JSON.parse(line) as Message & { n?: number };
-    const answer = await this.heed(message);
+    const answer = await this.heed(message, socket);
     if (!socket.destroyed) socket.write(n === undefined ? `${answer}\n` : `${JSON.stringify({ n, answer })}\n`);
   }
 
-  private async heed(message: Message): Promise<string> {
+  private async heed(message: Message, socket: Socket): Promise<string> {
     if (message.do === 'fault') this.faults.push({ kind: message.kind, atMs: Date.now() });
     else if (message.do === 'ask') this.asked({ ...message, id: message.acquire });
     else if (message.do === 'settle') this.settled(message.acquire, message.outcome, message.error);
-    else if (message.do === 'begin') this.begin(message.acquire, FencingToken.parse(message.token));
+    else if (message.do === 'begin') this.begin(message, FencingToken.parse(message.token), socket);
     else if (message.do === 'write')
       return (await this.write(FencingToken.parse(message.token))) ? 'admitted' : 'stale';
-    else this.end(message.acquire);
+    else this.end(message.body ?? message.acquire);
     return 'ok';
   }
 
-  private begin(acquire: string, { resource, slot, runId }: FencingToken): void {
+  private begin(
+    { acquire, body: name = acquire }: { acquire: string; body?: string },
+    { resource, slot, runId }: FencingToken,
+    socket: Socket,
+  ): void {
     this.settled(acquire, 'granted');
     const body: Body = { acquire, resource, slot, runId, beganMs: Date.now() };
     this.bodies.push(body);
-    this.open.set(acquire, body);
+    this.open.set(name, { body, socket });
   }
 
-  private end(acquire: string): void {
-    const body = this.open.get(acquire);
+  private end(name: string): void {
+    const { body } = this.open.get(name) ?? {};
     if (body) body.endedMs = Date.now();
-    this.open.delete(acquire);
+    this.open.delete(name);
+  }
+
+  private closed(socket: Socket): void {
+    this.sockets.delete(socket);
+    for (const [name, { body, socket: own }] of this.open) {
+      if (own !== socket) continue;
+      this.end(name);
+      body.died = true;
+    }
   }
 
   private async write(token: FencingToken): Promise<boolean> {

@@ -36,4 +36,9 @@ export class Luck {
     }
     return shuffled;
   }
+
+  /** How long a holder works: three of ten for two to three leases, the others up to 1.2 s; in milliseconds. */
+  holdMs(leaseMs: number): number {
+    return this.chance(0.3) ? this.between(2, 3) * leaseMs : this.between(100, 1_200);
+  }
 }

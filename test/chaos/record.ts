@@ -11,7 +11,7 @@ export interface ChaosRecord {
   acquires: Acquire[];
   bodies: Body[];
   writes: Write[];
-  overrides: OverrideCall[];
+  orders: Order[];
   outages: Outage[];
   faults: FaultEvent[];
   /** By the server's histories. */
@@ -31,6 +31,8 @@ export interface Pool {
   /** As deployed. */
   slots: Slots;
   paceMs?: number;
+  /** Its signals are dropped, doubled and reordered, which no server does: a holder may lose its permit by that. */
+  flaky?: boolean;
 }
 
 export type Outcome = 'granted' | 'timeout' | 'full' | 'cancelled' | 'unavailable' | 'killed' | 'failed';
@@ -55,15 +57,17 @@ export interface Acquire {
   error?: string;
 }
 
-/** The work under a permit, as the observer saw it: it begins before the first write and ends before the release. */
+/** The work under a permit, as the observer saw it: it begins before the first write and ends before the release. Nothing cuts it. */
 export interface Body {
   acquire: string;
   resource: string;
   slot: string;
   runId: string;
   beganMs: number;
-  /** Absent when its holder was killed: then the permit's end is the end. */
+  /** When it stopped, or its process died; absent while it works. */
   endedMs?: number;
+  /** Its process died, and gave nothing back. */
+  died?: boolean;
 }
 
 /** A write at the protected resource. */
@@ -76,13 +80,20 @@ export interface Write {
   admitted: boolean;
 }
 
-/** An operator's order. Until it is answered, it may or may not be in effect; one that failed may be, too. */
-export interface OverrideCall {
+/** An operator's order. Between the two it takes effect; one that was not answered may have taken effect, or not. */
+export interface Order {
+  /** To terminate the queue is one too: what was set is forgotten. */
+  kind: 'resize' | 'pause' | 'resume' | 'revoke' | 'terminate-queue';
   resource: string;
   sentMs: number;
   answeredMs?: number;
-  /** Absent: back to what is deployed, or only a pause or resume. */
+  /** Of a `resize`. */
   capacity?: number;
+  /** Of a `pause` that ends by itself. */
+  untilMs?: number;
+  /** Of a `revoke`; the run is what the answer named. */
+  slot?: string;
+  runId?: string;
 }
 
 /** Something that was down: an actor, or (`*`) the server. */
@@ -96,7 +107,7 @@ export interface FaultEvent {
   kind: string;
   atMs: number;
   healedMs?: number;
-  /** What was hit. */
+  /** What was hit: an actor, an acquire (which for a Workflow is its ID), a permit's ID, or a resource. */
   target?: string;
   /** Why it could not be done. */
   failed?: string;
@@ -111,6 +122,10 @@ export interface PermitRun {
   closedMs: number;
   /** The queue's own claim, by which a slot is kept out of use. */
   drained: boolean;
+  /** Its holder claimed it on a turn that the queue gave. */
+  byTurn?: boolean;
+  /** When a waiter first asked it to give way. */
+  askedMs?: number;
   /** `revoked` when somebody revoked it; else what it ended with, absent while it runs, and where somebody terminated it. */
   outcome?: string;
 }

@@ -26,7 +26,7 @@ const SLOW_MS = 5 * 60_000;
 /** After healing, all acquirers are served within this, or L3 is violated. */
 const SERVED_WITHIN_MS = 240_000;
 
-/** … and no permit is left after this, of which the longest lease is 8 s. */
+/** … and no permit is left after this, of which the longest lease is 6 s. */
 const LEFT_WITHIN_MS = 60_000;
 
 const ACTORS = ['permits-1', 'permits-2', 'application', 'clients-1', 'clients-2', 'commands'];
@@ -76,16 +76,15 @@ export async function runChaos(
     const { faults: seen, ...found } = await readHistories(world.client, resources, built.bundle, directory);
     const { observer } = world;
     const record: ChaosRecord = {
-      pools: pools.map(({ resource, slots, paceMs }) => ({
-        resource,
-        paceMs,
+      pools: pools.map(({ resource, slots, paceMs, flaky }) => ({
+        ...{ resource, paceMs, flaky },
         slots: 'capacity' in slots ? (slots.capacity ?? 0) : slots.slots,
       })),
       permitWorkers: world.ofRole('permits').map(({ name }) => name),
       acquires: [...observer.acquires.values()],
       bodies: observer.bodies,
       writes: observer.writes,
-      overrides: observer.overrides,
+      orders: observer.orders,
       outages: observer.outages,
       faults: [...observer.faults, ...seen],
       leftovers,

@@ -18,7 +18,7 @@ import type { Outcome } from './record';
 export const HOLDER_PREFIX = 'chaos-holder:';
 
 const LANES = 6;
-const LEASE_MS = 8_000;
+const LEASE_MS = 6_000;
 const POLL_MS = 30_000;
 
 interface LaneOptions {
@@ -92,7 +92,7 @@ export class WorkflowLanes {
         ...(paceMs !== undefined && { pace: { every: paceMs } }),
       },
       options: { priority: { priorityKey: luck.whole(1, 3) }, timeout, ...preemption(luck, pool, timeout) },
-      holdMs: luck.between(100, 1_200) * (luck.chance(0.05) ? 8 : 1),
+      holdMs: luck.holdMs(LEASE_MS),
       ...(isCancelled && { cancelAt: { step: luck.whole(1, 8), after: luck.chance(0.5) } }),
     };
     const may = { mayTimeOut: timeout !== undefined, mayBeCancelled: isCancelled };

@@ -118,7 +118,7 @@ export class World {
       clock: actorClock(directory, name),
       outage: () => this.outage(name),
       died: (how, asked) => {
-        this.observer.killed(name);
+        if (role === 'clients') this.observer.killed(name); // a Workflow goes on when its worker is back
         if (!asked) this.options.tell(`${name} has died: ${how}`);
       },
       hadTurn: (workflowId) => this.hadTurn(workflowId),
@@ -128,6 +128,7 @@ export class World {
   private hadTurn(workflowId: string): void {
     if (this.armedTurns === 0) return;
     this.armedTurns--;
+    this.observer.faults.push({ kind: 'terminate-on-turn', target: workflowId, atMs: Date.now() });
     void this.workflows.terminate(workflowId, 'its turn').catch(() => undefined);
   }
 }

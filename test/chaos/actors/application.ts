@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Context } from '@temporalio/activity';
 import type { InjectedSinks } from '@temporalio/worker';
@@ -20,8 +21,9 @@ export function activities(link: ObserverLink) {
     /** Works under a permit until it is done or cancelled, and writes with its token all the while. */
     async work({ acquire, holdMs, permit }: WorkInput): Promise<void> {
       const context = Context.current();
+      const body = `${acquire}/${randomUUID()}`;
       const token = FencingToken.from(permit).toString();
-      await link.tell({ do: 'begin', acquire, token });
+      await link.tell({ do: 'begin', acquire, body, token });
       try {
         for (const untilMs = performance.now() + holdMs; performance.now() < untilMs; ) {
           await link.tell({ do: 'write', acquire, token });
@@ -29,7 +31,7 @@ export function activities(link: ObserverLink) {
           await Promise.race([delay(WRITE_EVERY_MS), context.cancelled]);
         }
       } finally {
-        await link.tell({ do: 'end', acquire });
+        await link.tell({ do: 'end', acquire, body });
       }
     },
   };

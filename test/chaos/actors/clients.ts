@@ -139,7 +139,7 @@ export class ClientHolders {
       if (index > 0) await link.tell({ do: 'ask', acquire: part, resource, actor: this.input.name, set: acquire });
       await link.tell({ do: 'begin', acquire: part, token });
     }
-    const untilMs = performance.now() + luck.between(100, 1_200) * (luck.chance(0.05) ? 8 : 1);
+    const untilMs = performance.now() + luck.holdMs(LEASE_MS);
     while (performance.now() < untilMs && !signal.aborted) {
       for (const part of parts) await link.tell({ do: 'write', ...part });
       await delay(WRITE_EVERY_MS);

@@ -29,6 +29,11 @@ export function without(intervals: readonly Interval[], others: readonly Interva
   return left;
 }
 
+/** How much all of them are, where they are disjoint. */
+export function measure(intervals: readonly Interval[]): number {
+  return intervals.reduce((sum, [from, to]) => sum + to - from, 0);
+}
+
 /** How much of `within` the disjoint, ordered `intervals` cover. */
 export function covered([from, to]: Interval, intervals: readonly Interval[]): number {
   let low = 0;

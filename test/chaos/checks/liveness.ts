@@ -1,7 +1,9 @@
 import { permitId } from '@/shared/permit-id';
 import { slotNames } from '@/shared/slots';
-import type { Acquire, ChaosRecord, Outage, Outcome, Pool } from '../record';
+import type { Acquire, ChaosRecord, Outcome, Pool } from '../record';
+import { allDown, ofScope } from './hits';
 import { covered, type Interval, union, without } from './intervals';
+import { outOfUse } from './out-of-use';
 
 /** A shell command asks when its process has started, which its parent sees seconds before. */
 const COMMAND_STARTS_MS = 3_000;
@@ -52,29 +54,26 @@ export function checkIdle(record: ChaosRecord, limitMs: number): string[] {
     });
 }
 
-/** How long each deployed slot was free between two permits while a live waiter waited, longest first. */
+/**
+ * How long each deployed slot was free between two permits while a live waiter waited, longest first. A slot that the queue keeps out of
+ * use is free, but for the times in which an operator's order may want that: a queue that is gone keeps it for nobody.
+ */
 export function idleness(record: ChaosRecord): Idleness[] {
   const down = allDown(record);
   const found = record.pools.flatMap((pool) => {
     const waited = without(liveWaits(pool, record), down);
-    return slotNames(pool.slots).flatMap((slot) =>
-      freeTimes(pool, slot, record).map(([fromMs, toMs]) => {
-        return { resource: pool.resource, slot, fromMs, idleMs: covered([fromMs, toMs], waited) };
-      }),
-    );
+    return slotNames(pool.slots).flatMap((slot) => {
+      const wanted = without(waited, outOfUse(pool, record, slot).maybe);
+      return freeTimes(pool, slot, record).map(([fromMs, toMs]) => {
+        return { resource: pool.resource, slot, fromMs, idleMs: covered([fromMs, toMs], wanted) };
+      });
+    });
   });
   return found.sort((a, b) => b.idleMs - a.idleMs);
 }
 
-/** When nobody could be served: the server was down, or every permit worker was. */
-function allDown({ outages, permitWorkers }: ChaosRecord): Interval[] {
-  const [first = [], ...others] = permitWorkers.map((worker) => union(ofScope(outages, worker)));
-  const allWorkers = others.reduce((down, other) => without(down, without(down, other)), first);
-  return union([...ofScope(outages, '*'), ...allWorkers]);
-}
-
 /** When somebody waited whose own process was up. */
-function liveWaits({ resource }: Pool, { acquires, outages }: ChaosRecord): Interval[] {
+export function liveWaits({ resource }: Pool, { acquires, outages }: ChaosRecord): Interval[] {
   const downs = new Map<string, Interval[]>();
   const live = acquires.flatMap((acquire): Interval[] => {
     if (acquire.resource !== resource || acquire.set !== undefined) return [];
@@ -91,7 +90,7 @@ function asksMs({ actor, askedMs }: Acquire): number {
 }
 
 function freeTimes({ resource }: Pool, slot: string, { permits, acquires }: ChaosRecord): Interval[] {
-  const runs = permits.filter((permit) => permit.resource === resource && permit.slot === slot);
+  const runs = permits.filter((permit) => permit.resource === resource && permit.slot === slot && !permit.drained);
   runs.sort((a, b) => a.startedMs - b.startedMs);
   let freeMs = Math.min(...acquires.map(({ askedMs }) => askedMs));
   const lastMs = Math.max(...acquires.map(({ settledMs }) => settledMs ?? 0));
@@ -102,8 +101,4 @@ function freeTimes({ resource }: Pool, slot: string, { permits, acquires }: Chao
   }
   if (freeMs < lastMs) free.push([freeMs, lastMs]);
   return free;
-}
-
-function ofScope(outages: readonly Outage[], scope: string): Interval[] {
-  return outages.filter((outage) => outage.scope === scope).map(({ fromMs, toMs }) => [fromMs, toMs]);
 }

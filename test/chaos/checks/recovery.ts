@@ -30,7 +30,7 @@ function afterDeaths({ faults, bodies, acquires, permits }: ChaosRecord): number
     .flatMap(({ atMs, target }) =>
       bodies
         .filter(({ acquire }) => acquire === target || actorOf.get(acquire) === target)
-        .filter(({ beganMs, endedMs = Number.POSITIVE_INFINITY }) => beganMs <= atMs && endedMs > atMs)
+        .filter(({ beganMs, endedMs = atMs, died }) => beganMs <= atMs && (endedMs > atMs || died))
         .map(({ runId }) => (closed.get(runId) ?? Number.NaN) - atMs)
         .filter((ms) => ms > 0 && Number.isFinite(ms)),
     );

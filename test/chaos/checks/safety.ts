@@ -1,5 +1,5 @@
 import { slotNames, wantsSlot } from '@/shared/slots';
-import type { Body, ChaosRecord, OverrideCall, PermitRun, Pool } from '../record';
+import type { Body, ChaosRecord, Order, PermitRun, Pool } from '../record';
 
 /** A time in which somebody certainly held a slot, and knew it. */
 export interface CertainHold {
@@ -24,10 +24,8 @@ export function certainHolds({ bodies, permits, acquires }: ChaosRecord): Certai
   const holds = new Map<string, CertainHold>();
   for (const body of bodies) {
     const { resource, slot, runId, beganMs } = body;
-    const toMs = Math.min(
-      body.endedMs ?? Number.POSITIVE_INFINITY,
-      runs.get(runId)?.closedMs ?? Number.POSITIVE_INFINITY,
-    );
+    const endedMs = body.died ? undefined : body.endedMs;
+    const toMs = Math.min(endedMs ?? Number.POSITIVE_INFINITY, runs.get(runId)?.closedMs ?? Number.POSITIVE_INFINITY);
     if (toMs <= beganMs) continue;
     const key = `${body.acquire} ${runId}`;
     const earlier = holds.get(key);
@@ -53,14 +51,14 @@ export function checkHolders(record: ChaosRecord): string[] {
       if (!last || hold.toMs > last.toMs) last = hold;
     }
   }
-  for (const pool of record.pools) violations.push(...tooMany(pool, holds, record.overrides));
+  for (const pool of record.pools) violations.push(...tooMany(pool, holds, record.orders));
   return violations;
 }
 
 /** S2: a slot of the pool as deployed, or one that an operator had added while its acquirer waited. */
 export function checkSlots(record: ChaosRecord): string[] {
   const pools = new Map(
-    record.pools.map((pool) => [pool.resource, { pool, capacityIn: allowance(pool, record.overrides) }]),
+    record.pools.map((pool) => [pool.resource, { pool, capacityIn: allowance(pool, record.orders) }]),
   );
   return certainHolds(record).flatMap((hold) => {
     const { pool, capacityIn } = pools.get(hold.resource) ?? {};
@@ -115,7 +113,7 @@ export function checkPace({ pools, permits }: ChaosRecord): { checked: number; v
   return { checked: paced.length, violations };
 }
 
-/** Bodies that ran at one time in one slot, which only a fence can tell apart: expected where processes are stopped. */
+/** Bodies that ran at one time in one slot, which only a fence can tell apart: where processes are stopped, see S7. */
 export function bodyOverlaps({ bodies, permits }: ChaosRecord): number {
   const closed = new Map(permits.map(({ runId, closedMs }) => [runId, closedMs]));
   let count = 0;
@@ -138,9 +136,9 @@ function ghosts(bodies: readonly Body[], permits: readonly PermitRun[]): string[
   return [...unknown].map((token) => `somebody worked under ${token}, which the server does not know`);
 }
 
-function tooMany(pool: Pool, holds: readonly CertainHold[], overrides: readonly OverrideCall[]): string[] {
+function tooMany(pool: Pool, holds: readonly CertainHold[], orders: readonly Order[]): string[] {
   const violations: string[] = [];
-  const capacityIn = allowance(pool, overrides);
+  const capacityIn = allowance(pool, orders);
   let now: CertainHold[] = [];
   for (const hold of holds) {
     if (hold.resource !== pool.resource) continue;
@@ -153,11 +151,8 @@ function tooMany(pool: Pool, holds: readonly CertainHold[], overrides: readonly 
 }
 
 /** Says the largest capacity that may have been in effect at some moment between two. */
-function allowance(
-  { resource, slots }: Pool,
-  overrides: readonly OverrideCall[],
-): (fromMs: number, toMs: number) => number {
-  const own = overrides.filter((call) => call.resource === resource);
+function allowance({ resource, slots }: Pool, orders: readonly Order[]): (fromMs: number, toMs: number) => number {
+  const own = orders.filter(({ kind, ...order }) => kind === 'resize' && order.resource === resource);
   const windows = own.map(({ sentMs, capacity = 0 }) => {
     // It is over when a later order has been answered.
     const later = own.filter((call) => call.answeredMs !== undefined && call.sentMs > sentMs);

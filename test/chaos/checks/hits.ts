@@ -1,0 +1,46 @@
+import type { ChaosRecord, Outage } from '../record';
+import { type Interval, union, without } from './intervals';
+
+/** What the faults hit, and when. */
+export class Hits {
+  private readonly known = new Map<string, Interval[]>();
+
+  constructor(private readonly record: ChaosRecord) {}
+
+  /**
+   * When a fault was at work on that actor or acquire, or on what all need: the server, or every permit worker.
+   * @param afterMs counts so long after the end of each: until connections are back, or a task is tried again
+   */
+  of(name: string, afterMs = 0): Interval[] {
+    const key = `${name} ${afterMs}`;
+    const known = this.known.get(key);
+    if (known) return known;
+    const { faults, outages } = this.record;
+    // A fault that could not be healed has hit all the same.
+    const own = faults
+      .filter(({ target }) => target === name)
+      .map(
+        ({ atMs, healedMs, failed }): Interval => [atMs, healedMs ?? (failed ? Number.POSITIVE_INFINITY : atMs + 1)],
+      );
+    const all = [...own, ...ofScope(outages, name), ...allDown(this.record)];
+    const hits = union(all.map(([fromMs, toMs]) => [fromMs, toMs + afterMs]));
+    this.known.set(key, hits);
+    return hits;
+  }
+
+  /** When a fault was at work on any of these. */
+  ofAny(names: readonly string[], afterMs = 0): Interval[] {
+    return union(names.flatMap((name) => this.of(name, afterMs)));
+  }
+}
+
+/** When nobody could be served: the server was down, or every permit worker was. */
+export function allDown({ outages, permitWorkers }: ChaosRecord): Interval[] {
+  const [first = [], ...others] = permitWorkers.map((worker) => union(ofScope(outages, worker)));
+  const allWorkers = others.reduce((down, other) => without(down, without(down, other)), first);
+  return union([...ofScope(outages, '*'), ...allWorkers]);
+}
+
+export function ofScope(outages: readonly Outage[], scope: string): Interval[] {
+  return outages.filter((outage) => outage.scope === scope).map(({ fromMs, toMs }) => [fromMs, toMs]);
+}

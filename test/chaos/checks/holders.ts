@@ -1,0 +1,130 @@
+import { permitId } from '@/shared/permit-id';
+import type { Acquire, Body, ChaosRecord, PermitRun } from '../record';
+import { Hits } from './hits';
+import { covered, measure, without } from './intervals';
+
+/** A permit that ends with its lease was last renewed so long before: the longest lease of a run is 6 s. */
+const LEASE_MS = 7_000;
+
+/** So soon after its permit has ended, a holder that no fault hits has stopped. An activity hears by its heartbeats, which the SDK sends every 2.4 s. */
+const NOTICE_MS = 3_000;
+const ACTIVITY_NOTICE_MS = 6_000;
+
+/** So long after a fault a holder may not hear yet, because its connection is not back. */
+const RECONNECTED_MS = 5_000;
+
+/** So soon after its holder's end, a permit has ended … */
+const RELEASED_MS = 6_000;
+
+/** … but for faults, of which one may cost a Workflow Task, and so the ten seconds until that is tried again. */
+const RETRIED_MS = 11_000;
+
+/** The time from the permit's end at the server to when its holder stopped. */
+interface Loss {
+  body: Body;
+  permit: PermitRun;
+  actor: string;
+}
+
+/** S6: a permit that ended while its holder worked was taken by a fault that hit this very holder, or by somebody who may. */
+export function checkKept(record: ChaosRecord): { checked: number; violations: string[] } {
+  const hits = new Hits(record);
+  const unexplained = losses(record).filter((loss) => !isExplained(loss, record, hits));
+  return {
+    checked: judged(record).length,
+    violations: unexplained.map(
+      ({ body, permit, actor }) =>
+        `${told(body)} lost its permit (${permit.outcome ?? 'terminated'}) at ${time(permit.closedMs)}, and no fault had hit ${actor}`,
+    ),
+  };
+}
+
+/**
+ * S7: a holder whose permit has ended stops within its notice, but for the time in which a fault is at work on it. So two bodies of one slot
+ * overlap for no longer than that: the later permit starts when the earlier one has ended (S1).
+ */
+export function checkStopped(record: ChaosRecord): { checked: number; violations: string[] } {
+  const hits = new Hits(record);
+  const all = losses(record);
+  const late = all.flatMap(({ body, permit, actor }) => {
+    const { acquire, endedMs = Number.POSITIVE_INFINITY } = body;
+    const heardMs = measure(without([[permit.closedMs, endedMs]], hits.ofAny([actor, acquire], RECONNECTED_MS)));
+    const noticeMs = actor === 'application' ? ACTIVITY_NOTICE_MS : NOTICE_MS;
+    return heardMs > noticeMs
+      ? [
+          `${told(body)} worked on for ${Math.round(heardMs)} ms after the end of its permit, in which no fault hit ${actor}`,
+        ]
+      : [];
+  });
+  return { checked: all.length, violations: late };
+}
+
+/** L4: when its holder is done, a permit ends: by its release, or after its pace. */
+export function checkReleased(record: ChaosRecord): { checked: number; violations: string[] } {
+  const hits = new Hits(record);
+  const actors = actorsOf(record);
+  const paces = new Map(record.pools.map(({ resource, paceMs = 0 }) => [resource, paceMs]));
+  const last = new Map<string, Body>();
+  for (const body of judged(record)) {
+    const before = last.get(body.runId);
+    if ((body.endedMs ?? Number.POSITIVE_INFINITY) >= (before?.endedMs ?? 0)) last.set(body.runId, body);
+  }
+  let checked = 0;
+  const violations: string[] = [];
+  for (const { runId, resource, startedMs, closedMs, slot } of record.permits) {
+    const body = last.get(runId);
+    if (body?.endedMs === undefined || body.died) continue;
+    checked++;
+    const actor = actors.get(body.acquire) ?? '';
+    const fromMs = Math.max(body.endedMs, startedMs + (paces.get(resource) ?? 0));
+    const open = without([[fromMs, closedMs]], hits.ofAny([actor, body.acquire, ...record.permitWorkers], RETRIED_MS));
+    const openMs = measure(open);
+    if (openMs > RELEASED_MS)
+      violations.push(
+        `${resource}/${slot}/${runId} lasted ${Math.round(openMs)} ms longer than the work of ${body.acquire}`,
+      );
+  }
+  return { checked, violations };
+}
+
+function isExplained({ body, permit, actor }: Loss, { orders, faults }: ChaosRecord, hits: Hits): boolean {
+  const { resource, slot, closedMs, outcome } = permit;
+  const isNear = (fromMs: number, withinMs: number) => fromMs <= closedMs && closedMs <= fromMs + withinMs;
+  if (outcome === 'revoked')
+    return orders.some(
+      (order) =>
+        order.kind === 'revoke' && order.resource === resource && order.slot === slot && isNear(order.sentMs, 60_000),
+    );
+  if (outcome === 'preempted') return permit.askedMs !== undefined;
+  if (outcome === undefined && faults.some(({ target, atMs }) => target === permitId(permit) && isNear(atMs, 5_000)))
+    return true;
+  return covered([closedMs - LEASE_MS, closedMs], hits.ofAny([actor, body.acquire])) > 0;
+}
+
+/** Where signals are spoilt, a permit may be lost for nothing. */
+function judged({ pools, bodies }: ChaosRecord): Body[] {
+  const flaky = new Set(pools.filter((pool) => pool.flaky).map(({ resource }) => resource));
+  return bodies.filter(({ resource }) => !flaky.has(resource));
+}
+
+function losses(record: ChaosRecord): Loss[] {
+  const actors = actorsOf(record);
+  const runs = new Map(record.permits.map((permit) => [permit.runId, permit]));
+  return judged(record).flatMap((body) => {
+    const permit = runs.get(body.runId);
+    const isLost = permit && permit.closedMs < (body.endedMs ?? Number.POSITIVE_INFINITY);
+    return isLost ? [{ body, permit, actor: actors.get(body.acquire) ?? '' }] : [];
+  });
+}
+
+function actorsOf({ acquires }: ChaosRecord): Map<string, string> {
+  return new Map(acquires.map(({ id, actor }: Acquire) => [id, actor]));
+}
+
+function told({ acquire, resource, slot, runId, beganMs, endedMs }: Body): string {
+  return `${acquire} in ${resource}/${slot}/${runId} (${time(beganMs)} to ${endedMs === undefined ? 'the end' : time(endedMs)})`;
+}
+
+function time(ms: number): string {
+  return Number.isFinite(ms) ? new Date(ms).toISOString().slice(11, 23) : 'the end';
+}

@@ -1,0 +1,113 @@
+import { slotNames } from '@/shared/slots';
+import type { ChaosRecord, Order, Pool } from '../record';
+import { type Interval, union } from './intervals';
+
+/** What an operator has set. */
+interface Setting {
+  /** Absent: as deployed. */
+  capacity?: number;
+  /** 0: not paused. */
+  pausedToMs: number;
+}
+
+/** From one moment to the next, what may be set: several while an order is under way, or has failed. */
+interface Span {
+  fromMs: number;
+  toMs: number;
+  settings: readonly Setting[];
+}
+
+/** When a slot is out of use by the orders: for certain, and possibly. */
+export interface OutOfUse {
+  surely: Interval[];
+  maybe: Interval[];
+}
+
+/** A timer of the server may be late. */
+const LATE_MS = 1_500;
+
+const NOTHING: Setting = { pausedToMs: 0 };
+
+/** When a slot of a pool is out of use. */
+export function outOfUse(pool: Pool, record: ChaosRecord, slot: string): OutOfUse {
+  const spans = spansOf(pool, record);
+  const where = (isOut: (span: Span) => boolean) =>
+    union(spans.filter(isOut).map(({ fromMs, toMs }) => [fromMs, toMs]));
+  return {
+    surely: where(({ toMs, settings }) => settings.every((setting) => isOut(setting, pool, slot, toMs))),
+    maybe: where(({ fromMs, settings }) =>
+      settings.some((setting) => isOut(setting, pool, slot, fromMs - LATE_MS + 1)),
+    ),
+  };
+}
+
+/** @param toMs a pause that ends earlier does not count */
+function isOut({ capacity, pausedToMs }: Setting, { slots }: Pool, slot: string, toMs: number): boolean {
+  if (pausedToMs > 0 && pausedToMs >= toMs) return true;
+  const inUse = typeof slots === 'number' ? slotNames(capacity ?? slots) : slots.slice(0, capacity);
+  return !inUse.includes(slot);
+}
+
+const known = new WeakMap<Order[], Map<string, Span[]>>();
+
+/** What may have been set at each moment of a run, by the orders alone. */
+function spansOf({ resource }: Pool, { orders }: ChaosRecord): Span[] {
+  const all = known.get(orders) ?? new Map<string, Span[]>();
+  known.set(orders, all);
+  const found =
+    all.get(resource) ?? spans(orders.filter((order) => order.resource === resource && order.kind !== 'revoke'));
+  all.set(resource, found);
+  return found;
+}
+
+function spans(orders: readonly Order[]): Span[] {
+  const moments = orders.flatMap((order) => [
+    { atMs: order.sentMs, order, isAnswer: false },
+    ...(order.answeredMs === undefined ? [] : [{ atMs: order.answeredMs, order, isAnswer: true }]),
+    // A pause ends in between.
+    ...(order.untilMs === undefined
+      ? []
+      : [order.untilMs, order.untilMs + LATE_MS].map((atMs) => ({ atMs, order: undefined, isAnswer: false }))),
+  ]);
+  const result: Span[] = [];
+  const underWay = new Set<Order>();
+  let settled: readonly Setting[] = [NOTHING];
+  let fromMs = 0;
+  for (const { atMs, order, isAnswer } of moments.sort((a, b) => a.atMs - b.atMs)) {
+    if (atMs > fromMs) result.push({ fromMs, toMs: atMs, settings: closure(settled, underWay) });
+    fromMs = atMs;
+    if (!order) continue;
+    if (!isAnswer) {
+      underWay.add(order);
+      continue;
+    }
+    settled = distinct(closure(settled, underWay).map((setting) => after(setting, order)));
+    underWay.delete(order);
+    // One that failed before this one was sent is not carried out after it.
+    for (const other of underWay)
+      if (other.answeredMs === undefined && other.sentMs < order.sentMs) underWay.delete(other);
+  }
+  result.push({ fromMs, toMs: Number.POSITIVE_INFINITY, settings: closure(settled, underWay) });
+  return result;
+}
+
+/** What may be set when any of these orders have been carried out, in any order. */
+function closure(settings: readonly Setting[], underWay: ReadonlySet<Order>): readonly Setting[] {
+  let all = distinct(settings);
+  for (;;) {
+    const next = distinct([...all, ...[...underWay].flatMap((order) => all.map((setting) => after(setting, order)))]);
+    if (next.length === all.length) return all;
+    all = next;
+  }
+}
+
+function after(setting: Setting, { kind, capacity, untilMs = Number.POSITIVE_INFINITY }: Order): Setting {
+  if (kind === 'resize') return { ...setting, capacity };
+  // A pause with an end shortens no other.
+  if (kind === 'pause') return { ...setting, pausedToMs: Math.max(setting.pausedToMs, untilMs) };
+  return kind === 'resume' ? { ...setting, pausedToMs: 0 } : NOTHING;
+}
+
+function distinct(settings: readonly Setting[]): Setting[] {
+  return [...new Map(settings.map((it) => [`${it.capacity} ${it.pausedToMs}`, it])).values()];
+}

@@ -1,0 +1,164 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { Body, ChaosRecord, PermitRun } from './record';
+import { at, broken, POOL } from './sound-record';
+
+/** One holder, from 100 s to 112 s, whose permit ends at 112.1 s; another has the slot from 113 s. */
+function long(change: (record: ChaosRecord, body: Body, permit: PermitRun) => void): string[] {
+  return broken((record) => {
+    const [acquire, body, permit] = [at(record.acquires, 0), at(record.bodies, 0), at(record.permits, 0)];
+    Object.assign(acquire, { askedMs: 99_000, settledMs: 100_000 });
+    Object.assign(body, { beganMs: 100_000, endedMs: 112_000 });
+    Object.assign(permit, { startedMs: 99_900, closedMs: 112_100, outcome: 'released' });
+    record.acquires.push({ ...acquire, id: 'next', actor: 'clients-2', askedMs: 112_500, settledMs: 113_000 });
+    record.bodies.push({ ...body, acquire: 'next', runId: 'run-4', beganMs: 113_000, endedMs: 114_000 });
+    record.permits.push({ ...permit, runId: 'run-4', startedMs: 112_900, closedMs: 114_100 });
+    record.acquires.splice(1, 2);
+    record.bodies.splice(1, 2);
+    record.permits.splice(1, 2);
+    record.writes.splice(0);
+    change(record, body, permit);
+  });
+}
+
+const hit = (target: string, atMs: number, healedMs: number) => ({ kind: 'stop-client', target, atMs, healedMs });
+
+test('a long hold breaks nothing', () => {
+  assert.deepEqual(
+    long(() => undefined),
+    [],
+  );
+});
+
+test('S6: a permit that ends in the midst of its holder’s work', () => {
+  const lost = (outcome: string | undefined, change: (record: ChaosRecord) => void = () => undefined) =>
+    long((record, _body, permit) => {
+      Object.assign(permit, { closedMs: 110_000, outcome });
+      change(record);
+    });
+  for (const outcome of ['lease-expired', 'released', 'revoked', 'preempted', undefined])
+    assert.deepEqual(lost(outcome), ['S6'], `${outcome}, and nothing explains it`);
+  assert.deepEqual(
+    lost('lease-expired', ({ faults }) => void faults.push(hit('clients', 104_000, 105_000))),
+    [],
+    'its own process had been stopped',
+  );
+  assert.deepEqual(
+    lost('lease-expired', ({ faults }) => void faults.push(hit('clients-2', 104_000, 105_000))),
+    ['S6'],
+    'another process had been stopped',
+  );
+  assert.deepEqual(
+    lost('lease-expired', ({ faults }) => void faults.push(hit('clients', 90_000, 101_000))),
+    ['S6'],
+    'that was more than a lease before',
+  );
+  assert.deepEqual(
+    lost('lease-expired', ({ outages }) => void outages.push({ scope: '*', fromMs: 104_000, toMs: 105_000 })),
+    [],
+    'the server was down',
+  );
+  const workerDown = (scope: string) => ({ scope, fromMs: 104_000, toMs: 105_000 });
+  const down = (...scopes: string[]) =>
+    lost('lease-expired', ({ outages }) => void outages.push(...scopes.map(workerDown)));
+  assert.deepEqual(down('permits-1', 'permits-2'), []);
+  assert.deepEqual(down('permits-1'), ['S6'], 'the other permit worker was up');
+});
+
+test('S6: what may take a permit explains the loss of that permit, and of no other', () => {
+  const revoked = (slot: string, sentMs: number) =>
+    long(({ orders }, _body, permit) => {
+      Object.assign(permit, { closedMs: 110_000, outcome: 'revoked' });
+      orders.push({ kind: 'revoke', resource: POOL, slot, sentMs, answeredMs: sentMs + 100, runId: 'run-1' });
+    });
+  assert.deepEqual(revoked('0', 109_950), []);
+  assert.deepEqual(revoked('1', 109_950), ['S6']);
+  const terminated = (target: string, outcome?: string) =>
+    long(({ faults }, _body, permit) => {
+      Object.assign(permit, { closedMs: 110_000, outcome });
+      faults.push({ kind: 'terminate-permit', target, atMs: 109_990 });
+    });
+  assert.deepEqual(terminated('permit:pool:0'), []);
+  assert.deepEqual(terminated('permit:pool:1'), ['S6']);
+  assert.deepEqual(terminated('permit:pool:0', 'lease-expired'), ['S6']);
+  assert.deepEqual(terminated('one', 'released'), [], 'its holding Workflow was terminated');
+  const preempted = long((_record, _body, permit) => {
+    Object.assign(permit, { closedMs: 110_000, outcome: 'preempted', askedMs: 109_000 });
+  });
+  assert.deepEqual(preempted, []);
+});
+
+test('S6: where signals are spoilt, nobody’s loss is judged', () => {
+  const lost = long(({ pools }, _body, permit) => {
+    Object.assign(permit, { closedMs: 110_000, outcome: 'lease-expired' });
+    at(pools, 0).flaky = true;
+  });
+  assert.deepEqual(lost, []);
+});
+
+test('S7: a holder that works on after its permit has ended', () => {
+  const worksOn = (toMs: number, change: (record: ChaosRecord) => void = () => undefined) =>
+    long((record, body, permit) => {
+      Object.assign(permit, { closedMs: 110_000, outcome: 'revoked' });
+      body.endedMs = toMs;
+      record.orders.push({ kind: 'revoke', resource: POOL, slot: '0', sentMs: 109_950, answeredMs: 110_010 });
+      change(record);
+    });
+  assert.deepEqual(worksOn(112_500), [], 'within its notice');
+  assert.deepEqual(worksOn(116_000), ['S7']);
+  assert.deepEqual(
+    worksOn(116_000, ({ outages }) => void outages.push({ scope: 'clients', fromMs: 110_100, toMs: 115_500 })),
+    [],
+    'it was stopped',
+  );
+  assert.deepEqual(
+    worksOn(116_000, ({ outages }) => void outages.push({ scope: 'clients-2', fromMs: 110_100, toMs: 115_500 })),
+    ['S7'],
+    'another process was stopped',
+  );
+  assert.deepEqual(
+    worksOn(115_000, ({ acquires }) => {
+      at(acquires, 0).actor = 'application';
+    }),
+    [],
+    'an activity hears by its heartbeats',
+  );
+  assert.deepEqual(
+    worksOn(117_000, ({ acquires }) => {
+      at(acquires, 0).actor = 'application';
+    }),
+    ['S7'],
+  );
+});
+
+test('L4: a permit that goes on when its holder is done', () => {
+  const lasts = (closedMs: number, change: (record: ChaosRecord) => void = () => undefined) =>
+    long((record, _body, permit) => {
+      permit.closedMs = closedMs;
+      record.bodies.splice(1);
+      record.permits.splice(1);
+      record.acquires.splice(1);
+      change(record);
+    });
+  assert.deepEqual(lasts(116_000), []);
+  assert.deepEqual(lasts(120_000), ['L4']);
+  assert.deepEqual(
+    lasts(120_000, ({ outages }) => void outages.push({ scope: 'permits-1', fromMs: 112_000, toMs: 113_000 })),
+    [],
+    'a permit worker was down, which may cost a task',
+  );
+  assert.deepEqual(
+    lasts(120_000, ({ bodies }) => {
+      at(bodies, 0).died = true;
+    }),
+    [],
+    'it died, and its lease runs out',
+  );
+  assert.deepEqual(
+    lasts(120_000, ({ pools }) => {
+      at(pools, 0).paceMs = 20_000;
+    }),
+    [],
+    'its pace',
+  );
+});
