@@ -122,15 +122,21 @@ test('a holder that was stopped past its lease finds it lost before it works on,
   await next.release();
 });
 
-test('an event loop that was blocked past the lease finds it lost, not renewed', async () => {
-  const permit = await clientOf(temporal.resource(), { lease: '1s' }).acquire();
-  const untilMs = performance.now() + 1_500;
-  while (performance.now() < untilMs);
-  const renewal = permit.renew();
-  assert.equal(permit.signal.aborted, true);
-  await assert.rejects(renewal, PermitLostError);
-  await permit.release();
-});
+for (const [what, goOn] of [
+  ['not renewed', (permit: Permit) => permit.renew()],
+  ['and passes no checkpoint', (permit: Permit) => permit.checkpoint()],
+  ['and does not line up again', (permit: Permit) => permit.yieldDuring(async () => undefined)],
+] as const) {
+  test(`an event loop that was blocked past the lease finds it lost, ${what}`, async () => {
+    const permit = await clientOf(temporal.resource(), { lease: '1s' }).acquire();
+    const untilMs = performance.now() + 1_500;
+    while (performance.now() < untilMs);
+    const gone = goOn(permit).then((next) => next?.release());
+    assert.equal(permit.signal.aborted, true);
+    await assert.rejects(gone, PermitLostError);
+    await permit.release();
+  });
+}
 
 test('a connection cut for a while loses no permit', async () => {
   const { proxy, client } = await throughProxy({ interceptors: [] }); // whatever the SDK itself tries again

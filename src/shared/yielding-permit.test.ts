@@ -39,6 +39,15 @@ test('one that had ended before it is given up for a while is lost: nothing is d
   assert.deepEqual([worked, permit.latest], [false, permit]);
 });
 
+test('a permit that was lost or given back passes no checkpoint, whether anybody asks for it or not', async () => {
+  const permit = new Lamp();
+  assert.equal(await permit.checkpoint(), permit);
+  permit.isHeld = false;
+  await assert.rejects(permit.checkpoint(), /lost/);
+  permit.isWanted = true;
+  await assert.rejects(permit.checkpoint(), /lost/);
+});
+
 test('a holder that yields 20,000 times can be asked for its permit, and releases it, by its first one', async () => {
   const first = new Lamp();
   let permit = first;

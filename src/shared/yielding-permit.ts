@@ -22,7 +22,7 @@ export abstract class YieldingPermit<Self extends YieldingPermit<Self>> implemen
   /** @internal Whether a waiter of higher priority has asked for it. */
   abstract get isWanted(): boolean;
 
-  /** @internal Neither released, handed over nor known to be lost. */
+  /** @internal Neither released, handed over nor lost, as far as it knows. */
   abstract get isHeld(): boolean;
 
   /** Gives this permit back, and resolves when its slot is free. Idempotent. */
@@ -45,7 +45,7 @@ export abstract class YieldingPermit<Self extends YieldingPermit<Self>> implemen
    * Inside `withPermit`, give the acquire `preemptible: { grace, atCheckpoints: true }`. `withPermit` renews the new permit, watches
    * it and releases it in the end. Each wait has the whole `timeout` of the acquire; one of 0 counts for the first wait only.
    *
-   * @throws PermitLostError when the permit has ended already, such as when the grace is over
+   * @throws PermitLostError when the permit has ended already, whether anybody asks or not
    * @throws as `acquire` does while it waits; it holds nothing then
    *
    * @example
@@ -57,6 +57,7 @@ export abstract class YieldingPermit<Self extends YieldingPermit<Self>> implemen
    * ```
    */
   async checkpoint(): Promise<Self> {
+    if (!this.isHeld) this.throwLost();
     return this.isWanted ? await this.yieldDuring(async () => undefined) : this.self;
   }
 

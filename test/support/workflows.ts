@@ -126,8 +126,14 @@ export async function lateHolder({ resource, semaphore }: PoolInput): Promise<st
   setHandler(stage, () => now);
   const lost = await permit.lost;
   await finished();
-  const renewal = await permit.renew().catch((error: unknown) => error);
-  if (!(renewal instanceof PermitLostError)) throw ApplicationFailure.nonRetryable('a lost permit was renewed');
+  for (const goOn of [
+    () => permit.renew(),
+    () => permit.checkpoint(),
+    () => permit.yieldDuring(async () => undefined),
+  ]) {
+    const error = await goOn().catch((error: unknown) => error);
+    if (!(error instanceof PermitLostError)) throw ApplicationFailure.nonRetryable(`${goOn} went on after the loss`);
+  }
   await permit.release();
   await permit.release();
   return lost.how;

@@ -191,9 +191,9 @@ export class Permit extends YieldingPermit<Permit> {
     refuse('permit', 'one that can line up again', 'one of a set, or an adopted one');
   }
 
-  /** @internal Neither released, handed over nor known to be lost. */
+  /** @internal Neither released, handed over nor lost. */
   override get isHeld(): boolean {
-    return !this.keeping.signal.aborted;
+    return this.looksHeld();
   }
 
   /** Checks the clock too: the lease may have ended since anybody looked. */
