@@ -4,6 +4,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { Client, Connection, type ConnectionOptions, type WorkflowClientInterceptor } from '@temporalio/client';
 import { TcpProxy } from '../scripts/support/tcp-proxy';
 import {
+  acquireAll,
   type Permit,
   PermitLostError,
   PermitTimeoutError,
@@ -12,7 +13,7 @@ import {
 } from '../src/client';
 import { Server } from '../src/client/server';
 import { permitId } from '../src/shared/permit-id';
-import { RELEASE } from '../src/shared/protocol';
+import { RELEASE, RENEW } from '../src/shared/protocol';
 import { ClientProcess } from './support/client-process';
 import { assertQueueTold } from './support/holders';
 import { until, untilWaiting, useTemporal } from './support/temporal';
@@ -272,6 +273,36 @@ test('a waiter that has lost the server times out with the cause, and nobody wor
   await rejected;
   assert.equal(hasRun, false);
   await permit.release();
+});
+
+test('a caller that aborts for a failed call of its own gets its reason, not a timeout', async () => {
+  const resource = temporal.resource();
+  const permit = await clientOf(resource).acquire();
+  const enough = new AbortController();
+  const waiting = clientOf(resource).acquire({ signal: enough.signal });
+  await untilWaiting(temporal.client, resource, 1);
+  const reason = new Error('enough', { cause: grpcError(14, 'UNAVAILABLE') });
+  enough.abort(reason);
+  await assert.rejects(waiting, reason);
+  await permit.release();
+});
+
+test('a set whose first part is lost, because no renewal gets through, tells that loss, not a timeout', async () => {
+  const [a, b] = [temporal.resource('a'), temporal.resource('b')];
+  const held = await clientOf(b).acquire();
+  const client = intercepted({
+    signal: async (input, next) => {
+      if (input.signalName === RENEW) throw grpcError(14, 'UNAVAILABLE');
+      await next(input);
+    },
+  });
+  const set = acquireAll([new SemaphoreClient(client, a, optionsOf({ lease: '2s' })), clientOf(b)]);
+  await assert.rejects(set, (error) => {
+    assert.ok(error instanceof PermitLostError, String(error));
+    assert.deepEqual([error.resource, error.how], [a, 'lease-expired']);
+    return true;
+  });
+  await held.release();
 });
 
 test('cut off as maxHold comes, the permit is lost before the server ends it, whatever was renewed', async () => {

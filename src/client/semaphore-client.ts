@@ -350,6 +350,7 @@ export class SemaphoreClient {
       const permit = await this.acquirer(request, request.since.monotonicMs + request.timeoutMs).acquire();
       if (permit) return permit;
     } catch (error) {
+      request.signal.throwIfAborted(); // its reason, such as a lost part of a set, may look like a failed call
       if (!isTransient(error)) throw error; // a transient error comes through only at the deadline
       throw new PermitTimeoutError(request.semaphore.resource, request.timeoutMs, { cause: error });
     } finally {
