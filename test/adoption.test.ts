@@ -97,6 +97,16 @@ test("a client's permit is handed to a Workflow, which renews and releases it", 
   assert.equal(await permitOf(ref).result(), 'released');
 });
 
+test('the release of an adopted permit resolves when its slot is free, not when the permit says that it ends', async () => {
+  const resource = temporal.resource();
+  const workflowId = permitId({ resource, slot: '0' });
+  const { taskQueue } = temporal;
+  const permit = await temporal.client.workflow.start(workflows.slowlyEndingPermit, { workflowId, taskQueue });
+  const ref = { resource, slot: '0', workflowId, runId: permit.firstExecutionRunId, leaseMs: 60_000 };
+  const options = { ...startOptions(temporal, 'adopter'), args: [ref] as [PermitRef] };
+  assert.equal(await temporal.client.workflow.execute(workflows.adoptAndRelease, options), true);
+});
+
 test("a Workflow's permit is handed to a client", async () => {
   const resource = temporal.resource();
   const ref = await temporal.client.workflow.execute(workflows.leaver, {

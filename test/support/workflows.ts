@@ -15,6 +15,7 @@ import {
 } from '@temporalio/workflow';
 import { BODY_MARKS } from '../../scripts/support/body-marks';
 import type { ExampleActivities } from '../../scripts/support/example-workflow';
+import { isSignalTarget, type SignalTarget } from '../../src/shared/wire-input';
 import {
   type AcquireOptions,
   acquireAll,
@@ -28,7 +29,7 @@ import {
   withPermits,
 } from '../../src/workflow';
 import { WorkflowQueuePlace } from '../../src/workflows/queue/queue-place';
-import { releaseSignal, revokeSignal } from '../../src/workflows/signals';
+import { adoptSignal, deliver, endedSignal, releaseSignal, revokeSignal } from '../../src/workflows/signals';
 import { finish, finishes, marked, type PoolInput } from './finishing';
 
 export * from '../../examples/recipes/workflows';
@@ -251,6 +252,31 @@ export async function adopter(ref: PermitRef, renewEvery?: number): Promise<Stag
     },
     { renewEvery },
   );
+}
+
+/** A permit whose end takes long after it has told its adopter of it. */
+export async function slowlyEndingPermit(): Promise<void> {
+  let adopter: SignalTarget | undefined;
+  let isReleased = false;
+  setHandler(adoptSignal, ({ holder }) => {
+    if (isSignalTarget(holder)) adopter = holder;
+  });
+  setHandler(releaseSignal, () => {
+    isReleased = true;
+  });
+  await condition(() => isReleased);
+  const { workflowId, runId } = workflowInfo();
+  if (adopter) await deliver(adopter, endedSignal, { workflowId, runId, outcome: 'released' });
+  await sleep(1_000);
+}
+
+/** Adopts a permit and releases it. Whether its slot is free then. */
+export async function adoptAndRelease(ref: PermitRef): Promise<boolean> {
+  const permit = await Semaphore.adopt(ref);
+  await permit.release();
+  const next = await new Semaphore(ref.resource, { capacity: 1 }).tryAcquire();
+  await next?.release();
+  return next !== undefined;
 }
 
 /** Acquires a permit that can outlive it, and ends with it. */

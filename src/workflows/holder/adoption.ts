@@ -10,7 +10,7 @@ import { endOfAdopted } from './permit-end';
 export async function adopt(ref: PermitRef): Promise<Permit> {
   const reference = checked(() => resolveRef(ref));
   const { workflowId, runId, workflowType } = workflowInfo();
-  const permit = new Permit(reference, endOfAdopted(reference.runId), { outlivesRun: true });
+  const permit = new Permit(reference, endOfAdopted(reference), { outlivesRun: true });
   const delivery = await deliver(reference, adoptSignal, { holder: { workflowId, runId, workflowType } });
   if (delivery !== 'delivered') throw new PermitLostError(reference, reference.runId, 'unknown');
   return permit;

@@ -1,12 +1,10 @@
-import {
-  CancellationScope,
-  ChildWorkflowFailure,
-  condition,
-  TerminatedFailure,
-  TimeoutFailure,
-} from '@temporalio/workflow';
+import { ChildWorkflowFailure, condition, sleep, TerminatedFailure, TimeoutFailure } from '@temporalio/workflow';
+import { type BackoffPolicy, backoffMs } from '../../shared/backoff';
 import type { PermitLoss } from '../../shared/loss';
+import type { PermitRef } from '../../shared/protocol';
 import type { PermitChild } from '../permit/claim';
+import { shielded } from '../shielded';
+import { deliver, releaseSignal } from '../signals';
 import { listenForEnd } from './holder-inbox';
 
 /** Tells the holder of a permit how and when it ends. */
@@ -14,8 +12,8 @@ export interface PermitEndWatch {
   readonly how: Promise<PermitLoss>;
   /** The server says that the run has ended: a notice that has not come yet will not come any more. */
   gone(): void;
-  /** Waits for the end. `false` when an adopter's wait was too long: the notice may be lost. */
-  comes(): Promise<boolean>;
+  /** Waits, after a release, until the run has ended, so that its slot is free. Cancelling the caller does not stop it. */
+  closed(): Promise<void>;
 }
 
 /** A permit's first holder is its parent: the server tells it of the end. */
@@ -24,9 +22,8 @@ export function endOfChild(child: PermitChild): PermitEndWatch {
   return {
     how,
     gone: () => undefined,
-    comes: async () => {
+    closed: async () => {
       await how;
-      return true;
     },
   };
 }
@@ -34,22 +31,33 @@ export function endOfChild(child: PermitChild): PermitEndWatch {
 /** How long an adopter waits for the end notice before it asks whether the permit still runs. */
 const END_NOTICE_MS = 10_000;
 
-/** A permit notifies its adopter when it ends. A terminated permit can't: then a renewal finds it gone. */
-export function endOfAdopted(runId: string): PermitEndWatch {
-  let ended = false;
+/** A permit ends in the Workflow Task after its notice: mostly the first question finds it gone. */
+const CLOSING: BackoffPolicy = { baseMs: 50, maxMs: END_NOTICE_MS, factor: 2, jitter: 0 };
+
+/** A permit notifies its adopter when it is about to end. A terminated permit can't: then a renewal finds it gone. */
+export function endOfAdopted(permit: PermitRef): PermitEndWatch {
+  let told = false;
+  let isGone = false;
   let end: (how: PermitLoss) => void = () => undefined;
   const how = new Promise<PermitLoss>((resolve) => {
     end = (loss) => {
-      ended = true;
+      told = true;
       resolve(loss);
     };
   });
-  listenForEnd(runId, end);
-  return {
-    how,
-    gone: () => end('unknown'),
-    comes: () => CancellationScope.nonCancellable(() => condition(() => ended, END_NOTICE_MS)),
+  listenForEnd(permit.runId, end);
+  const gone = () => {
+    isGone = true;
+    end('unknown');
   };
+  const closed = async () => {
+    await condition(() => told, END_NOTICE_MS);
+    for (let asked = 0; !isGone; asked++) {
+      if ((await deliver(permit, releaseSignal)) === 'not-found') gone();
+      else await sleep(backoffMs(asked, 0, CLOSING));
+    }
+  };
+  return { how, gone, closed: () => shielded(closed) };
 }
 
 function lossOf(error: unknown): PermitLoss {

@@ -171,9 +171,7 @@ export class Permit extends YieldingPermit<Permit> {
     // The slot stays taken for its pace, which is not for us to wait for. When we end, that is at most another release.
     if (this.reference.paceMs !== undefined) return;
     // The next to acquire finds the slot free. That may be this Workflow itself.
-    while (!(await this.end.comes())) {
-      if ((await deliver(this, releaseSignal)) === 'not-found') this.end.gone();
-    }
+    await this.end.closed();
   }
 
   private lossError(how: PermitLoss): PermitLostError {
