@@ -69,6 +69,11 @@ export class Growth {
     return this.trying;
   }
 
+  /** The try that is under way has brought all that it was to bring. */
+  get isEachHad(): boolean {
+    return this.triesLeft === 0;
+  }
+
   /** Permits that are asked for. */
   get asked(): number {
     return this.triesLeft + this.places.size;

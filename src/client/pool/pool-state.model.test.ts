@@ -87,6 +87,14 @@ class World {
     this.step();
   }
 
+  /** The try ends as it brings its last permit: both come before the pool's next step. */
+  bringAndEndTry(): void {
+    if (!this.tries) return;
+    this.tries--;
+    this.acquire();
+    this.endTry(false);
+  }
+
   endTry(isRefused: boolean): void {
     if (this.tries === undefined) return;
     this.tries = undefined;
@@ -175,6 +183,7 @@ class World {
         this.end(command.caller, 'late');
       } else if (command.do === 'refuse') {
         assert.ok(this.tryers.includes(command.caller), 'only those that do not wait are refused');
+        assert.deepEqual(this.idle, [], 'P3');
         this.end(command.caller, 'refused');
       } else if (command.do === 'fail') this.end(command.caller, 'failed');
       else if (command.do === 'look') {
@@ -202,10 +211,14 @@ class World {
     this.end(caller, 'served');
   }
 
+  private get idle(): Permit[] {
+    return this.permits.filter((permit) => !permit.isBack && permit.held?.phase === 'idle');
+  }
+
   private check(): void {
     const held = this.permits.filter(({ isBack }) => !isBack).length;
     assert.ok(held + this.places.length + (this.tries ?? 0) <= MAX, 'P2');
-    const idle = this.permits.filter((permit) => !permit.isBack && permit.held?.phase === 'idle');
+    const { idle } = this;
     assert.ok(idle.length === 0 || this.waiting.length === 0, 'P3');
     for (const permit of idle) assert.ok(this.nowMs < (permit.held?.idleSinceMs ?? 0) + IDLE_MS, 'idleFor');
     for (const caller of this.waiting)
@@ -235,6 +248,7 @@ const deed: fc.Arbitrary<(world: World) => void> = fc.oneof(
     arbitrary: fc.constantFrom(0, 1, 10, 100, 300, 900, 30_000).map((ms) => (world: World) => world.pass(ms)),
   },
   { weight: 2, arbitrary: fc.nat(9).map((n) => (world: World) => world.endTry(n === 0)) },
+  { weight: 2, arbitrary: fc.constant((world: World) => world.bringAndEndTry()) },
   { weight: 2, arbitrary: fc.nat(9).map((n) => (world: World) => world.endPlace(n === 0)) },
   { weight: 2, arbitrary: fc.nat(2).map((n) => (world: World) => world.back(n)) },
   { weight: 1, arbitrary: fc.nat(2).map((n) => (world: World) => world.lose(n)) },

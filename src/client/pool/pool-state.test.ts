@@ -265,6 +265,31 @@ test('a caller that does not wait: a try of every slot, or no at once', () => {
   assert.equal(said(state.next(40)), 'refuse:x', 'others wait');
 });
 
+test('40 callers that do not wait, on 40 free slots: each gets one', () => {
+  const pool = start({ max: 40 });
+  for (let n = 0; n < 40; n++) pool.state.tryOnce(new Caller(`c${n}`, 3, 0));
+  const done: string[] = [];
+  for (let commands = pool.state.next(0); commands.length > 0; commands = pool.state.next(0)) {
+    for (const command of commands) {
+      done.push(command.do);
+      if (command.do !== 'try') continue;
+      for (let n = 0; n < command.count; n++) pool.permit(0);
+      pool.state.tried(0);
+    }
+  }
+  assert.equal(done.filter((what) => what === 'serve').length, 40, `${done}`);
+});
+
+test('50 callers that do not wait, on 40 slots of which 5 are free: one try of every slot serves 5 and refuses the rest', () => {
+  const pool = start({ max: 40 });
+  for (let n = 0; n < 50; n++) pool.state.tryOnce(new Caller(`c${n}`, 3, 0));
+  assert.equal(pool.state.next(0).length, 1);
+  for (let n = 0; n < 5; n++) pool.permit(0);
+  pool.state.tried(0);
+  const done = pool.state.next(0).map((command) => command.do);
+  assert.deepEqual(done, [...Array(5).fill('serve'), ...Array(45).fill('refuse')]);
+});
+
 test('what the server refuses is told to all who wait, when nothing is held', () => {
   const { state, call } = start();
   call('a', 'b');

@@ -124,9 +124,15 @@ export class PoolState<Caller extends LineEntry, Permit extends { readonly slot:
 
   /** The try is over. @param failure why it could not be made; one that passes is not told to those who wait on */
   tried(nowMs: number, failure?: { error: unknown; passes: boolean }): void {
+    this.serve(); // what it has brought by now
+    const isEachHad = !failure && this.growth.isEachHad;
     this.growth.tried(nowMs, failure?.passes ? undefined : failure?.error);
-    for (const caller of this.trying) {
-      this.outbox.push(failure ? { do: 'fail', caller, error: failure.error } : { do: 'refuse', caller });
+    if (isEachHad) {
+      this.tryers.unshift(...this.trying); // slots may be free for the others too
+    } else {
+      for (const caller of this.trying) {
+        this.outbox.push(failure ? { do: 'fail', caller, error: failure.error } : { do: 'refuse', caller });
+      }
     }
     this.trying = [];
   }
