@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { permitId } from '../src/shared/permit-id';
 import { REVOKE } from '../src/shared/protocol';
-import { RefusingProxy } from './support/refusing-proxy';
+import { PERMISSION_DENIED, RefusingProxy } from './support/refusing-proxy';
 import { useRunCommand } from './support/run-command';
 import { untilWaiting, useTemporal } from './support/temporal';
 
@@ -180,7 +180,7 @@ test('the command gets no key of the live page', async () => {
 });
 
 test("a release that the server refuses does not cost the command's exit code", async () => {
-  const proxy = await RefusingProxy.to(temporal.env.address, 'SignalWorkflowExecution');
+  const proxy = await RefusingProxy.to(temporal.env.address, 'SignalWorkflowExecution', PERMISSION_DENIED);
   clean.push(() => proxy.close());
   const resource = temporal.resource();
   const { code, stderr } = await run(

@@ -4,6 +4,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { SemaphoreClient } from '../src/client';
 import type { PoolInput } from './support/pool-main';
 import { assertCallsSafe, PoolProcess } from './support/pool-process';
+import { RESOURCE_EXHAUSTED, RefusingProxy } from './support/refusing-proxy';
 import { assertNoPermitLeft, useTemporal } from './support/temporal';
 
 const temporal = useTemporal({ shared: true });
@@ -51,4 +52,22 @@ test('pools of which one is killed and one is stopped past its lease, with a rev
   await assertCallsSafe(temporal.client, resource, CAPACITY, calls);
   const permits = new Set(calls.map(({ runId }) => runId)).size;
   assert.ok(permits < calls.length / 3, `${permits} permits for ${calls.length} calls: they were reused`);
+});
+
+test('the connection is closed right after a pool whose look the server has put off: the process lives on', async () => {
+  const { env, taskQueue } = temporal;
+  const proxy = await RefusingProxy.to(env.address, 'QueryWorkflow', RESOURCE_EXHAUSTED);
+  const input: PoolInput = {
+    address: proxy.address,
+    resource: temporal.resource(),
+    semaphore: { capacity: 1, taskQueue },
+    pool: { reuseFor: 300 },
+    callers: 1,
+    callMs: 400, // a look is due at its end
+    calls: 2,
+  };
+  const [process] = await PoolProcess.open(input);
+  process?.go();
+  assert.equal(await process?.exit, 0); // it ends when nothing is left that the SDK would try again
+  proxy.close();
 });

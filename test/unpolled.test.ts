@@ -5,6 +5,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { NoAnswerError, PermitTimeoutError, SemaphoreClient } from '../src/client';
 import { permitId, queueId } from '../src/shared/permit-id';
 import { QUEUE_WORKFLOW } from '../src/shared/protocol';
+import { CliHost } from './support/cli-host';
 import { CliProcess } from './support/cli-process';
 import { eventually, until, useTemporal } from './support/temporal';
 import { isUnpolled, nobodyPolls, taskQueueOfNobody } from './support/unpolled';
@@ -13,6 +14,7 @@ import { isUnpolled, nobodyPolls, taskQueueOfNobody } from './support/unpolled';
 // asked for meanwhile takes effect then.
 
 const temporal = useTemporal({ shared: true });
+const host = new CliHost();
 
 test('run and why say that nobody runs permits, and not that all slots are held or that nobody waits', async () => {
   const [resource, taskQueue] = [temporal.resource(), taskQueueOfNobody()];
@@ -21,11 +23,9 @@ test('run and why say that nobody runs permits, and not that all slots are held 
   const at = ['--address', temporal.env.address];
   const run = [...['run', resource, '--capacity', '1'], ...at, '--task-queue', taskQueue, '--lease', '10m'];
   const waiting = new CliProcess([...run, '--', 'sh', '-c', 'echo ran; exit 3']);
-  // Processes of their own: after a call that was given up, the SDK may begin a retry on the closed connection, which throws.
-  const late = [['--timeout', '1s'], ['--try']].map((flags) => new CliProcess([...run, ...flags, '--', 'true']));
-  for (const ended of late) {
-    assert.deepEqual([await ended.exit, ended.stdout], [75, '']);
-    const { stderr } = ended;
+  for (const flags of [['--timeout', '1s'], ['--try']]) {
+    const { code, stdout, stderr } = await host.run([...run, ...flags, '--', 'true']);
+    assert.deepEqual([code, stdout], [75, '']);
     assert.ok(stderr.includes(nobodyPolls(taskQueue)) && !stderr.includes('all slots are held'), stderr);
   }
   await temporal.client.workflow.start(QUEUE_WORKFLOW, {
@@ -33,8 +33,8 @@ test('run and why say that nobody runs permits, and not that all slots are held 
     taskQueue,
     workflowIdConflictPolicy: 'USE_EXISTING',
   });
-  const why = new CliProcess(['why', 'train-7', ...at, '--resource', resource]);
-  assert.equal(await why.exit, 69);
+  const why = await host.run(['why', 'train-7', ...at, '--resource', resource]);
+  assert.equal(why.code, 69);
   const untold = `can't tell whether train-7 waits for a permit of ${resource}: no worker answers`;
   assert.ok(why.stderr.includes(untold), why.stderr);
   await waiting.says(new RegExp(`temporal-semaphore: (${nobodyPolls(taskQueue)})`));

@@ -3,7 +3,8 @@ import { checkAddress, connectionError } from './check-address';
 import { type ConnectionFlags, connectConfig, loadDataConverter } from './connection';
 
 /**
- * Connects, runs `use` with the client, and closes the connection.
+ * Connects, and runs `use` with the client. The connection ends with the process: on one that is closed, the SDK may still begin a
+ * retry of a call that was given up, which throws.
  * @param check refuses bad options before the server is called
  * @throws UnreachableError
  */
@@ -18,12 +19,8 @@ export async function withClient<T>(
   const client = new Client({ connection, namespace, dataConverter });
   check(client);
   await checkAddress(address);
-  try {
-    await connection.ensureConnected().catch((error: Error) => {
-      throw connectionError(address, error);
-    });
-    return await use(client);
-  } finally {
-    await connection.close();
-  }
+  await connection.ensureConnected().catch((error: Error) => {
+    throw connectionError(address, error);
+  });
+  return await use(client);
 }

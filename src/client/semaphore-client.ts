@@ -375,7 +375,7 @@ export class SemaphoreClient {
   /** @internal For `PermitPool`. */
   permitSource(): PermitSource {
     const semaphore = resolveClientSemaphore(this.resource, this.options);
-    return new PermitSource(this.server, semaphore, this.metrics, this.pollers);
+    return new PermitSource(this.server.client, semaphore, this.metrics);
   }
 
   private acquirer(request: Request, deadlineMs: number): Acquirer<Permit> {

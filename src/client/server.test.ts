@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
-import type { Client } from '@temporalio/client';
+import { type Client, Connection } from '@temporalio/client';
 import { Server } from './server';
 
 /** As the SDK does: one listener for each request, which it never removes. */
@@ -67,4 +67,32 @@ test('one call that takes many requests does not warn of a leak: its listeners g
   await delay(10); // a warning comes a tick later
   process.off('warning', onWarning);
   assert.deepEqual(warnings, []);
+});
+
+test('its calls have ended when none is under way, not even one that was given up', async () => {
+  const connection: Connection = Object.create(Connection.prototype);
+  const server = new Server(
+    Object.assign(
+      clientThatListens(() => undefined),
+      { connection },
+    ),
+  );
+  await server.ended();
+  const caller = new AbortController();
+  let answer = () => {};
+  const retried = () =>
+    new Promise<void>((resolve) => {
+      answer = resolve;
+    });
+  const given = server.call(retried, 1_000, caller.signal);
+  caller.abort('enough');
+  await assert.rejects(given, (reason) => reason === 'enough');
+  let hasEnded = false;
+  const ended = server.ended().then(() => {
+    hasEnded = true;
+  });
+  await delay(10);
+  assert.equal(hasEnded, false);
+  answer();
+  await ended;
 });

@@ -1,5 +1,5 @@
 import { setMaxListeners } from 'node:events';
-import { type Client, isGrpcServiceError } from '@temporalio/client';
+import { type Client, Connection, isGrpcServiceError } from '@temporalio/client';
 import { type BackoffPolicy, backoffMs } from '../shared/backoff';
 import { monotonicMs, pause } from './clock';
 
@@ -31,6 +31,9 @@ export interface Persistence {
 
 /** Calls to the server, with a limit of time and with retries. */
 export class Server {
+  /** Calls to the SDK that have not ended, those that were given up included. */
+  private readonly underWay = new Set<Promise<unknown>>();
+
   constructor(readonly client: Client) {}
 
   get identity(): string {
@@ -61,10 +64,22 @@ export class Server {
     signal.addEventListener('abort', abort);
     try {
       const answer = this.client.withAbortSignal(own.signal, () => this.client.withDeadline(deadline, make));
+      this.underWay.add(answer);
+      const over = () => this.underWay.delete(answer);
+      answer.then(over, over);
       return await Promise.race([answer, aborted]);
     } finally {
       signal.removeEventListener('abort', abort);
     }
+  }
+
+  /**
+   * Resolves when no call is under way, not even one that was given up. Until then the SDK may be about to retry it, and on a
+   * connection that was closed meanwhile its retry throws where nobody can catch it. A `NativeConnection` has no such retries.
+   */
+  async ended(): Promise<void> {
+    if (!(this.client.connection instanceof Connection)) return;
+    while (this.underWay.size > 0) await Promise.allSettled(this.underWay);
   }
 
   /** Retries transient errors until a final answer comes. @throws any other error, the last transient one when time is up, or the signal's reason */

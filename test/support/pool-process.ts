@@ -35,6 +35,8 @@ export class PoolProcess {
   private readonly child: ChildProcess;
   private heard = () => {};
   private ended = false;
+  /** The exit code. */
+  readonly exit: Promise<number | null>;
 
   private constructor(input: PoolInput) {
     const { TEMPORAL_SEMAPHORE_SERVER: _, ...env } = process.env;
@@ -44,6 +46,7 @@ export class PoolProcess {
         stdio: ['pipe', 'pipe', 'inherit'],
       }),
     );
+    this.exit = once(this.child, 'close').then(([code]) => code);
     this.child.once('close', () => {
       this.ended = true;
       this.heard();
@@ -82,7 +85,7 @@ export class PoolProcess {
 
   async kill(): Promise<void> {
     this.child.kill('SIGKILL');
-    if (!this.ended) await once(this.child, 'close');
+    await this.exit;
   }
 
   private hear(line: PoolLine): void {

@@ -2,9 +2,11 @@ import { once } from 'node:events';
 import { type ClientHttp2Session, connect, createServer, type Http2Server, type ServerHttp2Stream } from 'node:http2';
 import type { AddressInfo } from 'node:net';
 
-const PERMISSION_DENIED = { ':status': 200, 'content-type': 'application/grpc', 'grpc-status': '7' };
+/** gRPC's codes. */
+export const PERMISSION_DENIED = 7;
+export const RESOURCE_EXHAUSTED = 8;
 
-/** Stands between a client and the server, and refuses one gRPC method, as a server does for want of permission. */
+/** Stands between a client and the server, and refuses one gRPC method with a status, as the server does. */
 export class RefusingProxy {
   private readonly server: Http2Server;
   private readonly upstream: ClientHttp2Session;
@@ -12,17 +14,19 @@ export class RefusingProxy {
   private constructor(
     address: string,
     private readonly method: string,
+    status: number,
   ) {
+    const refusal = { ':status': 200, 'content-type': 'application/grpc', 'grpc-status': String(status) };
     this.upstream = connect(`http://${address}`);
     this.server = createServer().on('stream', (stream, headers) => {
       stream.on('error', () => stream.destroy());
-      if (headers[':path']?.endsWith(`/${this.method}`)) stream.respond(PERMISSION_DENIED, { endStream: true });
+      if (headers[':path']?.endsWith(`/${this.method}`)) stream.respond(refusal, { endStream: true });
       else this.join(stream, headers);
     });
   }
 
-  static async to(address: string, method: string): Promise<RefusingProxy> {
-    const proxy = new RefusingProxy(address, method);
+  static async to(address: string, method: string, status: number): Promise<RefusingProxy> {
+    const proxy = new RefusingProxy(address, method, status);
     proxy.server.listen(0, '127.0.0.1');
     await once(proxy.server, 'listening');
     return proxy;

@@ -141,7 +141,7 @@ export class PermitPool implements AsyncDisposable {
 
   /**
    * Ends the pool: callers that wait, and those that come later, reject with a `PoolClosedError`. Calls that run go on. Resolves
-   * when they are done and all permits are given back. Idempotent. A call must not wait for it.
+   * when they are done, all permits are given back, and nothing of the pool needs the connection. Idempotent. A call must not wait for it.
    */
   close(): Promise<void> {
     this.closing ??= this.closeOnce();
@@ -162,6 +162,7 @@ export class PermitPool implements AsyncDisposable {
     for (const caller of this.state.close()) this.fail(caller, 'cancelled', error);
     this.steps.soon();
     await emptied;
+    await this.source.ended(); // such as a look, or a call that was given up
   }
 
   private async ask(request: PoolRequest): Promise<PooledPermit | undefined> {

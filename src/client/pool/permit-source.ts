@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import type { WorkflowClient } from '@temporalio/client';
+import type { Client, WorkflowClient } from '@temporalio/client';
 import type { ResolvedAcquire } from '../../shared/options';
 import { shuffle } from '../../shared/shuffle';
 import { monotonicMs } from '../clock';
@@ -9,8 +9,8 @@ import { claimSlot } from '../holder/claim';
 import type { Permit } from '../holder/permit';
 import type { ClientMetrics } from '../metrics';
 import { type Request, thisMoment } from '../options';
-import type { Pollers } from '../pollers';
-import type { Server } from '../server';
+import { Pollers } from '../pollers';
+import { Server } from '../server';
 import type { Place } from './growth';
 import { lookAtQueue, openQueryClient } from './queue-look';
 import type { Others } from './turnover';
@@ -35,15 +35,19 @@ interface Try {
 export class PermitSource {
   /** Tells this pool's tickets from those of others. */
   readonly poolId = randomUUID();
+  /** Its calls are this pool's alone. */
+  private readonly server: Server;
   private readonly reader: WorkflowClient;
+  private readonly pollers: Pollers;
 
   constructor(
-    private readonly server: Server,
+    client: Client,
     readonly semaphore: Request['semaphore'],
     readonly metrics: ClientMetrics,
-    private readonly pollers: Pollers,
   ) {
-    this.reader = openQueryClient(server.client);
+    this.server = new Server(client);
+    this.reader = openQueryClient(client);
+    this.pollers = new Pollers(this.server, semaphore.taskQueue);
   }
 
   /** Tries slots, side by side, and hands on each permit as it comes. In strict order it does so only where nobody waits. */
@@ -92,6 +96,11 @@ export class PermitSource {
   /** Warns the process when nobody is there to serve those who wait. */
   async warn(served: AbortSignal): Promise<void> {
     await this.pollers.warn(served);
+  }
+
+  /** Resolves when no call is under way. */
+  async ended(): Promise<void> {
+    await this.server.ended();
   }
 
   private request({ purpose, priority }: Asking, nth: number, signal: AbortSignal): Request {
