@@ -6,6 +6,7 @@ import { stripVTControlCharacters } from 'node:util';
 import { lacking } from '../scripts/support/requirements';
 import { TcpProxy } from '../scripts/support/tcp-proxy';
 import { PermitPool, SemaphoreClient } from '../src/client';
+import { queueId } from '../src/shared/permit-id';
 import { CliHost, type Ended } from './support/cli-host';
 import { CliProcess } from './support/cli-process';
 import { assertFails, startHolder, startHolding } from './support/holders';
@@ -106,6 +107,27 @@ test("ls and doctor warn where acquirers disagree on the slots; a permit pool's 
   await handle.signal(workflows.finish);
   await handle.result();
   assert.doesNotMatch(await output(['ls', resource, '--capacity', '2']), /disagree/);
+});
+
+test('doctor names a slot that a terminated queue has left out of use, and resume is the remedy', async () => {
+  const resource = temporal.resource();
+  await pool(resource).pause();
+  await eventually(async () => assert.match(await output(['ls', resource, '--capacity', '1']), / 1 drained/));
+  const finding = async () => {
+    const found: { is: string; what: string; advice?: string }[] = JSON.parse((await run(['doctor', '--json'])).stdout);
+    return found.find(({ what }) => what.includes(`slot "0" of "${resource}"`));
+  };
+  assert.equal(await finding(), undefined, 'an order keeps it out of use');
+  await temporal.client.workflow.getHandle(queueId(resource)).terminate();
+  await eventually(async () => {
+    const { is, what, advice } = (await finding()) ?? assert.fail();
+    assert.equal(is, 'bad');
+    assert.match(what, /is out of use, by the order of a queue that was terminated/);
+    assert.match(advice ?? '', /temporal-semaphore resume/);
+  });
+  await output(['resume', resource, '--capacity', '1']);
+  await eventually(async () => assert.match(await output(['ls', resource, '--capacity', '1']), /0 of 1 held/));
+  await eventually(async () => assert.equal(await finding(), undefined));
 });
 
 test('nothing that comes from elsewhere can write to the terminal', async () => {

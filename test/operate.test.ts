@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
+import { Client, WorkflowNotFoundError } from '@temporalio/client';
 import {
   NoAnswerError,
   NotHeldError,
@@ -10,7 +11,7 @@ import {
   StaleOverrideError,
 } from '../src/client';
 import { permitId, queueId } from '../src/shared/permit-id';
-import { assertFails, startHolder, startHolding, startOptions } from './support/holders';
+import { assertFails, startHolder, startHolding, startOptions, untilAt } from './support/holders';
 import { states, untilAllWait, untilStates } from './support/inspected';
 import { assertSafe, eventually, untilWaiting, useTemporal } from './support/temporal';
 import * as workflows from './support/workflows';
@@ -134,7 +135,30 @@ test('what a terminated queue had drained is free again after the next order', a
   const permit = await pool.acquire();
   assert.equal(permit.slot, '0');
   await permit.release();
-  await pool.resize(2, { ifVersion: one.version });
+  await temporal.client.workflow.getHandle(queueId(resource)).terminate();
+  const unanswered = new Client({
+    connection: temporal.client.connection,
+    interceptors: { workflow: [{ query: () => Promise.reject(new WorkflowNotFoundError('too slow', '', '')) }] },
+  });
+  await new SemaphoreClient(unanswered, resource, { capacity: 2, taskQueue: temporal.taskQueue }).resume();
+  await untilStates(pool, /^0 free, 1 free$/);
+  assert.ok(one.version > 0);
+});
+
+test('what a terminated queue had drained goes to the first who waits for it', async () => {
+  const resource = temporal.resource();
+  const pool = semaphore(resource, { capacity: 2 });
+  await pool.pause();
+  await untilStates(pool, /^0 drained, 1 drained$/);
+  await temporal.client.workflow.getHandle(queueId(resource)).terminate();
+  const waiters = [await startHolder(temporal, { resource, semaphore: { capacity: 2 } })];
+  await untilAt(waiters[0] ?? assert.fail(), 'holding');
+  waiters.push(await startHolder(temporal, { resource, semaphore: { capacity: 2 } }));
+  for (const waiter of waiters) {
+    await untilAt(waiter, 'holding');
+    await waiter.signal(workflows.finish);
+    await waiter.result();
+  }
 });
 
 test('named slots shrink to the first ones; fair acquirers take added slots, too', async () => {

@@ -3,7 +3,8 @@ import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { SemaphoreClient } from '../src/client';
 import { permitId, queueId } from '../src/shared/permit-id';
-import { CLOSING, DECLINED, ENQUEUE, MISSED } from '../src/shared/protocol';
+import { CLOSING, DECLINED, ENQUEUE, MISSED, RELEASE } from '../src/shared/protocol';
+import { permitSlotWorkflow } from '../src/workflow';
 import {
   assertFails,
   assertPassedOn,
@@ -206,15 +207,30 @@ test('a cancel request does not end the queue, nor what an operator has set', as
   assert.deepEqual(await taskFailures(temporal.client, queueId(resource), runId), []);
 });
 
-test('a drained slot stays out of use over any outage of the permit workers', async () => {
+test('a drained slot stays out of use for as long as its queue runs, and then for its lease', async () => {
   const resource = temporal.resource();
   const pool = new SemaphoreClient(temporal.client, resource, { capacity: 1, taskQueue: temporal.taskQueue });
+  const start = (slot: string) =>
+    temporal.client.workflow.start(permitSlotWorkflow, {
+      workflowId: permitId({ resource, slot }),
+      taskQueue: temporal.taskQueue,
+      args: [{ leaseMs: 500, holder: { workflowId: queueId(resource) } }],
+    });
+  const left = await start('left');
+  assert.equal(await left.result(), 'lease-expired', 'no queue runs');
   await pool.pause();
   await eventually(async () => {
-    const [slot] = (await pool.inspect()).slots;
+    const [slot] = (await pool.inspect({ recent: 0 })).slots;
     const leftMs = (slot?.permit?.leaseDeadline?.getTime() ?? 0) - Date.now();
-    assert.ok(leftMs > 6 * 24 * 3_600_000, `${leftMs} ms left`);
+    assert.ok(leftMs > 50 * 60_000 && leftMs <= 60 * 60_000, `${leftMs} ms left`);
   });
+  const kept = await start('kept');
+  await eventually(async () => {
+    const timers = ((await kept.fetchHistory()).events ?? []).filter((event) => event.timerFiredEventAttributes);
+    assert.ok(timers.length >= 2, 'its lease has not ended twice');
+  });
+  assert.equal((await kept.describe()).status.name, 'RUNNING');
+  await kept.signal(RELEASE);
   await pool.resume();
 });
 

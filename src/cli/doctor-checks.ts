@@ -49,7 +49,7 @@ export async function findings(client: Client, options: DoctorOptions): Promise<
   ];
   const found = [
     ...(await client.withDeadline(Date.now() + ASKED_WITHIN_MS, asked)),
-    ...pools.flatMap((pool) => [...leases(pool), ...waits(pool, options.waitingLongerMs)]),
+    ...pools.flatMap((pool) => [...leases(pool), ...leftDrained(pool), ...waits(pool, options.waitingLongerMs)]),
     ...deadlocks(pools),
   ];
   if (pools.length > 0 && found.every(({ is }) => is !== 'bad')) {
@@ -103,6 +103,20 @@ function leases({ resource, slots }: SeenPool): Finding[] {
     const advice = 'The permit worker is down or overloaded. Start one, or terminate the permit.';
     return [{ is: 'bad', what: `${what}: its lease ended ${span(overMs)} ago`, advice }];
   });
+}
+
+/** What keeps a slot out of use outlives a queue that was terminated, although nothing is set any more. */
+function leftDrained({ resource, slots, queue, problem }: SeenPool): Finding[] {
+  const left = slots.filter(({ state }) => state === 'drained');
+  if (left.length === 0 || queue !== 'none' || problem !== undefined) return [];
+  const named = left.map(({ slot }) => `"${slot}"`).join(', ');
+  return [
+    {
+      is: 'bad',
+      what: `slot ${named} of "${resource}" is out of use, by the order of a queue that was terminated`,
+      advice: `\`temporal-semaphore resume\` frees what is to be in use, with --capacity or --slots. The next waiter does too; otherwise it comes free within an hour.`,
+    },
+  ];
 }
 
 function waits({ resource, waiters, queue, override, disagreement, problem }: SeenPool, longerMs: number): Finding[] {

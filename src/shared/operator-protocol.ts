@@ -12,8 +12,17 @@ export const OVERRIDE = 'override';
 /** The type of the failure with which `override` refuses an `ifVersion` that is not the present one. Details: the present state. */
 export const STALE_OVERRIDE = 'StaleOverrideError';
 
-/** The purpose of a permit by which the queue keeps a slot out of use. */
+/**
+ * The purpose of a permit by which the queue keeps a slot out of use, and the signal by which that permit answers a `watch`. A queue
+ * that knows nothing of it comes after one that was terminated, and adopts it.
+ */
 export const DRAINED = 'drained';
+
+/** `drained`, from a permit to its queue. */
+export interface DrainedNotice {
+  slot: string;
+  runId: string;
+}
 
 /** A permit's answer to a query: the part that its memo does not have. */
 export interface PermitStatus {

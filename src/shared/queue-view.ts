@@ -16,6 +16,8 @@ export interface AskedSlot {
 /** A slot as the queue sees it. A slot of which it knows nothing has no state. */
 export type SlotState =
   | { at: 'free' }
+  /** An operator's order names it. A queue that was terminated may have left it drained, so this one is to look at it once. */
+  | { at: 'unseen' }
   | ({ at: 'probing'; heldSinceMs?: number; closed?: boolean; asks?: boolean } & AskedSlot)
   /** `runId`: the queue's own claim, which it is giving up. */
   | ({ at: 'held'; sinceMs: number; probeAtMs: number; runId?: string } & AskedSlot)

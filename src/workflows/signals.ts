@@ -1,6 +1,6 @@
 import { ApplicationFailure, defineSignal, getExternalWorkflowHandle } from '@temporalio/workflow';
 import * as adoption from '../shared/adoption-protocol';
-import { OVERRIDE, type OverrideInput } from '../shared/operator-protocol';
+import { DRAINED, type DrainedNotice, OVERRIDE, type OverrideInput } from '../shared/operator-protocol';
 import * as preemption from '../shared/preemption-protocol';
 import * as protocol from '../shared/protocol';
 import type { SignalTarget } from '../shared/wire-input';
@@ -24,6 +24,7 @@ export const endedSignal = defineSignal<[adoption.EndedNotice]>(adoption.ENDED);
 export const turnSignal = defineSignal<[protocol.Turn]>(protocol.TURN);
 
 export const overrideSignal = defineSignal<[OverrideInput]>(OVERRIDE);
+export const drainedSignal = defineSignal<[DrainedNotice]>(DRAINED);
 
 /** `refused`: the Workflow runs, but has taken its 10,000 signals. */
 export type Delivery = 'delivered' | 'not-found' | 'refused';

@@ -108,6 +108,13 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     caughtBy: 'queue-state.test.ts',
   },
   {
+    name: 'A queue leaves alone what a terminated one keeps out of use',
+    in: 'OperatedQueueState.drained',
+    find: "this.slots.set(slot, { at: 'drained', runId, renewAtMs: 0 })",
+    replace: '',
+    caughtBy: 'queue-state.test.ts',
+  },
+  {
     name: 'A waiter claims any slot that a turn names',
     in: 'offersSlot',
     find: 'wantsSlot(slots, slot)',

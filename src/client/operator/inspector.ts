@@ -70,23 +70,6 @@ export class Inspector {
     return description && permitOf(description);
   }
 
-  /**
-   * Permits of drained slots that the present queue does not know: a terminated queue has left them. This describes the permits
-   * before it asks the queue, so that a slot that the queue drains meanwhile does not count as an orphan.
-   */
-  async orphans(slots: readonly string[]): Promise<PermitInspection[]> {
-    const permits = await mapConcurrently(slots, async (slot) => ({ slot, permit: await this.permit(slot) }));
-    const { queue, view } = await this.queue(new WorkerQueries(this.server, ANSWERS_WITHIN_MS));
-    if (queue === 'silent') return [];
-    const known = new Map(view?.slots);
-    return permits.flatMap(({ slot, permit }) => {
-      if (!permit || stateOf(this.resource, permit) !== 'drained') return [];
-      const state = known.get(slot);
-      const isKnown = state?.at === 'draining' || (state && 'runId' in state && state.runId === permit.runId);
-      return isKnown ? [] : [permit];
-    });
-  }
-
   private async slot(slot: string, queries: WorkerQueries): Promise<SlotInspection> {
     const permit = await this.permit(slot);
     if (!permit) return { slot, state: 'free' };

@@ -8,10 +8,9 @@ import { REVOKE } from '../../shared/protocol';
 import { monotonicMs } from '../clock';
 import { NotHeldError } from '../errors';
 import { PermitRun } from '../holder/permit-run';
-import { mapConcurrently } from '../map-concurrently';
 import type { Request } from '../options';
 import { noAnswer, Pollers } from '../pollers';
-import { isTransient, type Server } from '../server';
+import type { Server } from '../server';
 import type { Inspection, Override, PermitInspection } from './inspection';
 import { Inspector } from './inspector';
 import { overrideQueue } from './override';
@@ -136,26 +135,6 @@ export class Operator {
     }
     const timeoutMs = durationMs('timeout', timeout, 1) ?? ANSWER_WITHIN_MS;
     const { compactSlots: slots } = this.semaphore;
-    const override = await overrideQueue(
-      this.server,
-      this.semaphore,
-      { slots, ...change, reason, ifVersion },
-      timeoutMs,
-    );
-    await this.freeOrphans();
-    return override;
-  }
-
-  /** Frees the slots that a terminated queue has left drained. If this fails, they stay drained until their leases end. */
-  private async freeOrphans(): Promise<void> {
-    try {
-      const orphans = await this.inspector.orphans(this.semaphore.slots);
-      const reason = 'left behind by a wait queue that was terminated';
-      await mapConcurrently(orphans, (permit) =>
-        new PermitRun(this.server, permit).send(REVOKE, undefined, { reason }),
-      );
-    } catch (error) {
-      if (!isTransient(error)) throw error;
-    }
+    return await overrideQueue(this.server, this.semaphore, { slots, ...change, reason, ifVersion }, timeoutMs);
   }
 }

@@ -14,6 +14,7 @@ import { readHolder, readLeaseMs, readReason } from '../../shared/wire-input';
 import '../lenient-converter';
 import { countHold } from '../metrics';
 import { adoptSignal, releaseSignal, renewSignal, revokeSignal, watchSignal } from '../signals';
+import { DrainedSlot } from './drained-slot';
 import { EndNotices } from './end-notices';
 import { checkInput } from './permit-input';
 import { Preemption } from './preemption';
@@ -54,6 +55,7 @@ export async function holdSlot(
   endNotices.toParent(holder);
   endNotices.toQueue({ queueId: watchedBy });
   const preemption = new Preemption(checked, holder, () => outcome !== undefined);
+  const drained = DrainedSlot.of(holder);
 
   setHandler(permitViewQuery, () => ({ deadlineMs: Math.min(deadlineMs, preemption.endsAtMs) }));
   setHandler(renewSignal, (renewal) => {
@@ -79,6 +81,7 @@ export async function holdSlot(
   setHandler(watchSignal, (watch) => {
     endNotices.toQueue(watch);
     preemption.answer(watch);
+    drained?.answer();
   });
 
   try {
@@ -88,7 +91,8 @@ export async function holdSlot(
       // the timer cancelled at the end, as `condition(…, leftMs)` would: it ends with us.
       const { endsAtMs } = preemption;
       const leftMs = Math.min(deadlineMs, endsAtMs) - Date.now();
-      if (leftMs <= 0) outcome = preemption.isOver ? 'preempted' : 'lease-expired';
+      if (leftMs <= 0 && (await drained?.hasQueue())) deadlineMs = Date.now() + leaseMs;
+      else if (leftMs <= 0) outcome ??= preemption.isOver ? 'preempted' : 'lease-expired';
       else await Promise.race([sleep(leftMs), condition(() => !!outcome || preemption.endsAtMs !== endsAtMs)]);
     }
   } catch (error) {

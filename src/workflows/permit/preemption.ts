@@ -5,6 +5,7 @@ import { type PreemptionMemo, UNTIL_PREEMPTED } from '../../shared/preemption-pr
 import type { Holder, PermitInput, WatchInput } from '../../shared/protocol';
 import { isSignalTarget, readPreempt } from '../../shared/wire-input';
 import { deliver, deliverAfterReset, preemptedSignal, preemptibleSignal, preemptSignal } from '../signals';
+import { oneAtATime } from './one-at-a-time';
 
 const untilPreemptedUpdate = defineUpdate<void>(UNTIL_PREEMPTED);
 
@@ -52,14 +53,16 @@ export class Preemption {
 
   /** Tells the queue that it may ask, if it wants to know. */
   answer(watch: WatchInput): void {
-    if (!this.terms || watch?.preempt !== true) return;
+    if (this.terms && watch?.preempt === true) this.tellQueue();
+  }
+
+  private readonly tellQueue = oneAtATime(async () => {
     const { workflowId, runId } = workflowInfo();
     const { resource = '', slot = '' } = parsePermitId(workflowId) ?? {};
-    const queue = queueId(resource);
-    if (watch.queueId !== queue) return;
     const givesWay = this.givesWay || undefined;
-    void deliver({ workflowId: queue }, preemptibleSignal, { slot, runId, ...this.terms, givesWay });
-  }
+    if (this.terms)
+      await deliver({ workflowId: queueId(resource) }, preemptibleSignal, { slot, runId, ...this.terms, givesWay });
+  });
 
   private get givesWay(): boolean {
     return this.endsAtMs < Number.POSITIVE_INFINITY;

@@ -3,10 +3,10 @@ import { DRAINED } from '../../shared/operator-protocol';
 import { claimSlot, type PermitChild } from '../permit/claim';
 
 /**
- * Longer than any outage of the permit workers: a pause must hold although nobody can renew it. If the queue is terminated,
- * its drained slots come free at the next order of an operator, and after this time.
+ * If the queue is terminated, its drained slots come free when somebody waits for them, at the next order of an operator, and after
+ * this time. A permit whose queue still runs stays, although no worker was up to renew it: see `drained-slot`.
  */
-const LEASE_MS = 7 * 24 * 60 * 60_000;
+const LEASE_MS = 60 * 60_000;
 
 /**
  * The queue takes a slot out of use by claiming it like anybody else, so that safety stays with the claim, and acquirers

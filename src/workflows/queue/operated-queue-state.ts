@@ -1,6 +1,7 @@
 import type { OverrideInput, OverrideState } from '../../shared/operator-protocol';
 import type { Ticket } from '../../shared/protocol';
 import type { QueueView, SlotState } from '../../shared/queue-view';
+import { slotNames } from '../../shared/slots';
 import { BoundedQueueState } from './bounded-queue-state';
 import { CapacityOverride } from './capacity-override';
 import type { Demand } from './demand';
@@ -16,6 +17,8 @@ export const DRAIN_RENEWAL_MS = 20 * 60_000;
  *
  *     free --claim sent--> draining --started--> drained --in use again: release sent--> held
  *                              '--taken--> unknown  '--closing | gone--> free
+ *
+ * A slot that another queue had claimed before it was terminated answers the first look, and is drained from then on.
  */
 export class OperatedQueueState extends BoundedQueueState {
   private readonly override: CapacityOverride;
@@ -32,7 +35,16 @@ export class OperatedQueueState extends BoundedQueueState {
 
   /** An operator changes which slots are in use. @returns what is set now */
   setOverride(input: OverrideInput, nowMs: number): OverrideState {
+    for (const slot of slotNames(input.slots)) if (!this.slots.has(slot)) this.slots.set(slot, { at: 'unseen' });
     return this.override.change(input, nowMs);
+  }
+
+  /** A permit that was asked says that it keeps the slot out of use. The queue that claimed it was terminated: this one adopts it. */
+  drained(slot: string, runId: string): void {
+    const state = this.slots.get(slot);
+    const isOurs = state?.at === 'held' && state.runId !== undefined;
+    if (isOurs || (state?.at !== 'held' && state?.at !== 'probing') || this.lastClosed.get(slot) === runId) return;
+    this.slots.set(slot, { at: 'drained', runId, renewAtMs: 0 });
   }
 
   /** A claim's answer: the permit's run, or `undefined` when somebody else was faster. */
@@ -105,6 +117,7 @@ export class OperatedQueueState extends BoundedQueueState {
     demand: Demand,
     nowMs: number,
   ): QueueCommand | undefined {
+    if (state.at === 'unseen') return this.probe(slot);
     if (state.at === 'drained') return this.keep(slot, state, nowMs);
     if (state.at === 'free' && this.isToDrain(slot)) {
       this.slots.set(slot, { at: 'draining', closed: [] });

@@ -42,6 +42,9 @@ const KINDS = [
   'deliver answer',
   'deliver preempt',
   'deliver preempt',
+  'lose the queue',
+  'deliver drained',
+  'deliver drained',
 ] as const;
 
 interface Permit {
@@ -85,6 +88,10 @@ class World {
   /** What permits answer that were asked whether they may have to give way. */
   private readonly answers: PreemptibleNotice[] = [];
   private readonly preempts: (QueueCommand & { do: 'preempt' })[] = [];
+  /** What permits answer that keep a slot out of use. */
+  private readonly drains: { slot: string; runId: string }[] = [];
+  /** Runs by which a queue kept slots out of use before it was terminated. */
+  private readonly orphans = new Set<string>();
   /** Slots whose permit was terminated, so that the queue could not hear of it. */
   private readonly silent = new Set<string>();
   private readonly turns: { slot: string; ticketId: string }[] = [];
@@ -127,7 +134,9 @@ class World {
     for (const slot of slotNames(this.slots)) {
       const taken = this.permits.has(slot) || this.silent.has(slot);
       assert.ok(this.isInUse(slot) || taken, `slot ${slot} is out of use, and nobody has it`);
-      assert.ok(!this.isInUse(slot) || !this.permits.get(slot)?.drain, `slot ${slot} is in use and drained`);
+      const { drain, runId = '' } = this.permits.get(slot) ?? {};
+      const isUnseen = this.orphans.has(runId) && !this.state.view().tickets.some((ticket) => this.wants(ticket, slot));
+      assert.ok(!this.isInUse(slot) || !drain || isUnseen, `slot ${slot} is in use and drained`);
     }
   }
 
@@ -142,7 +151,8 @@ class World {
   }
 
   private get underWay(): number {
-    const all = [this.closings, this.probes, this.turns, this.claims, this.gone, this.answers, this.preempts];
+    const { closings, probes, turns, claims, gone, answers, preempts, drains } = this;
+    const all = [closings, probes, turns, claims, gone, answers, preempts, drains];
     return all.reduce((sum, it) => sum + it.length, 0);
   }
 
@@ -184,6 +194,7 @@ class World {
     while (this.turns.length) this.act({ kind: 'take turn', pick: 0 });
     while (this.answers.length) this.act({ kind: 'deliver answer', pick: 0 });
     while (this.preempts.length) this.act({ kind: 'deliver preempt', pick: 0 });
+    while (this.drains.length) this.act({ kind: 'deliver drained', pick: 0 });
   }
 
   private act({ kind, pick }: Move): void {
@@ -296,6 +307,20 @@ class World {
         const { inDoubt } = this.state;
         this.state = new PreemptingQueueState(JSON.parse(JSON.stringify(this.state.view())) as QueueView);
         this.state.doubt(inDoubt);
+        break;
+      }
+      case 'deliver drained': {
+        const drained = take(this.drains);
+        if (drained) this.state.drained(drained.slot, drained.runId);
+        break;
+      }
+      case 'lose the queue': {
+        for (const claim of this.claims) this.landClaim(claim);
+        for (const { drain, runId } of this.permits.values()) if (drain) this.orphans.add(runId);
+        for (const waiter of this.waiters.values()) if (waiter.fate === 'beside') waiter.fate = 'waits';
+        this.claims.length = this.gone.length = this.probes.length = this.preempts.length = 0;
+        this.override = { pausedToMs: 0 };
+        this.state = new PreemptingQueueState();
         break;
       }
     }
@@ -415,6 +440,7 @@ class World {
     if (permit) permit.watched = true;
     probe.held = permit !== undefined;
     if (probe.asks) this.answer(probe.slot);
+    if (permit?.drain) this.drains.push({ slot: probe.slot, runId: permit.runId });
   }
 
   private answer(slot: string): void {

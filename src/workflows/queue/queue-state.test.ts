@@ -203,8 +203,8 @@ test("the turn of an acquirer's last waiter is taken back when the next one come
 function drainedSlot(): OperatedQueueState {
   const state = new OperatedQueueState();
   state.setOverride({ slots: 2, capacity: 1 }, 0);
-  assert.deepEqual(state.next(0), [{ do: 'probe', slot: '1' }]);
-  state.probed('1', false, 0);
+  assert.deepEqual(slotsOf(state.next(0)), ['0', '1']);
+  for (const slot of ['0', '1']) state.probed(slot, false, 0);
   assert.deepEqual(state.next(0), [{ do: 'drain', slot: '1' }]);
   state.claimed('1', 'r1', 0);
   assert.deepEqual(state.next(0), []);
@@ -244,12 +244,48 @@ test('a slot that is in use again is released, and the queue is idle only then',
   state.setOverride({ slots: 2, capacity: 2 }, 5);
   assert.equal(state.overridden, undefined);
   assert.equal(state.idle, false);
-  assert.deepEqual(state.next(5), [{ do: 'release', slot: '1', runId: 'r1' }]);
+  assert.deepEqual(state.next(5), [
+    { do: 'release', slot: '1', runId: 'r1' },
+    { do: 'probe', slot: '0' },
+  ]);
   assert.equal(state.idle, true);
   state.enqueue(ticket('a', { slots: 2 }));
-  assert.deepEqual(state.next(5), [{ do: 'probe', slot: '0' }]);
+  assert.deepEqual(state.next(5), []);
   state.closing('1', 'r1');
   assert.equal(state.next(5)[0]?.do, 'offer');
+});
+
+test('a slot that a terminated queue kept out of use is adopted: in use again, it is released; out of use, it stays so', () => {
+  const state = new OperatedQueueState();
+  state.enqueue(ticket('a', { slots: 2 }));
+  assert.deepEqual(slotsOf(state.next(0)), ['0', '1']);
+  state.drained('0', 'r0'); // before the answer to the look
+  state.probed('0', true, 0);
+  state.probed('1', true, 0);
+  state.drained('1', 'r1');
+  assert.deepEqual(state.next(0), [
+    { do: 'release', slot: '0', runId: 'r0' },
+    { do: 'release', slot: '1', runId: 'r1' },
+  ]);
+  state.closing('0', 'r0');
+  assert.equal(state.next(0)[0]?.do, 'offer');
+  const paused = new OperatedQueueState();
+  paused.setOverride({ slots: 1, paused: true }, 0);
+  paused.next(0);
+  paused.probed('0', true, 0);
+  paused.drained('0', 'r0');
+  assert.deepEqual(paused.next(0), [{ do: 'renew', slot: '0', runId: 'r0' }]);
+  paused.drained('1', 'r1');
+  assert.deepEqual(slotsOf(paused.next(0)), [], 'of a slot that it did not ask, it believes nothing');
+});
+
+test('an order has the queue look once at each slot that it names and does not know', () => {
+  const state = drainedSlot();
+  state.setOverride({ slots: 3, capacity: 3 }, 1);
+  assert.deepEqual(slotsOf(state.next(1)), ['1', '0', '2'], '1 is in use again');
+  for (const slot of ['0', '2']) state.probed(slot, false, 1);
+  state.closing('1', 'r1');
+  assert.deepEqual([slotsOf(state.next(1)), state.view().slots], [[], []]);
 });
 
 test('slots that nobody tries by itself are not drained, but never offered', () => {

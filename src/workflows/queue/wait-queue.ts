@@ -14,7 +14,15 @@ import { QUEUE_VIEW, type QueueInput, type QueueView } from '../../shared/queue-
 import { readClosing, readDeclined, readMissed, readTicket } from '../../shared/wire-input';
 import '../lenient-converter';
 import { metrics } from '../metrics';
-import { closingSignal, declinedSignal, deliverAfterReset, enqueueSignal, missedSignal, turnSignal } from '../signals';
+import {
+  closingSignal,
+  declinedSignal,
+  deliverAfterReset,
+  drainedSignal,
+  enqueueSignal,
+  missedSignal,
+  turnSignal,
+} from '../signals';
 import { acceptAnswers } from './accept-answers';
 import { acceptOverrides } from './accept-overrides';
 import { Alarm } from './alarm';
@@ -89,6 +97,7 @@ async function keepQueue(input?: QueueInput): Promise<void> {
     if (!state.ticket(ticketId)) unanswered.delete(ticketId);
   });
   on(closingSignal, readClosing, ({ slot, runId }) => state.closing(slot, runId));
+  on(drainedSignal, readClosing, ({ slot, runId }) => state.drained(slot, runId));
   for (const sent of Array.isArray(input?.tickets) ? input.tickets : []) {
     const ticket = readTicket(resource, sent);
     if (ticket) take(ticket);
