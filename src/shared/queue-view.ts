@@ -18,7 +18,8 @@ export type SlotState =
   | { at: 'free' }
   /** An operator's order names it. A queue that was terminated may have left it drained, so this one is to look at it once. */
   | { at: 'unseen' }
-  | ({ at: 'probing'; heldSinceMs?: number; closed?: boolean; asks?: boolean } & AskedSlot)
+  /** `drainedBy`: the permit of this run has answered that it keeps the slot out of use. */
+  | ({ at: 'probing'; heldSinceMs?: number; closed?: boolean; asks?: boolean; drainedBy?: string } & AskedSlot)
   /** `runId`: the queue's own claim, which it is giving up. */
   | ({ at: 'held'; sinceMs: number; probeAtMs: number; runId?: string } & AskedSlot)
   | ({ at: 'offered'; ticketId: string; untilMs: number } & AskedSlot)

@@ -42,9 +42,15 @@ export class OperatedQueueState extends BoundedQueueState {
   /** A permit that was asked says that it keeps the slot out of use. The queue that claimed it was terminated: this one adopts it. */
   drained(slot: string, runId: string): void {
     const state = this.slots.get(slot);
-    const isOurs = state?.at === 'held' && state.runId !== undefined;
-    if (isOurs || (state?.at !== 'held' && state?.at !== 'probing') || this.lastClosed.get(slot) === runId) return;
+    if (state?.at === 'probing') this.slots.set(slot, { ...state, drainedBy: runId }); // the look's own answer is still to come
+    if (state?.at !== 'held' || state.runId !== undefined || this.lastClosed.get(slot) === runId) return;
     this.slots.set(slot, { at: 'drained', runId, renewAtMs: 0 });
+  }
+
+  override probed(slot: string, held: boolean, nowMs: number): void {
+    const before = this.slots.get(slot);
+    super.probed(slot, held, nowMs);
+    if (before?.at === 'probing' && before.drainedBy !== undefined) this.drained(slot, before.drainedBy);
   }
 
   /** A claim's answer: the permit's run, or `undefined` when somebody else was faster. */

@@ -131,11 +131,14 @@ class World {
         );
       }
     }
+    const { tickets, slots } = this.state.view();
+    const offered = new Set(slots.map(([, state]) => state.at === 'offered' && state.ticketId));
+    const parked = tickets.filter(({ id }) => !offered.has(id));
     for (const slot of slotNames(this.slots)) {
       const taken = this.permits.has(slot) || this.silent.has(slot);
       assert.ok(this.isInUse(slot) || taken, `slot ${slot} is out of use, and nobody has it`);
       const { drain, runId = '' } = this.permits.get(slot) ?? {};
-      const isUnseen = this.orphans.has(runId) && !this.state.view().tickets.some((ticket) => this.wants(ticket, slot));
+      const isUnseen = this.orphans.has(runId) && !parked.some((ticket) => this.wants(ticket, slot));
       assert.ok(!this.isInUse(slot) || !drain || isUnseen, `slot ${slot} is in use and drained`);
     }
   }

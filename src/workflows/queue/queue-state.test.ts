@@ -76,6 +76,24 @@ test('a permit that says twice that it closes is heard once', () => {
   assert.deepEqual(state.next(0), []);
 });
 
+test('a permit that is asked while it ends says again that it closes, and is heard again', () => {
+  for (const isAnswered of [true, false]) {
+    const a = ticket('a');
+    const state = new OperatedQueueState();
+    state.enqueue(a);
+    state.next(0);
+    state.probed('0', true, 0);
+    state.closing('0', 'r1');
+    state.next(0);
+    state.missed(a, '0'); // r1 has not closed yet
+    assert.deepEqual(state.next(0), [{ do: 'probe', slot: '0' }]);
+    if (isAnswered) state.probed('0', true, 0);
+    state.closing('0', 'r1');
+    if (!isAnswered) state.probed('0', true, 0);
+    assert.deepEqual(state.next(0), [{ do: 'offer', slot: '0', ticket: a }], `answered: ${isAnswered}`);
+  }
+});
+
 test('held slots are probed ever more rarely, every four minutes in the end, and only while somebody waits', () => {
   const state = new OperatedQueueState();
   state.enqueue(ticket('a'));

@@ -237,6 +237,7 @@ export class QueueState {
 
   protected probe(slot: string): QueueCommand & { do: 'probe' } {
     const state = this.slots.get(slot);
+    this.lastClosed.delete(slot); // a permit that is asked while it ends says it once more, and that is news
     this.slots.set(slot, { at: 'probing', heldSinceMs: state?.at === 'held' ? state.sinceMs : undefined });
     return { do: 'probe', slot };
   }
