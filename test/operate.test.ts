@@ -214,6 +214,7 @@ test('a holder pauses its pool until a time: nobody is served before, and it goe
   const soonMs = Date.now() + 4_000; // an order comes sooner
   const { pausedUntil } = await pool.pauseUntil(new Date(soonMs));
   assert.equal(pausedUntil?.getTime(), soonMs);
+  await untilStates(pool, /^0 drained, 1 drained$/);
   const next = await pool.acquire();
   const { slots } = await pool.inspect({ recent: 0 });
   const since = slots.find(({ slot }) => slot === next.slot)?.permit?.since;
