@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer } from 'node:net';
 import { afterEach, test } from 'node:test';
@@ -7,7 +8,7 @@ import { TcpProxy } from '../scripts/support/tcp-proxy';
 import { SemaphoreClient } from '../src/client';
 import { permitId } from '../src/shared/permit-id';
 import { CliProcess } from './support/cli-process';
-import { untilWaiting, useTemporal } from './support/temporal';
+import { until, untilWaiting, useTemporal } from './support/temporal';
 
 // What the command line does where it does not reach the server, which takes as long as a lease, or as gRPC waits.
 
@@ -109,4 +110,36 @@ test('what listens and says nothing is named, by the worker too', async (t) => {
     assert.match(cli.stderr, new RegExp(`at 127\\.0\\.0\\.1:${port}: it does not answer as a Temporal server does`));
     assert.doesNotMatch(cli.stderr, /tonic|Transport/);
   }
+});
+
+test('a worker whose tasks or server do not answer ends after a signal, and says so', async () => {
+  const [resource, taskQueue, proxy] = [temporal.resource(), `permits-${randomUUID()}`, await proxied()];
+  const started = (flags: string[]) => {
+    const cli = new CliProcess(['worker', ...flags]);
+    clean.push(() => cli.signal('SIGKILL'));
+    return cli;
+  };
+  const stuckConverter = require.resolve('./support/stuck-converter');
+  const to = ['--address', temporal.env.address, '--task-queue', taskQueue];
+  const stuck = started([...to, '--data-converter', stuckConverter]);
+  const cut = started(['--address', proxy.address, '--task-queue', `permits-${randomUUID()}`]);
+  await Promise.all([stuck, cut].map(async (cli) => await cli.says(/(permits run on task queue)/)));
+  const semaphore = new SemaphoreClient(temporal.client, resource, { capacity: 1, taskQueue });
+  const permit = await semaphore.acquire();
+  // Only the stuck worker polls there.
+  await until(async () => {
+    const { raw } = await temporal.client.workflow.getHandle(permit.workflowId, permit.runId).describe();
+    return raw.pendingWorkflowTask?.startedTime != null;
+  });
+  proxy.cut('silent');
+  for (const cli of [stuck, cut]) cli.signal('SIGTERM');
+  for (const cli of [stuck, cut]) {
+    assert.equal(
+      await cli.says(/(has not ended within \d+ s after SIGTERM)/),
+      'has not ended within 25 s after SIGTERM',
+    );
+    assert.equal(await cli.exit, 143);
+  }
+  await temporal.worker({ taskQueue });
+  await permit.release();
 });

@@ -1,14 +1,19 @@
 import { isIP } from 'node:net';
+import { setTimeout as delay } from 'node:timers/promises';
 import type { Command } from 'commander';
 import { refuse } from '../client/operators';
 import { checkAddress, connectionError } from './check-address';
 import { type ConnectionFlags, connectConfig, loadDataConverter, withConnectionFlags } from './connection';
+import { signalCode } from './exit-codes';
 import { say } from './render';
 
 interface WorkerFlags extends ConnectionFlags {
   taskQueue: string;
   metrics?: string;
 }
+
+/** How long the tasks under way may take after a signal. Kubernetes kills after 30 s, and then nobody would say why. */
+const DRAIN_MS = 25_000;
 
 const HELP = `
 Examples:
@@ -21,19 +26,19 @@ export function addWorker(program: Command, done: (exitCode: number) => void): v
     .command('worker')
     .summary('run the permit Workflows')
     .description(
-      'Runs the permit Workflows on a task queue of their own, until SIGTERM or SIGINT. Stopping the worker ends no permit.',
+      'Runs the permit Workflows on a task queue of their own, until SIGTERM or SIGINT; within 25 s then. Stopping the worker ends no permit.',
     )
     .option('--task-queue <name>', 'the task queue of the permits', 'permits')
     .addHelpText('after', HELP)
     .option('--metrics <ip:port>', 'where to serve metrics for Prometheus, such as 0.0.0.0:9464 (default: nowhere)')
     .action(async (flags: WorkerFlags) => {
-      await work(flags);
-      done(0);
+      done(await work(flags));
     });
   withConnectionFlags(worker);
 }
 
-async function work(flags: WorkerFlags): Promise<void> {
+/** @returns the exit code */
+async function work(flags: WorkerFlags): Promise<number> {
   const { connectionOptions, namespace, address } = connectConfig(flags);
   const { taskQueue, metrics } = flags;
   if (metrics !== undefined && !isSocketAddress(metrics)) refuse('--metrics', 'an IP address and a port', metrics);
@@ -46,16 +51,35 @@ async function work(flags: WorkerFlags): Promise<void> {
     const prometheus = { bindAddress: metrics, histogramBucketOverrides: HISTOGRAM_BUCKETS };
     Runtime.install({ telemetryOptions: { metrics: { prometheus } } });
   }
-  const connection = await NativeConnection.connect(connectionOptions).catch((error: Error) => {
-    throw connectionError(address, error);
+  const run = async () => {
+    const connection = await NativeConnection.connect(connectionOptions).catch((error: Error) => {
+      throw connectionError(address, error);
+    });
+    try {
+      const worker = await createPermitWorker({ connection, namespace, taskQueue, dataConverter });
+      say(`permits run on task queue "${taskQueue}" of namespace "${namespace}".`);
+      await worker.run();
+      return 0;
+    } finally {
+      await connection.close();
+    }
+  };
+  return await Promise.race([run(), lateEnd(Runtime.instance().options.shutdownSignals)]);
+}
+
+/**
+ * A worker whose tasks do not end, or whose server is gone, would drain for ever. @returns the exit code, once a signal has not
+ * ended the worker in time
+ */
+async function lateEnd(signals: NodeJS.Signals[]): Promise<number> {
+  const signal = await new Promise<NodeJS.Signals>((resolve) => {
+    for (const name of signals) process.once(name, resolve);
   });
-  try {
-    const worker = await createPermitWorker({ connection, namespace, taskQueue, dataConverter });
-    say(`permits run on task queue "${taskQueue}" of namespace "${namespace}".`);
-    await worker.run();
-  } finally {
-    await connection.close();
-  }
+  await delay(DRAIN_MS);
+  say(
+    `the worker has not ended within ${DRAIN_MS / 1_000} s after ${signal}: its tasks or the server do not answer. It ends without them.`,
+  );
+  return signalCode(signal);
 }
 
 /** The SDK takes an IP address and no name; IPv6 in brackets. */
