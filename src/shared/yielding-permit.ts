@@ -112,6 +112,11 @@ export abstract class YieldingPermit<Self extends YieldingPermit<Self>> implemen
     return this.away && this.latest === this.self;
   }
 
+  /** @internal Released, handed over or lost: neither held nor given up for a while. */
+  get isOver(): boolean {
+    return this.tenure.isOver || !(this.latest.isHeld || this.latest.isAway);
+  }
+
   /** @internal Lines up again, after the permit was given up. */
   async again(): Promise<Self> {
     return this.lineUp ? await this.lineUp() : this.throwNoPlace();

@@ -7,9 +7,10 @@ import type { Permit } from './permit';
 /** The permits under which code runs: those of all `withPermit`s around it. */
 const storage = new AsyncLocalStorage<readonly Permit[]>();
 
-/** Runs `fn` as the holder of these permits too. It rejects also when `fn` throws before it has made a promise. */
+/** Runs `fn` as the holder of these permits too, beside those around it that are not over. It rejects also when `fn` throws before it has made a promise. */
 export async function holding<T>(permits: readonly Permit[], fn: () => Promise<T>): Promise<T> {
-  return await storage.run([...(storage.getStore() ?? []), ...permits], fn);
+  const around = storage.getStore() ?? [];
+  return await storage.run([...around.filter(({ isOver }) => !isOver), ...permits], fn);
 }
 
 /**

@@ -18,10 +18,10 @@ export function withCurrentPermit<T>(permit: Permit, fn: (permit: Permit) => T):
   return storage.run({ held: storage.getStore()?.held ?? [], current: permit }, () => fn(permit));
 }
 
-/** Runs `fn` as the holder of these permits too. */
+/** Runs `fn` as the holder of these permits too, beside those around it that are not over. */
 export function holding<T>(permits: readonly Permit[], fn: () => T): T {
   const { current, held = [] } = storage.getStore() ?? {};
-  return storage.run({ current, held: [...held, ...permits] }, fn);
+  return storage.run({ current, held: [...held.filter(({ isOver }) => !isOver), ...permits] }, fn);
 }
 
 /**

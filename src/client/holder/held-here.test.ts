@@ -1,0 +1,79 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+import { YieldingPermit } from '../../shared/yielding-permit';
+import { checkSelfDeadlock, holding } from './held-here';
+import type { Permit } from './permit';
+
+class FakePermit extends YieldingPermit<FakePermit> {
+  readonly resource = 'gpus';
+  isHeld = true;
+  readonly isWanted = false;
+
+  protected override async giveUp(): Promise<void> {
+    this.isHeld = false;
+  }
+
+  override async lateLoss(): Promise<undefined> {}
+
+  protected override throwLost(): never {
+    throw new Error('lost');
+  }
+
+  protected override throwNoPlace(): never {
+    throw new Error('no place');
+  }
+
+  static make(): Permit {
+    return new FakePermit(async () => new FakePermit(undefined)) as unknown as Permit;
+  }
+}
+
+function askForOneMore(capacity: number): void {
+  const slots = Array.from({ length: capacity }, (_, slot) => String(slot));
+  checkSelfDeadlock([{ pool: { resource: 'gpus', slots } as never }], { timeoutMs: Number.POSITIVE_INFINITY });
+}
+
+test('a chain of withPermits, each begun inside the one before, keeps in memory only those that are held', async () => {
+  setFlagsFromString('--expose-gc');
+  const collect: () => void = runInNewContext('gc');
+  const made: WeakRef<Permit>[] = [];
+  const kept = await new Promise<number>((done) => {
+    const next = async (before?: Permit) => {
+      const permit = FakePermit.make();
+      made.push(new WeakRef(permit));
+      await holding([permit], async () => {
+        await before?.release();
+        askForOneMore(2); // one is held
+        setTimeout(() => {
+          if (made.length < 100) return void next(permit);
+          collect();
+          done(made.filter((ref) => ref.deref()).length);
+        });
+      });
+    };
+    void next();
+  });
+  assert.ok(kept <= 5, `${kept} of 100 are kept`);
+});
+
+test('one that is given up for a while counts again when it is held again', async () => {
+  const permit = FakePermit.make();
+  let work = () => {};
+  await holding([permit], async () => {
+    const yielded = permit.yieldDuring(async () => {
+      await new Promise<void>((resolve) => {
+        work = resolve;
+      });
+    });
+    await delay(0); // given up
+    await holding([], async () => {
+      askForOneMore(1);
+      work();
+      await yielded;
+      assert.throws(() => askForOneMore(1), { name: 'SelfDeadlockError' });
+    });
+  });
+});
