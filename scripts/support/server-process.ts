@@ -25,6 +25,8 @@ export interface ServerProcess {
   readonly ended: Promise<string>;
   /** Ends the server. SIGKILL ends it as a crash would. */
   stop(signal?: NodeJS.Signals): Promise<void>;
+  /** Stops or continues it. */
+  signal(signal: 'SIGSTOP' | 'SIGCONT'): void;
 }
 
 const HOST = '127.0.0.1';
@@ -83,7 +85,7 @@ async function spawnOn(port: number, executable: string, options: ServerOptions)
   try {
     await untilItAnswers(address, ended);
     const ui = options.uiPort ? await webUi(options.uiPort) : undefined;
-    return { address, ui, ended, stop };
+    return { address, ui, ended, stop, signal: (name) => void child.kill(name) };
   } catch (error) {
     await stop();
     throw error;

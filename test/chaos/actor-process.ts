@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
 import { diesWithUs } from '../../scripts/support/dies-with-us';
-import type { Cut, TcpProxy } from '../../scripts/support/tcp-proxy';
+import type { Cut, Slowness, TcpProxy } from '../../scripts/support/tcp-proxy';
 import type { ActorInput, Order } from './actors/input';
 import type { ActorClock } from './faketime';
 
@@ -111,6 +111,18 @@ export class ActorProcess {
     };
   }
 
+  /** Stops and continues it by turns, until the function that this gives is called. */
+  stutter(stoppedMs: number, runsMs: number): () => void {
+    return stutter((signal) => this.child?.kill(signal), stoppedMs, runsMs);
+  }
+
+  /** Makes its connections slow, until the function that this gives is called. */
+  slowDown(slowness: Slowness): () => void {
+    const { proxy } = this.surroundings;
+    proxy.slowDown(slowness);
+    return () => proxy.mend();
+  }
+
   /** `false` where its clock can't be moved. */
   jumpClock(seconds: number): boolean {
     this.surroundings.clock?.jump(seconds);
@@ -150,4 +162,22 @@ export class ActorProcess {
     if (!this.isRetired && !this.isHeld && this.child === child) await this.start();
     up();
   }
+}
+
+/** Stops and continues a process by turns, until the function that this gives is called. */
+export function stutter(send: (signal: 'SIGSTOP' | 'SIGCONT') => void, stoppedMs: number, runsMs: number): () => void {
+  let timer: NodeJS.Timeout;
+  const stop = () => {
+    send('SIGSTOP');
+    timer = setTimeout(go, stoppedMs);
+  };
+  const go = () => {
+    send('SIGCONT');
+    timer = setTimeout(stop, runsMs);
+  };
+  stop();
+  return () => {
+    clearTimeout(timer);
+    send('SIGCONT');
+  };
 }

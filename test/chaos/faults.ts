@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { permitId, queueId } from '@/shared/permit-id';
 import { slotNames } from '@/shared/slots';
-import type { Cut } from '../../scripts/support/tcp-proxy';
+import type { Cut, Slowness } from '../../scripts/support/tcp-proxy';
 import type { ActorProcess } from './actor-process';
 import type { ActorInput, PoolSetup } from './actors/input';
 import type { Order } from './record';
@@ -49,7 +49,13 @@ export const FAULTS: readonly Fault[] = [
   cut('reset-connections', 1, [200, 3_000], 'reset'),
   cut('freeze-connections', 2, [1_000, 8_000], 'silent'),
   cut('discard-replies', 2, [500, 6_000], 'deaf'),
+  slow('slow-requests', (luck) => ({ requestsMs: 50 + luck * 950 })),
+  slow('slow-answers', (luck) => ({ answersMs: 50 + luck * 950 })),
+  slow('throttle-connections', (luck) => ({ bytesPerSecond: 2_000 + luck * 20_000 })),
   // Time.
+  stutters('stutter-client', 'clients'),
+  stutters('stutter-application', 'application'),
+  stutters('stutter-permit-worker', 'permits'),
   clockJump(),
   // Workflows.
   onHolder('terminate-holder', 2, async (world, workflowId) => await world.workflows.terminate(workflowId, 'chaos')),
@@ -160,13 +166,21 @@ function cut(kind: string, weight: number, lastsMs: Fault['lastsMs'], how: Cut):
   return onActor(kind, weight, lastsMs, ANY, async (actor) => actor.cutOff(how));
 }
 
+function slow(kind: string, how: (luck: number) => Slowness): Fault {
+  return onActor(kind, 1, [3_000, 15_000], ANY, async (actor, luck) => actor.slowDown(how(luck)));
+}
+
+function stutters(kind: string, role: Role): Fault {
+  return onActor(kind, 1, [3_000, 10_000], [role], async (actor, luck) => actor.stutter(100 + luck * 500, 100));
+}
+
 /** A fault of one process, on which no other fault is at work. */
 function onActor(
   kind: string,
   weight: number,
   lastsMs: Fault['lastsMs'],
   roles: Role[],
-  hit: (actor: ActorProcess) => Promise<() => void | Promise<void>>,
+  hit: (actor: ActorProcess, luck: number) => Promise<() => void | Promise<void>>,
 ): Fault {
   return {
     kind,
@@ -179,7 +193,7 @@ function onActor(
       );
       if (!actor) return undefined;
       actor.isHit = true;
-      const undo = await hit(actor);
+      const undo = await hit(actor, luck[1]);
       return {
         target: actor.name,
         async heal() {

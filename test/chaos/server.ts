@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import { findServer } from '../../scripts/support/find-server';
 import { freePort, spawnServer } from '../../scripts/support/server-process';
+import { stutter } from './actor-process';
 import type { Fault } from './faults';
 
 /** The Temporal server of a run. */
@@ -70,10 +71,21 @@ export async function ownServer(directory: string): Promise<ChaosServer> {
       };
     },
   };
+  // Its tasks wait. Nothing is down: that explains no loss.
+  const slowServer: Fault = {
+    kind: 'slow-server',
+    weight: 1,
+    lastsMs: [3_000, 10_000],
+    async inject(_world, { luck }) {
+      if (isDown) return undefined;
+      const goOn = stutter((signal) => server.signal(signal), 50 + luck[0] * 350, 100);
+      return { target: 'server', heal: async () => goOn() };
+    },
+  };
   return {
     address: server.address,
     described: 'a dev server of its own',
-    faults: [killServer],
+    faults: [killServer, slowServer],
     heal: start,
     async stop() {
       await server.stop('SIGKILL');
