@@ -39,6 +39,7 @@ import {
 } from './support/malformed';
 import { json, NOTHING, nested, send, start, taskFailures, UNDECODABLE } from './support/strangers';
 import { eventually, queueView, untilWaiting, useTemporal } from './support/temporal';
+import * as workflows from './support/workflows';
 
 // `src/shared/wire-input.test.ts` has what each reader refuses. Here a Workflow of each type gets all of it, one after the other.
 // No Workflow Task of it may fail, and an honest waiter is served without a look of its own (after 10 minutes).
@@ -197,6 +198,64 @@ test('an honest waiter is served by the queue that a stranger has started', BOUN
   await untilWaiting(temporal.client, resource, 1);
   await assertServed(holder, waiting);
 });
+
+const FAR_MS = 8e15;
+
+/** What a stranger's Workflow hands to our queue: each would keep the waiter from its turn, or end the worker. */
+const FORGED_VIEWS: ((waiter: object) => object)[] = [
+  () => ({ slots: [['0', { at: 'probing' }]] }),
+  () => ({ slots: [['0', { at: 'draining', closed: [] }]] }),
+  (waiter) => ({ tickets: [waiter], slots: [['0', { at: 'offered', ticketId: 't', untilMs: FAR_MS }]] }),
+  () => ({ tickets: [{ ...soundTicket(), waiter: { workflowId: '\ud800' } }], slots: [] }),
+  () => ({ tickets: [{ ...soundTicket(), waiter: { workflowId: 'w', runId: 'no UUID' } }], slots: [] }),
+  () => ({
+    tickets: [{}],
+    slots: [
+      [5, { at: 'free' }],
+      ['a:b', { at: 'drained', runId: 'x', renewAtMs: 0 }],
+    ],
+  }),
+];
+
+test('an honest waiter is served by a queue whose memory a stranger has forged', BOUND, async () => {
+  await mapConcurrently(FORGED_VIEWS, async (forged) => {
+    const { pool, resource, queue } = prepared();
+    const holder = await pool.acquire();
+    const view = forged({ ...soundTicket(), id: 't' });
+    const { firstExecutionRunId } = await temporal.client.workflow.start(workflows.continuesAs, {
+      workflowId: queue,
+      taskQueue: temporal.taskQueue,
+      args: [QUEUE_WORKFLOW, { tickets: [], view: { tickets: [], shares: [], ...view }, inDoubt: 5, unanswered: [5] }],
+    });
+    const waiting = pool.acquire();
+    await untilWaiting(temporal.client, resource, 1);
+    await assertServed(holder, waiting);
+    await assertNoTaskFailed(queue, firstExecutionRunId);
+  });
+});
+
+test(
+  'a queue that the server starts again by a schedule knows nothing of what it was started with',
+  BOUND,
+  async () => {
+    const { pool, queue } = prepared();
+    const { client, taskQueue } = temporal;
+    const view = { tickets: [], slots: [], shares: [], override: { version: 1, slots: 1, paused: true } };
+    const { firstExecutionRunId } = await client.workflow.start(QUEUE_WORKFLOW, {
+      workflowId: queue,
+      taskQueue,
+      cronSchedule: '@every 1s',
+      args: [{ tickets: [], view }],
+    });
+    await eventually(async () => {
+      const { runId, raw } = await client.workflow.getHandle(queue).describe();
+      assert.ok(runId !== firstExecutionRunId && raw.workflowExecutionInfo?.historyLength?.toNumber());
+      const { queue: seen, override } = await pool.inspect({ recent: 0 });
+      assert.deepEqual([seen, override], ['running', undefined]);
+    });
+    await client.workflow.getHandle(queue).terminate();
+  },
+);
 
 test('a permit or a waiter that is started with nonsense fails, and holds nothing', async () => {
   const resource = temporal.resource();

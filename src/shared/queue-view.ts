@@ -2,7 +2,7 @@ import type { OverrideState } from './operator-protocol';
 import type { PreemptionTerms } from './preemption-protocol';
 import type { Ticket } from './protocol';
 
-/** The query that a wait queue answers with a {@link QueueView}. */
+/** The query that a wait queue answers with a {@link ShownView}. */
 export const QUEUE_VIEW = 'queue';
 
 /** What the queue knows of a holder that may have to give way to a waiter. Only while a waiter asks for it. */
@@ -37,11 +37,17 @@ export interface QueueView {
   override?: OverrideState;
 }
 
+/** A {@link QueueView} as the query shows it: a ticket of named slots says which of the `lists` they are. */
+export interface ShownView extends Omit<QueueView, 'tickets'> {
+  tickets: ((Omit<Ticket, 'slots'> & { list: number }) | Ticket)[];
+  lists?: string[][];
+}
+
 /** A wait queue's argument. */
 export interface QueueInput {
   tickets: Ticket[];
   /** The memory of the run that continued as new. */
-  view?: QueueView;
+  view?: ShownView;
   /** Tickets in `view` that are still owed a sign of life. */
   unanswered?: string[];
   /** Tickets in `view` that may be beyond their bound on the line: see `BoundedQueueState`. */

@@ -22,7 +22,7 @@ const MAX_TICKET_ID_LENGTH = 100;
 const MAX_TEXT_LENGTH = 1_000;
 const MAX_FAIRNESS_KEY_BYTES = 64;
 /** The latest time that a `Date` can have. */
-const MAX_TIME_MS = 8.64e15;
+export const MAX_TIME_MS = 8.64e15;
 
 /** A Workflow to signal. */
 export interface SignalTarget {
@@ -72,7 +72,7 @@ function isTicket(resource: string, value: unknown): value is Ticket {
     areSlots(resource, slots) &&
     isAbsentOr(identity, (it) => typeof it === 'string' && it.length <= MAX_TEXT_LENGTH) &&
     isAbsentOr(priorityKey, (it) => isCount(it, Number.MAX_SAFE_INTEGER, 0)) &&
-    isAbsentOr(fairnessKey, (it) => typeof it === 'string' && byteLength(it) <= MAX_FAIRNESS_KEY_BYTES) &&
+    isAbsentOr(fairnessKey, isFairnessKey) &&
     isAbsentOr(maxWaiting, (it) => isCount(it, Number.MAX_SAFE_INTEGER, 0)) &&
     isAbsentOr(fairnessWeight, (it) => isNumber(it, 0, Number.MAX_VALUE))
   );
@@ -190,15 +190,15 @@ export function isOverride(resource: string, value: unknown): value is OverrideI
   );
 }
 
-function isCount(value: unknown, most: number, least = 1): boolean {
+export function isCount(value: unknown, most: number, least = 1): value is number {
   return Number.isInteger(value) && (value as number) >= least && (value as number) <= most;
 }
 
-function isNumber(value: unknown, least: number, most: number): boolean {
+export function isNumber(value: unknown, least: number, most: number): value is number {
   return typeof value === 'number' && value >= least && value <= most;
 }
 
-function areSlots(resource: string, slots: unknown): boolean {
+export function areSlots(resource: string, slots: unknown): boolean {
   // The longest slot number fits wherever the resource does.
   if (typeof slots === 'number') return isCount(slots, MAX_SLOTS);
   try {
@@ -218,6 +218,14 @@ function isAbsentOr(value: unknown, is: (value: unknown) => boolean): boolean {
   return value === undefined || value === null || is(value);
 }
 
-function fieldsOf(value: unknown): Record<string, unknown> {
+export function listOf(value: unknown): readonly unknown[] {
+  return Array.isArray(value) ? value : [];
+}
+
+export function isFairnessKey(value: unknown): value is string {
+  return typeof value === 'string' && byteLength(value) <= MAX_FAIRNESS_KEY_BYTES;
+}
+
+export function fieldsOf(value: unknown): Record<string, unknown> {
   return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {};
 }

@@ -3,7 +3,7 @@ import * as adoption from '../shared/adoption-protocol';
 import { DRAINED, type DrainedNotice, OVERRIDE, type OverrideInput } from '../shared/operator-protocol';
 import * as preemption from '../shared/preemption-protocol';
 import * as protocol from '../shared/protocol';
-import type { SignalTarget } from '../shared/wire-input';
+import { isSignalTarget, type SignalTarget } from '../shared/wire-input';
 import { shielded } from './shielded';
 
 export const renewSignal = defineSignal<[protocol.RenewInput?]>(protocol.RENEW);
@@ -49,10 +49,12 @@ export async function deliverAfterReset<Args extends unknown[]>(
  * server drops a signal that is commanded in the Workflow Task that ends a Workflow.
  */
 export async function deliver<Args extends unknown[]>(
-  { workflowId, runId }: SignalTarget,
+  target: SignalTarget,
   signal: ReturnType<typeof defineSignal<Args>>,
   ...args: Args
 ): Promise<Delivery> {
+  if (!isSignalTarget(target)) return 'not-found'; // the command would fail the task for ever, or end the worker
+  const { workflowId, runId } = target;
   try {
     await shielded(() => getExternalWorkflowHandle(workflowId, runId).signal(signal, ...args));
     return 'delivered';

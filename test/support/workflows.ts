@@ -6,6 +6,7 @@ import {
   defineQuery,
   getExternalWorkflowHandle,
   isCancellation,
+  makeContinueAsNewFunc,
   proxyActivities,
   setHandler,
   sleep,
@@ -580,4 +581,9 @@ export async function PermitSlotWorkflow({ lease_seconds }: { lease_seconds: num
     released = true;
   });
   return (await condition(() => released, lease_seconds * 1_000)) ? 'released' : 'lease_expired';
+}
+
+/** Somebody else's Workflow that goes on as one of ours, with any argument: no cron schedule and no retry tells. */
+export async function continuesAs(workflowType: string, input: unknown): Promise<never> {
+  return await makeContinueAsNewFunc<(input: unknown) => Promise<never>>({ workflowType })(input);
 }

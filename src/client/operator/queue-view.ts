@@ -9,21 +9,22 @@ import { listOf, numberOf, recordOf, textOf, timeOf } from './foreign-values';
 /** Reads a wait queue's answer, and leaves out what is malformed. `undefined` when it is no answer at all. */
 export function readQueueView(answer: unknown): QueueView | undefined {
   if (typeof answer !== 'object' || answer === null) return undefined;
-  const { tickets, slots, shares, override } = recordOf(answer);
+  const { tickets, lists, slots, shares, override } = recordOf(answer);
+  const named = listOf(lists).map(readSlots);
   return {
-    tickets: listOf(tickets).flatMap((ticket) => readShownTicket(ticket) ?? []),
+    tickets: listOf(tickets).flatMap((ticket) => readShownTicket(ticket, named) ?? []),
     slots: listOf(slots).flatMap((slot) => readSlot(slot)),
     shares: listOf(shares).flatMap((share) => readShare(share)),
     override: readOverride(override),
   };
 }
 
-function readShownTicket(value: unknown): Ticket | undefined {
+function readShownTicket(value: unknown, named: readonly (Slots | undefined)[]): Ticket | undefined {
   const ticket = recordOf(value);
   const { workflowId, runId } = recordOf(ticket.waiter);
   const id = textOf(ticket.id);
   const waiterId = textOf(workflowId);
-  const slots = readSlots(ticket.slots);
+  const slots = readSlots(ticket.slots) ?? named[numberOf(ticket.list) ?? -1];
   if (id === undefined || waiterId === undefined || slots === undefined) return undefined;
   return {
     id,

@@ -1,5 +1,5 @@
 const LEAST_MS = 1_000;
-const MOST_MS = 240_000;
+export const MOST_MS = 240_000;
 /** All slots of a pool together are asked at most 50 times a second. */
 const LEAST_MS_PER_SLOT = 20;
 

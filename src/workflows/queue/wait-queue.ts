@@ -10,8 +10,8 @@ import {
 } from '@temporalio/workflow';
 import { resourceOfQueue } from '../../shared/permit-id';
 import type { MissedNotice, Ticket } from '../../shared/protocol';
-import { QUEUE_VIEW, type QueueInput, type QueueView } from '../../shared/queue-view';
-import { readClosing, readDeclined, readMissed, readTicket } from '../../shared/wire-input';
+import { QUEUE_VIEW, type QueueInput, type ShownView } from '../../shared/queue-view';
+import { listOf, readClosing, readDeclined, readMissed, readTicket } from '../../shared/wire-input';
 import '../lenient-converter';
 import { metrics } from '../metrics';
 import {
@@ -27,12 +27,13 @@ import { acceptAnswers } from './accept-answers';
 import { acceptOverrides } from './accept-overrides';
 import { Alarm } from './alarm';
 import { askOffered, carryOut } from './carry-out';
+import { readHandedOn, shown } from './handed-on';
 import { PreemptingQueueState } from './preempting-queue-state';
 import { HELD_UNSEEN_MS } from './queue-state';
 import { runLength } from './run-length';
 import { warnOfDisagreement } from './warn-of-disagreement';
 
-const queueViewQuery = defineQuery<QueueView>(QUEUE_VIEW);
+const queueViewQuery = defineQuery<ShownView>(QUEUE_VIEW);
 
 /** How long an empty queue stays for the next waiter, which would otherwise start one and probe every slot anew. */
 const LINGER_MS = 2_000;
@@ -54,10 +55,12 @@ export async function waitQueueWorkflow(input?: QueueInput): Promise<void> {
 }
 
 async function keepQueue(input?: QueueInput): Promise<void> {
-  const { workflowId: queueId, continuedFromExecutionRunId } = workflowInfo();
+  const { workflowId: queueId, continuedFromExecutionRunId, cronSchedule, retryPolicy } = workflowInfo();
   const resource = resourceOfQueue(queueId);
-  // Only a former run of this queue hands a state on. Anybody else may start a queue with anything.
-  const handedOn = continuedFromExecutionRunId ? input : undefined;
+  // Only a former run of this queue hands a state on. Anybody may start a queue with anything; and with a cron schedule, or retries,
+  // the server gives that to each run.
+  const isContinued = continuedFromExecutionRunId && !cronSchedule && !retryPolicy;
+  const handedOn = isContinued ? readHandedOn(resource, input ?? {}, Date.now()) : undefined;
   const state = new PreemptingQueueState(handedOn?.view);
   const alarm = new Alarm();
   /** How much has happened since the last look. */
@@ -87,7 +90,7 @@ async function keepQueue(input?: QueueInput): Promise<void> {
       else log.warn('A malformed signal was left out.', { signal: signal.name, type: typeof payload });
     });
   }
-  setHandler(queueViewQuery, () => state.view());
+  setHandler(queueViewQuery, () => shown(state.view()));
   acceptOverrides(resource, state, stir);
   acceptAnswers(state, stir);
   on(enqueueSignal, (payload) => readTicket(resource, payload), take);
@@ -98,7 +101,7 @@ async function keepQueue(input?: QueueInput): Promise<void> {
   });
   on(closingSignal, readClosing, ({ slot, runId }) => state.closing(slot, runId));
   on(drainedSignal, readClosing, ({ slot, runId }) => state.drained(slot, runId));
-  for (const sent of Array.isArray(input?.tickets) ? input.tickets : []) {
+  for (const sent of listOf(input?.tickets)) {
     const ticket = readTicket(resource, sent);
     if (ticket) take(ticket);
   }
@@ -141,7 +144,7 @@ async function keepQueue(input?: QueueInput): Promise<void> {
       metrics.waiters(resource, 0); // on this worker: another one may have the next run
       await continueAsNew<typeof waitQueueWorkflow>({
         tickets: [],
-        view: state.view(),
+        view: shown(state.view()),
         unanswered: [...unanswered.keys()].filter((ticketId) => state.ticket(ticketId)),
         inDoubt: state.inDoubt,
       });

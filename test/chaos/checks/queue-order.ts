@@ -77,7 +77,8 @@ class Line {
   constructor(started: QueueEvent | undefined) {
     const { input, continuedExecutionRunId } = started?.workflowExecutionStartedEventAttributes ?? {};
     const { tickets = [], view } = payload<QueueInput>(input?.payloads) ?? { tickets: [] };
-    for (const ticket of [...(continuedExecutionRunId ? (view?.tickets ?? []) : []), ...tickets]) {
+    const former = (view?.tickets ?? []) as Ticket[]; // a chaos pool counts its slots, so none is in a list
+    for (const ticket of [...(continuedExecutionRunId ? former : []), ...tickets]) {
       this.waiting.set(ticket.id, ticket);
     }
     for (const [slot, state] of view?.slots ?? []) if (state.at === 'offered') this.offer(state.ticketId, slot);
