@@ -363,7 +363,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
   {
     name: 'A queue that continues as new forgets who waits',
     in: 'keepQueue',
-    find: 'continuedFromExecutionRunId ? input : undefined',
+    find: 'isContinued ? readHandedOn(resource, input ?? {}, Date.now()) : undefined',
     replace: 'undefined',
     caughtBy: 'what an operator has set outlives the run',
   },
