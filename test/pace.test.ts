@@ -1,7 +1,16 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
+import { Client } from '@temporalio/client';
 import { permitsQuery } from '../scripts/support/holder-intervals';
-import { PermitPool, SemaphoreClient, type SemaphoreClientOptions } from '../src/client';
+import {
+  acquireAll,
+  PermitLostError,
+  PermitPool,
+  type PermitRef,
+  SemaphoreClient,
+  type SemaphoreClientOptions,
+} from '../src/client';
 import { permitId, queueId } from '../src/shared/permit-id';
 import { RELEASE, REVOKE } from '../src/shared/protocol';
 import type { SemaphoreOptions } from '../src/workflow';
@@ -136,6 +145,31 @@ test('a cancelled permit tells its queue, and a released one that has no pace is
   const { events } = await permit.fetchHistory();
   const told = events?.map((it) => it.signalExternalWorkflowExecutionInitiatedEventAttributes?.signalName);
   assert.ok(told?.includes('closing'), 'the queue was not told');
+});
+
+test('a paced permit that was terminated before its release is lost, although nobody had heard of it', async () => {
+  const resource = temporal.resource('pace');
+  const { connection, workflowService } = temporal.client;
+  const history = workflowService.getWorkflowExecutionHistory.bind(workflowService);
+  const late = async (request: Parameters<typeof history>[0]) => {
+    const answer = await history(request);
+    await delay(300); // the release comes before it
+    return answer;
+  };
+  const slow = Object.create(workflowService, { getWorkflowExecutionHistory: { value: late } });
+  const slowClient = new Client({ connection: Object.create(connection, { workflowService: { value: slow } }) });
+  const options = { capacity: 1, taskQueue: temporal.taskQueue, pace: { every: '2s' } } as const;
+  const client = new SemaphoreClient(slowClient, resource, options);
+  const terminate = async ({ workflowId, runId }: Pick<PermitRef, 'workflowId' | 'runId'>) => {
+    await temporal.client.workflow.getHandle(workflowId, runId).terminate();
+    return 'done';
+  };
+  await assert.rejects(client.withPermit(terminate), PermitLostError);
+  const set = await acquireAll([client]); // as the command `run` has it
+  await terminate(set.permits[0]);
+  await set.release();
+  assert.equal((await set.lateLoss())?.how, 'terminated');
+  assert.equal(await client.withPermit(async () => 'done'), 'done');
 });
 
 test('a pace that can be none is refused, and so is one where permits are reused', async () => {

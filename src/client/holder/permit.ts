@@ -317,9 +317,10 @@ export class Permit extends YieldingPermit<Permit> {
     const untilMs = monotonicMs() + this.lease.leftMs;
     try {
       if (this.watching.signal.aborted || this.lease.leftMs <= 0) return;
-      await this.run.server.persist(() => this.run.send(RELEASE), { untilMs, signal: this.watching.signal });
-      // With a pace, the slot stays taken for it, which is not for the holder to wait for.
-      if (this.reference.paceMs === undefined) await this.untilEnded();
+      const persistence = { untilMs, signal: this.watching.signal };
+      const delivered = await this.run.server.persist(() => this.run.send(RELEASE), persistence);
+      // With a pace, the slot stays taken for it, which is not for the holder to wait for. One that has ended tells how.
+      if (this.reference.paceMs === undefined || !delivered) await this.untilEnded();
     } catch (error) {
       if (!isTransient(error)) throw error;
     } finally {
