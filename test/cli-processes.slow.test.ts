@@ -119,3 +119,14 @@ test('a permit worker runs the permits, and ends cleanly by SIGTERM', async () =
   worker.signal('SIGTERM');
   assert.equal(await worker.exit, 0);
 });
+
+test('a daemon that a command has left behind may run for the same resource', {
+  skip: process.platform !== 'linux',
+}, async () => {
+  const resource = temporal.resource();
+  const inner = `${CliProcess.command.join(' ')} run ${resource} --capacity 1 --address ${temporal.env.address} --task-queue ${temporal.taskQueue}`;
+  const daemon = `setsid sh -c "${inner} -- echo served; echo exit \\$?" & sleep 0.2`;
+  const outer = start({ resource }, 'sh', '-c', daemon);
+  assert.equal(await outer.exit, 0); // once all that writes there has ended
+  assert.match(outer.stdout, /^served\nexit 0\n$/m);
+});

@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import type { Client } from '@temporalio/client';
 import { SelfDeadlockError } from '../client';
 import { keyResource, waitsForItself } from '../client/operators';
@@ -17,6 +18,8 @@ export interface RunPool {
 }
 
 interface Held {
+  /** The process that holds it. A daemon that its command has left behind has the variable too, but does not run inside. */
+  by: number;
   /** Where it is: the same name in another place is another resource. */
   at: string;
   resource: string;
@@ -50,7 +53,9 @@ export function heldInside(client: Client, pools: readonly RunPool[]): NodeJS.Pr
   const at = placeOf(client);
   const held = pools.flatMap(({ resource, key, permits = 1 }) => {
     const names = key === undefined ? [resource] : [resource, keyResource(resource, key)];
-    return names.flatMap((name) => Array.from({ length: permits }, (): Held => ({ at, resource: name })));
+    return names.flatMap((name) =>
+      Array.from({ length: permits }, (): Held => ({ by: process.pid, at, resource: name })),
+    );
   });
   return { [VARIABLE]: JSON.stringify([...heldOutside(), ...held]) };
 }
@@ -64,10 +69,28 @@ function placeOf({ connection, options }: Client): string {
 function heldOutside(): Held[] {
   try {
     const held: unknown = JSON.parse(process.env[VARIABLE] ?? '[]');
-    return Array.isArray(held)
-      ? held.filter((it) => typeof it?.at === 'string' && typeof it?.resource === 'string')
-      : [];
+    if (!Array.isArray(held) || held.length === 0) return [];
+    const ancestors = ancestorsHere();
+    return held.filter(
+      (it) => typeof it?.at === 'string' && typeof it?.resource === 'string' && (!ancestors || ancestors.has(it.by)),
+    );
   } catch {
     return [];
   }
+}
+
+/** The processes in which this one runs; `undefined` where the system has no `/proc`. */
+function ancestorsHere(): Set<number> | undefined {
+  const found = new Set<number>();
+  for (let pid = process.ppid; pid > 0; ) {
+    found.add(pid);
+    try {
+      // The name before it may have any character.
+      const [, parent] = /.*\) \S (\d+) /s.exec(readFileSync(`/proc/${pid}/stat`, 'utf8')) ?? [];
+      pid = Number(parent);
+    } catch {
+      return process.platform === 'linux' ? found : undefined;
+    }
+  }
+  return found;
 }

@@ -1,0 +1,38 @@
+import assert from 'node:assert/strict';
+import { afterEach, test } from 'node:test';
+import type { Client } from '@temporalio/client';
+import { SelfDeadlockError } from '../client';
+import { checkSelfDeadlock, heldInside } from './held-outside';
+
+const client = {
+  connection: { options: { address: 'here:7233' } },
+  options: { namespace: 'default' },
+} as unknown as Client;
+const pool = { resource: 'gpu', capacity: 1 };
+
+const VARIABLE = 'TEMPORAL_SEMAPHORE_HELD';
+afterEach(() => {
+  delete process.env[VARIABLE];
+});
+
+/** What the command of a `run` in that process finds in its environment. */
+function heldBy(pid: number): string {
+  const [held] = Object.values(heldInside(client, [pool]));
+  return held?.replaceAll(`"by":${process.pid}`, `"by":${pid}`) ?? assert.fail();
+}
+
+test('what a run around this one holds counts, and what another one holds or held does not', () => {
+  const [inside, daemon] = [heldBy(process.ppid), heldBy(2 ** 30)];
+  process.env[VARIABLE] = inside;
+  assert.throws(() => checkSelfDeadlock(client, [pool]), SelfDeadlockError);
+  checkSelfDeadlock(client, [pool], 1_000);
+  process.env[VARIABLE] = daemon; // its run has ended, or runs beside it
+  if (process.platform === 'linux') checkSelfDeadlock(client, [pool]);
+});
+
+test('whatever else stands in the variable is not ours', () => {
+  for (const forged of ['', 'x', 'null', '5', '{}', '[null]', '[{"at":5,"resource":"gpu"}]', '['.repeat(20_000)]) {
+    process.env[VARIABLE] = forged;
+    checkSelfDeadlock(client, [pool]);
+  }
+});
