@@ -91,7 +91,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     in: 'OperatedQueueState.refusals',
     find: "refused.map((ticket) => ({ do: 'refuse', ticket }))",
     replace: '[]',
-    caughtBy: 'queue-state.model.test.ts',
+    caughtBy: 'one that wants more permits than an operator has left has no place',
   },
   {
     name: 'The queue asks no holder to give way',
@@ -302,7 +302,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     in: 'OperatedQueueState.dueMs',
     find: 'Math.min(super.dueMs(), this.override.endsAtMs)',
     replace: 'super.dueMs()',
-    caughtBy: 'a pause whose end comes while no worker runs',
+    caughtBy: 'the queue wakes when a pause ends',
   },
   {
     name: "A holder's pause shortens that of an operator",

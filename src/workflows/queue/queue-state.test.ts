@@ -243,6 +243,17 @@ test('a drained slot is renewed, and drained again when it is gone', () => {
   assert.deepEqual(state.next(DRAIN_RENEWAL_MS), [{ do: 'drain', slot: '1' }]);
 });
 
+test('the queue wakes when a pause ends, and gives the slot back then', () => {
+  const state = new OperatedQueueState();
+  state.setOverride({ slots: 1, pauseUntilMs: 5_000 }, 0);
+  state.next(0);
+  state.probed('0', false, 0);
+  assert.deepEqual(state.next(0), [{ do: 'drain', slot: '0' }]);
+  state.claimed('0', 'r0', 0);
+  assert.deepEqual([state.next(0), state.dueMs()], [[], 5_000]);
+  assert.deepEqual(state.next(5_000), [{ do: 'release', slot: '0', runId: 'r0' }]);
+});
+
 test("a drained slot is looked at as soon as it is claimed, if somebody's permit has ended meanwhile", () => {
   const state = new OperatedQueueState();
   state.setOverride({ slots: 2, capacity: 1 }, 0);
