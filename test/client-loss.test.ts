@@ -16,6 +16,7 @@ import { permitId } from '../src/shared/permit-id';
 import { RELEASE, RENEW } from '../src/shared/protocol';
 import { ClientProcess } from './support/client-process';
 import { assertQueueTold } from './support/holders';
+import { signalsOf } from './support/permit-signals';
 import { until, untilWaiting, useTemporal } from './support/temporal';
 
 const temporal = useTemporal({ shared: true });
@@ -343,6 +344,26 @@ test('an abort ends the wait for a call whose connection does not heed it', asyn
   const called = new Server(temporal.client).call(() => deaf, 60_000, stop.signal);
   stop.abort(new Error('no more'));
   await assert.rejects(called, /no more/);
+});
+
+test("a release that is sent again, because its answer got lost, leaves the slot's next holder alone", async () => {
+  const resource = temporal.resource();
+  let releases = 0;
+  let next: Permit | undefined;
+  const client = intercepted({
+    signal: async (input, send) => {
+      await send(input);
+      if (input.signalName !== RELEASE || releases++ > 0) return;
+      next = await clientOf(resource).acquire();
+      throw grpcError(14, 'UNAVAILABLE');
+    },
+  });
+  const first = await new SemaphoreClient(client, resource, optionsOf({})).acquire();
+  await first.release();
+  assert.ok(next);
+  assert.equal(releases, 1, 'the second one found the run gone');
+  assert.ok(!(await signalsOf(temporal, next)).includes(RELEASE));
+  await next.release();
 });
 
 test('a slow start whose run has ended meanwhile is not reported, but made again', async () => {

@@ -368,6 +368,13 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     caughtBy: 'what an operator has set outlives the run',
   },
   {
+    name: "A client's release goes to whatever permit has the slot",
+    in: 'PermitRun.constructor',
+    find: 'server.client.workflow.getHandle(workflowId, runId)',
+    replace: 'server.client.workflow.getHandle(workflowId)',
+    caughtBy: 'a release that is sent again',
+  },
+  {
     name: 'An order that was made for another version is carried out',
     in: 'check',
     find: 'input.ifVersion !== undefined',
