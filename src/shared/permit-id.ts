@@ -10,7 +10,7 @@ const QUEUE_PREFIX = 'permit-queue:';
 const WAITER_PREFIX = 'permit-waiter:';
 
 /** The server takes 1,000 bytes, but its SQL schemas store 255. */
-const MAX_ID_BYTES = 255;
+export const MAX_ID_BYTES = 255;
 
 /** The longest resource name, in bytes, for which every ID of the protocol fits: a waiter's ends in `:<uuid>`. */
 export const MAX_RESOURCE_BYTES = MAX_ID_BYTES - WAITER_PREFIX.length - ':'.length - 36;

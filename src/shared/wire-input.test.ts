@@ -50,7 +50,7 @@ test('a turn is read field by field, and what else it has is left out', () => {
 });
 
 /** As a Workflow would have it from its converter. */
-const decoded = (sent: unknown) => (isRaw(sent) ? JSON.parse(sent.data) : sent);
+const decoded = (sent: unknown) => (isRaw(sent) ? JSON.parse(String(sent.data)) : sent);
 const bytesOf = (value: unknown) => JSON.stringify(value).length;
 
 for (const [what, read, sound, malformed] of [

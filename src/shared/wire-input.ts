@@ -1,7 +1,7 @@
 import { type PermitLoss, readLoss } from './loss';
 import type { OverrideInput } from './operator-protocol';
 import { MAX_DURATION_MS, MAX_SLOTS, resolveSlots } from './options';
-import { byteLength, isRunId, queueId, resourceOfQueue } from './permit-id';
+import { byteLength, isRunId, MAX_ID_BYTES, queueId, resourceOfQueue } from './permit-id';
 import type { PoolShare } from './pool-protocol';
 import type { PreemptInput, PreemptibleNotice, PreemptionTerms } from './preemption-protocol';
 import type { ClosingNotice, DeclinedNotice, Holder, MissedNotice, Ticket, Turn } from './protocol';
@@ -116,7 +116,7 @@ export function readLeaseMs(value: unknown): number | undefined {
 export function readMissed(resource: string, value: unknown): MissedNotice | undefined {
   const { ticket: sent, slot } = fieldsOf(value);
   const ticket = readTicket(resource, sent);
-  return ticket && isText(slot) ? { ticket, slot } : undefined;
+  return ticket && isSlotText(slot) ? { ticket, slot } : undefined;
 }
 
 export function readDeclined(value: unknown): DeclinedNotice | undefined {
@@ -129,7 +129,7 @@ export function readDeclined(value: unknown): DeclinedNotice | undefined {
 export function readPreemptible(value: unknown): PreemptibleNotice | undefined {
   const { slot, runId, givesWay } = fieldsOf(value);
   const terms = readTerms(value);
-  if (!terms || !isText(slot) || !isRunId(runId)) return undefined;
+  if (!terms || !isSlotText(slot) || !isRunId(runId)) return undefined;
   return { slot, runId, ...terms, ...(givesWay === true && { givesWay }) };
 }
 
@@ -148,7 +148,7 @@ export function readPreempt(value: unknown): PreemptInput | undefined {
 
 export function readClosing(value: unknown): ClosingNotice | undefined {
   const { slot, runId } = fieldsOf(value);
-  return isText(slot) && isRunId(runId) ? { slot, runId } : undefined;
+  return isSlotText(slot) && isRunId(runId) ? { slot, runId } : undefined;
 }
 
 /**
@@ -158,7 +158,7 @@ export function readClosing(value: unknown): ClosingNotice | undefined {
 export function readTurn(value: unknown): Turn | undefined {
   const { queueId: from, ticketId, slot, waiting, full, capacity } = fieldsOf(value);
   if (!isWorkflowId(from) || queueId(resourceOfQueue(from)) !== from) return undefined;
-  if (!isText(ticketId, MAX_TICKET_ID_LENGTH) || !(slot === undefined || typeof slot === 'string')) return undefined;
+  if (!isText(ticketId, MAX_TICKET_ID_LENGTH) || !(slot === undefined || isSlotText(slot))) return undefined;
   const turn: Turn = { queueId: from, ticketId };
   if (slot !== undefined) turn.slot = slot;
   if (waiting === true) turn.waiting = true;
@@ -211,6 +211,11 @@ export function areSlots(resource: string, slots: unknown): boolean {
 
 function isText(value: unknown, maxLength = MAX_WORKFLOW_ID_BYTES): value is string {
   return typeof value === 'string' && value !== '' && value.length <= maxLength;
+}
+
+/** Whether it may be the name of a slot. A waiter sends it back as it came, so no Workflow takes a longer one. */
+export function isSlotText(value: unknown): value is string {
+  return isText(value, MAX_ID_BYTES);
 }
 
 /** Other languages write an absent field as `null`. */

@@ -75,17 +75,24 @@ export const ODD_TICKETS: unknown[] = [
 export const BAD_MISSED: unknown[] = [
   { ticket: 5, slot: '0' },
   { ticket: soundTicket(), slot: {} },
+  { ticket: soundTicket(), slot: 's'.repeat(256) },
 ];
 export const BAD_DECLINED: unknown[] = [{ ticketId: {} }, json(`{"ticketId":${nested(20_000)}}`)];
 export const BAD_CLOSINGS: unknown[] = [
   { slot: '', runId: randomUUID() },
+  { slot: 's'.repeat(256), runId: randomUUID() },
   { slot: '0', runId: 'x' },
   { slot: 5, runId: 5 },
   { slot: '0', runId: 'x'.repeat(100_000) },
 ];
 export const BAD_ANSWERS: unknown[] = [
   { slot: '0' },
-  ...each(soundAnswer, { slot: ['', {}], runId: ['x'], graceMs: [0, -1, 'x', 1e300], priorityKey: [0, -1, 'x', 1.5] }),
+  ...each(soundAnswer, {
+    slot: ['', {}, 's'.repeat(256)],
+    runId: ['x'],
+    graceMs: [0, -1, 'x', 1e300],
+    priorityKey: [0, -1, 'x', 1.5],
+  }),
 ];
 export const BAD_ORDERS: unknown[] = [
   { slots: 1 },
@@ -140,6 +147,13 @@ export const BAD_TURNS: Record<string, ForgedTurn> = {
   'an endless ticket': (turn) => ({ ...turn, ticketId: 't'.repeat(101) }),
   'a slot that is an object': (turn) => ({ ...turn, slot: {} }),
   'a slot that is no primitive': (turn) => ({ ...turn, slot: UNCONVERTIBLE }),
+  'an empty slot': (turn) => ({ ...turn, slot: '' }),
+  'a slot of 2,000 bytes': (turn) => ({ ...turn, slot: 's'.repeat(2_000) }),
+  // Each byte comes back as three, where a waiter declines what it does not know.
+  'an unknown ticket, a slot of 800,000 bytes that are no UTF-8': ({ queueId }) => {
+    const [before, after] = JSON.stringify({ ticketId: 'x', queueId, slot: '|' }).split('|') as [string, string];
+    return json(Buffer.concat([Buffer.from(before), Buffer.alloc(800_000, 0xff), Buffer.from(after)]));
+  },
   'a slot that is null': (turn) => ({ ...turn, slot: null }),
   'a slot that is a number': (turn) => ({ ...turn, slot: 7 }),
   ...Object.fromEntries(NO_OBJECTS.map((value) => [`in its place ${JSON.stringify(value)}`, () => value])),
@@ -149,10 +163,8 @@ export const NO_COUNTED_SLOTS: Record<string, ForgedTurn> = {
   'a slot above the capacity': (turn) => ({ ...turn, slot: '7' }),
   'a slot below 0': (turn) => ({ ...turn, slot: '-1' }),
   'a slot in another form': (turn) => ({ ...turn, slot: '00' }),
-  'an empty slot': (turn) => ({ ...turn, slot: '' }),
   'a slot with a line break': (turn) => ({ ...turn, slot: 'a\nb' }),
   'a slot of another pool': (turn) => ({ ...turn, slot: 'a:b' }),
-  'a slot of 2,000 bytes': (turn) => ({ ...turn, slot: 's'.repeat(2_000) }),
   'a slot with a lone surrogate': (turn) => ({ ...turn, slot: '\ud800' }),
   'a capacity that does not reach its slot': (turn) => ({ ...turn, slot: '7', capacity: 7 }),
   'a capacity that is none': (turn) => ({ ...turn, slot: '7', capacity: '9' }),

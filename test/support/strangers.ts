@@ -5,11 +5,11 @@ import type { Payload } from '@temporalio/common';
 /** A payload as bytes: what a client of another language, another codec, or nobody's could send. */
 export interface RawPayload {
   encoding: string;
-  data: string;
+  data: string | Uint8Array;
 }
 
 /** JSON text, for what no JavaScript value can say. */
-export const json = (data: string): RawPayload => ({ encoding: 'json/plain', data });
+export const json = (data: string | Uint8Array): RawPayload => ({ encoding: 'json/plain', data });
 
 /** Sent without any payload. */
 export const NOTHING = Symbol('no payload');

@@ -11,6 +11,7 @@ import type { AdoptInput } from '../../shared/adoption-protocol';
 import type { PermitLoss } from '../../shared/loss';
 import { UNTIL_PREEMPTED } from '../../shared/preemption-protocol';
 import type { PermitMemo, PermitOutcome, PermitRef, RenewInput, RevokeInput } from '../../shared/protocol';
+import { readReason } from '../../shared/wire-input';
 import { pause } from '../clock';
 import { retryDelayMs, type Server } from '../server';
 
@@ -98,7 +99,7 @@ export class PermitRun {
     try {
       const soon = AbortSignal.timeout(REASON_MS);
       const { memo } = await this.server.call(() => this.handle.describe(), REASON_MS, soon);
-      return (memo as Partial<PermitMemo> | undefined)?.revokedBecause;
+      return readReason({ reason: (memo as Partial<PermitMemo> | undefined)?.revokedBecause });
     } catch {
       return undefined; // knowing that it was revoked counts more
     }

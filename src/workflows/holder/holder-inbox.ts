@@ -33,9 +33,10 @@ export function takeRevocationReason(runId: string): string | undefined {
 /** Listens for pre-emptions from now on. Call it before the claim, so that none is missed. */
 export function listenForPreemptions(): void {
   setHandler(preemptedSignal, (notice: PreemptedNotice) => {
-    if (!notice?.runId) return;
-    const heard = preemptions.get(notice.runId);
-    preemptions.set(notice.runId, 'told');
+    const { runId } = readEnd(notice);
+    if (!runId) return;
+    const heard = preemptions.get(runId);
+    preemptions.set(runId, 'told');
     if (typeof heard === 'function') heard();
   });
 }

@@ -5,7 +5,7 @@ import { isResource, queueId } from '../../shared/permit-id';
 import type { Turn } from '../../shared/protocol';
 import { slotNames } from '../../shared/slots';
 import type { AwaitTurnInput } from '../../shared/waiter-protocol';
-import { readTicket } from '../../shared/wire-input';
+import { isSlotText, readTicket } from '../../shared/wire-input';
 import '../lenient-converter';
 import { WorkflowQueuePlace } from './queue-place';
 
@@ -50,7 +50,7 @@ function checkInput(input: AwaitTurnInput, waiter: { workflowId: string; runId: 
   const ticket = isResource(resource) && readTicket(resource, { ...input.ticket, waiter });
   const isDuration = (ms: unknown) => typeof ms === 'number' && ms > 0 && ms <= MAX_DURATION_MS;
   if (ticket && isDuration(waitMs) && isDuration(recheckAfterMs)) {
-    return { resource, ticket, waitMs, recheckAfterMs, missed: typeof missed === 'string' ? missed : undefined };
+    return { resource, ticket, waitMs, recheckAfterMs, missed: isSlotText(missed) ? missed : undefined };
   }
   throw ApplicationFailure.nonRetryable(
     'expected a resource, a ticket, and waitMs and recheckAfterMs above 0',
