@@ -6,10 +6,12 @@ import type { DataConverter } from '@temporalio/common';
 import { bundleWorkflowCode, DefaultLogger, Worker } from '@temporalio/worker';
 import { listHolders, PermitLostError, SemaphoreClient, StaleOverrideError } from '../src/client';
 import { permitId, queueId } from '../src/shared/permit-id';
+import { REVOKED } from '../src/shared/protocol';
 import { createPermitWorker } from '../src/worker';
 import { AesGcmCodec } from './support/aes-gcm-codec';
 import { CliProcess } from './support/cli-process';
 import { assertFails, untilAt } from './support/holders';
+import { send } from './support/strangers';
 import { eventually, until, useTemporal } from './support/temporal';
 import * as workflows from './support/workflows';
 
@@ -154,4 +156,30 @@ test('with a data converter, an encrypted pool is run, seen and operated', async
   const missing = new CliProcess(['ls', '--data-converter', 'no-such-module.js']);
   assert.equal(await missing.exit, 64);
   assert.match(missing.stderr, /--data-converter: expected a module that exports "dataConverter", and "no-such/);
+});
+
+test("a signal that a codec throws on stops a user's Workflow until somebody terminates it; then its slot passes on", async () => {
+  const resource = temporal.resource();
+  const [taskQueue, semaphore] = [`app-${randomUUID()}`, { capacity: 1 }];
+  const options = { connection: temporal.env.nativeConnection, taskQueue, shutdownForceTime: '1s' } as const;
+  const worker = await Worker.create({ ...options, workflowBundle: temporal.bundle, dataConverter });
+  const running = worker.run();
+  const client = new Client({ connection: temporal.env.connection, dataConverter });
+  const start = (name: string) =>
+    client.workflow.start(workflows.holder, {
+      workflowId: `${name}-${resource}`,
+      taskQueue,
+      args: [{ resource, semaphore }],
+    });
+  const holder = await start('holder');
+  await untilAt(holder, 'holding');
+  const next = await start('next');
+  await send(client, holder.workflowId, REVOKED, { encoding: 'binary/encrypted', data: 'x'.repeat(50) });
+  await until(async () => ((await holder.describe()).raw.pendingWorkflowTask?.attempt ?? 0) > 1);
+  await holder.terminate();
+  await untilAt(next, 'holding');
+  await next.signal(workflows.finish);
+  await next.result();
+  worker.shutdown();
+  await running;
 });

@@ -1,12 +1,16 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { SemaphoreClient, type SemaphoreClientOptions } from '../src/client';
+import { ENDED } from '../src/shared/adoption-protocol';
 import { permitId, queueId } from '../src/shared/permit-id';
-import { TURN } from '../src/shared/protocol';
-import { startHolder } from './support/holders';
+import { PREEMPTED } from '../src/shared/preemption-protocol';
+import { REVOKED, TURN } from '../src/shared/protocol';
+import { finish } from './support/finishing';
+import { startHolder, startOptions, untilAt } from './support/holders';
 import { BAD_TURNS, FORGED_TURNS, type ForgedTurn, NO_COUNTED_SLOTS, NO_NAMED_SLOTS } from './support/malformed';
-import { send, taskFailures } from './support/strangers';
+import { send, taskFailures, UNDECODABLE } from './support/strangers';
 import { assertSafe, eventually, untilWaiting, useTemporal } from './support/temporal';
+import * as workflows from './support/workflows';
 
 const temporal = useTemporal({ shared: true });
 
@@ -24,6 +28,36 @@ for (const kind of ['Workflow', 'client'] as const) {
     await mislead(kind, { slots: ['gpu-a'] }, 'gpu-a', NO_NAMED_SLOTS);
   });
 }
+
+test("no signal that nobody can decode stops a user's Workflow, whether it waits, holds or has adopted a permit", async () => {
+  const { client } = temporal;
+  const resource = temporal.resource();
+  const sendAll = async ({ workflowId }: { workflowId: string }, name: string) => {
+    for (const payload of Object.values(UNDECODABLE)) {
+      await send(client, workflowId, name, payload);
+      await send(client, workflowId, name, {}, payload);
+    }
+  };
+  const pool = new SemaphoreClient(client, resource, { capacity: 1, taskQueue: temporal.taskQueue });
+  const first = await pool.acquire();
+  const acquire = { preemptible: { grace: '1 minute' }, priority: { priorityKey: 4 } } as const;
+  const holder = await startHolder(temporal, { resource, semaphore: { capacity: 1 }, acquire });
+  await untilWaiting(client, resource, 1);
+  await sendAll(holder, TURN);
+  await first.release();
+  await untilAt(holder, 'holding');
+  for (const name of [REVOKED, PREEMPTED]) await sendAll(holder, name);
+  await holder.signal(finish);
+  await holder.result();
+
+  const ref = (await pool.acquire()).detach();
+  const adopter = await client.workflow.start(workflows.adopter, { ...startOptions(temporal), args: [ref] });
+  await untilAt(adopter, 'holding');
+  await sendAll(adopter, ENDED);
+  await adopter.signal(finish);
+  await adopter.result();
+  for (const { workflowId } of [holder, adopter]) assert.deepEqual(await taskFailures(client, workflowId), []);
+});
 
 /** Sends turns to the one waiter of a full pool. Then the slot comes free, and the waiter is served. */
 async function mislead(kind: Kind, slots: Slots, slot: string, forged: Record<string, ForgedTurn>): Promise<void> {

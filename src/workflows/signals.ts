@@ -1,4 +1,17 @@
-import { ApplicationFailure, defineSignal, getExternalWorkflowHandle } from '@temporalio/workflow';
+import {
+  defaultPayloadConverter,
+  type HandlerUnfinishedPolicy,
+  RawValue,
+  rawValueTypeInfo,
+  type TypeInfo,
+} from '@temporalio/common';
+import {
+  ApplicationFailure,
+  defineSignal,
+  getExternalWorkflowHandle,
+  type SignalDefinition,
+  setHandler,
+} from '@temporalio/workflow';
 import * as adoption from '../shared/adoption-protocol';
 import { DRAINED, type DrainedNotice, OVERRIDE, type OverrideInput } from '../shared/operator-protocol';
 import * as preemption from '../shared/preemption-protocol';
@@ -12,16 +25,45 @@ export const revokeSignal = defineSignal<[protocol.RevokeInput?]>(protocol.REVOK
 export const adoptSignal = defineSignal<[adoption.AdoptInput]>(adoption.ADOPT);
 export const watchSignal = defineSignal<[protocol.WatchInput]>(protocol.WATCH);
 export const preemptSignal = defineSignal<[preemption.PreemptInput]>(preemption.PREEMPT);
-export const revokedSignal = defineSignal<[protocol.RevokedNotice]>(protocol.REVOKED);
 
 export const enqueueSignal = defineSignal<[protocol.Ticket]>(protocol.ENQUEUE);
 export const missedSignal = defineSignal<[protocol.MissedNotice]>(protocol.MISSED);
 export const declinedSignal = defineSignal<[protocol.DeclinedNotice]>(protocol.DECLINED);
 export const closingSignal = defineSignal<[protocol.ClosingNotice]>(protocol.CLOSING);
 export const preemptibleSignal = defineSignal<[preemption.PreemptibleNotice]>(preemption.PREEMPTIBLE);
-export const preemptedSignal = defineSignal<[preemption.PreemptedNotice]>(preemption.PREEMPTED);
-export const endedSignal = defineSignal<[adoption.EndedNotice]>(adoption.ENDED);
-export const turnSignal = defineSignal<[protocol.Turn]>(protocol.TURN);
+
+/** Payload after payload, however many a stranger sends. */
+const ALL_RAW = new Proxy<TypeInfo[]>([], { get: () => rawValueTypeInfo });
+
+/**
+ * A signal to a user's own Workflow. The SDK decodes a signal before its handler runs, and an error there fails the user's
+ * Workflow Task for ever. So these pass the user's payload converter by: their JSON goes out as it is, and {@link hear} decodes it.
+ */
+function defineNotice<T>(name: string): SignalDefinition<[T]> {
+  return defineSignal<[T]>(name, { typeInfo: { inputTypes: ALL_RAW } });
+}
+
+export const revokedSignal = defineNotice<protocol.RevokedNotice>(protocol.REVOKED);
+export const preemptedSignal = defineNotice<preemption.PreemptedNotice>(preemption.PREEMPTED);
+export const endedSignal = defineNotice<adoption.EndedNotice>(adoption.ENDED);
+export const turnSignal = defineNotice<protocol.Turn>(protocol.TURN);
+
+/** Handles a signal to a user's own Workflow. @param heard gets `undefined` in the place of what nobody here can decode */
+export function hear<T>(
+  notice: SignalDefinition<[T]>,
+  heard: (payload: unknown) => void | Promise<void>,
+  options?: { unfinishedPolicy: HandlerUnfinishedPolicy },
+): void {
+  setHandler(notice as SignalDefinition<[unknown]>, (raw) => heard(decoded(raw)), options);
+}
+
+function decoded(raw: unknown): unknown {
+  try {
+    return raw instanceof RawValue ? defaultPayloadConverter.fromPayload(raw.payload) : undefined;
+  } catch {
+    return undefined;
+  }
+}
 
 export const overrideSignal = defineSignal<[OverrideInput]>(OVERRIDE);
 export const drainedSignal = defineSignal<[DrainedNotice]>(DRAINED);
@@ -35,7 +77,7 @@ export type Delivery = 'delivered' | 'not-found' | 'refused';
  */
 export async function deliverAfterReset<Args extends unknown[]>(
   target: SignalTarget,
-  signal: ReturnType<typeof defineSignal<Args>>,
+  signal: SignalDefinition<Args>,
   ...args: Args
 ): Promise<Delivery> {
   const delivery = await deliver(target, signal, ...args);
@@ -50,13 +92,14 @@ export async function deliverAfterReset<Args extends unknown[]>(
  */
 export async function deliver<Args extends unknown[]>(
   target: SignalTarget,
-  signal: ReturnType<typeof defineSignal<Args>>,
+  signal: SignalDefinition<Args>,
   ...args: Args
 ): Promise<Delivery> {
   if (!isSignalTarget(target)) return 'not-found'; // the command would fail the task for ever, or end the worker
   const { workflowId, runId } = target;
+  const sent = signal.typeInfo ? (args.map((arg) => new RawValue(arg)) as unknown as Args) : args;
   try {
-    await shielded(() => getExternalWorkflowHandle(workflowId, runId).signal(signal, ...args));
+    await shielded(() => getExternalWorkflowHandle(workflowId, runId).signal(signal, ...sent));
     return 'delivered';
   } catch (error) {
     if (!(error instanceof ApplicationFailure)) throw error;

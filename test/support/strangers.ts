@@ -27,14 +27,19 @@ export const UNDECODABLE: Record<string, RawPayload> = {
   'no encoding': { encoding: '', data: '{}' },
 };
 
-/** Signals as anyone in the namespace can. */
-export async function send(client: Client, workflowId: string, signalName: string, value: unknown): Promise<void> {
+/** Signals as anyone in the namespace can. @param values one payload for each */
+export async function send(
+  client: Client,
+  workflowId: string,
+  signalName: string,
+  ...values: unknown[]
+): Promise<void> {
   await client.workflowService.signalWorkflowExecution({
     namespace: client.options.namespace,
     workflowExecution: { workflowId },
     signalName,
     requestId: randomUUID(),
-    input: value === NOTHING ? undefined : { payloads: [payload(value)] },
+    input: values.includes(NOTHING) ? undefined : { payloads: values.map(payload) },
   });
 }
 

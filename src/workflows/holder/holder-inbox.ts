@@ -1,10 +1,6 @@
-import { setHandler } from '@temporalio/workflow';
-import type { EndedNotice } from '../../shared/adoption-protocol';
 import type { PermitLoss } from '../../shared/loss';
-import type { PreemptedNotice } from '../../shared/preemption-protocol';
-import type { RevokedNotice } from '../../shared/protocol';
 import { readEnd } from '../../shared/wire-input';
-import { endedSignal, preemptedSignal, revokedSignal } from '../signals';
+import { endedSignal, hear, preemptedSignal, revokedSignal } from '../signals';
 
 /**
  * Passes the signals of permits to their holding Workflow on to the `Permit` concerned. A Workflow may hold several permits, but
@@ -17,7 +13,7 @@ const preemptions = new Map<string, 'told' | (() => void)>();
 
 /** Listens for revocations from now on. Call it before the claim, so that none is missed. */
 export function listenForRevocations(): void {
-  setHandler(revokedSignal, (notice: RevokedNotice) => {
+  hear(revokedSignal, (notice) => {
     const { runId, reason } = readEnd(notice);
     if (runId) reasons.set(runId, reason);
   });
@@ -32,7 +28,7 @@ export function takeRevocationReason(runId: string): string | undefined {
 
 /** Listens for pre-emptions from now on. Call it before the claim, so that none is missed. */
 export function listenForPreemptions(): void {
-  setHandler(preemptedSignal, (notice: PreemptedNotice) => {
+  hear(preemptedSignal, (notice) => {
     const { runId } = readEnd(notice);
     if (!runId) return;
     const heard = preemptions.get(runId);
@@ -51,7 +47,7 @@ export function hearPreemption(runId: string, heard: () => void): void {
 /** Calls `heard` when the adopted permit of this run ends. Call it before the adoption, so that no end is missed. */
 export function listenForEnd(runId: string, heard: (outcome: PermitLoss) => void): void {
   ends.set(runId, heard);
-  setHandler(endedSignal, (notice: EndedNotice) => {
+  hear(endedSignal, (notice) => {
     const { runId, reason, outcome } = readEnd(notice);
     if (!runId) return;
     if (reason) reasons.set(runId, reason);

@@ -1,16 +1,16 @@
 import { HandlerUnfinishedPolicy } from '@temporalio/common';
-import { log, setHandler } from '@temporalio/workflow';
+import { log } from '@temporalio/workflow';
 import type { Turn } from '../../shared/protocol';
 import { readTurn } from '../../shared/wire-input';
-import { declinedSignal, deliver, turnSignal } from '../signals';
+import { declinedSignal, deliver, hear, turnSignal } from '../signals';
 
 /** The places of this Workflow in all queues, by ticket. (The sandbox loads modules anew for each Workflow: none shares them.) */
 const listeners = new Map<string, (turn: Turn) => void>();
 
 /** Passes each turn for this ticket on, as soon as it comes. */
-export function hearTurns(ticketId: string, hear: (turn: Turn) => void): void {
-  listeners.set(ticketId, hear);
-  setHandler(turnSignal, receive, {
+export function hearTurns(ticketId: string, heard: (turn: Turn) => void): void {
+  listeners.set(ticketId, heard);
+  hear(turnSignal, receive, {
     // A Workflow may end without having declined. The queue then finds nobody there, or waits out the offer.
     unfinishedPolicy: HandlerUnfinishedPolicy.ABANDON,
   });
@@ -33,7 +33,7 @@ async function receive(payload: unknown): Promise<void> {
     return;
   }
   const { queueId: workflowId, ticketId, slot } = turn;
-  const hear = listeners.get(ticketId);
-  if (hear) hear(turn);
+  const heard = listeners.get(ticketId);
+  if (heard) heard(turn);
   else if (slot !== undefined) await deliver({ workflowId }, declinedSignal, { ticketId, slot });
 }
