@@ -34,6 +34,8 @@ export class ActorProcess {
   private isRetired = false;
   /** Whether the nemesis keeps it down. */
   private isHeld = false;
+  /** It is to kill itself. */
+  private isDoomed = false;
 
   constructor(
     readonly input: ActorInput,
@@ -66,7 +68,8 @@ export class ActorProcess {
       });
       child.once('exit', (code, signal) => {
         if (!isUp) up();
-        died(signal ?? `code ${code}`, this.isHeld || this.isRetired);
+        died(signal ?? `code ${code}`, this.isHeld || this.isRetired || (this.isDoomed && signal === 'SIGKILL'));
+        this.isDoomed = false;
         resolve();
         void this.restart(child);
       });
@@ -75,6 +78,7 @@ export class ActorProcess {
   }
 
   order(order: Order): void {
+    if (order === 'kill-on-turn') this.isDoomed = true;
     if (this.child?.connected) this.child.send(order, () => undefined);
   }
 

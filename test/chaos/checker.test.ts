@@ -14,7 +14,7 @@ test('a sound record breaks nothing', () => {
   assert.deepEqual(verdict.outcomes, { granted: 3 });
   assert.deepEqual(
     verdict.invariants.map(({ id }) => id),
-    ['S1', 'S2', 'S3', 'S4', 'S5', 'S6', 'S7', 'L1', 'L2', 'L3', 'L4', 'O1', 'O2', 'O3', 'F', 'D'],
+    ['S1', 'S2', 'S3', 'S4', 'S5', 'S6', 'S7', 'L1', 'L2', 'L3', 'L4', 'O1', 'O2', 'O3', 'W', 'F', 'D'],
   );
 });
 
@@ -89,6 +89,18 @@ test('S1 and S2: an operator may add slots, for those who wait meanwhile', () =>
   assert.deepEqual(resized(3_100), ['S2'], 'the order came after the grant');
   assert.deepEqual(resized(1_000, 2_600), [], 'it was in effect when the acquirer asked');
   assert.deepEqual(resized(1_000, 2_000), ['S2'], 'it was over by then');
+});
+
+test('S1: more permits for one key than it may have', () => {
+  const keyed = (other: string) =>
+    broken(({ pools, acquires }) => {
+      at(pools, 0).perKey = 1;
+      at(acquires, 0).key = 'ann';
+      at(acquires, 1).key = other;
+      at(acquires, 2).key = 'bob';
+    });
+  assert.deepEqual(keyed('ann'), ['S1']);
+  assert.deepEqual(keyed('eve'), []);
 });
 
 test('S2: a slot that no pool has', () => {
@@ -223,6 +235,14 @@ test('L3: an acquire that never ended, and one that failed', () => {
   }
   assert.deepEqual(ends('unavailable'), []);
   assert.deepEqual(ends('killed'), []);
+});
+
+test('W: a process that ends by itself', () => {
+  const death = { actor: 'permits-1', how: 'code 1', atMs: 3_000 };
+  assert.deepEqual(
+    broken(({ deaths }) => void deaths.push(death)),
+    ['W'],
+  );
 });
 
 test('F and D are what the histories told', () => {

@@ -1,4 +1,4 @@
-import { checkKept, checkReleased, checkStopped } from './checks/holders';
+import { checkKept, checkOwned, checkReleased, checkStopped } from './checks/holders';
 import { checkIdle, checkLeaks, checkServed, idleness } from './checks/liveness';
 import { checkBackInUse, checkOutOfUse, checkRevoked } from './checks/orders';
 import { type Recovery, recoveries } from './checks/recovery';
@@ -59,7 +59,7 @@ export function judge(record: ChaosRecord, idleLimitMs: number): ChaosVerdict {
       told('S5', 'a slot is not given again before its pace is over', checkPace(record)),
       told('S6', 'a holder that no fault hit keeps its permit to the end', checkKept(record)),
       told('S7', 'a holder whose permit has ended stops within its notice', checkStopped(record)),
-      invariant('L1', 'no ownerless permit after healing', permits.length, checkLeaks(record)),
+      invariant('L1', 'no permit is nobody’s', permits.length, [...checkLeaks(record), ...checkOwned(record)]),
       invariant(
         'L2',
         `no free slot idle for more than ${idleLimitMs} ms with a live waiter`,
@@ -71,6 +71,15 @@ export function judge(record: ChaosRecord, idleLimitMs: number): ChaosVerdict {
       told('O1', 'what an answered shrink or pause has put out of use is not given', checkOutOfUse(record)),
       told('O2', 'what an answered order has put into use is not kept from waiters', checkBackInUse(record)),
       told('O3', 'an answered revoke has ended the hold', checkRevoked(record)),
+      invariant(
+        'W',
+        'no process ends by itself',
+        record.permitWorkers.length,
+        record.deaths.map(
+          ({ actor, how, atMs }) =>
+            `${actor} ended by itself (${how}) at ${new Date(atMs).toISOString().slice(11, 23)}`,
+        ),
+      ),
       invariant('F', 'turns by priority, then arrival', turns, disorder),
       invariant('D', 'every history replays', replayed, replayFailures),
     ],

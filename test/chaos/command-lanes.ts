@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { diesWithUs } from '../../scripts/support/dies-with-us';
 import type { TcpProxy } from '../../scripts/support/tcp-proxy';
-import type { PoolSetup } from './actors/input';
+import { KEYS, type PoolSetup } from './actors/input';
 import type { Observer } from './observer';
 import { Luck } from './random';
 import type { Outcome } from './record';
@@ -87,19 +87,21 @@ export class CommandLanes {
 
   private async run(): Promise<void> {
     const { luck, options, observer } = this;
-    const { resource, slots, paceMs } = options.pools[luck.whole(0, options.pools.length - 1)] as PoolSetup;
+    const { resource, slots, paceMs, perKey } = options.pools[luck.whole(0, options.pools.length - 1)] as PoolSetup;
     const actor = `command-${this.count++}`;
     const of = 'capacity' in slots ? ['--capacity', String(slots.capacity)] : ['--slots', slots.slots.join(',')];
     const to = ['--address', this.proxy.address, '--task-queue', options.taskQueue];
     const pace = paceMs === undefined ? [] : ['--pace', `${paceMs}ms`];
-    const how = [...pace, '--lease', '5s', '--timeout', TIMEOUT, '--priority', String(luck.whole(1, 3))];
+    const key = luck.of(KEYS);
+    const keyed = perKey === undefined ? [] : ['--per-key', String(perKey), '--key', key];
+    const how = [...pace, ...keyed, '--lease', '5s', '--timeout', TIMEOUT, '--priority', String(luck.whole(1, 3))];
     const script = [
       '--',
       'bash',
       '-c',
       work(actor, observer.port, luck.chance(0.3) ? luck.whole(100, 150) : luck.whole(2, 12)),
     ];
-    observer.asked({ id: actor, resource, actor, mayTimeOut: true });
+    observer.asked({ id: actor, resource, actor, mayTimeOut: true, ...(perKey !== undefined && { key }) });
     const child = spawn(
       process.execPath,
       [options.built.commandLine, 'run', resource, ...of, ...to, ...how, ...script],

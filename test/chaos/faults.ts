@@ -93,17 +93,8 @@ export const FAULTS: readonly Fault[] = [
     const deployed = 'capacity' in pool.slots ? pool.slots.capacity : pool.slots.slots.length;
     await resize(world, pool, 1 + Math.floor(luck[1] * (deployed + 2)));
   }),
-  {
-    kind: 'pause',
-    weight: 1,
-    lastsMs: [500, 4_000],
-    async inject(world, { luck }) {
-      const pool = pick(steered(world), luck[0]);
-      if (!pool) return undefined;
-      await pause(world, pool);
-      return { target: pool.resource, heal: () => resume(world, pool) };
-    },
-  },
+  paused('pause', 1, [500, 4_000]),
+  paused('pause-long', 1, [12_000, 25_000]),
   onPool('pause-until', 2, async (world, pool, { luck }) => {
     await pause(world, pool, Date.now() + 500 + luck[1] * 3_500);
   }),
@@ -123,6 +114,20 @@ export async function restoreCapacity(world: World): Promise<void> {
  */
 function steered({ options }: World): PoolSetup[] {
   return options.pools.filter(({ flaky }) => !flaky);
+}
+
+function paused(kind: string, weight: number, lastsMs: Fault['lastsMs']): Fault {
+  return {
+    kind,
+    weight,
+    lastsMs,
+    async inject(world, { luck }) {
+      const pool = pick(steered(world), luck[0]);
+      if (!pool) return undefined;
+      await pause(world, pool);
+      return { target: pool.resource, heal: () => resume(world, pool) };
+    },
+  };
 }
 
 async function resize(world: World, pool: PoolSetup, capacity: number): Promise<void> {

@@ -6,13 +6,13 @@ import { historyToJSON } from '@temporalio/common/lib/proto-utils';
 import { ReplayError, Worker } from '@temporalio/worker';
 import { DRAINED } from '@/shared/operator-protocol';
 import { parsePermitId, permitId, queueId, waiterId } from '@/shared/permit-id';
-import { PREEMPT } from '@/shared/preemption-protocol';
+import { PREEMPT, type PreemptInput } from '@/shared/preemption-protocol';
 import { type PermitInput, REVOKE } from '@/shared/protocol';
 import { type HistoryEvent, isClosing, timeMs } from '../../scripts/support/history-events';
 import { CHAOS_HEADER } from './actors/signal-faults';
-import { checkTurns } from './checks/queue-order';
+import { checkTurns, payload } from './checks/queue-order';
+import { HOLDER_PREFIX } from './holder-prefix';
 import type { ChaosRecord, FaultEvent, PermitRun } from './record';
-import { HOLDER_PREFIX } from './workflow-lanes';
 
 type History = Awaited<ReturnType<WorkflowHandle['fetchHistory']>>;
 
@@ -158,9 +158,11 @@ function permitRun(
   const started = events[0]?.workflowExecutionStartedEventAttributes;
   const purpose = started?.memo?.fields?.purpose?.data;
   const last = events.at(-1);
-  const [input] = started?.input?.payloads ?? [];
-  const { watchedBy } = (input?.data ? JSON.parse(Buffer.from(input.data).toString()) : {}) as PermitInput;
-  const asked = events.find((event) => event.workflowExecutionSignaledEventAttributes?.signalName === PREEMPT);
+  const { watchedBy, holder, preemptible } = payload<Partial<PermitInput>>(started?.input?.payloads) ?? {};
+  const asked = events.find(({ workflowExecutionSignaledEventAttributes: signal }) => {
+    if (signal?.signalName !== PREEMPT || !preemptible) return false;
+    return (payload<PreemptInput>(signal.input?.payloads)?.priorityKey ?? Number.NaN) < preemptible.priorityKey;
+  });
   return {
     resource,
     slot,
@@ -169,6 +171,8 @@ function permitRun(
     closedMs: isClosing(last) ? timeMs(last) : Number.POSITIVE_INFINITY,
     drained: Buffer.from(purpose ?? []).toString() === JSON.stringify(DRAINED),
     ...(watchedBy !== undefined && { byTurn: true }),
+    holder: holder?.workflowId ?? holder?.identity,
+    ...(preemptible && { graceMs: preemptible.graceMs }),
     ...(asked && { askedMs: timeMs(asked) }),
     outcome: events.some(isRevocation) ? 'revoked' : outcomeOf(last),
   };

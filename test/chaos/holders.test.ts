@@ -131,6 +131,53 @@ test('S7: a holder that works on after its permit has ended', () => {
   );
 });
 
+test('S7: a client that is cut off stops by its own lease', () => {
+  const worksOn = (toMs: number, kind: string, outcome = 'lease-expired') =>
+    long((record, body, permit) => {
+      Object.assign(permit, { closedMs: 105_000, outcome });
+      body.endedMs = toMs;
+      record.faults.push({ kind, target: 'clients', atMs: 100_500, healedMs: 111_500 });
+      record.orders.push({ kind: 'revoke', resource: POOL, slot: '0', sentMs: 104_950, answeredMs: 105_010 });
+    });
+  assert.deepEqual(worksOn(107_000, 'freeze-connections'), []);
+  assert.deepEqual(worksOn(112_000, 'freeze-connections'), ['S7']);
+  assert.deepEqual(
+    worksOn(112_000, 'freeze-connections', 'revoked'),
+    [],
+    'by its lease, which is longer than the permit',
+  );
+  assert.deepEqual(worksOn(112_000, 'stop-client'), []);
+});
+
+test('S6: a holder that gives way has its grace', () => {
+  const preempted = (graceMs: number) =>
+    long((_record, _body, permit) => {
+      Object.assign(permit, { closedMs: 110_000, outcome: 'preempted', askedMs: 109_000, graceMs });
+    });
+  assert.deepEqual(preempted(900), []);
+  assert.deepEqual(preempted(3_000), ['S6']);
+});
+
+test('L1: a permit that ends by its lease, and nobody ever worked under it', () => {
+  const forgotten = (change: (record: ChaosRecord) => void = () => undefined) =>
+    broken((record) => {
+      const times = { startedMs: 200_000, closedMs: 206_000 };
+      record.permits.push({
+        ...at(record.permits, 0),
+        ...times,
+        runId: 'run-9',
+        holder: 'clients',
+        outcome: 'lease-expired',
+      });
+      change(record);
+    });
+  assert.deepEqual(forgotten(), ['L1']);
+  assert.deepEqual(
+    forgotten(({ faults }) => void faults.push(hit('clients', 203_000, 204_000))),
+    [],
+  );
+});
+
 test('L4: a permit that goes on when its holder is done', () => {
   const lasts = (closedMs: number, change: (record: ChaosRecord) => void = () => undefined) =>
     long((record, _body, permit) => {

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
 import { createInterface } from 'node:readline';
 import { FencingToken, MemoryFence, StaleTokenError } from '@/fencing';
-import type { Acquire, Body, FaultEvent, Order, Outage, Outcome, Write } from './record';
+import type { Acquire, Body, Death, FaultEvent, Order, Outage, Outcome, Write } from './record';
 
 /** What an acquirer says of itself as it asks. */
 type Asked = Omit<Acquire, 'id' | 'askedMs' | 'settledMs' | 'outcome' | 'error'>;
@@ -31,6 +31,7 @@ export class Observer {
   readonly orders: Order[] = [];
   readonly outages: Outage[] = [];
   readonly faults: FaultEvent[] = [];
+  readonly deaths: Death[] = [];
   private readonly open = new Map<string, { body: Body; socket: Socket }>();
   private readonly fences = new Map<string, MemoryFence>();
   private readonly sockets = new Set<Socket>();
@@ -57,9 +58,9 @@ export class Observer {
   }
 
   /** The first acquire of a set has the set's name. */
-  asked({ id, resource, actor, set, pooled, mayTimeOut, mayBeCancelled }: Asked & { id: string }): void {
+  asked({ id, set, ...rest }: Asked & { id: string }): void {
     const askedMs = this.acquires.get(set ?? '')?.askedMs ?? Date.now();
-    this.acquires.set(id, { id, resource, actor, askedMs, set, pooled, mayTimeOut, mayBeCancelled });
+    this.acquires.set(id, { ...rest, id, askedMs, set });
   }
 
   /** The first outcome counts: an acquire whose permit was lost later was served. */
@@ -107,8 +108,10 @@ export class Observer {
 
   private async heed(message: Message, socket: Socket): Promise<string> {
     if (message.do === 'fault') this.faults.push({ kind: message.kind, atMs: Date.now() });
-    else if (message.do === 'ask') this.asked({ ...message, id: message.acquire });
-    else if (message.do === 'settle') this.settled(message.acquire, message.outcome, message.error);
+    else if (message.do === 'ask') {
+      const { do: _, acquire, ...asked } = message;
+      this.asked({ ...asked, id: acquire });
+    } else if (message.do === 'settle') this.settled(message.acquire, message.outcome, message.error);
     else if (message.do === 'begin') this.begin(message, FencingToken.parse(message.token), socket);
     else if (message.do === 'write')
       return (await this.write(FencingToken.parse(message.token))) ? 'admitted' : 'stale';

@@ -19,6 +19,8 @@ export interface ChaosOptions {
   every: number;
   /** X of L2, in milliseconds. */
   idleLimit: number;
+  /** How long after healing all must be served, in milliseconds. */
+  servedWithin: number;
   /** Kinds of faults. */
   only?: string[];
   without?: string[];
@@ -42,6 +44,7 @@ export function parseChaosOptions(argv: string[]): ChaosOptions {
     .option('--capacity <n>', 'permits of the pool that operators steer', number(1, 100), 3)
     .option('--every <ms>', 'from one fault to the next, on average', number(100, 3_600_000), 1_800)
     .option('--idle-limit <ms>', 'how long a slot may be free with a live waiter', number(1_000, 3_600_000), 45_000)
+    .option('--served-within <ms>', 'after healing', number(1_000, 3_600_000), 240_000)
     .option('--only <kinds>', 'these faults only, separated by commas', list)
     .addOption(
       new Option('--without <kinds>', 'all faults but these, separated by commas').argParser(list).conflicts('only'),

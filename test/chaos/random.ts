@@ -24,6 +24,10 @@ export class Luck {
     return Math.floor(this.between(least, most + 1));
   }
 
+  of<T>(items: readonly T[]): T {
+    return items[this.whole(0, items.length - 1)] as T;
+  }
+
   chance(probability: number): boolean {
     return this.next() < probability;
   }

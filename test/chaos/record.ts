@@ -14,6 +14,7 @@ export interface ChaosRecord {
   orders: Order[];
   outages: Outage[];
   faults: FaultEvent[];
+  deaths: Death[];
   /** By the server's histories. */
   permits: PermitRun[];
   /** Turns that the queues gave out of order. */
@@ -33,6 +34,8 @@ export interface Pool {
   paceMs?: number;
   /** Its signals are dropped, doubled and reordered, which no server does: a holder may lose its permit by that. */
   flaky?: boolean;
+  /** How many of its permits one key may have. */
+  perKey?: number;
 }
 
 export type Outcome = 'granted' | 'timeout' | 'full' | 'cancelled' | 'unavailable' | 'killed' | 'failed';
@@ -46,6 +49,8 @@ export interface Acquire {
   askedMs: number;
   /** The acquires of one set have this in common. They wait one after the other, so a free slot of one says nothing: L2 leaves them out. */
   set?: string;
+  /** Of a pool with a limit for each key. What is free may be for another key: L2 leaves it out. */
+  key?: string;
   /** By a permit pool, whose calls have one token after the other. */
   pooled?: boolean;
   /** Its caller has set a time limit, or is to cancel it: only then does it end so as its caller asked. */
@@ -103,6 +108,13 @@ export interface Outage {
   toMs: number;
 }
 
+/** A process that ended, and nobody had wanted that. */
+export interface Death {
+  actor: string;
+  how: string;
+  atMs: number;
+}
+
 export interface FaultEvent {
   kind: string;
   atMs: number;
@@ -124,8 +136,11 @@ export interface PermitRun {
   drained: boolean;
   /** Its holder claimed it on a turn that the queue gave. */
   byTurn?: boolean;
-  /** When a waiter first asked it to give way. */
+  /** The Workflow, or the client's identity, that claimed it. */
+  holder?: string;
+  /** When a waiter that outranks its holder first asked it to give way, and how long it may take. */
   askedMs?: number;
+  graceMs?: number;
   /** `revoked` when somebody revoked it; else what it ended with, absent while it runs, and where somebody terminated it. */
   outcome?: string;
 }

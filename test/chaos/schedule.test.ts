@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { FAULTS } from './faults';
 import { planFaults } from './schedule';
+import { STRANGERS } from './strangers';
 
 const KINDS = [
   { kind: 'often', weight: 3, lastsMs: [100, 200] },
@@ -44,7 +45,7 @@ test('without any kind there is no fault', () => {
 
 test('every kind of fault is another, and docs/reliability.md says what it does', () => {
   const page = readFileSync(join(__dirname, '..', '..', 'docs', 'reliability.md'), 'utf8');
-  const kinds = FAULTS.map(({ kind }) => kind);
+  const kinds = [...FAULTS, ...STRANGERS].map(({ kind }) => kind);
   assert.equal(new Set(kinds).size, kinds.length);
   assert.deepEqual(
     kinds.filter((kind) => !page.includes(`\`${kind}\``)),

@@ -38,6 +38,7 @@ export function sound(): ChaosRecord {
     orders: [],
     outages: [],
     faults: [],
+    deaths: [],
     disorder: [],
     turns: 2,
     replayed: 5,

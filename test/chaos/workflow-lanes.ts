@@ -7,15 +7,13 @@ import {
   WorkflowFailedError,
 } from '@temporalio/client';
 import { messageOf } from '../../scripts/support/main';
-import type { PoolSetup } from './actors/input';
+import { KEYS, type PoolSetup } from './actors/input';
 import { preemption } from './actors/preemption';
 import type { HolderInput, HolderResult } from './actors/workflows';
+import { HOLDER_PREFIX } from './holder-prefix';
 import type { Observer } from './observer';
 import { Luck } from './random';
 import type { Outcome } from './record';
-
-/** The IDs of holding Workflows begin with this, and name their resource, by which flaky ones know themselves. */
-export const HOLDER_PREFIX = 'chaos-holder:';
 
 const LANES = 6;
 const LEASE_MS = 6_000;
@@ -76,7 +74,9 @@ export class WorkflowLanes {
   private async hold(): Promise<void> {
     const { luck, options } = this;
     const pool = options.pools[luck.whole(0, options.pools.length - 1)] as PoolSetup;
-    const { resource, slots, paceMs } = pool;
+    const { resource, slots, paceMs, perKey } = pool;
+    const key = luck.of(KEYS);
+    const keyed = perKey === undefined ? {} : { key };
     const timeout = luck.chance(0.2) ? luck.whole(0, 10_000) : undefined;
     const workflowId = `${HOLDER_PREFIX}${resource}:${this.count++}`;
     const isCancelled = luck.chance(0.2);
@@ -89,14 +89,15 @@ export class WorkflowLanes {
         taskQueue: options.taskQueue,
         recheckAfter: options.recheckAfterMs,
         fair: luck.chance(0.3),
+        perKey,
         ...(paceMs !== undefined && { pace: { every: paceMs } }),
       },
-      options: { priority: { priorityKey: luck.whole(1, 3) }, timeout, ...preemption(luck, pool, timeout) },
+      options: { priority: { priorityKey: luck.whole(1, 3) }, timeout, ...keyed, ...preemption(luck, pool, timeout) },
       holdMs: luck.holdMs(LEASE_MS),
       ...(isCancelled && { cancelAt: { step: luck.whole(1, 8), after: luck.chance(0.5) } }),
     };
     const may = { mayTimeOut: timeout !== undefined, mayBeCancelled: isCancelled };
-    this.observer.asked({ id: workflowId, resource, actor: 'application', ...may });
+    this.observer.asked({ id: workflowId, resource, actor: 'application', ...may, ...keyed });
     this.running.add(workflowId);
     await this.persist(() => this.begin(workflowId, input));
     const { outcome, error } = await this.persist(() => this.outcome(workflowId));

@@ -78,8 +78,8 @@ export class World {
   };
 
   /** An operator's view of a pool. */
-  operated({ resource, slots }: PoolSetup): SemaphoreClient {
-    return new SemaphoreClient(this.client, resource, { ...slots, taskQueue: this.options.taskQueue });
+  operated({ resource, slots, perKey }: PoolSetup): SemaphoreClient {
+    return new SemaphoreClient(this.client, resource, { ...slots, perKey, taskQueue: this.options.taskQueue });
   }
 
   /** Ends all acquirers: none acquires anew, and those that wait are served first. The permit worker stays. */
@@ -119,7 +119,9 @@ export class World {
       outage: () => this.outage(name),
       died: (how, asked) => {
         if (role === 'clients') this.observer.killed(name); // a Workflow goes on when its worker is back
-        if (!asked) this.options.tell(`${name} has died: ${how}`);
+        if (asked) return;
+        this.observer.deaths.push({ actor: name, how, atMs: Date.now() });
+        this.options.tell(`${name} has died: ${how}`);
       },
       hadTurn: (workflowId) => this.hadTurn(workflowId),
     });

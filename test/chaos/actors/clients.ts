@@ -16,7 +16,7 @@ import type { ObserverLink } from '../observer-link';
 import { Luck } from '../random';
 import type { Outcome } from '../record';
 import { WRITE_EVERY_MS } from './application';
-import type { ActorInput, PoolSetup } from './input';
+import { type ActorInput, KEYS, type PoolSetup } from './input';
 import { preemption } from './preemption';
 import { signalFault } from './signal-faults';
 
@@ -31,8 +31,8 @@ export class ClientHolders {
   private armed = false;
   private count = 0;
   private readonly luck: Luck;
-  /** By their resources. Permits with a pace are not reused. */
-  private readonly permitPools: Map<string, PermitPool>;
+  /** By their resources, two of each. Permits with a pace or a key are not reused. */
+  private readonly permitPools: Map<string, PermitPool[]>;
 
   constructor(
     private readonly input: ActorInput,
@@ -40,11 +40,13 @@ export class ClientHolders {
     private readonly link: ObserverLink,
   ) {
     this.luck = new Luck(`${input.seed}/${input.name}`);
-    const reused = input.pools.filter(({ paceMs }) => paceMs === undefined);
+    const reused = input.pools.filter(({ paceMs, perKey }) => paceMs === undefined && perKey === undefined);
     this.permitPools = new Map(
       reused.map((pool) => [
         pool.resource,
-        new PermitPool(this.semaphore(pool, this.client(this.interceptor(pool.flaky))), { reuseFor: 1_000 }),
+        [1, 2].map(
+          () => new PermitPool(this.semaphore(pool, this.client(this.interceptor(pool.flaky))), { reuseFor: 1_000 }),
+        ),
       ]),
     );
   }
@@ -59,7 +61,7 @@ export class ClientHolders {
 
   async run(): Promise<void> {
     await Promise.all(Array.from({ length: this.input.holders }, (_, lane) => this.lane(lane)));
-    await Promise.all([...this.permitPools.values()].map((pool) => pool.close()));
+    await Promise.all([...this.permitPools.values()].flat().map((pool) => pool.close()));
   }
 
   private async lane(lane: number): Promise<void> {
@@ -81,25 +83,30 @@ export class ClientHolders {
     const options = { timeout, priority: { priorityKey: luck.whole(1, 3) }, signal: aborter.signal };
     const client = this.client(this.interceptor(pool.flaky, aborter, cancelAt));
     const way = luck.next();
-    const permitPool = this.permitPools.get(pool.resource);
+    const permitPool = this.permitPools.get(pool.resource)?.[luck.whole(0, 1)];
+    const key = luck.of(KEYS);
     const asked = { actor, mayTimeOut: timeout !== undefined, mayBeCancelled: cancelAt !== undefined };
     try {
       if (way < 0.1) {
         // A set waits for its resources in the order of their names.
         const [first, ...others] = [...pools].sort((a, b) => (a.resource < b.resource ? -1 : 1)) as [PoolSetup];
         await link.tell({ do: 'ask', acquire, resource: first.resource, ...asked, set: acquire });
-        const all = [first, ...others].map((each) => this.semaphore(each, client));
+        const all = luck.shuffled([first, ...others]).map((each) => ({
+          of: this.semaphore(each, client),
+          ...(each.perKey !== undefined && { key }),
+        }));
         await withPermits(all, async (permits, signal) => await this.work(acquire, permits, signal), options);
-      } else if (way < 0.2) {
+      } else if (way < 0.2 && pool.perKey === undefined) {
         await link.tell({ do: 'ask', acquire, resource: pool.resource, ...asked, set: acquire });
         await this.two(this.semaphore(pool, client), acquire, options);
       } else if (way < 0.4 && permitPool) {
         await link.tell({ do: 'ask', acquire, resource: pool.resource, ...asked, pooled: true });
         await permitPool.withPermit(async (permit) => await this.work(acquire, [permit], permit.signal), options);
       } else {
-        await link.tell({ do: 'ask', acquire, resource: pool.resource, ...asked });
+        const keyed = pool.perKey === undefined ? {} : { key };
+        await link.tell({ do: 'ask', acquire, resource: pool.resource, ...asked, ...keyed });
         const single = this.semaphore(pool, client, luck.chance(0.3));
-        const all = { ...options, ...preemption(luck, pool, timeout) };
+        const all = { ...options, ...keyed, ...preemption(luck, pool, timeout) };
         await single.withPermit(async (permit) => await this.work(acquire, [permit], permit.signal), all);
       }
     } catch (error) {
@@ -118,11 +125,11 @@ export class ClientHolders {
     return new Client({ connection, identity: input.name, interceptors: { workflow: [interceptor] } });
   }
 
-  private semaphore({ resource, slots, paceMs }: PoolSetup, client: Client, fair = false): SemaphoreClient {
+  private semaphore({ resource, slots, paceMs, perKey }: PoolSetup, client: Client, fair = false): SemaphoreClient {
     const { taskQueue, recheckAfterMs } = this.input;
     return new SemaphoreClient(client, resource, {
       ...slots,
-      ...{ taskQueue, lease: LEASE_MS, recheckAfter: recheckAfterMs, fair },
+      ...{ taskQueue, lease: LEASE_MS, recheckAfter: recheckAfterMs, fair, perKey },
       ...(paceMs !== undefined && { pace: { every: paceMs } }),
     });
   }

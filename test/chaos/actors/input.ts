@@ -7,7 +7,12 @@ export interface PoolSetup {
   flaky: boolean;
   /** A slot is not given again before so many milliseconds have passed since it was taken. Its permits are not taken away either. */
   paceMs?: number;
+  /** How many of its permits one key may have. Every acquire then has one of the {@link KEYS}. */
+  perKey?: number;
 }
+
+/** Tenants of a pool with keys. */
+export const KEYS = ['ann', 'bob', 'čeněk/ñ'] as const;
 
 /** What an actor's process is started with. */
 export interface ActorInput {

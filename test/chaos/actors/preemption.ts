@@ -3,8 +3,9 @@ import type { Luck } from '../random';
 import type { PoolSetup } from './input';
 
 /** What one acquire of a pool is to be: some give way to others, some ask for it. */
-export function preemption(luck: Luck, { paceMs }: PoolSetup, timeout: number | undefined): PreemptionOptions {
+export function preemption(luck: Luck, { paceMs, perKey }: PoolSetup, timeout: number | undefined): PreemptionOptions {
   const [isPreemptible, asks, graceMs] = [luck.chance(0.6), luck.chance(0.6), luck.whole(200, 3_000)];
+  if (perKey !== undefined) return {};
   return {
     ...(isPreemptible && paceMs === undefined && { preemptible: { grace: graceMs } }),
     ...(asks && timeout !== 0 && { preempt: true }),

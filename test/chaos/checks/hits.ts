@@ -28,6 +28,13 @@ export class Hits {
     return hits;
   }
 
+  /** When this actor could do nothing: it was stopped, again and again, or killed. One that is only cut off knows its own lease. */
+  stopped(name: string, afterMs: number): Interval[] {
+    const { faults } = this.record;
+    const stops = faults.filter(({ kind, target }) => target === name && /^(stop|stutter|kill)-/.test(kind));
+    return union(stops.map(({ atMs, healedMs = Number.POSITIVE_INFINITY }) => [atMs, healedMs + afterMs]));
+  }
+
   /** When a fault was at work on any of these. */
   ofAny(names: readonly string[], afterMs = 0): Interval[] {
     return union(names.flatMap((name) => this.of(name, afterMs)));

@@ -1,4 +1,5 @@
 import { permitId } from '@/shared/permit-id';
+import { HOLDER_PREFIX } from '../holder-prefix';
 import type { Acquire, Body, ChaosRecord, PermitRun } from '../record';
 import { Hits } from './hits';
 import { covered, measure, without } from './intervals';
@@ -10,6 +11,9 @@ const LEASE_MS = 7_000;
 const NOTICE_MS = 3_000;
 const ACTIVITY_NOTICE_MS = 6_000;
 
+/** So long after it was stopped, a process runs again. */
+const RUNNING_MS = 1_000;
+
 /** So long after a fault a holder may not hear yet, because its connection is not back. */
 const RECONNECTED_MS = 5_000;
 
@@ -18,6 +22,29 @@ const RELEASED_MS = 6_000;
 
 /** … but for faults, of which one may cost a Workflow Task, and so the ten seconds until that is tried again. */
 const RETRIED_MS = 11_000;
+
+/** L1: a permit that ends by its lease had a holder that a fault hit. It was nobody's otherwise, or its holder forgot to renew it. */
+export function checkOwned(record: ChaosRecord): string[] {
+  const hits = new Hits(record);
+  const worked = new Set(record.bodies.map(({ runId }) => runId));
+  const flaky = flakyOf(record);
+  const actors = new Set(record.acquires.map(({ actor }) => actor));
+  return record.permits.flatMap(({ resource, slot, runId, closedMs, holder, outcome, drained }) => {
+    if (
+      outcome !== 'lease-expired' ||
+      holder === undefined ||
+      !actors.has(actorOf(holder)) ||
+      drained ||
+      worked.has(runId) ||
+      flaky.has(resource)
+    )
+      return [];
+    const near = covered([closedMs - LEASE_MS, closedMs], hits.ofAny([holder, actorOf(holder)], RECONNECTED_MS));
+    return near > 0
+      ? []
+      : [`${resource}/${slot}/${runId} of ${holder} ended by its lease, and nobody had worked under it`];
+  });
+}
 
 /** The time from the permit's end at the server to when its holder stopped. */
 interface Loss {
@@ -41,13 +68,20 @@ export function checkKept(record: ChaosRecord): { checked: number; violations: s
 
 /**
  * S7: a holder whose permit has ended stops within its notice, but for the time in which a fault is at work on it. So two bodies of one slot
- * overlap for no longer than that: the later permit starts when the earlier one has ended (S1).
+ * overlap for no longer than that: the later permit starts when the earlier one has ended (S1). A client that is cut off stops by its own
+ * lease.
  */
 export function checkStopped(record: ChaosRecord): { checked: number; violations: string[] } {
   const hits = new Hits(record);
   const all = losses(record);
   const late = all.flatMap(({ body, permit, actor }) => {
     const { acquire, endedMs = Number.POSITIVE_INFINITY } = body;
+    const ranMs = measure(without([[permit.closedMs, endedMs]], hits.stopped(actor, RUNNING_MS)));
+    const leaseMs = permit.outcome === 'lease-expired' ? 0 : LEASE_MS;
+    if (actor !== 'application' && ranMs > NOTICE_MS + leaseMs)
+      return [
+        `${told(body)} worked on for ${Math.round(ranMs)} ms after the end of its lease, in which nothing stopped ${actor}`,
+      ];
     const heardMs = measure(without([[permit.closedMs, endedMs]], hits.ofAny([actor, acquire], RECONNECTED_MS)));
     const noticeMs = actor === 'application' ? ACTIVITY_NOTICE_MS : NOTICE_MS;
     return heardMs > noticeMs
@@ -95,16 +129,26 @@ function isExplained({ body, permit, actor }: Loss, { orders, faults }: ChaosRec
       (order) =>
         order.kind === 'revoke' && order.resource === resource && order.slot === slot && isNear(order.sentMs, 60_000),
     );
-  if (outcome === 'preempted') return permit.askedMs !== undefined;
+  if (outcome === 'preempted')
+    return permit.askedMs !== undefined && closedMs >= permit.askedMs + (permit.graceMs ?? 0);
   if (outcome === undefined && faults.some(({ target, atMs }) => target === permitId(permit) && isNear(atMs, 5_000)))
     return true;
   return covered([closedMs - LEASE_MS, closedMs], hits.ofAny([actor, body.acquire])) > 0;
 }
 
 /** Where signals are spoilt, a permit may be lost for nothing. */
-function judged({ pools, bodies }: ChaosRecord): Body[] {
-  const flaky = new Set(pools.filter((pool) => pool.flaky).map(({ resource }) => resource));
-  return bodies.filter(({ resource }) => !flaky.has(resource));
+function judged(record: ChaosRecord): Body[] {
+  const flaky = flakyOf(record);
+  return record.bodies.filter(({ resource }) => !flaky.has(resource));
+}
+
+function flakyOf({ pools }: ChaosRecord): Set<string> {
+  return new Set(pools.filter((pool) => pool.flaky).map(({ resource }) => resource));
+}
+
+/** A holder is a client's identity, which is its actor's name, or a Workflow. */
+function actorOf(holder: string): string {
+  return holder.startsWith(HOLDER_PREFIX) ? 'application' : holder;
 }
 
 function losses(record: ChaosRecord): Loss[] {

@@ -76,7 +76,7 @@ export function idleness(record: ChaosRecord): Idleness[] {
 export function liveWaits({ resource }: Pool, { acquires, outages }: ChaosRecord): Interval[] {
   const downs = new Map<string, Interval[]>();
   const live = acquires.flatMap((acquire): Interval[] => {
-    if (acquire.resource !== resource || acquire.set !== undefined) return [];
+    if (acquire.resource !== resource || acquire.set !== undefined || acquire.key !== undefined) return [];
     const { actor, settledMs = Number.POSITIVE_INFINITY } = acquire;
     const down = downs.get(actor) ?? union(ofScope(outages, actor));
     downs.set(actor, down);

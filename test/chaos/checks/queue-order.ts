@@ -29,9 +29,11 @@ export type QueueEvent = Pick<
 /**
  * F: whether one run of a queue gave its turns by priority, then by what a permit pool has, then arrival. It is derived from the run's history alone: which
  * tickets had come, and not left, when the queue decided. All tickets of a chaos pool want all of its slots and have one fairness
- * key, so the first must be the first of all.
+ * key, so the first must be the first of all; those of strangers want what they say.
  */
 export function checkTurns(events: readonly QueueEvent[]): { turns: number; disorder: string[] } {
+  // Somebody else's: what it was started with is forged.
+  if (events[0]?.workflowExecutionStartedEventAttributes?.cronSchedule) return { turns: 0, disorder: [] };
   const line = new Line(events[0]);
   const signals: QueueEvent[] = [];
   const disorder: string[] = [];
@@ -114,7 +116,7 @@ class Line {
     if (!ticket || (to && to !== NOWHERE && to !== ticket.waiter.workflowId)) return undefined; // said twice
     this.waiting.delete(ticketId);
     this.offered.set(ticketId, { ticket, slot });
-    return [...this.waiting.values()].find((other) => isBefore(other, ticket))?.id;
+    return [...this.waiting.values()].find((other) => isBefore(other, ticket) && wants(other, slot))?.id;
   }
 
   /** The ticket that had the slot was served. A permit may say twice that it closes, which tells nothing of the next. */
@@ -125,7 +127,7 @@ class Line {
   }
 
   private enqueue(ticket: Ticket | undefined): void {
-    if (!ticket) return;
+    if (typeof ticket?.id !== 'string' || !ticket.waiter) return;
     const offer = this.offered.get(ticket.id);
     if (offer && offer.ticket.waiter.runId === ticket.waiter.runId) return; // it has its turn
     this.offered.delete(ticket.id);
@@ -140,13 +142,23 @@ class Line {
   }
 }
 
+/** One that counts slots takes those that an operator has added, too. */
+function wants({ slots }: Ticket, slot: string): boolean {
+  return typeof slots === 'number' || slots.includes(slot);
+}
+
 function isBefore(one: Ticket, other: Ticket): boolean {
   const priority = ({ priorityKey }: Ticket) => priorityKey || DEFAULT_PRIORITY_KEY;
   const permits = ({ pool }: Ticket) => pool?.nth ?? 1;
   return (priority(one) - priority(other) || permits(one) - permits(other) || one.sinceMs - other.sinceMs) < 0;
 }
 
-function payload<T>(payloads: readonly { data?: Uint8Array | null }[] | null | undefined): T | undefined {
+/** `undefined` for what is no JSON. */
+export function payload<T>(payloads: readonly { data?: Uint8Array | null }[] | null | undefined): T | undefined {
   const data = payloads?.[0]?.data;
-  return data?.length ? (JSON.parse(Buffer.from(data).toString()) as T) : undefined;
+  try {
+    return data?.length ? (JSON.parse(Buffer.from(data).toString()) as T) : undefined;
+  } catch {
+    return undefined; // a stranger's
+  }
 }

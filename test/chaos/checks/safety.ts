@@ -8,6 +8,7 @@ export interface CertainHold {
   runId: string;
   /** Of a permit pool, whose calls share a token one after the other. */
   pooled: boolean;
+  key?: string;
   askedMs: number;
   fromMs: number;
   toMs: number;
@@ -29,11 +30,11 @@ export function certainHolds({ bodies, permits, acquires }: ChaosRecord): Certai
     if (toMs <= beganMs) continue;
     const key = `${body.acquire} ${runId}`;
     const earlier = holds.get(key);
-    const { askedMs: asked = beganMs, pooled = false } = known.get(body.acquire) ?? {};
+    const { askedMs: asked = beganMs, pooled = false, key: ofKey } = known.get(body.acquire) ?? {};
     const askedMs = Math.min(asked, earlier?.askedMs ?? beganMs);
     const fromMs = Math.min(beganMs, earlier?.fromMs ?? beganMs);
     holds.set(key, {
-      ...{ resource, slot, runId, pooled, askedMs, fromMs },
+      ...{ resource, slot, runId, pooled, key: ofKey, askedMs, fromMs },
       toMs: Math.max(toMs, earlier?.toMs ?? toMs),
     });
   }
@@ -51,7 +52,8 @@ export function checkHolders(record: ChaosRecord): string[] {
       if (!last || hold.toMs > last.toMs) last = hold;
     }
   }
-  for (const pool of record.pools) violations.push(...tooMany(pool, holds, record.orders));
+  for (const pool of record.pools)
+    violations.push(...tooMany(pool, holds, record.orders), ...tooManyOfOneKey(pool, holds));
   return violations;
 }
 
@@ -148,6 +150,19 @@ function tooMany(pool: Pool, holds: readonly CertainHold[], orders: readonly Ord
       violations.push(`${now.length} holders of ${pool.resource} at ${time(hold.fromMs)}, allowed ${allowed}`);
   }
   return violations;
+}
+
+function tooManyOfOneKey({ resource, perKey }: Pool, holds: readonly CertainHold[]): string[] {
+  if (perKey === undefined) return [];
+  let now: CertainHold[] = [];
+  return holds.flatMap((hold) => {
+    if (hold.resource !== resource || hold.key === undefined) return [];
+    now = [...now.filter(({ toMs }) => toMs > hold.fromMs), hold];
+    const count = now.filter(({ key }) => key === hold.key).length;
+    return count > perKey
+      ? [`${count} holders of ${resource} for ${hold.key} at ${time(hold.fromMs)}, allowed ${perKey}`]
+      : [];
+  });
 }
 
 /** Says the largest capacity that may have been in effect at some moment between two. */
