@@ -12,6 +12,7 @@ import {
 import type { PoolShare } from '../shared/pool-protocol';
 import { checkGrace, checkNoPreemption } from '../shared/preemption';
 import type { SaturationOptions } from '../shared/saturation';
+import type { Rank } from '../shared/ticket';
 import { monotonicMs } from './clock';
 import { noticeMsOf } from './holder/lease';
 import type { Permit } from './holder/permit';
@@ -63,6 +64,8 @@ export interface Request extends ResolvedAcquire {
   readonly since: Moment;
   /** Lines up again with the old place, when the permit was given up. Absent for one of a set, or of a permit pool. */
   readonly again?: () => Promise<Permit>;
+  /** Where one of a set is wanted: how those that are kept rank it. */
+  readonly rank?: Rank;
   /** Where a permit pool asks. */
   readonly pool?: PoolShare;
 }

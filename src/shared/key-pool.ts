@@ -58,6 +58,12 @@ export function wholeOf(resource: string): string {
   return isAccumulator(resource) ? resource.slice(0, -ACCUMULATOR.length) : resource;
 }
 
+/** The resource for which the holder of a permit of this pool waits next. `undefined` for one of the user's: it is up to the set. */
+export function nextOf(resource: string): string | undefined {
+  if (isAccumulator(resource)) return resource.slice(0, -ACCUMULATOR.length);
+  return isKeyPool(resource) ? wholeOf(resource) : undefined;
+}
+
 /** Whether it is the pool of a key. */
 export function isKeyPool(resource: string): boolean {
   return resource.includes(MARK);

@@ -3,6 +3,7 @@ import { refuse } from './invalid-options';
 import { accumulatorOf, checkKey, claimOrder, poolsFor } from './key-pool';
 import { checkPermits, MAX_SLOTS, type ResolvedAcquire, type ResolvedSemaphore } from './options';
 import { checkNoPreemption, type ResolvedPreemption } from './preemption';
+import type { Rank } from './ticket';
 
 /**
  * What a caller wants a permit of: a semaphore; or one with the `key` that its limit per key asks for, or with how many `permits`.
@@ -108,6 +109,13 @@ export function withoutHeld(
 ): readonly string[] {
   const own = new Set(held.filter((permit) => permit.resource === resource).map(({ slot }) => slot));
   return own.size === 0 ? slots : slots.filter((slot) => !own.has(slot));
+}
+
+/** How the permits that a caller keeps rank it in the line of another part. */
+export function rankOf(resource: string, held: readonly { readonly resource: string }[]): Rank {
+  const others = new Set(held.map((permit) => permit.resource).filter((other) => other !== resource));
+  const kept = held.filter((permit) => permit.resource === resource).length;
+  return { kept, inherits: others.size > 0 ? [...others] : undefined };
 }
 
 /** A permit as a set sees it. */

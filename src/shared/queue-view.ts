@@ -22,7 +22,8 @@ export type SlotState =
   | ({ at: 'probing'; heldSinceMs?: number; closed?: boolean; asks?: boolean; drainedBy?: string } & AskedSlot)
   /** `runId`: the queue's own claim, which it is giving up. */
   | ({ at: 'held'; sinceMs: number; probeAtMs: number; runId?: string } & AskedSlot)
-  | ({ at: 'offered'; ticketId: string; untilMs: number } & AskedSlot)
+  /** `reserved`: without a turn, for the next ticket of the accumulator whose ticket that is. */
+  | ({ at: 'offered'; ticketId: string; untilMs: number; reserved?: true } & AskedSlot)
   /** The queue is claiming it, to keep it out of use. `closed`: runs that have ended meanwhile. */
   | { at: 'draining'; closed: string[] }
   | { at: 'drained'; runId: string; renewAtMs: number };

@@ -6,6 +6,9 @@ import type { Slots } from './slots';
 /** A ticket before it is known which Workflow waits through it. */
 export type TicketDraft = Omit<Ticket, 'waiter'>;
 
+/** How permits that a caller keeps while it waits rank its ticket. */
+export type Rank = Pick<Ticket, 'kept' | 'inherits'>;
+
 /** The acquirer's part of a ticket. */
 interface TicketParts {
   /** Unique for each acquire. */
@@ -21,6 +24,7 @@ interface TicketParts {
   preempt?: boolean;
   /** How many permits the acquirer accumulates. */
   permits?: number;
+  rank?: Rank;
 }
 
 /** Makes a ticket. No other place does. */
@@ -35,6 +39,7 @@ export function draftTicket({
   maxWaiting,
   preempt,
   permits,
+  rank,
 }: TicketParts): TicketDraft {
   return {
     id,
@@ -47,6 +52,7 @@ export function draftTicket({
     pool,
     maxWaiting,
     preempt: preempt || undefined,
-    permits: permits !== undefined && permits > 1 ? permits : undefined,
+    ...(permits !== undefined && permits > 1 ? { permits, kept: rank?.kept } : { permits: undefined, kept: undefined }),
+    inherits: rank?.inherits,
   } satisfies Record<Exclude<keyof TicketDraft, 'answer'>, unknown>;
 }

@@ -14,8 +14,9 @@ interface Level {
 }
 
 /**
- * Whose turn it is: the most urgent `priorityKey`, then the `fairnessKey` that has had least for its weight, then the permit pool that
- * has least (an acquirer of one permit is as one that has none), then the ticket that has waited longest. Pure; it knows no slots and no clock.
+ * Whose turn it is: a caller that keeps a part of what it wants, then the most urgent `priorityKey`, then the `fairnessKey` that has
+ * had least for its weight, then the permit pool that has least (an acquirer of one permit is as one that has none), then the ticket
+ * that has waited longest. Pure; it knows no slots and no clock.
  *
  * Fairness is start-time fair queuing (Goyal, Vin and Cheng, 1996): each turn moves its key on by 1/weight in virtual time,
  * and the key that is furthest behind goes first. A key that was away joins at the present, so it can't save up turns.
@@ -75,6 +76,7 @@ export class TurnOrder {
 
   private compare(a: Ticket, b: Ticket): number {
     return (
+      Number(!a.kept) - Number(!b.kept) ||
       priorityOf(a) - priorityOf(b) ||
       this.startOf(a) - this.startOf(b) ||
       permitsWith(a) - permitsWith(b) ||
@@ -105,7 +107,7 @@ function forgive(servedTo: Map<string, number>): void {
   if (least) servedTo.delete(least[0]);
 }
 
-function priorityOf(ticket: Ticket): number {
+export function priorityOf(ticket: Ticket): number {
   return ticket.priorityKey || DEFAULT_PRIORITY_KEY;
 }
 

@@ -1,8 +1,8 @@
 import { type PermitLoss, readLoss } from './loss';
 import type { OverrideInput } from './operator-protocol';
 import { MAX_DURATION_MS, MAX_SLOTS, resolveSlots } from './options';
-import { byteLength, isRunId, MAX_ID_BYTES, queueId, resourceOfQueue } from './permit-id';
-import type { PoolShare } from './pool-protocol';
+import { byteLength, isResource, isRunId, MAX_ID_BYTES, queueId, resourceOfQueue } from './permit-id';
+import type { InheritNotice, PoolShare, PriorityQuestion } from './pool-protocol';
 import type { PreemptInput, PreemptibleNotice, PreemptionTerms } from './preemption-protocol';
 import type { ClosingNotice, DeclinedNotice, Holder, MissedNotice, Ticket, Turn } from './protocol';
 import { type Slots, wantsSlot } from './slots';
@@ -20,6 +20,8 @@ const MAX_WORKFLOW_ID_BYTES = 1_000;
 
 const MAX_TICKET_ID_LENGTH = 100;
 const MAX_TEXT_LENGTH = 1_000;
+/** From so many other resources a ticket inherits. */
+const MAX_INHERITED = 20;
 const MAX_FAIRNESS_KEY_BYTES = 64;
 /** The latest time that a `Date` can have. */
 export const MAX_TIME_MS = 8.64e15;
@@ -43,7 +45,7 @@ function isWorkflowId(value: unknown): value is string {
 export function readTicket(resource: string, value: unknown): Ticket | undefined {
   if (!isTicket(resource, value)) return undefined;
   const { id, slots, answer, identity, sinceMs, priorityKey, fairnessKey, fairnessWeight } = value;
-  const { pool, maxWaiting, preempt, permits } = value;
+  const { pool, maxWaiting, preempt, permits, kept, inherits } = value;
   const { workflowId, runId } = value.waiter;
   return {
     id,
@@ -59,6 +61,8 @@ export function readTicket(resource: string, value: unknown): Ticket | undefined
     maxWaiting: maxWaiting || undefined,
     preempt: preempt === true || undefined,
     permits: isCount(permits, MAX_SLOTS) ? permits : undefined,
+    kept: isCount(kept, MAX_SLOTS, 0) ? kept : undefined,
+    inherits: readResources(inherits),
   } satisfies Record<keyof Ticket, unknown>; // a field that is forgotten here would be lost without a word
 }
 
@@ -82,6 +86,26 @@ function isTicket(resource: string, value: unknown): value is Ticket {
 export function readPoolShare(value: unknown): PoolShare | undefined {
   const { id, nth } = fieldsOf(value);
   return isText(id, MAX_TICKET_ID_LENGTH) && isCount(nth, MAX_SLOTS) ? { id, nth: nth as number } : undefined;
+}
+
+/** The resources of which a caller keeps a permit: so many of them at most. A malformed list is left out. */
+function readResources(value: unknown): string[] | undefined {
+  if (!Array.isArray(value)) return undefined;
+  const resources = value.slice(0, MAX_INHERITED).filter(isResource);
+  return resources.length > 0 ? resources : undefined;
+}
+
+/** The best priority of those who wait for a resource, as its queue tells it; `undefined` when it is malformed. */
+export function readInherit(value: unknown): InheritNotice | undefined {
+  const { resource, priorityKey } = fieldsOf(value);
+  if (!isResource(resource) || !isCount(priorityKey, Number.MAX_SAFE_INTEGER)) return undefined;
+  return { resource, priorityKey: priorityKey as number };
+}
+
+/** Whose queue asks for the best priority; `undefined` when it is malformed. */
+export function readPriorityQuestion(value: unknown): PriorityQuestion | undefined {
+  const { resource } = fieldsOf(value);
+  return isResource(resource) ? { resource } : undefined;
 }
 
 /** The holder in `value`: those of its fields that are texts. `undefined` when none is. */

@@ -14,6 +14,7 @@ import {
 } from '@temporalio/workflow';
 import * as adoption from '../shared/adoption-protocol';
 import { DRAINED, type DrainedNotice, OVERRIDE, type OverrideInput } from '../shared/operator-protocol';
+import * as pool from '../shared/pool-protocol';
 import * as preemption from '../shared/preemption-protocol';
 import * as protocol from '../shared/protocol';
 import { isSignalTarget, type SignalTarget } from '../shared/wire-input';
@@ -31,6 +32,8 @@ export const missedSignal = defineSignal<[protocol.MissedNotice]>(protocol.MISSE
 export const declinedSignal = defineSignal<[protocol.DeclinedNotice]>(protocol.DECLINED);
 export const closingSignal = defineSignal<[protocol.ClosingNotice]>(protocol.CLOSING);
 export const preemptibleSignal = defineSignal<[preemption.PreemptibleNotice]>(preemption.PREEMPTIBLE);
+export const inheritSignal = defineSignal<[pool.InheritNotice]>(pool.INHERIT);
+export const askPrioritySignal = defineSignal<[pool.PriorityQuestion]>(pool.ASK_PRIORITY);
 
 /** Payload after payload, however many a stranger sends. */
 const ALL_RAW = new Proxy<TypeInfo[]>([], { get: () => rawValueTypeInfo });

@@ -49,3 +49,28 @@ contract(temporal, 'a missing key, and the name of a key as a resource, are refu
   await refused(keyResource(resource, 'acme'), plain, /a name without "~key:"/);
   await assert.rejects(clientOf(temporal, resource, keyed).tryAcquire(), /expected a key/);
 });
+
+contract(temporal, 'whoever has the permit of a key has the priority of those who wait for it', async (driver) => {
+  const resource = temporal.resource('keyed');
+  const semaphore = { capacity: 1, perKey: 1 };
+  const caller = (key: string, priorityKey: number) => ({
+    resource,
+    semaphore,
+    acquire: { key, priority: { priorityKey } },
+  });
+  const { caller: first } = await startHolding(driver, caller('first', 3));
+  const low = await driver.start(caller('acme', 5));
+  await untilWaiting(temporal.client, resource, 1);
+  const other = await driver.start(caller('other', 3));
+  await untilWaiting(temporal.client, resource, 2);
+  const urgent = await driver.start(caller('acme', 1));
+  await eventually(async () => {
+    const { tickets } = await untilWaiting(temporal.client, resource, 2);
+    assert.ok(tickets.some(({ priorityKey }) => priorityKey === 1));
+  });
+  await finishAll([first]);
+  const next = await Promise.race([low.holding().then(() => low), other.holding().then(() => other)]);
+  assert.equal(next, low, 'the urgent one would wait behind the other');
+  await finishAll([low, urgent, other]);
+  await driver.assertSafe(resource, 1);
+});

@@ -193,3 +193,24 @@ contract(
     await driver.assertSafe(resource, 3);
   },
 );
+
+contract(temporal, 'a caller that keeps a part comes before all others, whatever its priority', async (driver) => {
+  const resource = temporal.resource('many');
+  const semaphore = { capacity: 2 };
+  const { caller: first } = await startHolding(driver, { resource, semaphore });
+  const { caller: second } = await startHolding(driver, { resource, semaphore });
+  const low = await driver.startMany({ resource, semaphore, acquire: { priority: { priorityKey: 5 } } }, 2);
+  await untilWaiting(temporal.client, resource, 1);
+  await finishAll([first]);
+  await eventually(async () => {
+    const [ticket] = (await untilWaiting(temporal.client, resource, 1)).tickets;
+    assert.equal(ticket?.kept, 1);
+  });
+  const urgent = await driver.start({ resource, semaphore, acquire: { priority: { priorityKey: 1 } } });
+  await untilWaiting(temporal.client, resource, 2);
+  await finishAll([second]);
+  const next = await Promise.race([low.holding().then(() => low), urgent.holding().then(() => urgent)]);
+  assert.equal(next, low, 'the two slots would idle behind the urgent one');
+  await finishAll([low, urgent]);
+  await assertNothingLeft(temporal, resource);
+});

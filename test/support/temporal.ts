@@ -195,8 +195,8 @@ export async function queueView(client: Client, resource: string): Promise<Queue
 export async function untilWaiting(client: Client, resource: string, count: number): Promise<QueueView> {
   return await eventually(async () => {
     const view = (await queueView(client, resource)) ?? { tickets: [], slots: [], shares: [] };
-    const offered = view.slots.filter(([, state]) => state.at === 'offered').length;
-    assert.equal(view.tickets.length - offered, count);
+    const offered = view.slots.map(([, state]) => (state.at === 'offered' ? state.ticketId : undefined));
+    assert.equal(view.tickets.filter(({ id }) => !offered.includes(id)).length, count);
     return view;
   });
 }

@@ -5,6 +5,7 @@ import {
   besideTheLine,
   byEntry,
   partsInOrder,
+  rankOf,
   releaseInReverse,
   type SetPart,
   type Wanted,
@@ -145,7 +146,7 @@ async function acquirePart(
 ): Promise<Permit> {
   try {
     const semaphore = { ...pool, slots: withoutHeld(pool, had) };
-    return await pool.client.acquireFor({ ...request, permits, semaphore });
+    return await pool.client.acquireFor({ ...request, permits, semaphore, rank: rankOf(pool.resource, had) });
   } catch (error) {
     if (error instanceof LineFullError) throw new LineFullError(resource, error.maxWaiting);
     if (!(error instanceof PermitTimeoutError) || error.resource === resource) throw error;

@@ -67,7 +67,7 @@ export class ClientQueuePlace implements Place {
     private readonly deadlineMs: number,
     private readonly shift = SHIFT,
   ) {
-    const { priority, semaphore, since, pool, maxWaiting, preempt, permits } = request;
+    const { priority, semaphore, since, pool, maxWaiting, preempt, permits, rank } = request;
     const { identity } = server;
     this.ticket = draftTicket({
       id: randomUUID(),
@@ -79,6 +79,7 @@ export class ClientQueuePlace implements Place {
       maxWaiting,
       preempt,
       permits,
+      rank,
     });
   }
 

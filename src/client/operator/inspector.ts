@@ -114,7 +114,7 @@ function waitersOf(
   holders: Map<string, Holder | undefined>,
 ): WaiterInspection[] {
   const turns = new Map<string, string>();
-  for (const [slot, state] of slots) if (state.at === 'offered') turns.set(state.ticketId, slot);
+  for (const [slot, state] of slots) if (state.at === 'offered' && !state.reserved) turns.set(state.ticketId, slot);
   // The queue learns only seconds later that a waiter has used its turn. The permit shows it at once.
   const called = tickets.filter((ticket) => {
     const turn = turns.get(ticket.id);

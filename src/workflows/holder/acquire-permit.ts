@@ -4,7 +4,7 @@ import type { ResolvedAcquire, ResolvedSemaphore } from '../../shared/options';
 import { TooFewSlots } from '../../shared/permit-set';
 import { waitingAgain } from '../../shared/preemption';
 import type { Ticket } from '../../shared/protocol';
-import { draftTicket } from '../../shared/ticket';
+import { draftTicket, type Rank } from '../../shared/ticket';
 import { LineFullError, PermitTimeoutError } from '../errors';
 import { metrics, timeAcquire } from '../metrics';
 import { claimSlot, type PermitChild } from '../permit/claim';
@@ -28,6 +28,8 @@ interface Standing {
   fromMs?: number;
   /** The permit is one of a set, so it has no place of its own to which it could return. */
   ofSet?: boolean;
+  /** How the permits that the caller keeps meanwhile rank it. */
+  rank?: Rank;
 }
 
 /**
@@ -68,7 +70,7 @@ export async function tryPermit(semaphore: ResolvedSemaphore, request: ResolvedA
 function acquirer(
   semaphore: ResolvedSemaphore,
   request: ResolvedAcquire,
-  { sinceMs, ofSet }: Standing,
+  { sinceMs, ofSet, rank }: Standing,
   deadlineMs = Number.POSITIVE_INFINITY,
 ): Acquirer<Permit> {
   const again = ofSet ? undefined : lineUpAgain(semaphore, request, sinceMs);
@@ -85,7 +87,7 @@ function acquirer(
       nowMs: Date.now,
       random: Math.random,
       claim: (slot, offer) => timeClaim({ semaphore, slot, request, again }, offer),
-      place: () => new WorkflowQueuePlace(resource, ticketFor(semaphore, request, sinceMs), taskQueue),
+      place: () => new WorkflowQueuePlace(resource, ticketFor(semaphore, request, sinceMs, rank), taskQueue),
       ...((maxWaiting ?? permits) !== undefined && { full }),
     },
   );
@@ -95,9 +97,10 @@ function ticketFor(
   { compactSlots: slots }: ResolvedSemaphore,
   { priority, maxWaiting, preempt, permits }: ResolvedAcquire,
   sinceMs: number,
+  rank: Rank | undefined,
 ): Ticket {
   const { workflowId, runId, priority: ownPriority } = workflowInfo();
-  const draft = draftTicket({ id: uuid4(), slots, sinceMs, priority, ownPriority, maxWaiting, preempt, permits });
+  const draft = draftTicket({ id: uuid4(), slots, sinceMs, priority, ownPriority, maxWaiting, preempt, permits, rank });
   return { ...draft, waiter: { workflowId, runId } };
 }
 

@@ -6,6 +6,7 @@ import {
   besideTheLine,
   byEntry,
   partsInOrder,
+  rankOf,
   releaseInReverse,
   type SetPart,
   type Wanted,
@@ -146,7 +147,12 @@ async function acquirePart(
   const slots = withoutHeld(pool, held);
   try {
     const outlivesRun = request.outlivesRun && !isAccumulator; // it is given back in this run, or dies with it
-    return await acquirePermit({ ...pool, slots }, { ...request, permits, outlivesRun }, { sinceMs, ofSet: true });
+    const rank = rankOf(pool.resource, held);
+    return await acquirePermit(
+      { ...pool, slots },
+      { ...request, permits, outlivesRun },
+      { sinceMs, ofSet: true, rank },
+    );
   } catch (error) {
     // The accumulator's permit is missing because somebody else accumulates this resource.
     if (error instanceof LineFullError) throw new LineFullError(resource, error.maxWaiting);

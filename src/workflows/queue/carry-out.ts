@@ -2,8 +2,10 @@ import { permitId, queueId } from '../../shared/permit-id';
 import { wantsSlot } from '../../shared/slots';
 import { metrics } from '../metrics';
 import {
+  askPrioritySignal,
   deliver,
   deliverAfterReset,
+  inheritSignal,
   preemptSignal,
   releaseSignal,
   renewSignal,
@@ -11,8 +13,9 @@ import {
   watchSignal,
 } from '../signals';
 import { claimDrain } from './drain';
+import type { Inheritance } from './inheritance';
 import type { PreemptingQueueState } from './preempting-queue-state';
-import type { QueueCommand } from './queue-command';
+import type { InheritanceCommand, QueueCommand } from './queue-command';
 
 /** A new run asks so many of the slots that the last one has offered. In a pool of more, others go on meanwhile. */
 const MAX_ASKED = 10;
@@ -51,6 +54,17 @@ export async function carryOut(
     const delivery = await deliver({ workflowId, runId }, command.do === 'renew' ? renewSignal : releaseSignal);
     if (delivery === 'not-found') state.gone(slot, runId);
   }
+}
+
+/** Tells another queue, or asks it. One that is not there has nobody in line. */
+export async function passOn(command: InheritanceCommand, resource: string, inheritance: Inheritance): Promise<void> {
+  if (command.do === 'ask-priority') {
+    await deliver({ workflowId: queueId(command.of) }, askPrioritySignal, { resource });
+    return;
+  }
+  const { to, priorityKey } = command;
+  const delivery = await deliver({ workflowId: queueId(to) }, inheritSignal, { resource, priorityKey });
+  if (delivery === 'not-found') inheritance.gone(to);
 }
 
 /**

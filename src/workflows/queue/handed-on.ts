@@ -86,14 +86,14 @@ function readSlots(
 
 /** Not of a slot that a run is asking about or claims: it continues as new only when no answer is due. */
 function readState(value: unknown, nowMs: number): SlotState | undefined {
-  const { at, sinceMs, probeAtMs, runId, ticketId, untilMs, renewAtMs } = fieldsOf(value);
+  const { at, sinceMs, probeAtMs, runId, ticketId, untilMs, reserved, renewAtMs } = fieldsOf(value);
   const asked = readAsked(value, nowMs);
   if (at === 'free' || at === 'unseen') return { at };
   if (at === 'held') {
     const times = { sinceMs: by(nowMs, sinceMs), probeAtMs: by(nowMs + PROBE_WITHIN_MS, probeAtMs) };
     return { at, ...times, ...(isRunId(runId) && { runId }), ...asked };
   }
-  if (at === 'offered' && typeof ticketId === 'string') {
+  if (at === 'offered' && !reserved && typeof ticketId === 'string') {
     return { at, ticketId, untilMs: by(nowMs + OFFER_TIMEOUT_MS, untilMs), ...asked };
   }
   if (at === 'drained' && isRunId(runId)) return { at, runId, renewAtMs: by(nowMs + DRAIN_RENEWAL_MS, renewAtMs) };

@@ -46,7 +46,7 @@ export class PreemptingQueueState extends OperatedQueueState {
     if (state.at !== 'offered') this.slots.set(slot, { ...state, holder });
     else if (state.answersByMs !== undefined) {
       // The turn was used. Or another acquirer was faster, and the waiter will say so.
-      this.tickets.delete(state.ticketId);
+      this.dropTicket(state);
       const probeAtMs = nowMs + probeAfterMs(0, this.slots.size);
       this.slots.set(slot, { at: 'held', sinceMs: nowMs, probeAtMs, answersByMs: state.answersByMs, holder });
     }

@@ -1,6 +1,6 @@
-import { DEFAULT_PRIORITY_KEY } from '../../shared/limits';
 import type { PreemptionTerms } from '../../shared/preemption-protocol';
 import type { Ticket } from '../../shared/protocol';
+import { priorityOf } from '../../shared/turn-order';
 
 /** A holder that may be asked to give way. */
 export interface Holder extends PreemptionTerms {
@@ -58,8 +58,4 @@ function lowest(holders: readonly Holder[], waiter: Ticket): Holder | undefined 
 
 function byUrgency(a: Ticket, b: Ticket): number {
   return priorityOf(a) - priorityOf(b) || a.sinceMs - b.sinceMs;
-}
-
-function priorityOf({ priorityKey }: Ticket): number {
-  return priorityKey || DEFAULT_PRIORITY_KEY;
 }

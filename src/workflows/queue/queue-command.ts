@@ -16,3 +16,17 @@ export type QueueCommand =
   | { do: 'preempt'; slot: string; runId: string; priorityKey: number }
   /** Tell a waiter that wants more than are in use that it has no place. */
   | { do: 'refuse'; ticket: Ticket };
+
+/** What the queue does to pass priorities on. */
+export type InheritanceCommand =
+  /** Ask the queue of this resource for the best priority in its line. */
+  | { do: 'ask-priority'; of: string }
+  /** Tell the queue of this resource the best priority in our line. */
+  | { do: 'pass-on'; to: string; priorityKey: number };
+
+/** The first `room` of these commands. Those that come after are not made. */
+export function atMost<Command>(room: number, commands: Iterable<Command>): Command[] {
+  const first: Command[] = [];
+  if (room > 0) for (const command of commands) if (first.push(command) >= room) break;
+  return first;
+}

@@ -121,6 +121,10 @@ class World {
       this.nowMs += ANSWERS_WITHIN_MS;
       this.arriveAll();
     }
+    for (const untilMs of this.reservedUntilMs()) {
+      this.nowMs = Math.max(this.nowMs, untilMs); // an accumulator's next ticket does not come
+      this.arriveAll();
+    }
     for (const { fate, ticket } of this.waiters.values()) {
       if (fate !== 'waits' || !this.state.view().tickets.includes(ticket)) continue;
       for (const slot of slotNames(this.slots + 2)) {
@@ -141,6 +145,12 @@ class World {
       const isUnseen = this.orphans.has(runId) && !parked.some((ticket) => this.wants(ticket, slot));
       assert.ok(!this.isInUse(slot) || !drain || isUnseen, `slot ${slot} is in use and drained`);
     }
+  }
+
+  private *reservedUntilMs(): Generator<number> {
+    const reserved = () =>
+      this.state.view().slots.map(([, it]) => (it.at === 'offered' && it.reserved ? it.untilMs : 0));
+    for (let untilMs = Math.max(...reserved()); untilMs > 0; untilMs = Math.max(...reserved())) yield untilMs;
   }
 
   /** Every message arrives, and those that come of it. */
@@ -388,12 +398,21 @@ class World {
       sinceMs: this.nowMs - (pick % 3),
       priorityKey: 1 + (pick % 3),
       // Each ticket is for one permit; an accumulator's says how many it wants in all.
-      ...(pick % 5 < 2 ? { preempt: true } : pick % 5 === 2 && { permits: 1 + ((pick >> 3) % this.slots) }),
+      ...(pick % 5 < 2 ? { preempt: true } : pick % 5 === 2 && this.accumulation(pick >> 3)),
       ...(pick % 5 === 3 && { maxWaiting: 1 + ((pick >> 3) % 2) }),
     };
     const waiter: Waiter = { ticket, fate: 'waits' };
     this.waiters.set(ticket.id, waiter);
     this.lineUp(waiter);
+  }
+
+  /** What the ticket of an accumulator says, of which there is one at a time: the next for the one that is there, or a new one's. */
+  private accumulation(pick: number): Partial<Ticket> | undefined {
+    const last = [...this.waiters.values()].filter(({ ticket }) => ticket.permits).at(-1);
+    if (last?.fate === 'waits' || last?.fate === 'beside') return undefined;
+    const { permits = 1, kept = 0 } = last?.ticket ?? {};
+    if (last?.fate === 'served' && kept + 1 < permits) return { permits, kept: kept + 1 };
+    return { permits: 1 + (pick % this.slots), kept: 0 };
   }
 
   private lineUp(waiter: Waiter): void {
@@ -524,7 +543,8 @@ class World {
     for (const other of before.tickets) {
       if (offeredNow.has(other.id) || !this.wants(other, slot)) continue;
       if (!this.state.view().tickets.includes(other)) continue; // its own turn was overdue just now
-      const byPriority = (other.priorityKey ?? 3) - (offered.priorityKey ?? 3);
+      const byKept = Number(!other.kept) - Number(!offered.kept);
+      const byPriority = byKept || (other.priorityKey ?? 3) - (offered.priorityKey ?? 3);
       const byListing = before.tickets.indexOf(other) - before.tickets.indexOf(offered);
       const late = byPriority || other.sinceMs - offered.sinceMs || byListing;
       assert.ok(late >= 0, `${offered.id} overtook ${other.id}`);
@@ -589,7 +609,7 @@ class World {
     const { tickets, slots } = this.state.view();
     this.checkOverride();
     if (this.isPaused) assert.ok(this.state.dueMs() <= this.override.pausedToMs, 'nothing wakes the queue to resume');
-    const offered = slots.flatMap(([, state]) => (state.at === 'offered' ? [state.ticketId] : []));
+    const offered = slots.flatMap(([, state]) => (state.at === 'offered' && !state.reserved ? [state.ticketId] : []));
     assert.equal(new Set(offered).size, offered.length, 'one ticket has two turns');
     const known = new Map(slots);
     for (const ticket of tickets) {

@@ -1,10 +1,10 @@
 import type { Ticket } from '../../shared/protocol';
 import type { QueueView, SlotState } from '../../shared/queue-view';
 import { wantsSlot } from '../../shared/slots';
-import { TurnOrder } from '../../shared/turn-order';
+import { priorityOf, TurnOrder } from '../../shared/turn-order';
 import { Demand } from './demand';
 import { probeAfterMs } from './probe-interval';
-import type { QueueCommand } from './queue-command';
+import { atMost, type QueueCommand } from './queue-command';
 import { Tickets } from './tickets';
 
 /** How long a waiter may take to use its turn before the next one gets it. */
@@ -61,7 +61,19 @@ export class QueueState {
     if (!this.tickets.hasRoomFor(ticket)) return false;
     if (known && known.waiter.runId !== ticket.waiter.runId) this.withdrawFrom(known, 'unknown'); // the next waiter of one acquirer
     this.tickets.set(ticket.id, ticket);
+    if (known?.inherits) this.raise(ticket, priorityOf(known));
+    if (ticket.kept && !known) this.served(ticket);
     return true;
+  }
+
+  /** Somebody of this priority waits for a resource. Those who keep a permit of it while they wait here pass it on. */
+  inherit(resource: string, priorityKey: number): void {
+    for (const ticket of this.tickets.values())
+      if (ticket.inherits?.includes(resource)) this.raise(ticket, priorityKey);
+  }
+
+  private raise(ticket: Ticket, priorityKey: number): void {
+    if (priorityKey < priorityOf(ticket)) this.tickets.set(ticket.id, { ...ticket, priorityKey });
   }
 
   ticket(ticketId: string): Ticket | undefined {
@@ -70,7 +82,10 @@ export class QueueState {
 
   /** The waiter found its slot taken. It waits on, in its old place. `false` as {@link enqueue} says it. */
   missed(ticket: Ticket, slot: string): boolean {
-    if (this.isOfferedTo(slot, ticket.id)) this.withdraw(slot, ticket, 'unknown');
+    if (this.isOfferedTo(slot, ticket.id)) {
+      this.withdraw(slot, ticket, 'unknown');
+      this.endReservations();
+    }
     return this.enqueue(ticket, true);
   }
 
@@ -104,7 +119,7 @@ export class QueueState {
   }
 
   protected close(slot: string, state: SlotState, _runId: string): void {
-    if (state.at === 'offered') this.tickets.delete(state.ticketId); // it was served, and is done already
+    if (state.at === 'offered') this.dropTicket(state); // it was served, and is done already
     // The probe's answer may be older than this news, so it must not overrule it.
     if (state.at === 'probing') this.slots.set(slot, { ...state, closed: true });
     else this.slots.set(slot, { at: 'free' });
@@ -127,9 +142,7 @@ export class QueueState {
    * so it gives a command once.
    */
   next(nowMs: number, room = Number.POSITIVE_INFINITY): QueueCommand[] {
-    const commands: QueueCommand[] = [];
-    if (room > 0) for (const command of this.moves(nowMs)) if (commands.push(command) >= room) break;
-    return commands;
+    return atMost(room, this.moves(nowMs));
   }
 
   protected *moves(nowMs: number): Generator<QueueCommand> {
@@ -188,7 +201,7 @@ export class QueueState {
     if (state.at === 'free') return this.offer(slot, waiting, demand, nowMs);
     if (state.at === 'offered' && state.untilMs <= nowMs) {
       // Used without a word, or the waiter is dead or slow. A probe will tell, and a live waiter comes again by itself.
-      this.tickets.delete(state.ticketId);
+      this.dropTicket(state);
       return { ...this.probe(slot), overdue: true };
     }
     if (state.at === 'held' && state.probeAtMs + HELD_UNSEEN_MS <= nowMs && !this.isOfInterest(slot, demand)) {
@@ -199,6 +212,11 @@ export class QueueState {
 
   /** Gives a free slot to the first in turn order. A free slot without a taker is forgotten: a newcomer may take it unseen. */
   protected offer(slot: string, waiting: Set<Ticket>, demand: Demand, nowMs: number): QueueCommand | undefined {
+    const accumulating = this.accumulatingOn(slot);
+    if (accumulating) {
+      this.slots.set(slot, { at: 'offered', ...accumulating, reserved: true });
+      return undefined;
+    }
     const ticket = this.isOfInterest(slot, demand) ? this.order.first(this.wanting(slot, waiting)) : undefined; // Q3
     if (!ticket) {
       this.slots.delete(slot);
@@ -225,10 +243,49 @@ export class QueueState {
   }
 
   /** Tickets without a turn. */
-  protected *waiting(): Generator<Ticket> {
+  *waiting(): Generator<Ticket> {
     const offered = new Set<string>();
     for (const state of this.slots.values()) if (state.at === 'offered') offered.add(state.ticketId);
     for (const ticket of this.tickets.values()) if (!offered.has(ticket.id)) yield ticket;
+  }
+
+  /**
+   * The accumulator's turn that is under way, if it would take this slot after it: until its next ticket comes, in a moment, the slot
+   * is not for those behind it. They would use it while the accumulator keeps the others for nothing.
+   */
+  private accumulatingOn(slot: string): { ticketId: string; untilMs: number } | undefined {
+    if (this.tickets.accumulating === 0) return undefined;
+    const taken = new Map<string, number>();
+    for (const state of this.slots.values()) {
+      if (state.at === 'offered') taken.set(state.ticketId, (taken.get(state.ticketId) ?? 0) + 1);
+    }
+    for (const state of this.slots.values()) {
+      const ticket = state.at === 'offered' && !state.reserved ? this.tickets.get(state.ticketId) : undefined;
+      if (state.at !== 'offered' || !ticket || !this.wants(ticket, slot)) continue;
+      const { id, permits = 1, kept = permits } = ticket;
+      if ((taken.get(id) ?? 0) < permits - kept) return { ticketId: id, untilMs: state.untilMs };
+    }
+    return undefined;
+  }
+
+  /** An accumulator that lines up for its next permit has used its turn before. There is one at a time. */
+  private served(next: Ticket): void {
+    for (const state of this.slots.values()) {
+      if (state.at !== 'offered' || state.ticketId === next.id) continue;
+      if (this.tickets.get(state.ticketId)?.permits) this.tickets.delete(state.ticketId);
+    }
+    this.endReservations();
+  }
+
+  /** The turn was used, or its waiter is dead or slow. */
+  protected dropTicket({ ticketId, reserved }: SlotState & { at: 'offered' }): void {
+    if (!reserved) this.tickets.delete(ticketId);
+  }
+
+  private endReservations(): void {
+    for (const [slot, state] of this.slots) {
+      if (state.at === 'offered' && state.reserved) this.slots.set(slot, { at: 'free' });
+    }
   }
 
   private *wanting(slot: string, tickets: Iterable<Ticket>): Generator<Ticket> {
@@ -250,7 +307,8 @@ export class QueueState {
   }
 
   private withdraw(slot: string, ticket: Ticket, to: 'free' | 'unknown'): void {
-    this.order.refund(ticket);
+    const state = this.slots.get(slot);
+    if (state?.at === 'offered' && !state.reserved) this.order.refund(ticket);
     if (to === 'free') this.slots.set(slot, { at: 'free' });
     else this.slots.delete(slot);
   }

@@ -18,6 +18,8 @@ export class Tickets extends Map<string, Ticket> {
   readonly demand = new Demand();
   /** How many of them ask for a holder to give way. */
   preempting = 0;
+  /** How many of them want several permits. */
+  accumulating = 0;
 
   hasRoomFor(ticket: Ticket): boolean {
     const known = this.get(ticket.id);
@@ -32,6 +34,7 @@ export class Tickets extends Map<string, Ticket> {
     this.bytes += bytesOf(ticket);
     this.demand.add(shared);
     if (ticket.preempt) this.preempting++;
+    if (ticket.permits) this.accumulating++;
     return super.set(ticketId, shared);
   }
 
@@ -52,6 +55,7 @@ export class Tickets extends Map<string, Ticket> {
     this.bytes -= bytesOf(ticket);
     this.demand.remove(ticket);
     if (ticket.preempt) this.preempting--;
+    if (ticket.permits) this.accumulating--;
   }
 }
 

@@ -11,24 +11,36 @@ import {
 import { resourceOfQueue } from '../../shared/permit-id';
 import type { MissedNotice, Ticket } from '../../shared/protocol';
 import { QUEUE_VIEW, type QueueInput, type ShownView } from '../../shared/queue-view';
-import { listOf, readClosing, readDeclined, readMissed, readTicket } from '../../shared/wire-input';
+import {
+  listOf,
+  readClosing,
+  readDeclined,
+  readInherit,
+  readMissed,
+  readPriorityQuestion,
+  readTicket,
+} from '../../shared/wire-input';
 import '../lenient-converter';
 import { metrics } from '../metrics';
 import {
+  askPrioritySignal,
   closingSignal,
   declinedSignal,
   deliverAfterReset,
   drainedSignal,
   enqueueSignal,
+  inheritSignal,
   missedSignal,
   turnSignal,
 } from '../signals';
 import { acceptAnswers } from './accept-answers';
 import { acceptOverrides } from './accept-overrides';
 import { Alarm } from './alarm';
-import { askOffered, carryOut } from './carry-out';
+import { askOffered, carryOut, passOn } from './carry-out';
 import { readHandedOn, shown } from './handed-on';
+import { Inheritance } from './inheritance';
 import { PreemptingQueueState } from './preempting-queue-state';
+import { atMost } from './queue-command';
 import { HELD_UNSEEN_MS } from './queue-state';
 import { runLength } from './run-length';
 import { warnOfDisagreement } from './warn-of-disagreement';
@@ -62,6 +74,7 @@ async function keepQueue(input?: QueueInput): Promise<void> {
   const isContinued = continuedFromExecutionRunId && !cronSchedule && !retryPolicy;
   const handedOn = isContinued ? readHandedOn(resource, input ?? {}, Date.now()) : undefined;
   const state = new PreemptingQueueState(handedOn?.view);
+  const inheritance = new Inheritance(resource);
   const alarm = new Alarm();
   /** How much has happened since the last look. */
   let stirs = 1;
@@ -101,6 +114,8 @@ async function keepQueue(input?: QueueInput): Promise<void> {
   });
   on(closingSignal, readClosing, ({ slot, runId }) => state.closing(slot, runId));
   on(drainedSignal, readClosing, ({ slot, runId }) => state.drained(slot, runId));
+  on(inheritSignal, readInherit, (it) => state.inherit(it.resource, it.priorityKey));
+  on(askPrioritySignal, readPriorityQuestion, (it) => inheritance.asks(it.resource));
   for (const sent of listOf(input?.tickets)) {
     const ticket = readTicket(resource, sent);
     if (ticket) take(ticket);
@@ -152,6 +167,8 @@ async function keepQueue(input?: QueueInput): Promise<void> {
     if (length !== 'overlong') {
       for (const command of state.next(Date.now(), MAX_SENDING - sending))
         send(() => carryOut(command, resource, state, stir));
+      for (const command of atMost(MAX_SENDING - sending, inheritance.moves(state.waiting(), Date.now())))
+        send(() => passOn(command, resource, inheritance));
       answer();
       metrics.waiters(resource, state.waitingCount);
     }
