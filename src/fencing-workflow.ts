@@ -5,6 +5,11 @@
  *
  * @module
  */
-export { FENCING_TOKEN_HEADER, FencingToken, type FencingTokenSource } from './shared/fencing-token';
+export {
+  type ActivityAttempt,
+  FENCING_TOKEN_HEADER,
+  FencingToken,
+  type FencingTokenSource,
+} from './shared/fencing-token';
 export { currentPermit } from './workflows/holder/current-permit';
 export { interceptors } from './workflows/holder/fencing-interceptor';

@@ -21,4 +21,9 @@ export {
   UnorderedRunIdError,
   WrongResourceError,
 } from './shared/fencing-errors';
-export { FENCING_TOKEN_HEADER, FencingToken, type FencingTokenSource } from './shared/fencing-token';
+export {
+  type ActivityAttempt,
+  FENCING_TOKEN_HEADER,
+  FencingToken,
+  type FencingTokenSource,
+} from './shared/fencing-token';

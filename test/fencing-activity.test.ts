@@ -1,23 +1,25 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { after, before, describe, test } from 'node:test';
+import { Context } from '@temporalio/activity';
 import { WorkflowFailedError } from '@temporalio/client';
 import { ActivityFailure, ApplicationFailure } from '@temporalio/common';
 import { Worker } from '@temporalio/worker';
 import { currentFencingToken, FencingToken, MemoryFence, StaleTokenError, TemporalFence } from '@/fencing';
 import { fencingInterceptors } from '@/fencing-worker';
-import { type FencedActivities, fencedSteps, holdUntil, nestedTokens } from './support/fencing-workflows';
+import { type FencedActivities, fencedSteps, fencedWrites, holdUntil, nestedTokens } from './support/fencing-workflows';
 import { eventually, useTemporal } from './support/temporal';
 import { runIds } from './support/tokens';
 
 const temporal = useTemporal({ shared: true });
 const TASK_QUEUE = `fencing-${randomUUID()}`;
 const fence = new MemoryFence('guarded');
+const written = new MemoryFence('written');
 
 const activities: FencedActivities = {
   tokenSeen: async () => {
     try {
-      return currentFencingToken().toString();
+      return FencingToken.from({ ...currentFencingToken() }).toString(); // that of the permit itself
     } catch (error) {
       return String(error).replace(/:.*/s, '');
     }
@@ -28,8 +30,36 @@ const activities: FencedActivities = {
     await fence.admit({ ...token, runId: newerRunId });
     await fence.admit(token);
   },
+  write: async (what) => {
+    const { attempt } = Context.current().info;
+    // These have timed out when they write, and the Workflow has gone on.
+    const isLate = what === 'given up' || (what === 'other' && attempt === 1);
+    if (isLate) await (what === 'other' ? again : next).promise;
+    try {
+      await written.transaction(currentFencingToken(), async () => void writes.push(`${what} ${attempt}`));
+    } catch (error) {
+      refusals.push(`${what} ${attempt}: ${(error as Error).name}`);
+      throw error;
+    } finally {
+      if (isLate && ++lateEnds === 3) late.resolve();
+      if (what === 'other' && !isLate) again.resolve();
+      if (what === 'next') next.resolve();
+    }
+  },
 };
 let attempts = 0;
+const writes: string[] = [];
+const refusals: string[] = [];
+let lateEnds = 0;
+const [again, next, late] = [deferred(), deferred(), deferred()];
+
+function deferred() {
+  let resolve = () => {};
+  const promise = new Promise<void>((done) => {
+    resolve = done;
+  });
+  return { promise, resolve };
+}
 
 function options(): { workflowId: string; taskQueue: string } {
   return { workflowId: `fencing-${randomUUID()}`, taskQueue: TASK_QUEUE };
@@ -83,6 +113,20 @@ describe('on a worker with the interceptors', () => {
       return true;
     });
     assert.equal(attempts, 1);
+  });
+
+  test('a fence tells attempts apart: a late attempt, or a late activity, is refused once the next one has written', async () => {
+    await temporal.client.workflow.execute(fencedWrites, options());
+    await late.promise;
+    for (const what of ['given up 1', 'given up 2', 'other 1']) {
+      assert.ok(refusals.includes(`${what}: StaleTokenError`), what);
+      assert.ok(!writes.includes(what), what);
+    }
+    for (const what of ['one', 'other', 'next'])
+      assert.ok(
+        writes.some((it) => it.startsWith(what)),
+        what,
+      );
   });
 
   test('TemporalFence passes the holder of now, and refuses one whose permit has ended or was followed by another', async () => {

@@ -10,8 +10,9 @@ import {
   UnorderedRunIdError,
   WrongResourceError,
 } from '@/fencing';
+import { migrationOf } from '@/fencing/postgres-migration';
 import { usePostgres } from './support/postgres';
-import { runIds } from './support/tokens';
+import { assertAttempts, runIds } from './support/tokens';
 
 const postgres = usePostgres();
 let tables = 0;
@@ -37,7 +38,7 @@ test('ten connections that migrate at once make one table, and migrating again c
   const { rows } = await postgres.pool.query(
     `SELECT run_id, epoch, obj_description('permit_fence'::regclass) AS comment FROM permit_fence`,
   );
-  assert.deepEqual(rows, [{ run_id: token.runId, epoch: '1', comment: 'temporal-semaphore fence, version 1' }]);
+  assert.deepEqual(rows, [{ run_id: token.runId, epoch: '1', comment: 'temporal-semaphore fence, version 2' }]);
 });
 
 test('a migration takes part in the transaction in which it is done', async () => {
@@ -82,6 +83,19 @@ test('epochs count the holders of each slot, and a stale one is refused with bot
     },
   );
   assert.equal(ran, false);
+});
+
+test('attempts and activities of one holder are told apart, in one epoch; a row of version 1 stays comparable', async () => {
+  const [before, holder, next] = tokens(3) as [FencingToken, FencingToken, FencingToken];
+  await postgres.pool.query(migrationOf('"of_version_1"', 1));
+  const fence = new PostgresFence('ledger', { table: 'of_version_1' });
+  await postgres.pool.query(`INSERT INTO of_version_1 VALUES ('ledger', '0', $1, 7)`, [holder.runId]);
+  await fence.migrate(postgres.pool);
+  const guard = fence.within(postgres.pool);
+  await assert.rejects(guard.admit(before.of({ scheduledMs: 9, attempt: 1 })), StaleTokenError);
+  assert.equal((await guard.admit(holder.of({ scheduledMs: 9, attempt: 1 }))).epoch, 7);
+  assert.equal((await guard.admit(next)).epoch, 8);
+  await assertAttempts(guard);
 });
 
 test('what is not a token of this resource never reaches the database', async () => {

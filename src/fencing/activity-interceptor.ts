@@ -1,27 +1,31 @@
 import { ApplicationFailure, defaultPayloadConverter } from '@temporalio/common';
 import type { ActivityInterceptorsFactory, WorkerInterceptors } from '@temporalio/worker';
-import { FencingError } from '../shared/fencing-errors';
-import { FENCING_TOKEN_HEADER, FencingToken } from '../shared/fencing-token';
+import { FencingError, StaleTokenError } from '../shared/fencing-errors';
+import { FENCING_SCHEDULED_HEADER, FENCING_TOKEN_HEADER, FencingToken } from '../shared/fencing-token';
 import { withFencingToken } from './current-token';
 
 /**
- * Gives an activity the token in its headers, as its `currentFencingToken()`. When a fence refuses the token, the activity
- * fails with a non-retryable failure of the same type name: a retry would send the same old token.
+ * Gives an activity the token in its headers, as its `currentFencingToken()`, with the number of its attempt. When a fence refuses
+ * the token, the activity fails with a failure of the same type name. That is non-retryable, since a retry would send the same old
+ * token, unless only a later attempt of another activity that ran at the same time was admitted.
  */
-export const fencingActivityInterceptor: ActivityInterceptorsFactory = () => ({
+export const fencingActivityInterceptor: ActivityInterceptorsFactory = ({ info }) => ({
   inbound: {
     async execute(input, next) {
       try {
         const header = input.headers[FENCING_TOKEN_HEADER];
         if (!header) return await next(input);
-        const token = FencingToken.parse(defaultPayloadConverter.fromPayload(header));
+        const permit = FencingToken.parse(defaultPayloadConverter.fromPayload(header));
+        const scheduled = input.headers[FENCING_SCHEDULED_HEADER];
+        const scheduledMs = scheduled && defaultPayloadConverter.fromPayload<number>(scheduled);
+        const token = scheduledMs === undefined ? permit : permit.of({ scheduledMs, attempt: info.attempt });
         return await withFencingToken(token, () => next(input));
       } catch (error) {
         if (!(error instanceof FencingError)) throw error;
         throw ApplicationFailure.create({
           message: error.message,
           type: error.name,
-          nonRetryable: true,
+          nonRetryable: !(error instanceof StaleTokenError && error.passes),
           cause: error,
         });
       }

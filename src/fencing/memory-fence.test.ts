@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { runIds } from '../../test/support/tokens';
+import { assertAttempts, runIds } from '../../test/support/tokens';
 import {
   FutureTokenError,
   MalformedTokenError,
@@ -62,6 +62,10 @@ test('however transactions overlap, no work of an older holder ends after a newe
       }
     }),
   );
+});
+
+test('attempts and activities of one holder are told apart, in one epoch', async () => {
+  await assertAttempts(new MemoryFence('r'));
 });
 
 test('a transaction that throws lets the next one in', async () => {

@@ -42,10 +42,11 @@ export class MemoryFence implements FenceGuard<CountedAdmission> {
     const turn = this.queues.get(token.slot) ?? Promise.resolve();
     const done = turn.then(async () => {
       const newest = this.newest.get(token.slot);
-      const order = newest ? token.compare(newest.token) : 1;
-      if (newest && order < 0) throw new StaleTokenError(token, newest.token);
-      const admission = newest && order === 0 ? newest : { token, epoch: (newest?.epoch ?? 0) + 1 };
-      this.newest.set(token.slot, admission);
+      if (newest && token.compare(newest.token) < 0) throw new StaleTokenError(token, newest.token);
+      const isSameHolder = newest?.token.runId === token.runId;
+      const admission = { token, epoch: (newest?.epoch ?? 0) + (isSameHolder ? 0 : 1) };
+      // The permit's own token makes no activity stale.
+      if (!isSameHolder || token.activity) this.newest.set(token.slot, admission);
       return await fn(admission);
     });
     // The next holder waits until this work has ended, also by a failure. The caller alone gets the failure.

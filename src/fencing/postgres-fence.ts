@@ -40,7 +40,8 @@ const MAX_IDLE_TIMEOUT_MS = 2 ** 31 - 1;
  * permit can't write, however late it wakes. One table has a row for each slot, with the newest run. The row stays locked
  * until the transaction ends.
  *
- * - No write of an older holder commits after a newer one of its slot has been admitted.
+ * - No write of an older holder commits after a newer one of its slot has been admitted. Nor does one of an earlier activity of the
+ *   same holder, or of an earlier attempt, where the tokens come from `fencingInterceptors`.
  * - `epoch` grows by one for each new holder and never shrinks. An admission that was rolled back does not count.
  *   (A database that loses commits in a fail-over loses admissions too. Then `epoch` shrinks.)
  *
@@ -138,15 +139,22 @@ export class PostgresFence {
 
   /** Locks the slot's row in any case. The next holder waits until this transaction ends, and only then is its token compared. */
   private async admit(client: PostgresQueryable, token: FencingToken): Promise<CountedAdmission> {
+    // The permit's own token has no activity, and makes none stale.
     const { rows } = await client.query<{ epoch: string }>(
-      `INSERT INTO ${this.table} AS fence (resource, slot, run_id, epoch) VALUES ($1, $2, $3, 1)
+      `INSERT INTO ${this.table} AS fence (resource, slot, run_id, scheduled_ms, attempt, epoch) VALUES ($1, $2, $3, $4, $5, 1)
        ON CONFLICT (resource, slot) DO UPDATE SET
          run_id = excluded.run_id,
+         scheduled_ms = CASE WHEN fence.run_id < excluded.run_id THEN excluded.scheduled_ms
+                             ELSE coalesce(excluded.scheduled_ms, fence.scheduled_ms) END,
+         attempt = CASE WHEN fence.run_id < excluded.run_id THEN excluded.attempt
+                        ELSE coalesce(excluded.attempt, fence.attempt) END,
          epoch = fence.epoch + (fence.run_id < excluded.run_id)::int,
          admitted_at = CASE WHEN fence.run_id < excluded.run_id THEN now() ELSE fence.admitted_at END
-       WHERE fence.run_id <= excluded.run_id
+       WHERE fence.run_id < excluded.run_id
+         OR fence.run_id = excluded.run_id
+           AND coalesce((fence.scheduled_ms, fence.attempt) <= (excluded.scheduled_ms, excluded.attempt), true)
        RETURNING epoch`,
-      [token.resource, token.slot, token.runId],
+      [token.resource, token.slot, token.runId, token.activity?.scheduledMs ?? null, token.activity?.attempt ?? null],
     );
     const [admitted] = rows;
     if (admitted) return { token, epoch: Number(admitted.epoch) };
@@ -155,10 +163,14 @@ export class PostgresFence {
 
   /** `undefined` when somebody has deleted the row meanwhile. That happens only outside of a transaction. */
   private async newest(client: PostgresQueryable, { resource, slot }: FencingToken): Promise<FencingToken | undefined> {
-    const { rows } = await client.query<{ runId: string }>(
-      `SELECT run_id AS "runId" FROM ${this.table} WHERE resource = $1 AND slot = $2`,
+    const { rows } = await client.query<{ runId: string; scheduledMs: string | null; attempt: number | null }>(
+      `SELECT run_id AS "runId", scheduled_ms AS "scheduledMs", attempt FROM ${this.table} WHERE resource = $1 AND slot = $2`,
       [resource, slot],
     );
-    return rows[0] && FencingToken.from({ resource, slot, ...rows[0] });
+    const [row] = rows;
+    if (!row) return undefined;
+    const { runId, scheduledMs, attempt } = row;
+    const permit = FencingToken.from({ resource, slot, runId });
+    return attempt === null ? permit : permit.of({ scheduledMs: Number(scheduledMs), attempt });
   }
 }

@@ -10,6 +10,7 @@ const STEPS: readonly ((table: string) => string)[] = [
       admitted_at timestamptz NOT NULL DEFAULT now(),
       PRIMARY KEY (resource, slot)
     );`,
+  (table) => `ALTER TABLE ${table} ADD COLUMN scheduled_ms bigint, ADD COLUMN attempt int;`,
 ];
 
 /** The key of the advisory lock that makes all migrations of a database run one after another. Nobody else uses it. */
@@ -51,9 +52,10 @@ const REFUSE_STRANGERS = `
  * create in a schema of the search path could put a closer match there.
  *
  * @param table a quoted name
+ * @param newest the version to which it goes; tests make old ones
  */
-export function migrationOf(table: string): string {
-  const steps = STEPS.map((step, index) => `IF version < ${index + 1} THEN ${step(table)} END IF;`);
+export function migrationOf(table: string, newest = STEPS.length): string {
+  const steps = STEPS.slice(0, newest).map((step, index) => `IF version < ${index + 1} THEN ${step(table)} END IF;`);
   return `DO $migration$
     DECLARE
       found pg_catalog.regclass;
@@ -72,13 +74,13 @@ export function migrationOf(table: string): string {
           pg_catalog.obj_description(found::pg_catalog.oid, 'pg_class'::pg_catalog.name),
           '^temporal-semaphore fence, version (\\d+)$')::int,
         0);
-      IF version > ${STEPS.length} THEN
-        RAISE EXCEPTION 'Table % has version %, made by a newer temporal-semaphore; this one knows ${STEPS.length}. Upgrade the package.',
+      IF version > ${newest} THEN
+        RAISE EXCEPTION 'Table % has version %, made by a newer temporal-semaphore; this one knows ${newest}. Upgrade the package.',
           '${table}', version;
       END IF;
-      IF version = ${STEPS.length} THEN RETURN; END IF;
+      IF version = ${newest} THEN RETURN; END IF;
       ${steps.join('\n      ')}
-      COMMENT ON TABLE ${table} IS 'temporal-semaphore fence, version ${STEPS.length}';
+      COMMENT ON TABLE ${table} IS 'temporal-semaphore fence, version ${newest}';
     END
   $migration$`;
 }

@@ -78,20 +78,30 @@ function iso(epochMs: number): string {
   return new Date(epochMs).toISOString();
 }
 
-/** The token's holder has lost its permit: a later permit of the slot is known, or this one has ended. Stop writing. */
+/**
+ * The token's holder has lost its permit: a later permit of the slot is known, or this one has ended. Or it is an activity of the
+ * present holder, and a later one, or a later attempt, is known. Stop writing.
+ */
 export class StaleTokenError extends FencingError {
   override readonly name = 'StaleTokenError';
 
   constructor(
     /** The token that was refused. */
     readonly token: FencingToken,
-    /** The newest permit of the slot; `undefined` when only the end of the refused one is known. */
+    /** The newest token of the slot; `undefined` when only the end of the refused one is known. */
     readonly newest: FencingToken | undefined,
   ) {
     super(
       `Stale fencing token for "${token.resource}", slot "${token.slot}": run ${token.runId} ` +
-        (newest ? `was superseded by run ${newest.runId}.` : 'no longer holds the slot.') +
-        ' Its holder has lost the permit; acquire a new one.',
+        (newest?.runId === token.runId
+          ? 'has had a later activity, or a later attempt of this one, admitted.'
+          : `${newest ? `was superseded by run ${newest.runId}.` : 'no longer holds the slot.'} ` +
+            'Its holder has lost the permit; acquire a new one.'),
     );
+  }
+
+  /** @internal Whether a next attempt of the same activity may be admitted. */
+  get passes(): boolean {
+    return this.newest?.runId === this.token.runId;
   }
 }

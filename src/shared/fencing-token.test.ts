@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { isDeepStrictEqual } from 'node:util';
 import fc from 'fast-check';
 import { runIds } from '../../test/support/tokens';
 import { MalformedTokenError, UnorderedRunIdError } from './fencing-errors';
@@ -15,11 +16,13 @@ const name = (maxLength: number) =>
     .string({ unit: 'grapheme', minLength: 1, maxLength })
     .map((text) => text.normalize('NFC').trim())
     .filter((text) => text !== '' && !/[\p{C}\p{Zl}\p{Zp}]/u.test(text));
+const activities = fc.record({ scheduledMs: fc.nat(9), attempt: fc.integer({ min: 1, max: 9 }) });
 const tokens = fc
   .record({ resource: name(20), slot: name(6), runId: fc.uuid({ version: [4, 7] }) })
   .filter(({ slot }) => !slot.includes(':'))
   .filter(({ resource, slot }) => new TextEncoder().encode(resource + slot).length < 200)
-  .map((parts) => FencingToken.from(parts));
+  .chain((parts) => fc.option(activities, { nil: undefined }).map((activity) => ({ parts, activity })))
+  .map(({ parts, activity }) => (activity ? FencingToken.from(parts).of(activity) : FencingToken.from(parts)));
 
 test('a token survives its text, which any header can carry', () => {
   fc.assert(
@@ -37,8 +40,7 @@ test('a token survives its text, which any header can carry', () => {
 test('different tokens have different texts', () => {
   fc.assert(
     fc.property(tokens, tokens, (a, b) => {
-      const same = a.resource === b.resource && a.slot === b.slot && a.runId === b.runId;
-      assert.equal(a.toString() === b.toString(), same);
+      assert.equal(a.toString() === b.toString(), isDeepStrictEqual(a, b));
     }),
   );
 });
@@ -67,12 +69,17 @@ test('whatever is parsed is either refused as malformed or the very text of a to
 for (const [what, text] of Object.entries({
   nothing: '',
   'too few parts': `gpu-pool/${OLD}`,
-  'too many parts': `gpu/pool/0/${OLD}`,
+  'too many parts': `gpu/pool/0/${OLD}/1.1`,
   'an empty resource': `/0/${OLD}`,
   'an empty slot': `gpu-pool//${OLD}`,
   'a slot with a colon': `gpu-pool/a%3Ab/${OLD}`,
   'a run ID that is no UUID': 'gpu-pool/0/17',
   'a run ID in upper case': `gpu-pool/0/${OLD.toUpperCase()}`,
+  'an activity without an attempt': `gpu-pool/0/${OLD}/1795263514881`,
+  'an attempt of 0': `gpu-pool/0/${OLD}/1795263514881.0`,
+  'an activity with a leading zero': `gpu-pool/0/${OLD}/0795263514881.1`,
+  'an activity with a sign': `gpu-pool/0/${OLD}/-1.1`,
+  'an empty activity': `gpu-pool/0/${OLD}/`,
   'a needless escape': `gpu%2Dpool/0/${OLD}`,
   'an escape in lower case': `gpu%c3%a4/0/${OLD}`,
   'a broken escape': `gpu%/0/${OLD}`,
@@ -96,6 +103,23 @@ test('the order is that of run IDs, within one slot', () => {
       assert.equal(Math.sign(one.compare(other)), asNumbers > 0n ? 1 : asNumbers < 0n ? -1 : 0);
     }),
   );
+});
+
+test("activities of one permit are ordered by scheduling, then by attempt; the permit's own token has no order with them", () => {
+  const permit = FencingToken.from({ resource: 'r', slot: '0', runId: OLD });
+  const ordered = [
+    [5, 1],
+    [5, 2],
+    [17, 1],
+  ].map(([scheduledMs = 0, attempt = 0]) => permit.of({ scheduledMs, attempt }));
+  for (const [i, one] of ordered.entries()) {
+    for (const [j, other] of ordered.entries()) assert.equal(Math.sign(one.compare(other)), Math.sign(i - j));
+    assert.deepEqual([one.compare(permit), permit.compare(one)], [0, 0]);
+    const next = FencingToken.from({ ...permit, runId: NEW });
+    assert.ok(one.compare(next) < 0 && next.compare(one) > 0);
+  }
+  assert.equal(String(ordered[2]), `r/0/${OLD}/17.1`);
+  assert.throws(() => permit.of({ scheduledMs: Number.NaN, attempt: 1 }), MalformedTokenError);
 });
 
 test('a run ID says when it was drawn, to the millisecond', () => {

@@ -5,22 +5,40 @@ import { checkResource, checkSlot, type PermitAddress, permitId } from './permit
 /** The header that carries a token, both of an activity and of an HTTP request. */
 export const FENCING_TOKEN_HEADER = 'fencing-token';
 
+/** The header of an activity beside it: {@link ActivityAttempt.scheduledMs}. */
+export const FENCING_SCHEDULED_HEADER = 'fencing-scheduled';
+
 /** Anything that names one permit: a `Permit`, a {@link FencingToken}, or a token's text. */
 export type FencingTokenSource = string | (PermitAddress & { readonly runId: string });
 
+/** Which attempt of which activity writes under the permit. */
+export interface ActivityAttempt {
+  /**
+   * When the Workflow scheduled the activity, by its clock in epoch milliseconds. Activities that run at the same time have one
+   * time, that of the first. One that is scheduled when all before it are over has a greater time.
+   */
+  readonly scheduledMs: number;
+  /** From 1. */
+  readonly attempt: number;
+}
+
 const SEPARATOR = '/';
-const FORM = '"<resource>/<slot>/<run ID>", percent-encoded';
+const FORM = '"<resource>/<slot>/<run ID>", percent-encoded, and of an activity "/<scheduled>.<attempt>"';
+const ACTIVITY = /^(\d{1,15})\.(\d{1,9})$/;
 
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 const UUID_V7 = /^.{14}7.{4}[89ab]/;
 
-/** The protocol's longest ID has 255 bytes, each at most three characters when encoded, and a run ID has 36. */
-const MAX_LENGTH = 3 * 255 + 36 + 2;
+/** The protocol's longest ID has 255 bytes, each at most three characters when encoded, a run ID has 36, and an activity 25. */
+const MAX_LENGTH = 3 * 255 + 36 + 25 + 3;
 
 /**
  * Names one permit to the thing it protects, which can refuse the holder of an older one. The order of two tokens is that
  * of their run IDs, and holds within one slot only: holders of different slots are legitimate side by side. The server
  * gives a later permit the greater run ID as a rule, not by contract: `docs/fencing.md` says when not.
+ *
+ * The token of an activity also says which attempt it is. Of one permit, the order of these is that of their scheduling, then of
+ * their attempts. The token of the permit itself has no order with them.
  *
  * The idea is Chubby's "sequencer" (Burrows 2006) and Kleppmann's "fencing token" (2016), with the run ID that the server
  * draws for the permit in place of a counter.
@@ -38,6 +56,8 @@ export class FencingToken implements PermitAddress {
     readonly slot: string,
     /** The permit's run ID, a lower-case UUID. */
     readonly runId: string,
+    /** Absent for the permit itself. */
+    readonly activity?: ActivityAttempt,
   ) {}
 
   /** The permit's Workflow ID. */
@@ -63,16 +83,34 @@ export class FencingToken implements PermitAddress {
   static parse(text: string): FencingToken {
     if (typeof text !== 'string') throw new MalformedTokenError(text, 'a string');
     if (text.length > MAX_LENGTH) throw new MalformedTokenError(text, `at most ${MAX_LENGTH} characters`);
-    const [resource, slot, runId, ...rest] = text.split(SEPARATOR);
+    const [resource, slot, runId, activity, ...rest] = text.split(SEPARATOR);
     if (runId === undefined || rest.length > 0) throw new MalformedTokenError(text, FORM);
-    const token = FencingToken.checked(text, { resource: decode(text, resource), slot: decode(text, slot), runId });
+    const permit = FencingToken.checked(text, { resource: decode(text, resource), slot: decode(text, slot), runId });
+    const [, scheduled, attempt] = ACTIVITY.exec(activity ?? '') ?? [];
+    const token =
+      activity === undefined ? permit : permit.of({ scheduledMs: Number(scheduled), attempt: Number(attempt) });
     if (token.toString() !== text) throw new MalformedTokenError(text, FORM);
     return token;
   }
 
-  /** One string of printable ASCII, fit for any header: `<resource>/<slot>/<run ID>`, the names percent-encoded. */
+  /** @internal The token of an activity under this permit. @throws MalformedTokenError */
+  of(activity: ActivityAttempt): FencingToken {
+    const { scheduledMs, attempt } = activity;
+    if (!Number.isSafeInteger(scheduledMs) || scheduledMs < 0 || !Number.isSafeInteger(attempt) || attempt < 1) {
+      throw new MalformedTokenError(activity, 'a time in whole milliseconds, and a number of an attempt');
+    }
+    return new FencingToken(this.resource, this.slot, this.runId, { scheduledMs, attempt });
+  }
+
+  /**
+   * One string of printable ASCII, fit for any header: `<resource>/<slot>/<run ID>`, the names percent-encoded; of an activity,
+   * `/<scheduledMs>.<attempt>` follows.
+   */
   toString(): string {
-    return [encodeURIComponent(this.resource), encodeURIComponent(this.slot), this.runId].join(SEPARATOR);
+    const { resource, slot, runId, activity } = this;
+    const parts = [encodeURIComponent(resource), encodeURIComponent(slot), runId];
+    if (activity) parts.push(`${activity.scheduledMs}.${activity.attempt}`);
+    return parts.join(SEPARATOR);
   }
 
   /** A token in a JSON payload is its text. */
@@ -93,7 +131,7 @@ export class FencingToken implements PermitAddress {
   }
 
   /**
-   * Negative when this permit is older than `other`, positive when newer, 0 when they are one.
+   * Negative when this permit, or its activity, is older than `other`, positive when newer, 0 when neither is.
    * @throws InvalidOptionsError when they are of different slots, between which there is no order
    * @throws UnorderedRunIdError when a run ID is not time-ordered
    */
@@ -103,8 +141,9 @@ export class FencingToken implements PermitAddress {
     }
     for (const token of [this, other]) if (!token.ordered) throw new UnorderedRunIdError(token);
     // Of two UUIDs in the same case, the order of the texts is that of the numbers.
-    if (this.runId === other.runId) return 0;
-    return this.runId < other.runId ? -1 : 1;
+    if (this.runId !== other.runId) return this.runId < other.runId ? -1 : 1;
+    const [mine, its] = [this.activity, other.activity];
+    return mine && its ? mine.scheduledMs - its.scheduledMs || mine.attempt - its.attempt : 0;
   }
 
   /** `given` is what the caller gave, for the error. */

@@ -173,8 +173,8 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
   {
     name: 'A fence admits an older token',
     in: 'MemoryFence.transaction',
-    find: 'order < 0',
-    replace: 'order < -1',
+    find: 'token.compare(newest.token) < 0',
+    replace: 'token.compare(newest.token) > 0',
     caughtBy: 'memory-fence.test.ts',
   },
   {

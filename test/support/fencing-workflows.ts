@@ -16,6 +16,8 @@ export interface FencedActivities {
   tokenSeen(): Promise<string>;
   /** Has a newer token admitted, and then the current one. */
   admitSeen(newerRunId: string): Promise<void>;
+  /** Writes through a fence. */
+  write(what: string): Promise<void>;
 }
 
 const { tokenSeen, admitSeen } = proxyActivities<FencedActivities>({ startToCloseTimeout: '10s' });
@@ -45,6 +47,21 @@ export async function nestedTokens() {
 
 export async function fencedSteps(newerRunId: string): Promise<void> {
   await new Semaphore('guarded', { capacity: 1 }).withPermit(async () => await admitSeen(newerRunId));
+}
+
+const { write } = proxyActivities<FencedActivities>({ startToCloseTimeout: '1s', retry: { initialInterval: 1 } });
+const { write: writeTwice } = proxyActivities<FencedActivities>({
+  startToCloseTimeout: '1s',
+  retry: { initialInterval: 1, maximumAttempts: 2 },
+});
+
+/** Writes under one permit: two at once, then one after the other. */
+export async function fencedWrites(): Promise<void> {
+  await new Semaphore('written', { capacity: 1 }).withPermit(async () => {
+    await Promise.all([write('one'), write('other')]);
+    await writeTwice('given up').catch(() => undefined);
+    await write('next');
+  });
 }
 
 /** Holds a permit of "held" until told to finish; its token can be asked for. */

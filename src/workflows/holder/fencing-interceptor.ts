@@ -3,24 +3,50 @@ import {
   type WorkflowInterceptorsFactory,
   type WorkflowOutboundCallsInterceptor,
 } from '@temporalio/workflow';
-import { FENCING_TOKEN_HEADER, FencingToken } from '../../shared/fencing-token';
+import { FENCING_SCHEDULED_HEADER, FENCING_TOKEN_HEADER, FencingToken } from '../../shared/fencing-token';
 import { currentPermit } from './current-permit';
+import type { Permit } from './permit';
 
-/** Adds the current permit's token to what is sent to an activity. A header that stands there already is kept. */
-function withToken<T extends { readonly headers: object }>(input: T): T {
-  const permit = currentPermit();
-  if (!permit) return input;
-  const token = defaultPayloadConverter.toPayload(FencingToken.from(permit).toString());
-  return { ...input, headers: { [FENCING_TOKEN_HEADER]: token, ...input.headers } };
+/** The activities that run under one permit at the same time. */
+interface Round {
+  scheduledMs: number;
+  running: number;
 }
 
-const outbound: WorkflowOutboundCallsInterceptor = {
-  scheduleActivity: async (input, next) => await next(withToken(input)),
-  scheduleLocalActivity: async (input, next) => await next(withToken(input)),
-};
+/** Adds the current permit's token to what is sent to activities. A header that stands there already is kept. */
+class TokenCarrier {
+  private readonly rounds = new WeakMap<Permit, Round>();
+
+  async carry<T extends { readonly headers: object }>(
+    input: T,
+    next: (input: T) => Promise<unknown>,
+  ): Promise<unknown> {
+    const permit = currentPermit();
+    if (!permit || FENCING_TOKEN_HEADER in input.headers) return await next(input);
+    const round = this.rounds.get(permit) ?? { scheduledMs: 0, running: 0 };
+    this.rounds.set(permit, round);
+    if (round.running++ === 0) round.scheduledMs = Math.max(Date.now(), round.scheduledMs + 1);
+    const token = defaultPayloadConverter.toPayload(FencingToken.from(permit).toString());
+    const scheduled = defaultPayloadConverter.toPayload(round.scheduledMs);
+    const headers = { [FENCING_TOKEN_HEADER]: token, [FENCING_SCHEDULED_HEADER]: scheduled, ...input.headers };
+    try {
+      return await next({ ...input, headers });
+    } finally {
+      round.running--;
+    }
+  }
+}
+
+function outbound(): WorkflowOutboundCallsInterceptor {
+  const carrier = new TokenCarrier();
+  return {
+    scheduleActivity: (input, next) => carrier.carry(input, next),
+    scheduleLocalActivity: (input, next) => carrier.carry(input, next),
+  };
+}
 
 /**
  * Puts the token of the innermost `withPermit` in the headers of every activity that is called inside it, for
  * `currentFencingToken()` to read there. Loaded through a worker's `interceptors.workflowModules`.
  */
-export const interceptors: WorkflowInterceptorsFactory = () => ({ outbound: [outbound] });
+export const interceptors: WorkflowInterceptorsFactory = () => ({ outbound: [outbound()] });
