@@ -1,8 +1,8 @@
-import { execFileSync, spawn } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { chmod, cp, mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
+import { chmod, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { availableParallelism, tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
+import { join } from 'node:path';
 import { PLANTED_BUGS } from '../test/planted-bugs/bugs';
 import {
   declarationsOf,
@@ -14,15 +14,15 @@ import {
   readFiles,
   testOf,
 } from '../test/planted-bugs/plant';
+import { chaosAgainstBugs } from './support/chaos-against-bugs';
 import { diesWithUs } from './support/dies-with-us';
 import { findServer } from './support/find-server';
 import { runMain } from './support/main';
 import { SHARED_SERVER } from './support/prepared';
+import { BUILDS, copyProject } from './support/project-copy';
 import { spawnServer } from './support/server-process';
 
 const ROOT = join(__dirname, '..');
-/** On copies of the project, so that nobody finds a planted bug where it does not belong. */
-const BUILDS = join(ROOT, '.test-build');
 /** A test that takes so long without a bug does not end at all. */
 const CONTROL_LIMIT_MS = 10 * 60_000;
 /** With a bug, a test does not end when it takes so much longer than without. */
@@ -49,9 +49,11 @@ interface Prepared {
 /**
  * `pnpm planted-bugs [text…]`: plants each bug of the list, or those whose name, place or test has one of the texts, in a copy of
  * the project, and runs the test that must notice. Exit code 1 when one goes unnoticed. Each of these tests must pass without a bug.
+ * With `--chaos`, the bugs are those that chaos must find.
  */
 async function main(interrupt: AbortSignal): Promise<number> {
-  const texts = process.argv.slice(2).filter((text) => text !== '--');
+  const texts = process.argv.slice(2).filter((text) => text !== '--' && text !== '--chaos');
+  if (process.argv.includes('--chaos')) return await chaosAgainstBugs(texts, interrupt);
   const sources = readFiles(ROOT, ['src'], isSource);
   const bugs = prepare(
     sources,
@@ -128,20 +130,6 @@ async function inCopies<Item>(
   });
   await Promise.allSettled(lanes);
   await Promise.all(lanes);
-}
-
-async function copyProject(copy: string): Promise<void> {
-  const files = execFileSync('git', ['ls-files', '--cached', '--others', '--exclude-standard'], {
-    cwd: ROOT,
-    encoding: 'utf8',
-  });
-  for (const file of files.trim().split('\n')) {
-    await mkdir(dirname(join(copy, file)), { recursive: true });
-    await cp(join(ROOT, file), join(copy, file)).catch((error: NodeJS.ErrnoException) => {
-      if (error.code !== 'ENOENT') throw error; // deleted, and git does not know yet
-    });
-  }
-  await symlink(join(ROOT, 'node_modules'), join(copy, 'node_modules'));
 }
 
 /** @returns how long it took, in milliseconds */

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { PLANTED_BUGS } from '../planted-bugs/bugs';
+import { CHAOS_BUGS } from '../planted-bugs/chaos-bugs';
 import { declarationsOf, isSource, isTest, plant, readFiles, testOf } from '../planted-bugs/plant';
 
 const ROOT = join(__dirname, '..', '..');
@@ -14,6 +15,10 @@ for (const bug of PLANTED_BUGS) {
     plant(declarations, bug);
     testOf(tests, bug.caughtBy);
   });
+}
+
+for (const bug of CHAOS_BUGS) {
+  test(`can be planted for chaos: ${bug.name}`, () => void plant(declarations, bug));
 }
 
 test('there are at least twenty, and each is another', () => {
