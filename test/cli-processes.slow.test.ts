@@ -1,13 +1,15 @@
 import assert from 'node:assert/strict';
-import { spawnSync } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
+import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { REVOKE } from '../src/shared/protocol';
+import { endWithTests } from './support/children';
 import { CliProcess } from './support/cli-process';
 import { useRunCommand } from './support/run-command';
-import { untilWaiting, useTemporal } from './support/temporal';
+import { eventually, untilWaiting, useTemporal } from './support/temporal';
 
 const temporal = useTemporal({ shared: true });
 const { run, start, semaphore, permitOf, proxied, gated, clean } = useRunCommand(temporal);
@@ -129,4 +131,77 @@ test('a daemon that a command has left behind may run for the same resource', {
   const outer = start({ resource }, 'sh', '-c', daemon);
   assert.equal(await outer.exit, 0); // once all that writes there has ended
   assert.match(outer.stdout, /^served\nexit 0\n$/m);
+});
+
+for (const [what, words] of [
+  ['in a shell that tells what it starts', ['bash', '-c', 'nohup "$@" & wait', 'bash']],
+  ['on a terminal', ['sh', '-c', 'exec "$@" 0>/dev/null', 'sh']], // what `nohup` makes of the input there
+] as const) {
+  const skip = process.platform !== 'linux';
+  test(`under nohup a hang-up ends neither the wait nor the command: ${what}`, { skip }, async () => {
+    const resource = temporal.resource();
+    const permit = await semaphore(resource).acquire();
+    const { command, open } = gated('echo done');
+    const to = ['--address', temporal.env.address, '--task-queue', temporal.taskQueue];
+    const [file, ...rest] = [
+      ...words,
+      ...CliProcess.command,
+      'run',
+      resource,
+      '--capacity',
+      '1',
+      ...to,
+      '--',
+      ...command,
+    ];
+    const shell = endWithTests(spawn(file, rest, { stdio: ['ignore', 'pipe', 'ignore'] }));
+    let said = '';
+    shell.stdout.on('data', (text) => {
+      said += text;
+    });
+    await untilWaiting(temporal.client, resource, 1);
+    const pid = file === 'bash' ? childOf(shell.pid, resource) : Number(shell.pid);
+    process.kill(pid, 'SIGHUP');
+    await permit.release();
+    await eventually(async () => assert.match(said, /ready/));
+    process.kill(pid, 'SIGHUP');
+    open();
+    assert.deepEqual(await once(shell, 'close'), [0, null]);
+    assert.match(said, /^ready\ndone\n$/);
+  });
+}
+
+test('Ctrl-Z stops the command too, and fg has both go on', { skip: process.platform !== 'linux' }, async () => {
+  const resource = temporal.resource();
+  const cli = start({ resource }, 'sh', '-c', 'echo $$; while :; do echo tick; sleep 0.1; done');
+  const command = Number(await cli.says(/^(\d+)$/m));
+  const stateOf = (pid: number) => /^State:\t(.)/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1];
+  await cli.says(/(tick)/);
+  cli.signal('SIGTSTP');
+  await eventually(async () =>
+    assert.deepEqual(
+      [cli.pid, command].map((pid) => stateOf(Number(pid))),
+      ['T', 'T'],
+    ),
+  );
+  assert.match(cli.stderr, /stopped, and the command with it\. The lease runs on: in \d+\.\d s it is over/);
+  const ticks = cli.stdout.length;
+  cli.signal('SIGCONT');
+  await eventually(async () => assert.ok(cli.stdout.length > ticks));
+  cli.signal('SIGTERM');
+  assert.equal(await cli.exit, 143);
+});
+
+test('a command that is stopped for longer than the lease is told of the loss before its lease ends', async () => {
+  const resource = temporal.resource();
+  const told = 'trap "echo told; exit 3" TERM; echo ready; while :; do sleep 0.1; done';
+  const cli = start({ resource, flags: ['--lease', '10s'] }, 'sh', '-c', told);
+  await cli.says(/(ready)/);
+  cli.signal('SIGTSTP');
+  await cli.says(/(told)/);
+  assert.equal((await permitOf(resource).describe()).status.name, 'RUNNING');
+  assert.equal(await permitOf(resource).result(), 'lease-expired');
+  cli.signal('SIGCONT');
+  assert.equal(await cli.exit, 3);
+  assert.match(cli.stderr, /the permit .* was lost|lost/);
 });

@@ -31,6 +31,7 @@ function look(): void {
   if (nowMs >= termAtMs && !hasAsked) {
     hasAsked = true;
     if (!signal(group, 'SIGTERM')) process.exit();
+    signal(group, 'SIGCONT'); // a command that Ctrl-Z has stopped hears of TERM then
   }
   if (nowMs >= killAtMs) {
     signal(group, 'SIGKILL');

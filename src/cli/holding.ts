@@ -1,4 +1,6 @@
 import { once } from 'node:events';
+import { constants, readFileSync } from 'node:fs';
+import { basename } from 'node:path';
 import { type Permit, PermitLostError, type PermitSet } from '../client';
 import { messageOf } from '../client/operators';
 import { FencingToken } from '../fencing';
@@ -8,6 +10,7 @@ import { clockMs, type GuardOrder } from './guard-order';
 import { ProcessGroup } from './process-group';
 import { say } from './render';
 import { text } from './text';
+import { span } from './wording';
 
 /** How long the processes that the command left behind may take to end after TERM. */
 const LEFTOVERS_MS = 1_000;
@@ -58,6 +61,7 @@ export async function runHolding(
   group.begin(); // not earlier: killed before its guard knew of the group, this process left the command running
   const beat = setInterval(() => tellGuard(false), Math.min((noticeMs * GUARD_PART) / 2, BEAT_MS));
   signals.take((name) => group.signal(name));
+  signals.stopWith(group, set);
 
   const first = await Promise.race([group.exit, lossOf(set)]);
   tellGuard(true);
@@ -127,15 +131,26 @@ function environment(permits: readonly Permit[]): NodeJS.ProcessEnv {
   };
 }
 
+/** Which bits of a file's flags say whether it is read or written. */
+const O_ACCMODE = 3;
+
 /** Signals for the command. (A terminal's Ctrl-C reaches this process alone: the command has a process group of its own.) */
 const FORWARDED: NodeJS.Signals[] = ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT', 'SIGUSR1', 'SIGUSR2'];
 
 /** Gives the signals that this process receives to one taker at a time. */
 export class Signals {
   private taker: (signal: NodeJS.Signals) => void = () => undefined;
+  private stopped = () => {};
+  private continued: () => unknown = () => undefined;
 
   constructor() {
-    for (const name of FORWARDED) process.on(name, () => this.taker(name));
+    const isHangUpIgnored = isUnderNohup();
+    for (const name of FORWARDED) process.on(name, () => (name === 'SIGHUP' && isHangUpIgnored) || this.taker(name));
+    process.on('SIGTSTP', () => {
+      this.stopped();
+      process.kill(process.pid, 'SIGSTOP');
+    });
+    process.on('SIGCONT', () => this.continued());
   }
 
   take(taker: (signal: NodeJS.Signals) => void): void {
@@ -144,5 +159,32 @@ export class Signals {
 
   async next(): Promise<NodeJS.Signals> {
     return await new Promise((resolve) => this.take(resolve));
+  }
+
+  /** From now on, the command stops with this process (Ctrl-Z), and goes on with it (fg). */
+  stopWith(group: ProcessGroup, set: PermitSet): void {
+    this.stopped = () => {
+      // The group is in a session of its own, where TSTP stops nobody.
+      group.signal('SIGSTOP');
+      const leftMs = soonest(set).deadline.getTime() - Date.now();
+      say(
+        `stopped, and the command with it. The lease runs on: in ${span(leftMs)} it is over, and the command is ended before.`,
+      );
+    };
+    this.continued = () => group.signal('SIGCONT');
+  }
+}
+
+/**
+ * Whether a hang-up is to be ignored, as `nohup` wants. Node forgets at its start which signals were ignored. But most shells tell the
+ * name of what they started, and where the input was a terminal, `nohup` puts there what can't be read.
+ */
+function isUnderNohup(): boolean {
+  if (basename(process.env._ ?? '') === 'nohup') return true;
+  try {
+    const [, flags = '0'] = /^flags:\t(\d+)$/m.exec(readFileSync('/proc/self/fdinfo/0', 'utf8')) ?? [];
+    return (Number.parseInt(flags, 8) & O_ACCMODE) === constants.O_WRONLY;
+  } catch {
+    return false;
   }
 }

@@ -72,7 +72,7 @@ export class ProcessGroup {
 
   /** Ends the whole group: by TERM, and after `graceMs` by KILL. Resolves when the group is empty. */
   async end(graceMs: number): Promise<void> {
-    this.signal('SIGTERM');
+    if (this.signal('SIGTERM')) this.signal('SIGCONT'); // a stopped command hears of TERM then
     if (await this.isGone(graceMs)) return;
     this.signal('SIGKILL');
     // In a container whose first process reaps no zombies, they stay in the group. They hold nothing any more.

@@ -54,8 +54,9 @@ must refuse late writes. With --also, these variables belong to the permit of <r
 The command inherits TEMPORAL_API_KEY too; -- env -u TEMPORAL_API_KEY <command> keeps it out.
 
 run renews the permit while the command runs. It releases the permit when the command's whole process group has ended.
-When the permit is lost, the group gets TERM, and KILL before the lease ends. The same happens when run is killed or
-stopped (SIGSTOP). A process that leaves the group (setsid) escapes.
+When the permit is lost, the group gets TERM, and KILL before the lease ends. The same happens when run is killed, or
+stopped (Ctrl-Z) for as long. A process that leaves the group (setsid) escapes. The command has no controlling
+terminal. A hang-up under nohup ends nothing.
 
 Exit code: the command's own; 128+n when signal n ended it; never 0 after a loss.
   ${EXIT.busy}  no permit: all slots are held (--try), none came free in time (--timeout), or the line is full (--max-waiting)
