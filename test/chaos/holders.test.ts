@@ -49,6 +49,11 @@ test('S6: a permit that ends in the midst of its holder’s work', () => {
     'another process had been stopped',
   );
   assert.deepEqual(
+    lost('lease-expired', ({ faults }) => void faults.push(hit('*', 104_000, 105_000))),
+    [],
+    'the machine had no time for anybody',
+  );
+  assert.deepEqual(
     lost('lease-expired', ({ faults }) => void faults.push(hit('clients', 90_000, 101_000))),
     ['S6'],
     'that was more than a lease before',

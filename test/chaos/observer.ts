@@ -4,6 +4,10 @@ import { createInterface } from 'node:readline';
 import { FencingToken, MemoryFence, StaleTokenError } from '@/fencing';
 import type { Acquire, Body, Death, FaultEvent, Order, Outage, Outcome, Write } from './record';
 
+/** How often an actor says that it runs; one that has not for so long had no processor. */
+export const TICK_MS = 250;
+const STARVED_MS = 1_000;
+
 /** What an acquirer says of itself as it asks. */
 type Asked = Omit<Acquire, 'id' | 'askedMs' | 'settledMs' | 'outcome' | 'error'>;
 
@@ -15,7 +19,9 @@ export type Message =
   | { do: 'begin'; acquire: string; token: string; body?: string }
   | { do: 'end'; acquire: string; body?: string }
   | { do: 'settle'; acquire: string; outcome: Outcome; error?: string }
-  | { do: 'fault'; kind: string };
+  | { do: 'fault'; kind: string }
+  /** This actor runs. */
+  | { do: 'tick'; actor: string };
 
 /**
  * The protected resource, and the one witness of a run. Actors tell it, over a connection that no fault touches, when they ask,
@@ -33,6 +39,9 @@ export class Observer {
   readonly faults: FaultEvent[] = [];
   readonly deaths: Death[] = [];
   private readonly open = new Map<string, { body: Body; socket: Socket }>();
+  /** When each actor last said that it runs, and over which connection. */
+  private readonly ticks = new Map<string, { atMs: number; socket: Socket | undefined }>();
+  private readonly ticking = setInterval(() => this.ticked('*'), TICK_MS).unref();
   private readonly fences = new Map<string, MemoryFence>();
   private readonly sockets = new Set<Socket>();
   private readonly server: Server;
@@ -55,6 +64,7 @@ export class Observer {
   stop(): void {
     for (const socket of this.sockets) socket.destroy();
     this.server.close();
+    clearInterval(this.ticking);
   }
 
   /** The first acquire of a set has the set's name. */
@@ -108,6 +118,7 @@ export class Observer {
 
   private async heed(message: Message, socket: Socket): Promise<string> {
     if (message.do === 'fault') this.faults.push({ kind: message.kind, atMs: Date.now() });
+    else if (message.do === 'tick') this.ticked(message.actor, socket);
     else if (message.do === 'ask') {
       const { do: _, acquire, ...asked } = message;
       this.asked({ ...asked, id: acquire });
@@ -117,6 +128,16 @@ export class Observer {
       return (await this.write(FencingToken.parse(message.token))) ? 'admitted' : 'stale';
     else this.end(message.body ?? message.acquire);
     return 'ok';
+  }
+
+  /** A process that got no processor was stopped, whoever did it: a busy machine is a fault too. */
+  private ticked(actor: string, socket?: Socket): void {
+    const before = this.ticks.get(actor);
+    const atMs = Date.now();
+    this.ticks.set(actor, { atMs, socket });
+    if (before?.socket === socket && before && atMs - before.atMs > STARVED_MS) {
+      this.faults.push({ kind: 'stop-by-the-machine', target: actor, atMs: before.atMs, healedMs: atMs });
+    }
   }
 
   private begin(

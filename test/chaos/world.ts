@@ -1,5 +1,6 @@
 import { openSync } from 'node:fs';
 import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import { Client, Connection } from '@temporalio/client';
 import { SemaphoreClient } from '@/client';
 import { TcpProxy } from '../../scripts/support/tcp-proxy';
@@ -23,6 +24,9 @@ export interface WorldOptions {
   tell(line: string): void;
 }
 
+/** A call that reads nothing is answered within this, unless the machine is too busy. */
+const LATE_ANSWER_MS = 1_000;
+
 /** These run the build of another commit, where there is one. */
 const BESIDE = ['permits-2', 'clients-2'];
 
@@ -30,6 +34,8 @@ const BESIDE = ['permits-2', 'clients-2'];
 export class World {
   /** How many Workflows are terminated at their next turns. */
   armedTurns = 0;
+  private isStopped = false;
+
   private constructor(
     readonly options: WorldOptions,
     readonly server: ChaosServer,
@@ -64,6 +70,7 @@ export class World {
     }
     workflows.start();
     commands.start();
+    world.watchServer();
     return world;
   }
 
@@ -82,6 +89,21 @@ export class World {
     return new SemaphoreClient(this.client, resource, { ...slots, perKey, taskQueue: this.options.taskQueue });
   }
 
+  /** A server that answers late had no processor. While it is down, others see to that. */
+  private watchServer(): void {
+    const watch = async () => {
+      while (!this.isStopped) {
+        const atMs = Date.now();
+        await this.client.connection.workflowService.getSystemInfo({}).catch(() => undefined);
+        const healedMs = Date.now();
+        if (healedMs - atMs > LATE_ANSWER_MS)
+          this.observer.faults.push({ kind: 'stop-by-the-machine', target: '*', atMs, healedMs });
+        await delay(500);
+      }
+    };
+    void watch();
+  }
+
   /** Ends all acquirers: none acquires anew, and those that wait are served first. The permit worker stays. */
   retire(): void {
     this.workflows.retire();
@@ -97,6 +119,7 @@ export class World {
   }
 
   async stop(): Promise<void> {
+    this.isStopped = true;
     await Promise.all([this.workflows.stop(), this.commands.stop(), ...this.actors.map((actor) => actor.stop())]);
     this.observer.stop();
   }

@@ -2,6 +2,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { Connection } from '@temporalio/client';
 import { DefaultLogger, NativeConnection, Runtime, Worker } from '@temporalio/worker';
+import { TICK_MS } from '../observer';
 import { ObserverLink } from '../observer-link';
 import { activities, sinks } from './application';
 import { ClientHolders } from './clients';
@@ -12,6 +13,7 @@ const STICKY_FOR = '1s';
 
 async function main(input: ActorInput): Promise<void> {
   const link = await ObserverLink.to(input.observerPort);
+  setInterval(() => void link.tell({ do: 'tick', actor: input.name }), TICK_MS).unref();
   if (input.role === 'clients') await runClients(input, link);
   else await runWorker(input, link);
   process.exit(0);

@@ -18,7 +18,7 @@ export class Hits {
     const { faults, outages } = this.record;
     // A fault that could not be healed has hit all the same.
     const own = faults
-      .filter(({ target }) => target === name)
+      .filter(({ target }) => target === name || target === '*')
       .map(
         ({ atMs, healedMs, failed }): Interval => [atMs, healedMs ?? (failed ? Number.POSITIVE_INFINITY : atMs + 1)],
       );
@@ -31,7 +31,9 @@ export class Hits {
   /** When this actor could do nothing: it was stopped, again and again, or killed. One that is only cut off knows its own lease. */
   stopped(name: string, afterMs: number): Interval[] {
     const { faults } = this.record;
-    const stops = faults.filter(({ kind, target }) => target === name && /^(stop|stutter|kill)-/.test(kind));
+    const stops = faults.filter(
+      ({ kind, target }) => (target === name || target === '*') && /^(stop|stutter|kill)-/.test(kind),
+    );
     return union(stops.map(({ atMs, healedMs = Number.POSITIVE_INFINITY }) => [atMs, healedMs + afterMs]));
   }
 
