@@ -72,7 +72,9 @@ async function startWorker(client: SemaphoreClient | undefined, taskQueue: strin
     taskQueue,
     ...(pool &&
       !asPlugin && {
-        interceptors: { activity: [...fencingInterceptors.activity, limitActivities({ callVendor: pool })] },
+        interceptors: {
+          activity: [...fencingInterceptors.activity, limitActivities({ callVendor: pool }, activities)],
+        },
       }),
     ...(pool && asPlugin && { plugins: [new LimitActivitiesPlugin({ callVendor: pool })] }),
   });
@@ -256,9 +258,25 @@ test('times and weights that the server takes are no reason to refuse the activi
 });
 
 test('a pool that is none is refused', () => {
-  assert.throws(() => limitActivities({ callVendor: {} as PermitPool }), InvalidOptionsError);
+  assert.throws(() => limitActivities({ callVendor: {} as PermitPool }, activities), InvalidOptionsError);
   assert.throws(
     () => new LimitActivitiesPlugin(undefined as unknown as Record<string, PermitPool>),
     InvalidOptionsError,
   );
+});
+
+test("a name that is none of the worker's activities is refused before the worker starts", async () => {
+  const pool = new PermitPool(semaphore(temporal.resource(), 1));
+  pools.push(pool);
+  const isRefusal = (error: unknown) =>
+    error instanceof InvalidOptionsError && /^limits: .*\(callVendor, other\),got "callVendro"$/.test(error.message);
+  const limits: Record<string, PermitPool> = { callVendor: pool, callVendro: pool };
+  const registered = { ...activities, other: async () => undefined, notOne: 'x' };
+  assert.throws(() => limitActivities(limits, registered), isRefusal);
+  const options = { connection: temporal.env.nativeConnection, taskQueue: 'limited', activities: registered };
+  const plugin = new LimitActivitiesPlugin(limits);
+  await assert.rejects(Worker.create({ ...options, plugins: [plugin] }), isRefusal);
+  // The SDK calls an activity of this name for each name that it does not know.
+  limitActivities(limits, { default: async () => undefined });
+  plugin.configureWorker({ taskQueue: 'of Workflows alone' });
 });

@@ -39,17 +39,19 @@ const WORKER_SHUTDOWN = 'WORKER_SHUTDOWN';
  * Not guaranteed: anything for an activity that completes asynchronously. Its permit is free when its function has returned.
  * The pools are yours to close, after the worker has ended.
  *
- * @throws InvalidOptionsError that says what was expected and what came
+ * @param activities those of the worker
+ * @throws InvalidOptionsError that says what was expected and what came; also when a limited type is none of `activities`
  *
  * @example
  * ```ts
  * const pool = new PermitPool(new SemaphoreClient(client, 'vendor-api', { capacity: 20, taskQueue: 'permits' }));
- * const interceptors = { activity: [limitActivities({ callVendor: pool })] };
+ * const interceptors = { activity: [limitActivities({ callVendor: pool }, activities)] };
  * const worker = await Worker.create({ taskQueue, workflowsPath, activities, interceptors });
  * ```
  */
-export function limitActivities(limits: ActivityLimits): ActivityInterceptorsFactory {
+export function limitActivities(limits: ActivityLimits, activities: object): ActivityInterceptorsFactory {
   const pools = check(limits);
+  checkRegistered(pools, activities);
   return (context) => ({
     inbound: {
       async execute(input, next) {
@@ -60,19 +62,22 @@ export function limitActivities(limits: ActivityLimits): ActivityInterceptorsFac
   });
 }
 
-/** {@link limitActivities} as a plugin of a worker: `plugins: [new LimitActivitiesPlugin({ callVendor: pool })]`. */
+/**
+ * {@link limitActivities} as a plugin of a worker: `plugins: [new LimitActivitiesPlugin({ callVendor: pool })]`. `Worker.create`
+ * throws its errors. It leaves a worker without activities as it is.
+ */
 export class LimitActivitiesPlugin implements WorkerPlugin {
   readonly name = 'temporal-semaphore.limit-activities';
-  private readonly interceptor: ActivityInterceptorsFactory;
 
   /** @throws InvalidOptionsError that says what was expected and what came */
-  constructor(limits: ActivityLimits) {
-    this.interceptor = limitActivities(limits);
+  constructor(private readonly limits: ActivityLimits) {
+    check(limits);
   }
 
   configureWorker(options: WorkerOptions): WorkerOptions {
-    const { interceptors } = options;
-    const activity = [...(interceptors?.activity ?? []), this.interceptor];
+    const { interceptors, activities } = options;
+    if (!activities) return options;
+    const activity = [...(interceptors?.activity ?? []), limitActivities(this.limits, activities)];
     return { ...options, interceptors: { ...interceptors, activity } };
   }
 }
@@ -83,6 +88,16 @@ function check(limits: ActivityLimits): ReadonlyMap<string, PermitPool> {
     if (typeof pool?.withPermit !== 'function') refuse(type, 'a PermitPool', typeof pool);
   }
   return new Map(Object.entries(limits));
+}
+
+/** A limit on a misspelled type would limit nothing. */
+function checkRegistered(pools: ReadonlyMap<string, PermitPool>, activities: object): void {
+  if (typeof activities !== 'object' || activities === null) refuse('activities', 'an object of functions', activities);
+  const types = Object.entries(activities).flatMap(([type, value]) => (typeof value === 'function' ? type : []));
+  if (types.includes('default')) return; // the SDK calls it for every other type
+  for (const type of pools.keys()) {
+    if (!types.includes(type)) refuse('limits', `types of this worker's activities (${types.join(', ')})`, type);
+  }
 }
 
 async function runLimited<T>(pool: PermitPool, context: Context, run: () => Promise<T>): Promise<T> {
