@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { INHERIT } from '../../src/shared/pool-protocol';
 import { CLOSING, DECLINED, ENQUEUE, MISSED, type Ticket, TURN } from '../../src/shared/protocol';
 import { NOWHERE } from './actors/signal-faults';
 import { checkTurns, type QueueEvent } from './checks/queue-order';
@@ -69,6 +70,26 @@ test('priority, then arrival', () => {
 test('a turn before one who came earlier, or is more urgent', () => {
   assert.equal(line().task({ '0': 'urgent', '1': 'late' }).disorder, 1);
   assert.equal(line().task({ '0': 'early' }).disorder, 1);
+});
+
+test('who keeps a part comes first, then who has inherited a priority, then the permit pool that has less', () => {
+  const [plain, pooled, kept] = [
+    ticket('plain', 2),
+    { ...ticket('pooled', 1), pool: { id: 'pool', nth: 2 } },
+    { ...ticket('kept', 9, 5), permits: 2, kept: 1 },
+  ];
+  const script = (...tickets: Ticket[]) =>
+    tickets.reduce((all, each) => all.signal(ENQUEUE, each), new Script({ tickets: [] }));
+  assert.equal(script(plain, kept).task({ '0': 'kept', '1': 'plain' }).disorder, 0);
+  assert.equal(script(plain, kept).task({ '0': 'plain' }).disorder, 1);
+  assert.equal(script(plain, pooled).task({ '0': 'plain', '1': 'pooled' }).disorder, 0);
+  assert.equal(script(plain, pooled).task({ '0': 'pooled' }).disorder, 1);
+  const heir = { ...ticket('heir', 9, 5), inherits: ['other'] };
+  assert.equal(script(plain, heir).task({ '0': 'heir' }).disorder, 1);
+  const told = script(plain, heir).signal(INHERIT, { resource: 'other', priorityKey: 1 });
+  assert.equal(told.task({ '0': 'heir' }).disorder, 0);
+  const toldOfAnother = script(plain, heir).signal(INHERIT, { resource: 'third', priorityKey: 1 });
+  assert.equal(toldOfAnother.task({ '0': 'heir' }).disorder, 1);
 });
 
 test('a ticket that the task had not seen is not overtaken', () => {

@@ -1,5 +1,6 @@
 import type { WorkflowHandle } from '@temporalio/client';
 import { DEFAULT_PRIORITY_KEY } from '@/shared/limits';
+import { INHERIT, type InheritNotice } from '@/shared/pool-protocol';
 import {
   CLOSING,
   type ClosingNotice,
@@ -74,6 +75,8 @@ function turnsOf(
 class Line {
   private readonly waiting = new Map<string, Ticket>();
   private readonly closed = new Map<string, string>();
+  /** The best priority that was told of each resource's line. */
+  private readonly inherited = new Map<string, number>();
   private readonly offered = new Map<string, { ticket: Ticket; slot: string }>();
 
   constructor(started: QueueEvent | undefined) {
@@ -95,6 +98,10 @@ class Line {
       this.enqueue(missed?.ticket);
     }
     if (signalName === DECLINED) this.decline(payload<DeclinedNotice>(input?.payloads));
+    if (signalName === INHERIT) {
+      const { resource = '', priorityKey = 9 } = payload<Partial<InheritNotice>>(input?.payloads) ?? {};
+      this.inherited.set(resource, Math.min(priorityKey, this.inherited.get(resource) ?? priorityKey));
+    }
     if (signalName === CLOSING) {
       const closing = payload<ClosingNotice>(input?.payloads);
       if (closing) this.close(closing);
@@ -116,7 +123,16 @@ class Line {
     if (!ticket || (to && to !== NOWHERE && to !== ticket.waiter.workflowId)) return undefined; // said twice
     this.waiting.delete(ticketId);
     this.offered.set(ticketId, { ticket, slot });
-    return [...this.waiting.values()].find((other) => isBefore(other, ticket) && wants(other, slot))?.id;
+    const raised = { ...ticket, priorityKey: this.raised(ticket) };
+    return [...this.waiting.values()].find((other) => isBefore(other, raised) && wants(other, slot))?.id;
+  }
+
+  /** Its caller keeps permits of other resources, and so has the best priority that was told of their lines. */
+  private raised({ inherits = [], priorityKey }: Ticket): number {
+    return Math.min(
+      priorityKey || DEFAULT_PRIORITY_KEY,
+      ...inherits.map((resource) => this.inherited.get(resource) ?? 9),
+    );
   }
 
   /** The ticket that had the slot was served. A permit may say twice that it closes, which tells nothing of the next. */
@@ -147,10 +163,16 @@ function wants({ slots }: Ticket, slot: string): boolean {
   return typeof slots === 'number' || slots.includes(slot);
 }
 
+/** As docs/protocol.md has the order of turns. All have one fairness key. */
 function isBefore(one: Ticket, other: Ticket): boolean {
-  const priority = ({ priorityKey }: Ticket) => priorityKey || DEFAULT_PRIORITY_KEY;
-  const permits = ({ pool }: Ticket) => pool?.nth ?? 1;
-  return (priority(one) - priority(other) || permits(one) - permits(other) || one.sinceMs - other.sinceMs) < 0;
+  const [first, second] = [one, other].map(({ kept, priorityKey, pool, sinceMs }) => [
+    kept ? 0 : 1,
+    priorityKey || DEFAULT_PRIORITY_KEY,
+    pool?.nth ?? 1,
+    sinceMs,
+  ]) as [number[], number[]];
+  const at = first.findIndex((value, index) => value !== second[index]);
+  return at >= 0 && (first[at] ?? 0) < (second[at] ?? 0);
 }
 
 /** `undefined` for what is no JSON. */
