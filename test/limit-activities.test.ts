@@ -269,7 +269,7 @@ test("a name that is none of the worker's activities is refused before the worke
   const pool = new PermitPool(semaphore(temporal.resource(), 1));
   pools.push(pool);
   const isRefusal = (error: unknown) =>
-    error instanceof InvalidOptionsError && /^limits: .*\(callVendor, other\),got "callVendro"$/.test(error.message);
+    error instanceof InvalidOptionsError && /^limits: .*\(callVendor, other\), got "callVendro"$/.test(error.message);
   const limits: Record<string, PermitPool> = { callVendor: pool, callVendro: pool };
   const registered = { ...activities, other: async () => undefined, notOne: 'x' };
   assert.throws(() => limitActivities(limits, registered), isRefusal);
