@@ -156,6 +156,12 @@ test('a run that continues another has its line', () => {
   const started = next.events[0]?.workflowExecutionStartedEventAttributes;
   if (started) started.continuedExecutionRunId = 'former';
   assert.equal(next.task({ '1': 'late' }).disorder, 0);
+  const { slots: _, ...named } = early;
+  const lists = { lists: [['0', '1']], tickets: [late, { ...named, list: 0 }], slots: [], shares: [] };
+  const withLists = new Script({ tickets: [], view: lists });
+  const third = withLists.events[0]?.workflowExecutionStartedEventAttributes;
+  if (third) third.continuedExecutionRunId = 'former';
+  assert.equal(withLists.task({ '1': 'late' }).disorder, 1, 'names that stand in a list are those of a ticket');
   const without = new Script({ tickets: [], view: { ...view, slots: [] } });
   const other = without.events[0]?.workflowExecutionStartedEventAttributes;
   if (other) other.continuedExecutionRunId = 'former';

@@ -82,7 +82,9 @@ class Line {
   constructor(started: QueueEvent | undefined) {
     const { input, continuedExecutionRunId } = started?.workflowExecutionStartedEventAttributes ?? {};
     const { tickets = [], view } = payload<QueueInput>(input?.payloads) ?? { tickets: [] };
-    const former = (view?.tickets ?? []) as Ticket[]; // a chaos pool counts its slots, so none is in a list
+    const former = (view?.tickets ?? []).map((it) =>
+      'list' in it ? { ...it, slots: view?.lists?.[it.list] ?? [] } : it,
+    );
     for (const ticket of [...(continuedExecutionRunId ? former : []), ...tickets]) {
       this.waiting.set(ticket.id, ticket);
     }
