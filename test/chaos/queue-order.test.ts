@@ -62,6 +62,13 @@ function ticket(id: string, sinceMs: number, priorityKey?: number): Ticket {
 const [early, late, urgent] = [ticket('early', 1), ticket('late', 2), ticket('urgent', 3, 1)];
 const line = () => new Script({ tickets: [] }).signal(ENQUEUE, late).signal(ENQUEUE, early).signal(ENQUEUE, urgent);
 
+test('what a stranger sends that is none of the messages is left out', () => {
+  const script = line();
+  for (const signal of [ENQUEUE, MISSED, DECLINED, CLOSING, INHERIT])
+    for (const value of [null, 5, 'x', [], {}, { ticket: 5, slot: {} }, { id: {} }]) script.signal(signal, value);
+  assert.equal(script.task({ '0': 'urgent', '1': 'early', '2': 'late' }).disorder, 0);
+});
+
 test('priority, then arrival', () => {
   assert.equal(line().task({ '0': 'urgent', '1': 'early', '2': 'late' }).disorder, 0);
   assert.equal(checkTurns(line().task({ '0': 'urgent' }).events).turns, 1);

@@ -96,7 +96,8 @@ class Line {
     if (signalName === ENQUEUE) this.enqueue(payload<Ticket>(input?.payloads));
     if (signalName === MISSED) {
       const missed = payload<MissedNotice>(input?.payloads);
-      if (missed && this.offered.get(missed.ticket.id)?.slot === missed.slot) this.offered.delete(missed.ticket.id);
+      if (missed?.ticket && this.offered.get(missed.ticket.id)?.slot === missed.slot)
+        this.offered.delete(missed.ticket.id);
       this.enqueue(missed?.ticket);
     }
     if (signalName === DECLINED) this.decline(payload<DeclinedNotice>(input?.payloads));
