@@ -1,6 +1,6 @@
 /** The server's limits for one run, less a reserve for a permit's other signals: adoption, release, a retry now and then. */
 const MAX_EVENTS = 51_200 * 0.9;
-const MAX_SIGNALS = 10_000 * 0.9;
+export const MAX_SIGNALS = 10_000 * 0.9;
 
 /** A signal, and the Workflow Task it causes: scheduled, started, completed. */
 const EVENTS_A_SIGNAL = 4;

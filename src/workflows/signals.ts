@@ -88,6 +88,14 @@ export async function deliverAfterReset<Args extends unknown[]>(
   return await deliver({ workflowId: target.workflowId }, signal, ...args);
 }
 
+/** Releases a permit. One that takes no more signals takes a cancel request, which is a release. */
+export async function release(permit: Required<SignalTarget>): Promise<Delivery> {
+  const delivery = await deliver(permit, releaseSignal);
+  if (delivery !== 'refused') return delivery;
+  const { workflowId, runId } = permit;
+  return await delivered(() => getExternalWorkflowHandle(workflowId, runId).cancel());
+}
+
 /**
  * Signals another Workflow (without a run ID, its current run) and waits for the server's answer. A cancellation does not stop
  * it: each message of the protocol either arrives, or its sender knows that it did not. Await it before the Workflow ends: the
@@ -101,8 +109,12 @@ export async function deliver<Args extends unknown[]>(
   if (!isSignalTarget(target)) return 'not-found'; // the command would fail the task for ever, or end the worker
   const { workflowId, runId } = target;
   const sent = signal.typeInfo ? (args.map((arg) => new RawValue(arg)) as unknown as Args) : args;
+  return await delivered(() => getExternalWorkflowHandle(workflowId, runId).signal(signal, ...sent));
+}
+
+async function delivered(command: () => Promise<void>): Promise<Delivery> {
   try {
-    await shielded(() => getExternalWorkflowHandle(workflowId, runId).signal(signal, ...sent));
+    await shielded(command);
     return 'delivered';
   } catch (error) {
     if (!(error instanceof ApplicationFailure)) throw error;

@@ -243,9 +243,9 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
   },
   {
     name: 'A release is not pinned to its run, and ends the permit of the next holder',
-    in: 'Permit.releaseOnce',
-    find: "this.wasGone = (await deliver(this, releaseSignal)) === 'not-found'",
-    replace: "this.wasGone = (await deliver({ workflowId: this.workflowId }, releaseSignal)) === 'not-found'",
+    in: 'release',
+    find: 'await deliver(permit, releaseSignal)',
+    replace: 'await deliver({ workflowId: permit.workflowId }, releaseSignal)',
     caughtBy: 'a late release or renewal',
   },
   {

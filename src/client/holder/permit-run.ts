@@ -1,5 +1,6 @@
 import {
   isGrpcDeadlineError,
+  isGrpcServiceError,
   TerminatedFailure,
   TimeoutFailure,
   WorkflowFailedError,
@@ -10,7 +11,15 @@ import {
 import type { AdoptInput } from '../../shared/adoption-protocol';
 import type { PermitLoss } from '../../shared/loss';
 import { UNTIL_PREEMPTED } from '../../shared/preemption-protocol';
-import type { PermitMemo, PermitOutcome, PermitRef, RenewInput, RevokeInput } from '../../shared/protocol';
+import {
+  type PermitMemo,
+  type PermitOutcome,
+  type PermitRef,
+  RELEASE,
+  RENEW,
+  type RenewInput,
+  type RevokeInput,
+} from '../../shared/protocol';
 import { readReason } from '../../shared/wire-input';
 import { pause } from '../clock';
 import { retryDelayMs, type Server } from '../server';
@@ -45,7 +54,12 @@ export class PermitRun {
       return true;
     } catch (error) {
       if (error instanceof WorkflowNotFoundError) return false;
-      throw error;
+      if (!isGrpcServiceError(error) && !isGrpcServiceError((error as Error).cause)) throw error;
+      // A stranger has sent it so many signals that it takes no more. A cancel request is a release; and its lease no longer ends it.
+      if (!/limit for signal events/.test(String((error as Error).cause ?? error))) throw error;
+      if (signal === RELEASE) await this.server.call(() => this.handle.cancel(), withinMs);
+      else if (signal !== RENEW) throw error;
+      return await this.isRunning();
     }
   }
 

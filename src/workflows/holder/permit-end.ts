@@ -4,7 +4,7 @@ import type { PermitLoss } from '../../shared/loss';
 import type { PermitRef } from '../../shared/protocol';
 import type { PermitChild } from '../permit/claim';
 import { shielded } from '../shielded';
-import { deliver, releaseSignal } from '../signals';
+import { release } from '../signals';
 import { listenForEnd } from './holder-inbox';
 
 /** Tells the holder of a permit how and when it ends. */
@@ -53,7 +53,7 @@ export function endOfAdopted(permit: PermitRef): PermitEndWatch {
   const closed = async () => {
     await condition(() => told, END_NOTICE_MS);
     for (let asked = 0; !isGone; asked++) {
-      if ((await deliver(permit, releaseSignal)) === 'not-found') gone();
+      if ((await release(permit)) === 'not-found') gone();
       else await sleep(backoffMs(asked, 0, CLOSING));
     }
   };

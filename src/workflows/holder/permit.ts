@@ -6,7 +6,7 @@ import type { PermitRef } from '../../shared/protocol';
 import { YieldingPermit } from '../../shared/yielding-permit';
 import { checked, PermitLostError, PermitPreemptedError } from '../errors';
 import { metrics } from '../metrics';
-import { deliver, releaseSignal, renewSignal } from '../signals';
+import { deliver, release, renewSignal } from '../signals';
 import { hearPreemption, takeRevocationReason } from './holder-inbox';
 import type { PermitEndWatch } from './permit-end';
 
@@ -166,7 +166,7 @@ export class Permit extends YieldingPermit<Permit> {
   }
 
   private async releaseOnce(): Promise<void> {
-    this.wasGone = (await deliver(this, releaseSignal)) === 'not-found';
+    this.wasGone = (await release(this)) === 'not-found';
     if (this.wasGone) this.end.gone();
     // The slot stays taken for its pace, which is not for us to wait for. When we end, that is at most another release.
     if (this.reference.paceMs !== undefined) return;

@@ -10,9 +10,10 @@ import {
 } from '@temporalio/workflow';
 import { PERMIT_STATUS, type PermitStatus } from '../../shared/operator-protocol';
 import type { PermitInput, PermitMemo, PermitOutcome } from '../../shared/protocol';
+import { MAX_SIGNALS } from '../../shared/run-limits';
 import { readHolder, readLeaseMs, readReason } from '../../shared/wire-input';
-import '../lenient-converter';
 import { countHold } from '../metrics';
+import { onSignal, signalsTaken } from '../signal-inbox';
 import { adoptSignal, releaseSignal, renewSignal, revokeSignal, watchSignal } from '../signals';
 import { DrainedSlot } from './drained-slot';
 import { EndNotices } from './end-notices';
@@ -33,6 +34,9 @@ const permitViewQuery = defineQuery<PermitStatus>(PERMIT_STATUS);
  *       |---preempt, grace over> "preempted"      (see `preemption`)
  *       |---renew--------------> held, deadline = now + lease, or what the renewal says
  *       '---adopt--------------> held by somebody else, deadline = now + lease
+ *
+ * The server takes 10,000 signals. A stranger who sends so many keeps renewals out, so the lease of such a permit no longer ends it: its
+ * holder releases it by a cancel request.
  */
 export async function permitSlotWorkflow(input: PermitInput): Promise<PermitOutcome> {
   return await holdSlot(input);
@@ -58,27 +62,34 @@ export async function holdSlot(
   const drained = DrainedSlot.of(holder);
 
   setHandler(permitViewQuery, () => ({ deadlineMs: Math.min(deadlineMs, preemption.endsAtMs) }));
-  setHandler(renewSignal, (renewal) => {
+  onSignal(renewSignal, (renewal) => {
     deadlineMs = Math.max(deadlineMs, Date.now() + (readLeaseMs(renewal) ?? leaseMs));
   });
-  setHandler(releaseSignal, () => {
+  onSignal(releaseSignal, () => {
     outcome ??= 'released';
   });
-  setHandler(revokeSignal, (revocation) => {
+  onSignal(revokeSignal, (revocation) => {
     isRevoked = true;
     if (outcome) return;
     outcome = 'revoked';
     reason = readReason(revocation);
   });
-  setHandler(adoptSignal, (adoption) => {
+  let adopted: PermitMemo['holder'] | undefined;
+  const writeAdopter = () => {
+    if (adopted) upsertMemo({ holder: adopted } satisfies Partial<PermitMemo>);
+    adopted = undefined;
+  };
+  onSignal(adoptSignal, (adoption) => {
     const adopter = readHolder(adoption?.holder);
     if (!adopter) return;
     deadlineMs = Math.max(deadlineMs, Date.now() + leaseMs);
-    upsertMemo({ holder: adopter } satisfies Partial<PermitMemo>);
+    // Of a thousand adopters in one Workflow Task, the last one's name is written.
+    if (!adopted) void Promise.resolve().then(writeAdopter);
+    adopted = adopter;
     endNotices.toAdopter(adopter);
     preemption.heldBy(adopter);
   });
-  setHandler(watchSignal, (watch) => {
+  onSignal(watchSignal, (watch) => {
     endNotices.toQueue(watch);
     preemption.answer(watch);
     drained?.answer();
@@ -90,10 +101,14 @@ export async function holdSlot(
       // events a renewal, and settles a renewal that stands in the same batch as the timer in the holder's favour. Nor is
       // the timer cancelled at the end, as `condition(…, leftMs)` would: it ends with us.
       const { endsAtMs } = preemption;
-      const leftMs = Math.min(deadlineMs, endsAtMs) - Date.now();
+      const leftMs =
+        Math.min(signalsTaken() < MAX_SIGNALS ? deadlineMs : Number.POSITIVE_INFINITY, endsAtMs) - Date.now();
       if (leftMs <= 0 && (await drained?.hasQueue())) deadlineMs = Date.now() + leaseMs;
       else if (leftMs <= 0) outcome ??= preemption.isOver ? 'preempted' : 'lease-expired';
-      else await Promise.race([sleep(leftMs), condition(() => !!outcome || preemption.endsAtMs !== endsAtMs)]);
+      else {
+        const isChanged = condition(() => !!outcome || preemption.endsAtMs !== endsAtMs);
+        await (leftMs < Number.POSITIVE_INFINITY ? Promise.race([sleep(leftMs), isChanged]) : isChanged);
+      }
     }
   } catch (error) {
     if (!isCancellation(error)) throw error;

@@ -4,6 +4,7 @@ import { parsePermitId, queueId } from '../../shared/permit-id';
 import { type PreemptionMemo, UNTIL_PREEMPTED } from '../../shared/preemption-protocol';
 import type { Holder, PermitInput, WatchInput } from '../../shared/protocol';
 import { isSignalTarget, readPreempt } from '../../shared/wire-input';
+import { onSignal } from '../signal-inbox';
 import { deliver, deliverAfterReset, preemptedSignal, preemptibleSignal, preemptSignal } from '../signals';
 import { oneAtATime } from './one-at-a-time';
 
@@ -29,7 +30,7 @@ export class Preemption {
   ) {
     this.terms = preemptible;
     if (!preemptible) return; // a signal without a handler waits, and costs nothing
-    setHandler(preemptSignal, (payload) => {
+    onSignal(preemptSignal, (payload) => {
       const waiter = readPreempt(payload);
       if (this.isEnding() || this.givesWay) return;
       if (waiter && waiter.priorityKey < preemptible.priorityKey) this.begin(preemptible.graceMs);
@@ -75,9 +76,9 @@ export class Preemption {
   }
 
   /** A holder outside Workflows waits for the answer of its update. */
-  private tell(): void {
+  private readonly tell = oneAtATime(async () => {
     const { workflowId, runId } = workflowInfo();
     const notice = { workflowId, runId, endsAtMs: this.endsAtMs };
-    if (isSignalTarget(this.holder)) void deliverAfterReset(this.holder, preemptedSignal, notice);
-  }
+    if (isSignalTarget(this.holder)) await deliverAfterReset(this.holder, preemptedSignal, notice);
+  });
 }

@@ -1,6 +1,7 @@
 import { ApplicationFailure, defineUpdate, log, setHandler } from '@temporalio/workflow';
 import { OVERRIDE, type OverrideInput, type OverrideState, STALE_OVERRIDE } from '../../shared/operator-protocol';
 import { isOverride } from '../../shared/wire-input';
+import { onSignal } from '../signal-inbox';
 import { overrideSignal } from '../signals';
 import type { OperatedQueueState } from './operated-queue-state';
 
@@ -14,7 +15,7 @@ export function acceptOverrides(resource: string, state: OperatedQueueState, cha
     return state.setOverride(input, Date.now());
   };
   setHandler(overrideUpdate, take, { validator });
-  setHandler(overrideSignal, (input) => {
+  onSignal(overrideSignal, (input) => {
     try {
       validator(input);
     } catch (error) {

@@ -7,7 +7,7 @@ import {
   deliverAfterReset,
   inheritSignal,
   preemptSignal,
-  releaseSignal,
+  release,
   renewSignal,
   turnSignal,
   watchSignal,
@@ -51,7 +51,8 @@ export async function carryOut(
     if (delivery === 'not-found') state.notThere(slot, runId);
   } else {
     const { runId } = command;
-    const delivery = await deliver({ workflowId, runId }, command.do === 'renew' ? renewSignal : releaseSignal);
+    const permit = { workflowId, runId };
+    const delivery = await (command.do === 'renew' ? deliver(permit, renewSignal) : release(permit));
     if (delivery === 'not-found') state.gone(slot, runId);
   }
 }

@@ -7,6 +7,10 @@ import { declinedSignal, deliver, hear, turnSignal } from '../signals';
 /** The places of this Workflow in all queues, by ticket. (The sandbox loads modules anew for each Workflow: none shares them.) */
 const listeners = new Map<string, (turn: Turn) => void>();
 
+/** Of a flood of turns, the others are left out: the server takes 2,000 messages at once, and with more the task fails for ever. */
+const MAX_HANDING_BACK = 100;
+let handingBack = 0;
+
 /** Passes each turn for this ticket on, as soon as it comes. */
 export function hearTurns(ticketId: string, heard: (turn: Turn) => void): void {
   listeners.set(ticketId, heard);
@@ -35,5 +39,9 @@ async function receive(payload: unknown): Promise<void> {
   const { queueId: workflowId, ticketId, slot } = turn;
   const heard = listeners.get(ticketId);
   if (heard) heard(turn);
-  else if (slot !== undefined) await deliver({ workflowId }, declinedSignal, { ticketId, slot });
+  else if (slot !== undefined && handingBack < MAX_HANDING_BACK) {
+    handingBack++;
+    await deliver({ workflowId }, declinedSignal, { ticketId, slot });
+    handingBack--;
+  }
 }

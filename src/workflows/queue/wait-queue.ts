@@ -20,8 +20,8 @@ import {
   readPriorityQuestion,
   readTicket,
 } from '../../shared/wire-input';
-import '../lenient-converter';
 import { metrics } from '../metrics';
+import { onSignal } from '../signal-inbox';
 import {
   askPrioritySignal,
   closingSignal,
@@ -95,7 +95,7 @@ async function keepQueue(input?: QueueInput): Promise<void> {
     if (!state.missed(ticket, slot)) unanswered.set(ticket.id, ticket);
   };
   function on<T>(signal: SignalDefinition<[T]>, read: (payload: unknown) => T | undefined, handle: (it: T) => void) {
-    setHandler(signal, (payload) => {
+    onSignal(signal, (payload: unknown) => {
       stir();
       const message = read(payload);
       if (message) handle(message);

@@ -1,0 +1,56 @@
+import type { SignalDefinition } from '@temporalio/workflow';
+import { maybeGetActivator } from '@temporalio/workflow/lib/global-attributes';
+import { PACED_PERMIT_WORKFLOW } from '../shared/pace-protocol';
+import { PERMIT_WORKFLOW, QUEUE_WORKFLOW } from '../shared/protocol';
+import './lenient-converter';
+
+/** The Workflow types of the protocol that anybody may signal as often as the server allows. Users' Workflows keep the SDK's way. */
+const OURS: readonly string[] = [PERMIT_WORKFLOW, PACED_PERMIT_WORKFLOW, QUEUE_WORKFLOW];
+
+const handlers = new Map<string, (payload: unknown) => void>();
+/** What came before the Workflow could say what it hears. */
+let early: { name: string; payload: unknown }[] = [];
+let taken = 0;
+
+/** How many signals this run has got, of any name. */
+export function signalsTaken(): number {
+  return taken;
+}
+
+/**
+ * Hears a signal, with its first argument. The handler must not throw.
+ *
+ * The SDK makes about ten promises for each signal, and each costs a stack trace: 5,000 signals in one Workflow Task take longer than a
+ * task may, and have ended the worker's process. Here each costs what its handler does.
+ */
+export function onSignal<Arg>(signal: SignalDefinition<[Arg?]>, handler: (payload: Arg) => void): void {
+  const take = handler as (payload: unknown) => void;
+  handlers.set(signal.name, take);
+  const waiting = early;
+  early = waiting.filter(({ name }) => name !== signal.name);
+  for (const { name, payload } of waiting) if (name === signal.name) take(payload);
+}
+
+// The sandbox loads this module anew for each Workflow, before it activates it.
+const activator = maybeGetActivator();
+if (activator && OURS.includes(activator.info.workflowType)) {
+  const { namespace, workflowId } = activator.info;
+  const context = { type: 'workflow', namespace, workflowId } as const;
+  activator.interceptors.internals.push({
+    activate(input, next) {
+      const { activation } = input;
+      const jobs = (activation.jobs ?? []).filter(({ signalWorkflow }) => {
+        if (!signalWorkflow) return true;
+        taken++;
+        const { signalName, input: payloads } = signalWorkflow;
+        const [first] = payloads ?? [];
+        const payload = first && activator.payloadConverter.fromPayload(first, context);
+        const take = handlers.get(signalName ?? '');
+        if (take) take(payload);
+        else if (handlers.size === 0) early.push({ name: signalName ?? '', payload });
+        return false;
+      });
+      next({ ...input, activation: { ...activation, jobs } });
+    },
+  });
+}
