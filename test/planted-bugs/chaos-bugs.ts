@@ -33,8 +33,8 @@ export const CHAOS_BUGS: readonly ChaosBug[] = [
   {
     name: 'A release of a Workflow is not pinned to its run',
     of: 'safety',
-    in: 'Permit.releaseOnce',
-    find: "this.wasGone = (await deliver(this, releaseSignal)) === 'not-found'",
+    in: 'release',
+    find: 'await deliver(permit, releaseSignal)',
     replace: "this.wasGone = (await deliver({ workflowId: this.workflowId }, releaseSignal)) === 'not-found'",
     faults: 'revoke,stop-application,terminate-permit',
   },
