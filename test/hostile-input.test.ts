@@ -38,7 +38,7 @@ import {
   soundTicket,
 } from './support/malformed';
 import { json, NOTHING, nested, send, start, taskFailures, UNDECODABLE } from './support/strangers';
-import { eventually, queueView, untilWaiting, useTemporal } from './support/temporal';
+import { eventually, queueView, until, untilWaiting, useTemporal } from './support/temporal';
 import * as workflows from './support/workflows';
 
 // `src/shared/wire-input.test.ts` has what each reader refuses. Here a Workflow of each type gets all of it, one after the other.
@@ -227,6 +227,7 @@ test('an honest waiter is served by a queue whose memory a stranger has forged',
       taskQueue: temporal.taskQueue,
       args: [QUEUE_WORKFLOW, { tickets: [], view: { tickets: [], shares: [], ...view }, inDoubt: 5, unanswered: [5] }],
     });
+    await until(async () => (await temporal.client.workflow.getHandle(queue).describe()).runId !== firstExecutionRunId);
     const waiting = pool.acquire();
     await untilWaiting(temporal.client, resource, 1);
     await assertServed(holder, waiting);

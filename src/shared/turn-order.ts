@@ -2,7 +2,7 @@ import { DEFAULT_PRIORITY_KEY } from './limits';
 import type { Ticket } from './protocol';
 import type { QueueView } from './queue-view';
 
-/** Priorities, and fairness keys of each, whose shares are remembered: the last used, and those that are furthest ahead. */
+/** Priorities, and fairness keys of all of them, whose shares are remembered: the last used, and those that are furthest ahead. */
 const MAX_LEVELS = 100;
 const MAX_KEYS = 1_000;
 
@@ -60,7 +60,9 @@ export class TurnOrder {
     for (const [key, servedTo] of level.servedTo) {
       if (servedTo <= level.nowAt) level.servedTo.delete(key); // no different from a key that was never here
     }
-    if (level.servedTo.size > MAX_KEYS) forgive(level.servedTo);
+    const all = [...this.levels.values()].map(({ servedTo }) => servedTo);
+    if (all.reduce((sum, { size }) => sum + size, 0) > MAX_KEYS)
+      forgive(all.reduce((a, b) => (b.size > a.size ? b : a)));
   }
 
   /** Takes a charge back: the turn was not used. */

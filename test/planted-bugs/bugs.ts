@@ -75,7 +75,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
   {
     name: 'A slot that is in use again is not given back',
     in: 'OperatedQueueState.keep',
-    find: 'this.override.isInUse(slot)',
+    find: '!this.isToDrain(slot)',
     replace: 'false',
     caughtBy: 'queue-state.model.test.ts',
   },

@@ -170,7 +170,7 @@ export const CHAOS_BUGS: readonly ChaosBug[] = [
     name: 'A slot that is in use again is not given back',
     of: 'operators',
     in: 'OperatedQueueState.keep',
-    find: 'this.override.isInUse(slot)',
+    find: '!this.isToDrain(slot)',
     replace: 'false',
     faults: 'resize,pause',
   },

@@ -17,14 +17,24 @@ export class Demand {
     for (const ticket of tickets) this.add(ticket);
   }
 
-  add({ slots }: Ticket): void {
-    if (typeof slots === 'number') count(this.capacities, slots, 1);
-    else if (count(this.lists, slots, 1) === 1) for (const name of slots) count(this.names, name, 1);
+  /** @returns whether it brings a list of names that no other one shares */
+  add({ slots }: Ticket): boolean {
+    return this.count(slots, 1) === 1;
   }
 
-  remove({ slots }: Ticket): void {
-    if (typeof slots === 'number') count(this.capacities, slots, -1);
-    else if (count(this.lists, slots, -1) === 0) for (const name of slots) count(this.names, name, -1);
+  /** @returns whether it was the last one with its list of names */
+  remove({ slots }: Ticket): boolean {
+    return this.count(slots, -1) === 0;
+  }
+
+  private count(slots: Ticket['slots'], change: 1 | -1): number | undefined {
+    if (typeof slots === 'number') {
+      count(this.capacities, slots, change);
+      return undefined;
+    }
+    const now = count(this.lists, slots, change);
+    if (now === (change === 1 ? 1 : 0)) for (const name of slots) count(this.names, name, change);
+    return now;
   }
 
   /** Whether one of them would take this slot by itself. */
@@ -52,7 +62,8 @@ export class Demand {
     return this.names.size + names.filter((name) => !this.names.has(name)).length;
   }
 
-  private get capacity(): number {
+  /** The most slots that one of them counts. */
+  get capacity(): number {
     let most = 0;
     for (const capacity of this.capacities.keys()) most = Math.max(most, capacity);
     return most;

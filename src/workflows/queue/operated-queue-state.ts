@@ -15,7 +15,7 @@ export const DRAIN_RENEWAL_MS = 20 * 60_000;
  * A {@link BoundedQueueState} whose slots an operator adds and takes out of use. The queue claims a slot that is out of use (too many,
  * or paused) instead of offering it, and watches that claim like any other:
  *
- *     free --claim sent--> draining --started--> drained --in use again: release sent--> held
+ *     free --claim sent--> draining --started--> drained --in use again, or nobody names it: release sent--> held
  *                              '--taken--> unknown  '--closing | gone--> free
  *
  * A slot that another queue had claimed before it was terminated answers the first look, and is drained from then on.
@@ -35,6 +35,8 @@ export class OperatedQueueState extends BoundedQueueState {
 
   /** An operator changes which slots are in use. @returns what is set now */
   setOverride(input: OverrideInput, nowMs: number): OverrideState {
+    // A thousand orders in a moment, each of a thousand names, leave those of the last one.
+    for (const [slot, { at }] of this.slots) if (at === 'unseen') this.slots.delete(slot);
     for (const slot of slotNames(input.slots)) if (!this.slots.has(slot)) this.slots.set(slot, { at: 'unseen' });
     return this.override.change(input, nowMs);
   }
@@ -155,7 +157,7 @@ export class OperatedQueueState extends BoundedQueueState {
   /** What to do with a drained slot. The queue follows its release like anybody's. */
   private keep(slot: string, state: SlotState & { at: 'drained' }, nowMs: number): QueueCommand | undefined {
     const { runId, renewAtMs } = state;
-    if (this.override.isInUse(slot)) {
+    if (!this.isToDrain(slot)) {
       this.slots.set(slot, { at: 'held', sinceMs: nowMs, probeAtMs: nowMs + probeAfterMs(0, 1), runId });
       return { do: 'release', slot, runId };
     }

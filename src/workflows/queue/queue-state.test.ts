@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Ticket } from '../../shared/protocol';
 import { MAX_PROBES_A_DAY } from '../../shared/run-limits';
+import { shown } from './handed-on';
 import { DRAIN_RENEWAL_MS, OperatedQueueState } from './operated-queue-state';
 import type { QueueCommand } from './queue-command';
 import { HELD_UNSEEN_MS, OFFER_TIMEOUT_MS } from './queue-state';
@@ -169,7 +170,44 @@ test('a ticket that is sent again longer counts with its length', () => {
     state.enqueue(ticket(id, { slots: ['1'.padEnd(200, 'x')] }));
     state.enqueue(ticket(id, { slots: names(200) }));
   }
-  assert.ok(JSON.stringify(state.view()).length < MAX_TICKET_BYTES * 1.1);
+  assert.ok(JSON.stringify(shown(state.view())).length < MAX_TICKET_BYTES * 1.1);
+});
+
+test('a pause, tickets and overrides with invented names of any length fit into what a run can hand to the next', () => {
+  const state = new OperatedQueueState();
+  const names = (prefix: string) => Array.from({ length: 1_000 }, (_, n) => `${prefix}${n}`.padEnd(230, 'x'));
+  for (let n = 0; n < 300; n++) {
+    // Each weight is so small that its key is remembered.
+    state.enqueue(ticket(`key${n}`, { fairnessKey: `${n}`.padEnd(64, '\u0001'), priorityKey: 1 + (n % 7), slots: 2 }));
+  }
+  const answer = (nowMs: number) => {
+    for (let rounds = 0; rounds < 5; rounds++) {
+      for (const command of state.next(nowMs)) {
+        if (command.do === 'probe') state.probed(command.slot, command.slot.startsWith('b'), nowMs);
+        else if (command.do === 'drain') state.claimed(command.slot, `run-${command.slot}`.slice(0, 36), nowMs);
+        else if (command.do === 'release') state.closing(command.slot, command.runId);
+      }
+    }
+  };
+  const bytes = () => JSON.stringify(shown(state.view())).length;
+  for (const prefix of ['a', 'a', 'b', 'b', 'c'])
+    state.enqueue(ticket(`${prefix}${bytes()}`, { slots: names(prefix) }));
+  for (let order = 0; order < 6; order++) {
+    const slots = names(`r${order}-`);
+    state.setOverride({ slots, paused: true, reason: 'r'.repeat(1_000) }, order);
+    for (let again = 0; again < 10; again++)
+      state.setOverride({ slots: names(`s${order}.${again}-`), paused: true }, order);
+    state.setOverride({ slots, paused: true }, order);
+    answer(order);
+    assert.ok(bytes() < 2_000_000, `${bytes()} bytes after order ${order}`);
+    assert.ok(!state.view().slots.some(([slot]) => slot.startsWith(`r${order - 1}-`)), 'what no order names is let go');
+  }
+  state.setOverride({ slots: 2, paused: false }, 9);
+  answer(9);
+  assert.deepEqual(
+    state.view().slots.filter(([, { at }]) => at === 'drained'),
+    [],
+  );
 });
 
 test('names that nobody wants any more are forgotten, and a queue takes only so many different ones', () => {
@@ -196,12 +234,23 @@ test('a queue takes no more bytes than it could hand to its next run, and has ro
   const slots = Array.from({ length: 200 }, (_, n) => `gpu-node-${n}`);
   const state = new OperatedQueueState();
   let taken = 0;
-  while (state.enqueue({ ...ticket(`t${taken}`), slots })) taken++;
+  const waiter = { workflowId: 'w'.repeat(900), runId: 'r' };
+  while (state.enqueue({ ...ticket(`t${taken}`), slots, waiter })) taken++;
   assert.ok(taken > 100 && taken < MAX_WAITERS, `${taken} taken`);
-  assert.ok(JSON.stringify(state.view()).length < MAX_TICKET_BYTES * 1.1);
+  assert.ok(JSON.stringify(shown(state.view())).length < MAX_TICKET_BYTES * 1.1);
   state.declined('t0');
   state.declined('t1');
   assert.equal(state.enqueue({ ...ticket('again'), slots }), true);
+});
+
+test('the names of a list count once: as many wait for 64 named slots as for 64 that are counted', () => {
+  const slots = Array.from({ length: 64 }, (_, n) => `node-17/gpu-${n}`);
+  const state = new OperatedQueueState();
+  const waiter = (n: number) => ({ workflowId: `order-${n}`.padEnd(40, 'x'), runId: 'r'.repeat(36) });
+  for (let n = 0; n < MAX_WAITERS; n++) {
+    assert.ok(state.enqueue(ticket(`${n}`.padEnd(36, 'i'), { slots: [...slots], waiter: waiter(n) })), `${n} taken`);
+  }
+  assert.ok(JSON.stringify(shown(state.view())).length < MAX_TICKET_BYTES);
 });
 
 test("the turn of an acquirer's last waiter is taken back when the next one comes with its ticket", () => {

@@ -17,6 +17,9 @@ export const OFFER_TIMEOUT_MS = 5_000;
  */
 export const HELD_UNSEEN_MS = 30 * 60_000;
 
+/** The queue remembers so many slots. With more, it forgets the held ones that nobody wants. */
+const MAX_SEEN = 2_000;
+
 /** The queue remembers so many permits that have closed. */
 const MAX_CLOSED = 2_000;
 
@@ -47,7 +50,7 @@ export class QueueState {
   protected readonly lastClosed = new Map<string, string>();
 
   constructor(view?: QueueView) {
-    for (const ticket of view?.tickets ?? []) this.tickets.set(ticket.id, ticket);
+    for (const ticket of view?.tickets ?? []) if (this.tickets.hasRoomFor(ticket)) this.tickets.set(ticket.id, ticket);
     this.slots = new Map(view?.slots);
     this.order = new TurnOrder(view?.shares);
   }
@@ -204,9 +207,8 @@ export class QueueState {
       this.dropTicket(state);
       return { ...this.probe(slot), overdue: true };
     }
-    if (state.at === 'held' && state.probeAtMs + HELD_UNSEEN_MS <= nowMs && !this.isOfInterest(slot, demand)) {
-      this.slots.delete(slot);
-    }
+    const isOld = state.at === 'held' && (state.probeAtMs + HELD_UNSEEN_MS <= nowMs || this.slots.size > MAX_SEEN);
+    if (isOld && !this.isOfInterest(slot, demand)) this.slots.delete(slot);
     return undefined;
   }
 
