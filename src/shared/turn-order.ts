@@ -109,7 +109,7 @@ function forgive(servedTo: Map<string, number>): void {
   if (least) servedTo.delete(least[0]);
 }
 
-export function priorityOf(ticket: Ticket): number {
+export function priorityOf(ticket: Pick<Ticket, 'priorityKey'>): number {
   return ticket.priorityKey || DEFAULT_PRIORITY_KEY;
 }
 

@@ -370,3 +370,21 @@ test('closed, it gives each permit back at the end of its call, and serves nobod
   assert.equal(said(state.next(40)), 'release:2', 'one that was under way');
   assert.equal(state.isEmpty, false);
 });
+
+test('a pool keeps its permit from one of lower priority while its own callers wait', () => {
+  for (const [priorityKey, given] of [
+    [5, false],
+    [1, true],
+  ] as const) {
+    const { state, permit } = start({ max: 1 });
+    for (const name of ['a', 'b', 'c']) state.enqueue(new Caller(name, 1));
+    state.next(0);
+    permit(0);
+    const held = heldBy(state.next(0), 'a');
+    state.finished(held, 850);
+    state.next(850);
+    state.looked({ tickets: [{ id: 'acquirer', priorityKey }], isInUse: () => true }, 860);
+    state.finished(held, 1_000);
+    assert.equal(said(state.next(1_000)).includes('release:0'), given, `priority ${priorityKey}`);
+  }
+});

@@ -164,7 +164,8 @@ export class PoolState<Caller extends LineEntry, Permit extends { readonly slot:
   looked(others: Others | undefined, nowMs: number): void {
     const { releasing } = this;
     const isSettled = [...this.held].every(({ sinceMs }) => this.turnover.isSettled(sinceMs, nowMs));
-    this.turnover.answered(others, { holding: this.held.size - releasing, releasing, isSettled });
+    const priorityKey = this.line.first?.priorityKey ?? Number.POSITIVE_INFINITY;
+    this.turnover.answered(others, { holding: this.held.size - releasing, releasing, isSettled, priorityKey });
     if (others) for (const held of this.held) held.isUnwanted = !others.isInUse(held.permit.slot);
     const isWanted = others && (others.tickets.length > 0 || [...this.held].some((held) => held.isUnwanted));
     this.growth.looked(isWanted);

@@ -11,7 +11,7 @@ import type { Others } from './turnover';
 const NOBODY: Others = { tickets: [], isInUse: () => true };
 
 /** Whether others wait can't be told. They must not wait for ever. */
-const PERHAPS: Others = { tickets: [{ id: '' }], isInUse: () => true };
+const PERHAPS: Others = { tickets: [{ id: '', priorityKey: 1 }], isInUse: () => true };
 
 /** A client whose query of a queue that has ended is one quick call: no worker replays it. */
 export function openQueryClient({ connection, workflow }: Client): WorkflowClient {

@@ -14,6 +14,7 @@ function look(turnover: Turnover, tickets: WaitingTicket[] | undefined, stock: P
     holding: 1,
     releasing: 0,
     isSettled: true,
+    priorityKey: Number.POSITIVE_INFINITY,
     ...stock,
   });
   return turnover.owed;
@@ -72,6 +73,29 @@ test('ten tickets beside ten pools of one permit each: each pool gives one', () 
   for (const me of POOLS) assert.equal(look(new Turnover(1_000, me), [...seconds(me), ...tickets]), 1, me);
 });
 
+test('one of lower priority than the callers that wait here gets none; one of the same priority, or a higher one, does', () => {
+  for (const [priorityKey, expected] of [
+    [5, 0],
+    [undefined, 0],
+    [1, 1],
+  ] as const) {
+    const found = look(new Turnover(1_000, ME), [{ id: 'acquirer', priorityKey }], { holding: 5, priorityKey: 1 });
+    assert.equal(found, expected, `${priorityKey}`);
+  }
+  assert.equal(
+    look(new Turnover(1_000, ME), [{ id: 'acquirer', priorityKey: 5 }], { holding: 5 }),
+    1,
+    'nobody waits here',
+  );
+});
+
+test('a pool whose callers come before the one that waits gives none, so another one does', () => {
+  const urgent = { id: 'ticket', priorityKey: 1, pool: { id: 'pool-1', nth: 11 } };
+  const low = { id: 'acquirer', priorityKey: 4 };
+  assert.equal(look(new Turnover(1_000, ME), [urgent, low], { holding: 2, priorityKey: 4 }), 1);
+  assert.equal(look(new Turnover(1_000, 'pool-1'), [low], { holding: 10, priorityKey: 1 }), 0);
+});
+
 test('nobody answers: nothing goes back, and what was known before is forgotten', () => {
   const turnover = new Turnover(1_000, ME);
   assert.equal(look(turnover, [waiting(0, 0), waiting(0, 1)], { holding: 5 }), 2);
@@ -87,7 +111,10 @@ test('a look is due once each reuseFor, from shortly before a permit is ripe', (
   assert.equal(turnover.isRipe(0, 1_000), true);
   turnover.asked(800);
   assert.equal(turnover.isLookDue(0, 5_000), false, 'one at a time');
-  turnover.answered({ tickets: [], isInUse: () => true }, { holding: 1, releasing: 0, isSettled: true });
+  turnover.answered(
+    { tickets: [], isInUse: () => true },
+    { holding: 1, releasing: 0, isSettled: true, priorityKey: 3 },
+  );
   assert.equal(turnover.isLookDue(0, 1_799), false);
   assert.equal(turnover.isLookDue(0, 1_800), true);
   assert.equal(turnover.isStale(2_050), false);

@@ -1,4 +1,5 @@
 import type { PoolShare } from '../../shared/pool-protocol';
+import { priorityOf } from '../../shared/turn-order';
 
 /** What a pool has seen of the line of its resource. */
 export interface Others {
@@ -12,6 +13,7 @@ export interface WaitingTicket {
   readonly id: string;
   /** Absent for an acquirer of one permit. */
   readonly pool?: PoolShare;
+  readonly priorityKey?: number;
 }
 
 /** The permits of the pool that looks. */
@@ -22,6 +24,8 @@ export interface Stock {
   releasing: number;
   /** All of them are settled: none came lately. */
   isSettled: boolean;
+  /** That of the first of the pool's own callers that wait. Infinity: none does. */
+  priorityKey: number;
 }
 
 /** A permit is nearly ripe after this part of `reuseFor`: early enough to know by its end whether others wait. */
@@ -42,6 +46,8 @@ const STALE = 1.25;
  * The rule is that of max-min fairness: a pool gives a permit to another one only if that then has no more than this one had.
  * So permits move until each pool has its equal share, and then they stay. Those that can't be divided go round: a pool gives to
  * one that has just one permit less once its own are settled.
+ *
+ * A pool whose own callers wait gives nothing to those of lower priority.
  *
  * All pools see the same line, and they agree on one giver for each ticket: the pool that has most; of equals, one by lot. A
  * ticket that waits still at the next look gets a giver more, since the first may be dead or busy.
@@ -115,16 +121,25 @@ export class Turnover {
     return true;
   }
 
-  private owedTo(tickets: readonly WaitingTicket[], { holding, releasing, isSettled }: Stock): number {
+  private owedTo(tickets: readonly WaitingTicket[], { holding, releasing, isSettled, priorityKey }: Stock): number {
     const left = new Map([[this.poolId, holding + releasing]]);
-    for (const { pool } of tickets) {
-      if (pool) left.set(pool.id, Math.min(left.get(pool.id) ?? Number.POSITIVE_INFINITY, pool.nth - 1));
+    /** Of the first that waits for each pool. */
+    const ranks = new Map([[this.poolId, priorityKey]]);
+    for (const ticket of tickets) {
+      const { pool } = ticket;
+      if (!pool) continue;
+      left.set(pool.id, Math.min(left.get(pool.id) ?? Number.POSITIVE_INFINITY, pool.nth - 1));
+      ranks.set(pool.id, Math.min(ranks.get(pool.id) ?? Number.POSITIVE_INFINITY, priorityOf(ticket)));
     }
     let owed = 0;
-    for (const { id, pool } of [...tickets].sort((a, b) => nthOf(a) - nthOf(b))) {
-      const nth = nthOf({ pool });
+    for (const ticket of [...tickets].sort((a, b) => priorityOf(a) - priorityOf(b) || nthOf(a) - nthOf(b))) {
+      const { id, pool } = ticket;
+      const nth = nthOf(ticket);
+      const rank = priorityOf(ticket);
       const lot = hash(id);
-      const able = [...left].filter(([giver, has]) => giver !== pool?.id && has > 0 && has >= nth);
+      const able = [...left].filter(
+        ([giver, has]) => giver !== pool?.id && has > 0 && has >= nth && rank <= (ranks.get(giver) ?? rank),
+      );
       able.sort(([a, hasA], [b, hasB]) => hasB - hasA || (hash(a) ^ lot) - (hash(b) ^ lot));
       for (const [giver, has] of able.slice(0, 1 + (this.seen.get(id) ?? 0))) {
         left.set(giver, has - 1);
