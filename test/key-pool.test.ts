@@ -51,6 +51,17 @@ test('Workflows and clients: at most perKey of one key, and capacity of all', as
   assert.equal((await assertSafe(temporal.client, resource, 3, whole)).length, 8);
 });
 
+test('a client hands over no permit that has a key: the permit of the key would stay behind', async () => {
+  const keyed = clientOf(temporal, temporal.resource('keyed'), { capacity: 2, perKey: 1 });
+  for (const set of [await keyed.acquire({ key: 'a' }), await acquireAll([{ of: keyed, key: 'b' }])]) {
+    for (const handOver of [() => set.permits[0]?.ref(), () => set.permits[0]?.detach()]) {
+      assert.throws(handOver, /permit: expected one without a key/);
+    }
+    assert.equal(set.signal.aborted, false);
+    await set.release();
+  }
+});
+
 test('a client refuses a set of keys without a key; each key may have a number of its own, and the token is of the whole', async () => {
   const resource = temporal.resource('keyed');
   const keyed = clientOf(temporal, resource, { capacity: 2, perKey: (key) => (key === 'acme' ? 1 : 2) });

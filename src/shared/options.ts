@@ -218,11 +218,15 @@ export function resolveAcquire(options: AcquireOptions = {}): ResolvedAcquire {
   }
   checkPriority(priority);
   if (typeof outlivesRun !== 'boolean') refuse('outlivesRun', 'a boolean', outlivesRun);
-  // The permit of the key stands behind the one that is handed over, and nobody could adopt it.
-  if (outlivesRun && key !== undefined) refuse('outlivesRun', 'false beside key', outlivesRun);
+  if (outlivesRun) checkNoKey(key);
   const graceMs = durationMs('preemptible.grace', options.preemptible?.grace, 1);
   const preemption = resolvePreemption(options, { timeoutMs, key, permits, priority, graceMs });
   return { timeoutMs, maxWaiting, attempts, key, permits, purpose, priority, outlivesRun, ...preemption };
+}
+
+/** A permit that may be handed over has no key: the permit of the key stands behind it, and nobody could adopt that. */
+export function checkNoKey(key: string | undefined): void {
+  if (key !== undefined) refuse('outlivesRun', 'false beside key', true);
 }
 
 /** The pool's capacity is checked where the pool is known. */

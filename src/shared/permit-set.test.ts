@@ -25,7 +25,7 @@ const poolOf = (resource: string, perKey?: number): ResolvedSemaphore =>
 const pools = (...resources: string[]) => resources.map((resource) => poolOf(resource));
 const isPool = (value: unknown) =>
   typeof value === 'object' && value !== null && 'slots' in value ? (value as ResolvedSemaphore) : undefined;
-const parts = (entries: Entry[]) => partsInOrder(wantedOf(entries, isPool));
+const parts = (entries: Entry[], outlivesRun = false) => partsInOrder(wantedOf(entries, isPool), { outlivesRun });
 const order = (entries: Entry[]) => parts(entries).map(({ pool }) => pool.resource);
 
 test('whatever order the caller writes, parts are claimed by the bytes of their names', () => {
@@ -46,6 +46,14 @@ test("a key's pool comes right before its resource, whatever else is in the set"
   ];
   assert.deepEqual(byEntry([{}], held), ['of all']);
   assert.deepEqual(byEntry([{ permits: 1 }], held), [['of all']]);
+});
+
+test('an entry with a key is refused where the permits may be handed over: nobody could adopt that of the key', () => {
+  assert.throws(
+    () => parts([poolOf('a'), { of: poolOf('b', 2), key: 'x' }], true),
+    /outlivesRun: expected false beside key/,
+  );
+  assert.equal(parts([{ of: poolOf('a'), permits: 2 }], true).length, 3);
 });
 
 test('who wants several of one resource takes the permit to accumulate first', () => {

@@ -1,7 +1,7 @@
 import { backoffMs } from './backoff';
 import { refuse } from './invalid-options';
 import { accumulatorOf, checkKey, claimOrder, poolsFor } from './key-pool';
-import { checkPermits, MAX_SLOTS, type ResolvedAcquire, type ResolvedSemaphore } from './options';
+import { checkNoKey, checkPermits, MAX_SLOTS, type ResolvedAcquire, type ResolvedSemaphore } from './options';
 import { checkNoPreemption, type ResolvedPreemption } from './preemption';
 import type { Rank } from './ticket';
 
@@ -28,6 +28,8 @@ export interface SetPart<Pool> {
   readonly pool: Pool;
   /** The parts of one resource come one after the other. The accumulator's part names the resource that it is for. */
   readonly resource: string;
+  /** Of the entry for which it is. */
+  readonly key: string | undefined;
   /** Of the entry whose permit it is; `undefined` for one that only has to be held: a key's, or the accumulator's. */
   readonly index: number | undefined;
   /** Allows its holder to keep some permits of the resource while it waits for more. Given back when it has them. */
@@ -72,20 +74,25 @@ export function wantedOf<S, Pool>(
  *
  * @throws InvalidOptionsError
  */
-export function partsInOrder<Pool extends ResolvedSemaphore>(wanted: readonly Wanted<Pool>[]): SetPart<Pool>[] {
-  const resources = wanted.flatMap(({ pool: whole, key, permits = 1 }, index) =>
-    poolsFor(whole, key, MAX_SLOTS).map((pool) => ({ pool, permits, index: pool === whole ? index : undefined })),
-  );
+export function partsInOrder<Pool extends ResolvedSemaphore>(
+  wanted: readonly Wanted<Pool>[],
+  { outlivesRun }: Pick<ResolvedAcquire, 'outlivesRun'>,
+): SetPart<Pool>[] {
+  const resources = wanted.flatMap(({ pool: whole, key, permits = 1 }, index) => {
+    if (outlivesRun) checkNoKey(key);
+    const pools = poolsFor(whole, key, MAX_SLOTS);
+    return pools.map((pool) => ({ pool, key, permits, index: pool === whole ? index : undefined }));
+  });
   resources.sort((a, b) => claimOrder(a.pool.resource, b.pool.resource));
-  return resources.flatMap(({ pool, permits, index }, at) => {
+  return resources.flatMap(({ pool, key, permits, index }, at) => {
     const { resource, slots } = pool;
     if (resource === resources[at - 1]?.pool.resource) refuse('entries', 'each resource once', resource);
     if (permits > slots.length) refuse('permits', `at most ${slots.length}, the capacity of "${resource}"`, permits);
-    const part = { pool, resource, index, isAccumulator: false, permits: permits > 1 ? permits : undefined };
+    const part = { pool, resource, key, index, isAccumulator: false, permits: permits > 1 ? permits : undefined };
     const parts = Array.from({ length: permits }, () => part);
     if (permits === 1) return parts;
     return [
-      { pool: accumulatorOf(pool), resource, index: undefined, isAccumulator: true, permits: undefined },
+      { pool: accumulatorOf(pool), resource, key, index: undefined, isAccumulator: true, permits: undefined },
       ...parts,
     ];
   });
@@ -176,19 +183,22 @@ export class TooFewSlots extends Error {
 
 /**
  * Acquires; and again after a while, as long as too few slots are in use. Meanwhile it holds nothing and stands in no line, so it
- * keeps nobody waiting (S2).
+ * keeps nobody waiting (S2). And again at once when the server has ended a permit that it kept for its `maxHold`: it waits on.
  *
  * @param pause waits so long; it throws when the deadline comes first, or the caller is cancelled
+ * @param isMaxHold whether an error says so
  */
 export async function besideTheLine<T>(
   acquire: () => Promise<T>,
   pause: (ms: number, resource: string) => Promise<void>,
   random: () => number,
+  isMaxHold: (error: unknown) => boolean = () => false,
 ): Promise<T> {
   for (let attempt = 0; ; attempt++) {
     try {
       return await acquire();
     } catch (error) {
+      if (isMaxHold(error)) continue;
       if (!(error instanceof TooFewSlots)) throw error;
       const { resource, recheckAfterMs: baseMs } = error;
       await pause(backoffMs(attempt, random(), { baseMs, maxMs: 20 * baseMs, factor: 2, jitter: 0.25 }), resource);

@@ -16,6 +16,11 @@ const PROBES_A_MS = MAX_PROBES_A_DAY / (24 * 60 * 60_000);
 /** Events in a Workflow for each renewal: a timer, a sent signal, and the Workflow Task that each of them causes. */
 const HOLDER_EVENTS_A_RENEWAL = 10;
 
+/** Whether a Workflow with so many events may wait on, and renew what it keeps, for as long as it has before. */
+export function mayWaitOn(historyLength: number): boolean {
+  return historyLength < MAX_EVENTS / 2;
+}
+
 /** The longest that a Workflow can renew these permits at once before its own run reaches the limit of events. In milliseconds. */
 export function longestSetHoldMs(renewals: readonly (number | false)[]): number {
   const renewalsAMs = renewals.reduce<number>((sum, everyMs) => sum + (everyMs === false ? 0 : 1 / everyMs), 0);

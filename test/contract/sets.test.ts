@@ -98,6 +98,32 @@ contract(
 
 contract(
   temporal,
+  'when maxHold ends what a caller keeps while it waits, it takes that again, and keeps its age',
+  async (driver) => {
+    const [a, b] = twoResources();
+    const { caller: other } = await startHolding(driver, { resource: b, semaphore: one });
+    const kept = { ...one, lease: 1_000, renewEvery: 300, maxHold: 1_500 };
+    const set = await driver.startSet({
+      pools: [
+        { resource: a, semaphore: kept },
+        { resource: b, semaphore: one },
+      ],
+    });
+    const [before] = (await untilWaiting(temporal.client, b, 1)).tickets;
+    await eventually(async () => {
+      const [after] = (await untilWaiting(temporal.client, b, 1)).tickets;
+      assert.notEqual(after?.id, before?.id);
+      assert.equal(after?.sinceMs, before?.sinceMs);
+    });
+    await finishAll([other]);
+    await set.holding();
+    await finishAll([set]);
+    await assertNoPermitLeft(temporal.client, a);
+  },
+);
+
+contract(
+  temporal,
   'the error of a timeout names the resource that was missing, and the first is free again',
   async (driver) => {
     const [a, b] = twoResources();

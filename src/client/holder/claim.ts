@@ -129,14 +129,14 @@ async function permitOf(
   runId: string,
 ): Promise<Permit | undefined> {
   const { resource, leaseMs, maxHoldMs, paceMs, renewEveryMs, taskQueue } = request.semaphore;
-  const { preemptible, again } = request;
+  const { preemptible, again, key } = request;
   const extra = { ...(paceMs !== undefined && { paceMs }), ...(preemptible && { preemptible: true }) };
   const ref = { resource, slot, workflowId, runId, leaseMs, ...extra };
   const run = new PermitRun(server, ref);
   const lease = new Lease(leaseMs, sentMs, maxHoldMs);
   const slow = monotonicMs() - sentMs > SLOW_MS || lease.safeMs <= 0;
   if (!slow || ((await run.isRunning()) && lease.safeMs > 0)) {
-    const place = { again, atCheckpoints: preemptible?.atCheckpoints };
+    const place = { again, key, atCheckpoints: preemptible?.atCheckpoints };
     return new Permit(run, ref, lease, renewEveryMs, new Pollers(server, taskQueue), place);
   }
   await run.send(RELEASE);

@@ -12,7 +12,7 @@ import {
   withoutHeld,
 } from '../../shared/permit-set';
 import { monotonicMs, pause } from '../clock';
-import { LineFullError, type PermitLostError, PermitTimeoutError } from '../errors';
+import { LineFullError, PermitLostError, PermitTimeoutError } from '../errors';
 import type { Request } from '../options';
 import { checkSelfDeadlock, holding } from './held-here';
 import type { Permit } from './permit';
@@ -105,7 +105,7 @@ export async function acquireSet(wanted: WantedSet, request: SetRequest): Promis
 
 /** A loss ends the wait for the others, as the caller's own signal does. */
 async function acquireParts(wanted: WantedSet, request: SetRequest) {
-  const parts = partsInOrder(wanted);
+  const parts = partsInOrder(wanted, request);
   checkSelfDeadlock(parts, request);
   const { signal, since, timeoutMs } = request;
   const wait = async (ms: number, resource: string) => {
@@ -114,7 +114,8 @@ async function acquireParts(wanted: WantedSet, request: SetRequest) {
     signal.throwIfAborted();
     if (leftMs <= ms) throw new PermitTimeoutError(resource, timeoutMs);
   };
-  return await besideTheLine(() => acquireOnce(wanted, parts, request), wait, Math.random);
+  const isMaxHold = (error: unknown) => error instanceof PermitLostError && error.how === 'timed-out';
+  return await besideTheLine(() => acquireOnce(wanted, parts, request), wait, Math.random, isMaxHold);
 }
 
 async function acquireOnce(wanted: WantedSet, parts: readonly SetPart<ClientPool>[], request: SetRequest) {
@@ -140,13 +141,13 @@ async function acquireOnce(wanted: WantedSet, parts: readonly SetPart<ClientPool
 }
 
 async function acquirePart(
-  { pool, resource, permits }: SetPart<ClientPool>,
+  { pool, resource, key, permits }: SetPart<ClientPool>,
   had: readonly Permit[],
   request: SetRequest,
 ): Promise<Permit> {
   try {
     const semaphore = { ...pool, slots: withoutHeld(pool, had) };
-    return await pool.client.acquireFor({ ...request, permits, semaphore, rank: rankOf(pool.resource, had) });
+    return await pool.client.acquireFor({ ...request, key, permits, semaphore, rank: rankOf(pool.resource, had) });
   } catch (error) {
     if (error instanceof LineFullError) throw new LineFullError(resource, error.maxWaiting);
     if (!(error instanceof PermitTimeoutError) || error.resource === resource) throw error;

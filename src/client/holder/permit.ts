@@ -13,6 +13,8 @@ import type { PermitEnd, PermitRun } from './permit-run';
 interface PlaceOptions {
   /** Lines up again with the old place. */
   again?: () => Promise<Permit>;
+  /** Whose permit it is. That of the key stands behind it. */
+  key?: string;
   /** Whether it gives way at its holder's checkpoints only. */
   atCheckpoints?: boolean;
 }
@@ -132,8 +134,13 @@ export class Permit extends YieldingPermit<Permit> {
     return super.release();
   }
 
-  /** Names this permit as plain JSON. It changes nothing: this object still renews and releases. */
+  /**
+   * Names this permit as plain JSON. It changes nothing: this object still renews and releases.
+   * @throws InvalidOptionsError when it was acquired with a `key`: nobody could adopt the permit of the key behind it
+   */
   ref(): PermitRef {
+    const { key } = this.place;
+    if (key !== undefined) refuse('permit', 'one without a key, to be handed over', `one with the key "${key}"`);
     return { ...this.reference };
   }
 
@@ -141,12 +148,14 @@ export class Permit extends YieldingPermit<Permit> {
    * Hands the permit over: from now on, this object does not renew it, release it, or learn of its loss. The new holder must
    * adopt the reference before the lease ends (in a Workflow, by `Semaphore.adopt`).
    * @throws PermitLostError when this object no longer holds the permit
+   * @throws InvalidOptionsError as {@link ref} does
    */
   detach(): PermitRef {
+    const ref = this.ref();
     if (!this.looksHeld()) throw this.lost();
     this.keeping.abort();
     this.watching.abort();
-    return this.ref();
+    return ref;
   }
 
   /** @internal A waiter of higher priority has asked for it. */

@@ -1,5 +1,5 @@
 import type { Duration } from '@temporalio/common';
-import { CancellationScope, sleep } from '@temporalio/workflow';
+import { CancellationScope, sleep, workflowInfo } from '@temporalio/workflow';
 import type { ResolvedAcquire, ResolvedSemaphore } from '../../shared/options';
 import {
   acquireInOrder,
@@ -12,8 +12,8 @@ import {
   type Wanted,
   withoutHeld,
 } from '../../shared/permit-set';
-import { longestSetHoldMs } from '../../shared/run-limits';
-import { checked, LineFullError, type PermitLostError, PermitTimeoutError } from '../errors';
+import { longestSetHoldMs, mayWaitOn } from '../../shared/run-limits';
+import { checked, LineFullError, PermitLostError, PermitTimeoutError } from '../errors';
 import { acquirePermit } from './acquire-permit';
 import { checkSelfDeadlock } from './current-permit';
 import type { Permit } from './permit';
@@ -92,7 +92,7 @@ interface Held {
 
 /** They are renewed from the moment that each is had. */
 async function acquireKept(wanted: WantedSet, request: ResolvedAcquire): Promise<Held[]> {
-  const parts = checked(() => partsInOrder(wanted));
+  const parts = checked(() => partsInOrder(wanted, request));
   checkSelfDeadlock(parts, request);
   const sinceMs = Date.now();
   const deadlineMs = sinceMs + request.timeoutMs;
@@ -101,7 +101,9 @@ async function acquireKept(wanted: WantedSet, request: ResolvedAcquire): Promise
     await sleep(Math.max(1, Math.min(ms, leftMs)));
     if (leftMs <= ms) throw new PermitTimeoutError(resource, request.timeoutMs);
   };
-  return await besideTheLine(() => acquireOnce(parts, request, sinceMs), pause, Math.random);
+  const isMaxHold = (error: unknown) =>
+    error instanceof PermitLostError && error.how === 'timed-out' && mayWaitOn(workflowInfo().historyLength);
+  return await besideTheLine(() => acquireOnce(parts, request, sinceMs), pause, Math.random, isMaxHold);
 }
 
 async function acquireOnce(
