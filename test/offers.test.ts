@@ -8,8 +8,10 @@ import { monotonicMs } from '../src/client/clock';
 import { ClientQueuePlace } from '../src/client/holder/queue-place';
 import { resolveRequest } from '../src/client/options';
 import { Server } from '../src/client/server';
-import { permitId } from '../src/shared/permit-id';
-import { DECLINED } from '../src/shared/protocol';
+import { permitId, waiterId } from '../src/shared/permit-id';
+import { DECLINED, WAITER_WORKFLOW } from '../src/shared/protocol';
+import type { AwaitTurnInput } from '../src/shared/waiter-protocol';
+import { OFFER_TIMEOUT_MS } from '../src/workflows/queue/queue-state';
 import { assertPassedOn, startHolder, startHolding, startOptions } from './support/holders';
 import { assertSafe, eventually, queueView, untilWaiting, useTemporal } from './support/temporal';
 import * as workflows from './support/workflows';
@@ -100,4 +102,29 @@ test("a client's ticket stays in the queue when one waiter takes over from anoth
   await place.leave();
   await eventually(async () => assert.equal(await queueView(temporal.client, resource), undefined));
   await assertSafe(temporal.client, resource, 1, []);
+});
+
+test('a waiter behind twelve whose clients have died is served before a turn is too old three times', async () => {
+  const resource = temporal.resource();
+  const { client, taskQueue } = temporal;
+  const holder = await new SemaphoreClient(client, resource, { capacity: 1, taskQueue }).acquire();
+  const waiters = Array.from({ length: 12 }, async (_, n) => {
+    const ticket = { id: `dead-${n}`, slots: 1, sinceMs: 0, identity: `gone-${n}@host` };
+    const input: AwaitTurnInput = { resource, ticket, waitMs: 120_000, recheckAfterMs: 30_000 };
+    return await client.workflow.start(WAITER_WORKFLOW, {
+      workflowId: waiterId(resource, `${n}`),
+      taskQueue,
+      args: [input],
+    });
+  });
+  const dead = await Promise.all(waiters);
+  await untilWaiting(client, resource, 12);
+  const live = await startHolder(temporal, { resource, semaphore: { capacity: 1 }, holdMs: 0 });
+  await untilWaiting(client, resource, 13);
+  const fromMs = monotonicMs();
+  await holder.release();
+  await live.result();
+  const tookMs = monotonicMs() - fromMs;
+  assert.ok(tookMs < 3 * OFFER_TIMEOUT_MS, `served after ${tookMs} ms`);
+  await Promise.all(dead.map((waiter) => waiter.result()));
 });

@@ -15,15 +15,24 @@ export interface AskedSlot {
 
 /** A slot as the queue sees it. A slot of which it knows nothing has no state. */
 export type SlotState =
-  | { at: 'free' }
+  /** `unheard`: so many turns for it in a row, or at once, brought no word. */
+  | { at: 'free'; unheard?: number }
   /** An operator's order names it. A queue that was terminated may have left it drained, so this one is to look at it once. */
   | { at: 'unseen' }
   /** `drainedBy`: the permit of this run has answered that it keeps the slot out of use. */
-  | ({ at: 'probing'; heldSinceMs?: number; closed?: boolean; asks?: boolean; drainedBy?: string } & AskedSlot)
+  | ({
+      at: 'probing';
+      heldSinceMs?: number;
+      closed?: boolean;
+      asks?: boolean;
+      drainedBy?: string;
+      /** After a turn that brought no word: how many had one, and who was the first of them. */
+      overdue?: { turns: number; waiter: string };
+    } & AskedSlot)
   /** `runId`: the queue's own claim, which it is giving up. */
   | ({ at: 'held'; sinceMs: number; probeAtMs: number; runId?: string } & AskedSlot)
-  /** `reserved`: without a turn, for the next ticket of the accumulator whose ticket that is. */
-  | ({ at: 'offered'; ticketId: string; untilMs: number; reserved?: true } & AskedSlot)
+  /** `turns`: so many waiters have a turn for it. `reserved`: without a turn, for the next ticket of the accumulator whose ticket that is. */
+  | ({ at: 'offered'; ticketId: string; untilMs: number; reserved?: true; turns?: number } & AskedSlot)
   /** The queue is claiming it, to keep it out of use. `closed`: runs that have ended meanwhile. */
   | { at: 'draining'; closed: string[] }
   | { at: 'drained'; runId: string; renewAtMs: number };

@@ -174,3 +174,14 @@ test('a run that continues another has its line', () => {
   if (other) other.continuedExecutionRunId = 'former';
   assert.equal(without.task({ '1': 'late' }).disorder, 1);
 });
+
+test('who lets a turn pass comes last until it is heard of, and many have a turn for a slot then', () => {
+  const [dead, next, other] = [1, 2, 3].map((n) => ({ ...ticket(`t${n}`, n), identity: n === 3 ? 'live' : 'dead' }));
+  const script = () =>
+    [dead, next, other]
+      .reduce((all, each) => all.signal(ENQUEUE, each), new Script({ tickets: [] }))
+      .task({ '0': 't1' });
+  assert.equal(script().task({ '0': 't3' }).disorder, 0);
+  assert.equal(script().task({ '1': 't3' }).disorder, 1, 'its turn is not over');
+  assert.equal(script().signal(DECLINED, { ticketId: 't1' }).task({ '0': 't3' }).disorder, 1, 'it lives');
+});

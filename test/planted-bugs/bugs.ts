@@ -11,7 +11,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
   },
   {
     name: 'The queue gives one ticket two turns',
-    in: 'QueueState.offer',
+    in: 'QueueState.takeFirst',
     find: 'waiting.delete(ticket)',
     replace: '',
     caughtBy: 'queue-state.model.test.ts',
@@ -19,7 +19,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
   {
     name: 'A turn that nobody uses stands for ever',
     in: 'QueueState.moveOn',
-    find: "state.at === 'offered' && state.untilMs <= nowMs",
+    find: "state.at === 'offered' && this.overdueMs(slot, state, demand) <= nowMs",
     replace: 'false',
     caughtBy: 'queue-state.test.ts',
   },

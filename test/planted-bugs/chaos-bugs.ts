@@ -114,7 +114,7 @@ export const CHAOS_BUGS: readonly ChaosBug[] = [
     name: 'A turn that nobody uses stands for ever',
     of: 'liveness',
     in: 'QueueState.moveOn',
-    find: "state.at === 'offered' && state.untilMs <= nowMs",
+    find: "state.at === 'offered' && this.overdueMs(slot, state, demand) <= nowMs",
     replace: 'false',
     faults: 'kill-client,stop-client,kill-waiter-on-turn',
   },

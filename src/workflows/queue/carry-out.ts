@@ -1,4 +1,5 @@
 import { permitId, queueId } from '../../shared/permit-id';
+import type { Ticket } from '../../shared/protocol';
 import { wantsSlot } from '../../shared/slots';
 import { metrics } from '../metrics';
 import {
@@ -40,7 +41,8 @@ export async function carryOut(
     if (command.overdue && delivery === 'not-found') metrics.turnUnused(resource, 'overdue');
     state.probed(slot, delivery !== 'not-found', Date.now());
   } else if (command.do === 'offer') {
-    await offer(command, resource, state);
+    const { ticket, also = [] } = command;
+    await Promise.all([ticket, ...also].map((it) => offer(slot, it, resource, state)));
   } else if (command.do === 'drain') {
     await drain(slot, resource, state, stir);
   } else if (command.do === 'ask') {
@@ -80,11 +82,7 @@ export async function askOffered(resource: string, state: PreemptingQueueState):
   await Promise.all(offered.slice(0, MAX_ASKED).map(ask));
 }
 
-async function offer(
-  { slot, ticket }: QueueCommand & { do: 'offer' },
-  resource: string,
-  state: PreemptingQueueState,
-): Promise<void> {
+async function offer(slot: string, ticket: Ticket, resource: string, state: PreemptingQueueState): Promise<void> {
   const sentMs = Date.now();
   metrics.turnOffered(resource);
   // A waiter takes a slot above its own count only when it is told why.

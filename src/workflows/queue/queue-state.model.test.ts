@@ -393,7 +393,7 @@ class World {
   private enqueue(pick: number): void {
     const ticket: Ticket = {
       id: `t${++this.made}`,
-      waiter: { workflowId: 'w', runId: 'r' },
+      waiter: { workflowId: `w${this.made}`, runId: 'r' },
       slots: 1 + (pick % this.slots),
       sinceMs: this.nowMs - (pick % 3),
       priorityKey: 1 + (pick % 3),
@@ -532,7 +532,7 @@ class World {
       assert.ok(this.wants(ticket, slot), 'offered a slot that its waiter does not want');
       assert.ok(this.hasEnoughFor(ticket), 'Q7: offered one of more permits than are in use');
       this.checkFirst(before, slot, ticket);
-      this.turns.push({ slot, ticketId: ticket.id });
+      for (const { id } of [ticket, ...(command.also ?? [])]) this.turns.push({ slot, ticketId: id });
     }
     return commands.length;
   }

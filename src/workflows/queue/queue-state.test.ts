@@ -5,7 +5,7 @@ import { MAX_PROBES_A_DAY } from '../../shared/run-limits';
 import { shown } from './handed-on';
 import { DRAIN_RENEWAL_MS, OperatedQueueState } from './operated-queue-state';
 import type { QueueCommand } from './queue-command';
-import { HELD_UNSEEN_MS, OFFER_TIMEOUT_MS } from './queue-state';
+import { HELD_UNSEEN_MS, OFFER_TIMEOUT_MS, PATIENCE_MS } from './queue-state';
 import { MAX_TICKET_BYTES, MAX_WAITERS } from './tickets';
 
 function ticket(id: string, fields: Partial<Ticket> = {}): Ticket {
@@ -49,11 +49,51 @@ test('a declined turn, and one for a waiter that is gone, go to the next at once
 test('an overdue turn goes to the next after a probe', () => {
   const [a, b] = [ticket('a'), ticket('b')];
   const state = offeredTo(a, b);
-  assert.equal(state.dueMs(), OFFER_TIMEOUT_MS);
-  assert.deepEqual(state.next(OFFER_TIMEOUT_MS - 1), []);
-  assert.deepEqual(state.next(OFFER_TIMEOUT_MS), [{ do: 'probe', slot: '0', overdue: true }]);
-  state.probed('0', false, OFFER_TIMEOUT_MS);
-  assert.deepEqual(state.next(OFFER_TIMEOUT_MS), [{ do: 'offer', slot: '0', ticket: b }]);
+  assert.equal(state.dueMs(), PATIENCE_MS);
+  assert.deepEqual(state.next(PATIENCE_MS - 1), []);
+  assert.deepEqual(state.next(PATIENCE_MS), [{ do: 'probe', slot: '0', overdue: true }]);
+  state.probed('0', false, PATIENCE_MS);
+  assert.deepEqual(state.next(PATIENCE_MS), [{ do: 'offer', slot: '0', ticket: b, also: [] }]);
+});
+
+/** Lets time go by until `live` has its turn. Nobody uses one. @returns when */
+function servedAt(state: OperatedQueueState, live: Ticket): number {
+  for (let nowMs = 0; nowMs < 120_000; nowMs = state.dueMs()) {
+    for (const command of state.next(nowMs)) {
+      if (command.do === 'probe') state.probed(command.slot, false, nowMs);
+      if (command.do === 'offer' && [command.ticket, ...(command.also ?? [])].includes(live)) return nowMs;
+    }
+    for (const command of state.next(nowMs)) {
+      if (command.do === 'offer' && [command.ticket, ...(command.also ?? [])].includes(live)) return nowMs;
+    }
+  }
+  return Number.POSITIVE_INFINITY;
+}
+
+test('twelve silent waiters cost the one behind them a second if they are of one client, and four if each is on its own', () => {
+  const live = ticket('live', { sinceMs: 1 });
+  for (const [identity, mostMs] of [
+    ['4711@host', 1_000],
+    [undefined, 4_000],
+  ] as const) {
+    const dead = Array.from({ length: 12 }, (_, n) => ticket(`dead-${n}`, { identity }));
+    const state = new OperatedQueueState();
+    for (const one of [...dead, live]) state.enqueue(one);
+    const tookMs = servedAt(state, live);
+    assert.ok(tookMs <= mostMs, `${identity}: served after ${tookMs} ms`);
+  }
+});
+
+test('a waiter that was taken for dead and lives has its place again, and makes the queue patient', () => {
+  const [slow, b, c] = [ticket('slow'), ticket('b', { sinceMs: 1 }), ticket('c', { sinceMs: 2 })];
+  const state = offeredTo(slow, b, c);
+  state.next(PATIENCE_MS);
+  state.probed('0', false, PATIENCE_MS);
+  assert.deepEqual(state.next(PATIENCE_MS), [{ do: 'offer', slot: '0', ticket: b, also: [c] }]);
+  for (const beaten of [slow, c]) state.missed(beaten, '0');
+  state.closing('0', 'of-b');
+  assert.deepEqual(state.next(2_000), [{ do: 'offer', slot: '0', ticket: slow }]);
+  assert.ok(state.dueMs() > 2_000 + 1.5 * PATIENCE_MS);
 });
 
 test('a closing that overtakes the answer to a probe is not forgotten', () => {

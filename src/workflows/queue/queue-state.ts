@@ -7,8 +7,17 @@ import { probeAfterMs } from './probe-interval';
 import { atMost, type QueueCommand } from './queue-command';
 import { Tickets } from './tickets';
 
-/** How long a waiter may take to use its turn before the next one gets it. */
+/** After this time without a word of a turn, the queue takes it for used, or its waiter for dead. */
 export const OFFER_TIMEOUT_MS = 5_000;
+
+/** … and after this time where others wait for the slot. It grows up to the former where waiters that are slow turn out to live. */
+export const PATIENCE_MS = 1_000;
+
+/** At most so many waiters have a turn for one slot at once. */
+const MAX_TURNS = 16;
+
+/** The queue remembers so many waiters that have let a turn pass. */
+const MAX_SILENT = 2_000;
 
 /**
  * How long the queue counts a slot as held although nobody wants it, so that nobody asks. Meanwhile an empty queue stays. The
@@ -31,7 +40,7 @@ const MAX_CLOSED = 2_000;
  *     unknown --probe: delivered--> held --closing--> free --turn sent--> offered --closing--> free
  *        |                           '--due--> probe      |                  |--missed--> unknown, the ticket keeps its place
  *        '---probe: not found--> free                     |                  |--declined | waiter gone--> free, ticket dropped
- *     free, and nobody wants it ------------> unknown <---'                  '--overdue--> unknown, ticket dropped
+ *     free, and nobody wants it ------------> unknown <---'                  '--overdue--> probe, ticket dropped
  *
  * An unknown slot has no state. A claim made on a turn starts a permit that the queue watches from its start. So an offered
  * slot needs no answer: the next word of it is `closing`. When no word comes in time, a probe settles whether it is held.
@@ -48,6 +57,11 @@ export class QueueState {
   private readonly order: TurnOrder;
   /** The run whose `closing` came last. A permit may say it twice. */
   protected readonly lastClosed = new Map<string, string>();
+  /** Who has let a turn pass, and has not been heard of since: a client by its identity, or a Workflow. */
+  private readonly silent = new Set<string>();
+  /** Of whom a probe will tell that. */
+  private readonly doubted = new Set<string>();
+  private patienceMs = PATIENCE_MS;
 
   constructor(view?: QueueView) {
     for (const ticket of view?.tickets ?? []) if (this.tickets.hasRoomFor(ticket)) this.tickets.set(ticket.id, ticket);
@@ -62,6 +76,7 @@ export class QueueState {
   enqueue(ticket: Ticket, _hadTurn = false): boolean {
     const known = this.tickets.get(ticket.id);
     if (!this.tickets.hasRoomFor(ticket)) return false;
+    if (known?.waiter.runId !== ticket.waiter.runId) this.heardOf(ticket);
     if (known && known.waiter.runId !== ticket.waiter.runId) this.withdrawFrom(known, 'unknown'); // the next waiter of one acquirer
     this.tickets.set(ticket.id, ticket);
     if (known?.inherits) this.raise(ticket, priorityOf(known));
@@ -85,7 +100,9 @@ export class QueueState {
 
   /** The waiter found its slot taken. It waits on, in its old place. `false` as {@link enqueue} says it. */
   missed(ticket: Ticket, slot: string): boolean {
+    if (this.heardOf(ticket)) this.patienceMs = Math.min(OFFER_TIMEOUT_MS, 2 * this.patienceMs); // it is slow
     if (this.isOfferedTo(slot, ticket.id)) {
+      this.wasInTime();
       this.withdraw(slot, ticket, 'unknown');
       this.endReservations();
     }
@@ -100,6 +117,7 @@ export class QueueState {
     const ticket = this.tickets.get(ticketId);
     if (!ticket || (runId !== undefined && ticket.waiter.runId !== undefined && ticket.waiter.runId !== runId))
       return false;
+    this.heardOf(ticket);
     const hadTurn = this.withdrawFrom(ticket, 'free');
     this.tickets.delete(ticketId);
     return hadTurn;
@@ -122,7 +140,10 @@ export class QueueState {
   }
 
   protected close(slot: string, state: SlotState, _runId: string): void {
-    if (state.at === 'offered') this.dropTicket(state); // it was served, and is done already
+    if (state.at === 'offered') {
+      this.dropTicket(state); // it was served, and is done already
+      this.wasInTime();
+    }
     // The probe's answer may be older than this news, so it must not overrule it.
     if (state.at === 'probing') this.slots.set(slot, { ...state, closed: true });
     else this.slots.set(slot, { at: 'free' });
@@ -132,12 +153,34 @@ export class QueueState {
   probed(slot: string, held: boolean, nowMs: number): void {
     const state = this.slots.get(slot);
     if (state?.at !== 'probing') return;
+    const { overdue } = state;
     if (!held || state.closed) {
-      this.slots.set(slot, { at: 'free' });
+      const isUnheard = overdue && !state.closed;
+      if (isUnheard && this.doubted.delete(overdue.waiter)) this.fellSilent(overdue.waiter);
+      this.slots.set(slot, isUnheard ? { at: 'free', unheard: overdue.turns } : { at: 'free' });
       return;
     }
+    if (overdue) this.doubted.delete(overdue.waiter);
     const sinceMs = state.heldSinceMs ?? nowMs;
-    this.slots.set(slot, { at: 'held', sinceMs, probeAtMs: nowMs + probeAfterMs(nowMs - sinceMs, this.slots.size) });
+    // A turn that was used a second ago has a permit that knows its queue. So there is no haste.
+    const afterMs = overdue ? OFFER_TIMEOUT_MS : probeAfterMs(nowMs - sinceMs, this.slots.size);
+    this.slots.set(slot, { at: 'held', sinceMs, probeAtMs: nowMs + afterMs });
+  }
+
+  /** The ticket's waiter lives. @returns whether it was taken for dead */
+  private heardOf(ticket: Ticket): boolean {
+    const wasDoubted = this.doubted.delete(whoOf(ticket));
+    return this.silent.delete(whoOf(ticket)) || wasDoubted;
+  }
+
+  private fellSilent(waiter: string): void {
+    this.silent.add(waiter);
+    const [oldest] = this.silent;
+    if (this.silent.size > MAX_SILENT && oldest !== undefined) this.silent.delete(oldest);
+  }
+
+  private wasInTime(): void {
+    this.patienceMs = Math.max(PATIENCE_MS, 0.9 * this.patienceMs);
   }
 
   /**
@@ -167,7 +210,7 @@ export class QueueState {
     let dueMs = Number.POSITIVE_INFINITY;
     const demand = new Demand(this.waiting());
     for (const [slot, state] of this.slots) {
-      if (state.at === 'offered') dueMs = Math.min(dueMs, state.untilMs);
+      if (state.at === 'offered') dueMs = Math.min(dueMs, this.overdueMs(slot, state, demand));
       if (state.at === 'held' && this.isOfInterest(slot, demand)) dueMs = Math.min(dueMs, state.probeAtMs);
     }
     return dueMs;
@@ -201,34 +244,74 @@ export class QueueState {
     demand: Demand,
     nowMs: number,
   ): QueueCommand | undefined {
-    if (state.at === 'free') return this.offer(slot, waiting, demand, nowMs);
-    if (state.at === 'offered' && state.untilMs <= nowMs) {
+    if (state.at === 'free') return this.offer(slot, state.unheard, waiting, demand, nowMs);
+    if (state.at === 'offered' && this.overdueMs(slot, state, demand) <= nowMs) {
       // Used without a word, or the waiter is dead or slow. A probe will tell, and a live waiter comes again by itself.
+      const ticket = this.tickets.get(state.ticketId);
+      const overdue = { turns: state.turns ?? 1, waiter: ticket ? whoOf(ticket) : '' };
+      if (ticket) this.doubted.add(overdue.waiter);
       this.dropTicket(state);
-      return { ...this.probe(slot), overdue: true };
+      const command = this.probe(slot);
+      const probing = this.slots.get(slot);
+      if (probing?.at === 'probing' && !state.reserved) this.slots.set(slot, { ...probing, overdue });
+      return { ...command, overdue: true };
     }
     const isOld = state.at === 'held' && (state.probeAtMs + HELD_UNSEEN_MS <= nowMs || this.slots.size > MAX_SEEN);
     if (isOld && !this.isOfInterest(slot, demand)) this.slots.delete(slot);
     return undefined;
   }
 
-  /** Gives a free slot to the first in turn order. A free slot without a taker is forgotten: a newcomer may take it unseen. */
-  protected offer(slot: string, waiting: Set<Ticket>, demand: Demand, nowMs: number): QueueCommand | undefined {
+  /** Only where somebody else wants the slot, it matters soon. */
+  private overdueMs(slot: string, { untilMs }: SlotState & { at: 'offered' }, demand: Demand): number {
+    return this.isOfInterest(slot, demand) ? untilMs - OFFER_TIMEOUT_MS + this.patienceMs : untilMs;
+  }
+
+  /**
+   * Gives a free slot to the first in turn order. A free slot without a taker is forgotten: a newcomer may take it unseen. Where the
+   * last turns brought no word, it gives twice as many: their tickets leave the line, and those that live and are beaten come back.
+   */
+  protected offer(
+    slot: string,
+    unheard: number | undefined,
+    waiting: Set<Ticket>,
+    demand: Demand,
+    nowMs: number,
+  ): QueueCommand | undefined {
     const accumulating = this.accumulatingOn(slot);
     if (accumulating) {
       this.slots.set(slot, { at: 'offered', ...accumulating, reserved: true });
       return undefined;
     }
-    const ticket = this.isOfInterest(slot, demand) ? this.order.first(this.wanting(slot, waiting)) : undefined; // Q3
+    const ticket = this.takeFirst(slot, waiting, demand); // Q3
     if (!ticket) {
       this.slots.delete(slot);
       return undefined;
     }
+    this.order.charge(ticket);
+    const offered = { at: 'offered', ticketId: ticket.id, untilMs: nowMs + OFFER_TIMEOUT_MS } as const;
+    this.slots.set(slot, offered);
+    if (unheard === undefined) return { do: 'offer', slot, ticket };
+    const also: Ticket[] = [];
+    while (also.length + 1 < Math.min(2 * unheard, MAX_TURNS)) {
+      const next = this.takeFirst(slot, waiting, demand);
+      if (!next) break;
+      also.push(next);
+      this.tickets.delete(next.id);
+    }
+    this.slots.set(slot, { ...offered, turns: 1 + also.length });
+    return { do: 'offer', slot, ticket, also };
+  }
+
+  /** Those come last that have let a turn pass. */
+  private takeFirst(slot: string, waiting: Set<Ticket>, demand: Demand): Ticket | undefined {
+    if (!this.isOfInterest(slot, demand)) return undefined;
+    const answers = (ticket: Ticket) => !this.silent.has(whoOf(ticket));
+    const first = this.silent.size > 0 ? this.order.first([...this.wanting(slot, waiting)].filter(answers)) : undefined;
+    const ticket = first ?? this.order.first(this.wanting(slot, waiting));
+    if (!ticket) return undefined;
     waiting.delete(ticket); // Q1
     demand.remove(ticket);
-    this.order.charge(ticket);
-    this.slots.set(slot, { at: 'offered', ticketId: ticket.id, untilMs: nowMs + OFFER_TIMEOUT_MS });
-    return { do: 'offer', slot, ticket };
+    return ticket;
   }
 
   /** Slots that somebody without a turn wants, and others that must be looked at. */
@@ -319,4 +402,8 @@ export class QueueState {
     const state = this.slots.get(slot);
     return state?.at === 'offered' && state.ticketId === ticketId;
   }
+}
+
+function whoOf({ identity, waiter }: Ticket): string {
+  return identity ?? waiter.workflowId;
 }

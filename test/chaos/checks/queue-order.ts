@@ -48,6 +48,7 @@ export function checkTurns(events: readonly QueueEvent[]): { turns: number; diso
     const given = turnsOf(events, at);
     // Refused in the same decision: it wants more than an operator has left, or the line is full.
     for (const { ticketId, slot, waiting } of given) if (slot === undefined && !waiting) line.leave(ticketId);
+    line.passOver(given);
     for (const { ticketId, slot, eventId, to } of given) {
       if (slot === undefined) continue;
       turns++;
@@ -78,6 +79,8 @@ class Line {
   /** The best priority that was told of each resource's line. */
   private readonly inherited = new Map<string, number>();
   private readonly offered = new Map<string, { ticket: Ticket; slot: string }>();
+  /** Who has let a turn pass: those come last. */
+  private readonly silent = new Set<string>();
 
   constructor(started: QueueEvent | undefined) {
     const { input, continuedExecutionRunId } = started?.workflowExecutionStartedEventAttributes ?? {};
@@ -111,6 +114,14 @@ class Line {
     }
   }
 
+  /** The queue gives turns for slots of which others have turns: these have used theirs without a word, or have let them pass. */
+  passOver(given: readonly Turn[]): void {
+    for (const [id, { ticket, slot }] of this.offered) {
+      const isGivenAnew = given.some((turn) => turn.slot === slot);
+      if (isGivenAnew && !given.some(({ ticketId }) => ticketId === id)) this.silent.add(whoOf(ticket));
+    }
+  }
+
   leave(ticketId: string): void {
     this.waiting.delete(ticketId);
     this.offered.delete(ticketId);
@@ -127,7 +138,9 @@ class Line {
     this.waiting.delete(ticketId);
     this.offered.set(ticketId, { ticket, slot });
     const raised = { ...ticket, priorityKey: this.raised(ticket) };
-    return [...this.waiting.values()].find((other) => isBefore(other, raised) && wants(other, slot))?.id;
+    const isOvertaken = (other: Ticket) =>
+      isBefore(other, raised) && wants(other, slot) && !this.silent.has(whoOf(other));
+    return [...this.waiting.values()].find(isOvertaken)?.id;
   }
 
   /** Its caller keeps permits of other resources, and so has the best priority that was told of their lines. */
@@ -149,6 +162,7 @@ class Line {
     if (typeof ticket?.id !== 'string' || !ticket.waiter) return;
     const offer = this.offered.get(ticket.id);
     if (offer && offer.ticket.waiter.runId === ticket.waiter.runId) return; // it has its turn
+    if (this.waiting.get(ticket.id)?.waiter.runId !== ticket.waiter.runId) this.silent.delete(whoOf(ticket));
     this.offered.delete(ticket.id);
     this.waiting.set(ticket.id, ticket);
   }
@@ -157,8 +171,13 @@ class Line {
     const { ticketId = '', runId } = notice ?? {};
     const ticket = this.waiting.get(ticketId) ?? this.offered.get(ticketId)?.ticket;
     if (!ticket || (runId !== undefined && ticket.waiter.runId !== runId)) return;
+    this.silent.delete(whoOf(ticket));
     this.leave(ticketId);
   }
+}
+
+function whoOf({ identity, waiter }: Ticket): string {
+  return identity ?? waiter.workflowId;
 }
 
 /** One that counts slots takes those that an operator has added, too. */
