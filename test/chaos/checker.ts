@@ -1,5 +1,5 @@
 import { checkKept, checkOwned, checkReleased, checkStopped } from './checks/holders';
-import { checkIdle, checkLeaks, checkServed, idleness } from './checks/liveness';
+import { checkGivesWay, checkIdle, checkLeaks, checkServed, idleness } from './checks/liveness';
 import { checkBackInUse, checkOutOfUse, checkRevoked } from './checks/orders';
 import { type Recovery, recoveries } from './checks/recovery';
 import {
@@ -68,6 +68,7 @@ export function judge(record: ChaosRecord, idleLimitMs: number): ChaosVerdict {
       ),
       invariant('L3', 'every live waiter is served', acquires.length, checkServed(record)),
       told('L4', 'a permit ends when its holder is done', checkReleased(record)),
+      told('L5', 'a permit pool that is never idle gives way', checkGivesWay(record)),
       told('O1', 'what an answered shrink or pause has put out of use is not given', checkOutOfUse(record)),
       told('O2', 'what an answered order has put into use is not kept from waiters', checkBackInUse(record)),
       told('O3', 'an answered revoke has ended the hold', checkRevoked(record)),

@@ -214,3 +214,51 @@ test('L4: a permit that goes on when its holder is done', () => {
     'its pace',
   );
 });
+
+test('L5: a permit pool that goes on under an old permit while somebody else waits', () => {
+  const serves = (change: (record: ChaosRecord) => void = () => undefined) =>
+    broken((record) => {
+      const old = { resource: POOL, slot: '0', runId: 'run-9' };
+      const [acquire, permit] = [at(record.acquires, 0), at(record.permits, 0)];
+      record.permits.push({ ...permit, ...old, startedMs: 100_000, closedMs: 141_000 });
+      for (const [n, beganMs] of [110_000, 140_000].entries()) {
+        record.acquires.push({
+          ...acquire,
+          id: `call-${n}`,
+          askedMs: beganMs,
+          settledMs: beganMs,
+          pooled: true,
+          givesWay: true,
+        });
+        record.bodies.push({ ...old, acquire: `call-${n}`, beganMs, endedMs: beganMs + 500 });
+      }
+      record.permits.push({ ...permit, slot: '1', runId: 'run-8', startedMs: 99_000, closedMs: 151_000 });
+      record.acquires.push({
+        ...acquire,
+        id: 'waits',
+        actor: 'clients-2',
+        askedMs: 120_000,
+        settledMs: 150_000,
+        outcome: 'timeout',
+        mayTimeOut: true,
+      });
+      change(record);
+    });
+  assert.deepEqual(serves(), ['L5']);
+  const waits = (change: object) =>
+    serves(({ acquires }) => void Object.assign(acquires.find(({ id }) => id === 'waits') ?? {}, change));
+  assert.deepEqual(waits({ askedMs: 130_000 }), [], 'it has not waited for long');
+  assert.deepEqual(waits({ settledMs: 139_000 }), [], 'it waited no longer');
+  assert.deepEqual(
+    serves(({ outages }) => void outages.push({ scope: 'clients-2', fromMs: 121_000, toMs: 139_000 })),
+    [],
+    'it was down',
+  );
+  assert.deepEqual(
+    serves(({ permits }) => {
+      for (const permit of permits) if (permit.runId === 'run-9') permit.startedMs = 130_000;
+    }).filter((id) => id === 'L5'),
+    [],
+    'its permit is new',
+  );
+});

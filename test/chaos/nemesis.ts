@@ -54,9 +54,8 @@ async function carryOut(
     tell(
       `${fault.kind} ${injected.target} ${injected.detail ?? ''}${injected.heal ? `for ${planned.lastsMs} ms` : ''}`,
     );
-    if (!injected.heal) return;
-    await pause(planned.lastsMs, interrupt);
-    await injected.heal();
+    if (injected.heal) await pause(planned.lastsMs, interrupt);
+    await injected.heal?.();
     event.healedMs = Date.now();
   } catch (error) {
     // What was to be hit may just have gone, and the server may be down.

@@ -53,6 +53,8 @@ export interface Acquire {
   key?: string;
   /** By a permit pool, whose calls have one token after the other. */
   pooled?: boolean;
+  /** By a permit pool that is never idle, for callers whom nobody need let pass: it gives way to all others. */
+  givesWay?: boolean;
   /** Its caller has set a time limit, or is to cancel it: only then does it end so as its caller asked. */
   mayTimeOut?: boolean;
   mayBeCancelled?: boolean;

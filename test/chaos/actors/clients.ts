@@ -60,7 +60,8 @@ export class ClientHolders {
   }
 
   async run(): Promise<void> {
-    await Promise.all(Array.from({ length: this.input.holders }, (_, lane) => this.lane(lane)));
+    const lanes = Array.from({ length: this.input.holders }, (_, lane) => this.lane(lane));
+    await Promise.all([...lanes, this.busyLane()]);
     await Promise.all([...this.permitPools.values()].flat().map((pool) => pool.close()));
   }
 
@@ -71,6 +72,30 @@ export class ClientHolders {
       await this.acquire(pool);
       await delay(this.luck.between(0, 300));
     }
+  }
+
+  /** Calls of one permit pool, one after the other without a pause. */
+  private async busyLane(): Promise<void> {
+    const { link } = this;
+    const { name: actor, pools } = this.input;
+    const [first] = pools as [PoolSetup];
+    const { resource } = first;
+    const pool = new PermitPool(this.semaphore(first, this.client(this.interceptor(false))), {
+      max: 1,
+      reuseFor: 1_000,
+    });
+    const priority = { priorityKey: 3 };
+    while (!this.stopping) {
+      const acquire = `${actor}-${process.pid}-${this.count++}`;
+      await link.tell({ do: 'ask', acquire, resource, actor, pooled: true, givesWay: true });
+      try {
+        await pool.withPermit((permit) => this.work(acquire, [permit], permit.signal, 300), { priority });
+      } catch (error) {
+        if (error instanceof PermitLostError) continue;
+        await link.tell({ do: 'settle', acquire, outcome: outcomeOf(error), error: String(error) });
+      }
+    }
+    await pool.close();
   }
 
   private async acquire(pool: PoolSetup): Promise<void> {
@@ -135,8 +160,13 @@ export class ClientHolders {
   }
 
   /** The first permit is the acquire's; each other one is told of as a part of it. */
-  private async work(acquire: string, permits: readonly HeldPermit[], signal: AbortSignal): Promise<void> {
-    const { link, luck } = this;
+  private async work(
+    acquire: string,
+    permits: readonly HeldPermit[],
+    signal: AbortSignal,
+    holdMs = this.luck.holdMs(LEASE_MS),
+  ): Promise<void> {
+    const { link } = this;
     const parts = permits.map((permit, index) => ({
       acquire: index === 0 ? acquire : `${acquire}+${index}`,
       token: FencingToken.from(permit).toString(),
@@ -146,7 +176,7 @@ export class ClientHolders {
       if (index > 0) await link.tell({ do: 'ask', acquire: part, resource, actor: this.input.name, set: acquire });
       await link.tell({ do: 'begin', acquire: part, token });
     }
-    const untilMs = performance.now() + luck.holdMs(LEASE_MS);
+    const untilMs = performance.now() + holdMs;
     while (performance.now() < untilMs && !signal.aborted) {
       for (const part of parts) await link.tell({ do: 'write', ...part });
       await delay(WRITE_EVERY_MS);
@@ -192,9 +222,9 @@ export class ClientHolders {
 }
 
 /** Whether the server is away is no fault of the library's. */
-function outcomeOf(error: unknown, signal: AbortSignal): Outcome {
+function outcomeOf(error: unknown, signal?: AbortSignal): Outcome {
   if (error instanceof PermitTimeoutError) return error.timeoutMs === 0 ? 'full' : 'timeout';
-  if (signal.aborted && error === signal.reason) return 'cancelled';
+  if (signal?.aborted && error === signal.reason) return 'cancelled';
   if (isTransient(error)) return 'unavailable';
   return 'failed';
 }

@@ -28,6 +28,14 @@ export class Hits {
     return hits;
   }
 
+  /** When the permit workers had other work: one of them was hit, or a stranger kept them busy, who may cost time. */
+  ofWorkers(afterMs: number): Interval[] {
+    const { faults, permitWorkers } = this.record;
+    const strangers = faults.filter(({ kind }) => kind.startsWith('stranger-'));
+    const busy = strangers.map(({ atMs, healedMs = atMs }): Interval => [atMs, healedMs + afterMs]);
+    return union([...this.ofAny(permitWorkers, afterMs), ...busy]);
+  }
+
   /** When this actor could do nothing: it was stopped, again and again, or killed. One that is only cut off knows its own lease. */
   stopped(name: string, afterMs: number): Interval[] {
     const { faults } = this.record;

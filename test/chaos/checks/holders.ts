@@ -2,7 +2,7 @@ import { permitId } from '@/shared/permit-id';
 import { HOLDER_PREFIX } from '../holder-prefix';
 import type { Acquire, Body, ChaosRecord, PermitRun } from '../record';
 import { Hits } from './hits';
-import { covered, measure, without } from './intervals';
+import { covered, measure, union, without } from './intervals';
 
 /** A permit that ends with its lease was last renewed so long before: the longest lease of a run is 6 s. */
 const LEASE_MS = 7_000;
@@ -111,7 +111,10 @@ export function checkReleased(record: ChaosRecord): { checked: number; violation
     checked++;
     const actor = actors.get(body.acquire) ?? '';
     const fromMs = Math.max(body.endedMs, startedMs + (paces.get(resource) ?? 0));
-    const open = without([[fromMs, closedMs]], hits.ofAny([actor, body.acquire, ...record.permitWorkers], RETRIED_MS));
+    const open = without(
+      [[fromMs, closedMs]],
+      union([...hits.ofAny([actor, body.acquire], RETRIED_MS), ...hits.ofWorkers(RETRIED_MS)]),
+    );
     const openMs = measure(open);
     if (openMs > RELEASED_MS)
       violations.push(

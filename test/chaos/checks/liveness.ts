@@ -1,7 +1,7 @@
 import { permitId } from '@/shared/permit-id';
 import { slotNames } from '@/shared/slots';
 import type { Acquire, ChaosRecord, Outcome, Pool } from '../record';
-import { allDown, ofScope } from './hits';
+import { allDown, Hits, ofScope } from './hits';
 import { covered, type Interval, union, without } from './intervals';
 import { outOfUse } from './out-of-use';
 
@@ -45,6 +45,33 @@ function isFair(outcome: Outcome, { mayTimeOut, mayBeCancelled }: Acquire): bool
   }
 }
 
+/** So long after somebody has begun to wait, and after it was taken, a permit pool has given a permit back. Its permits serve for a second. */
+const GIVES_WAY_MS = 15_000;
+
+/** L5: a permit pool that is never idle gives way: it serves nobody under an old permit while somebody else waits for long. */
+export function checkGivesWay(record: ChaosRecord): { checked: number; violations: string[] } {
+  const { acquires, bodies, permits, pools } = record;
+  const callers = new Map(acquires.flatMap((acquire) => (acquire.givesWay ? [[acquire.id, acquire.actor]] : [])));
+  const started = new Map(permits.map(({ runId, startedMs }) => [runId, startedMs]));
+  const hits = new Hits(record);
+  const busy = hits.ofWorkers(GIVES_WAY_MS);
+  const others = { ...record, acquires: acquires.filter(({ pooled }) => !pooled) };
+  const waits = new Map(pools.map((pool) => [pool.resource, liveWaitsEach(pool, others)]));
+  const calls = bodies.filter(({ acquire }) => callers.has(acquire));
+  const late = calls.filter(({ acquire, resource, runId, beganMs }) => {
+    const sinceMs = beganMs - GIVES_WAY_MS;
+    if ((started.get(runId) ?? beganMs) > sinceMs) return false;
+    const hit = union([...busy, ...hits.of(callers.get(acquire) ?? '')]);
+    if (covered([sinceMs, beganMs], hit) > 0) return false;
+    return waits.get(resource)?.some(([fromMs, toMs]) => fromMs < sinceMs && toMs > beganMs);
+  });
+  const told = late.map(
+    ({ acquire, resource, slot, runId }) =>
+      `${acquire} of a permit pool began under ${resource}/${slot}/${runId}, which was old, while somebody else waited`,
+  );
+  return { checked: calls.length, violations: told };
+}
+
 /** L2: slots that were free for longer than `limitMs` while a live waiter waited and nothing was down that all need. */
 export function checkIdle(record: ChaosRecord, limitMs: number): string[] {
   return idleness(record)
@@ -73,16 +100,19 @@ export function idleness(record: ChaosRecord): Idleness[] {
 }
 
 /** When somebody waited whose own process was up. */
-export function liveWaits({ resource }: Pool, { acquires, outages }: ChaosRecord): Interval[] {
+export function liveWaits(pool: Pool, record: ChaosRecord): Interval[] {
+  return union(liveWaitsEach(pool, record));
+}
+
+function liveWaitsEach({ resource }: Pool, { acquires, outages }: ChaosRecord): Interval[] {
   const downs = new Map<string, Interval[]>();
-  const live = acquires.flatMap((acquire): Interval[] => {
+  return acquires.flatMap((acquire): Interval[] => {
     if (acquire.resource !== resource || acquire.set !== undefined || acquire.key !== undefined) return [];
     const { actor, settledMs = Number.POSITIVE_INFINITY } = acquire;
     const down = downs.get(actor) ?? union(ofScope(outages, actor));
     downs.set(actor, down);
     return without([[asksMs(acquire), settledMs]], down);
   });
-  return union(live);
 }
 
 function asksMs({ actor, askedMs }: Acquire): number {

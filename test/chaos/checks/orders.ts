@@ -19,7 +19,7 @@ const RETRIED_MS = 11_000;
 
 /** O1: a slot that an answered shrink or pause has put out of use is given to nobody, once its holder of before is gone. */
 export function checkOutOfUse(record: ChaosRecord): { checked: number; violations: string[] } {
-  const hits = new Hits(record).ofAny(record.permitWorkers, RETRIED_MS);
+  const hits = new Hits(record).ofWorkers(RETRIED_MS);
   let checked = 0;
   const violations: string[] = [];
   for (const pool of operated(record)) {
@@ -41,7 +41,7 @@ export function checkOutOfUse(record: ChaosRecord): { checked: number; violation
 
 /** O2: while somebody waits, no slot is kept out of use that an answered order has put into use. */
 export function checkBackInUse(record: ChaosRecord): { checked: number; violations: string[] } {
-  const hits = new Hits(record).ofAny(record.permitWorkers, RETRIED_MS);
+  const hits = new Hits(record).ofWorkers(RETRIED_MS);
   const drained = record.permits.filter((permit) => permit.drained);
   const violations = record.pools.flatMap((pool) => {
     const waited = without(liveWaits(pool, record), hits);
