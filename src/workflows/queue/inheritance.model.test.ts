@@ -192,7 +192,7 @@ function mixed(seed: number, load: number, hasPriorities: boolean): { world: Wor
   const capacity = 4;
   const world = new World({ r: capacity });
   const random = randoms(seed);
-  const forMs = 300_000;
+  const forMs = 200_000;
   const arrive = () => {
     const permits = random() < 0.7 ? 1 : 2 + Math.floor(random() * 3);
     const priorityKey = 1 + Math.floor(random() * 5);
@@ -245,4 +245,18 @@ test('who keeps a permit of a key, of another resource, or of the accumulator ha
   const key = keyResource('r', 'acme');
   assert.ok(inverted(key, [key, 'r']).behindMs < 1_000, 'the key');
   assert.ok(inverted('a', ['a']).behindMs < 4_000, 'another resource, of which the queue asks again after a while');
+});
+
+test('a stream of the highest priority does not stop a set that keeps a part, however low its own', () => {
+  const world = new World({ r: 4 });
+  for (const holdMs of [500, 800, 3_000, 3_000]) world.acquire(['r'], 3, holdMs);
+  const set = world.acquire(several(4), 5, 500);
+  const stream = () => {
+    world.acquire(['r'], 1, 500);
+    world.after(100, stream); // more than the slots can bear
+  };
+  world.after(1_500, stream);
+  world.run(10_000);
+  const waitedMs = (set.servedMs ?? Number.POSITIVE_INFINITY) - set.sinceMs;
+  assert.ok(waitedMs < 4_000, `served after ${waitedMs} ms, when the last two of the first holders have ended`);
 });
