@@ -63,9 +63,6 @@ export interface AcquirerOptions {
   readonly triesPerRound: number;
 }
 
-/** After this many rounds, the acquirer asks a silent queue again, or starts a new one if it is gone. */
-const ROUNDS_BEFORE_ASKING_AGAIN = 20;
-
 /**
  * How an acquirer tries slots, lines up, checks the queue and gives up, wherever it runs. Pure: clock, randomness, claims and the
  * place in line come in from outside.
@@ -83,8 +80,8 @@ const ROUNDS_BEFORE_ASKING_AGAIN = 20;
  *   owed it an answer for a `recheckAfterMs` (less up to a quarter, by chance).
  * - **A3** Each offer ends in exactly one of: served, missed, or left open for `leave`, which passes it on.
  * - **A4** The place is left exactly once and last, whatever happened.
- * - **A5** While an answer is owed, there is a round each `recheckAfterMs`, of at most `triesPerRound` tries, and no slot is tried
- *   again before all others were.
+ * - **A5** While an answer is owed, there is a round each `recheckAfterMs`, and ever more rarely after the first rotation, of at most
+ *   `triesPerRound` tries, and no slot is tried again before all others were.
  * - **A6** While the queue answers, it tries nothing by itself, and asks ever more rarely.
  * - **A7** It waits no longer than until its deadline, and makes no try of its own after it.
  */
@@ -93,7 +90,6 @@ export class Acquirer<Won> {
   /** Of `slots`, which comes next. */
   private cursor = 0;
   private readonly delay: RecheckDelay;
-  private rounds = 0;
 
   constructor(
     private readonly options: AcquirerOptions,
@@ -101,7 +97,7 @@ export class Acquirer<Won> {
   ) {
     // Shuffled, so that contenders do not all start at slot 0 and fail in step.
     this.slots = shuffle(options.slots, () => outside.random());
-    this.delay = new RecheckDelay(options.recheckAfterMs);
+    this.delay = new RecheckDelay(options.recheckAfterMs, Math.ceil(options.slots.length / options.triesPerRound));
   }
 
   /** Tries so many slots once, from where it left off. `undefined` when all are taken, or the deadline has passed. */
@@ -136,7 +132,9 @@ export class Acquirer<Won> {
     for (;;) {
       const leftMs = this.leftMs();
       if (leftMs <= 0) return undefined; // A7
-      const recheckMs = place.ask ? this.delay.nextMs(this.outside.random()) : Number.POSITIVE_INFINITY;
+      const recheckMs = place.ask
+        ? this.delay.nextMs(this.outside.random(), this.outside.nowMs())
+        : Number.POSITIVE_INFINITY;
       const word = await place.next(Math.min(leftMs, recheckMs));
       const won = await this.handle(word, place);
       if (won !== undefined) return won;
@@ -162,15 +160,16 @@ export class Acquirer<Won> {
     return won;
   }
 
-  /** The first silence asks whether the queue is there. If it is gone, that starts it anew; if it is stuck, a slot may be free. */
+  /**
+   * The first silence asks whether the queue is there. If it is gone, that starts it anew; if it is stuck, a slot may be free. A stuck
+   * queue keeps every signal, so it is asked again only once silences are long.
+   */
   private async handleSilence(place: Place): Promise<Won | undefined> {
     const isStuck = this.delay.isAnswerOwed; // A2
-    if (!isStuck) this.rounds = 0;
-    if (this.rounds % ROUNDS_BEFORE_ASKING_AGAIN === 0) {
+    if (!isStuck || this.delay.isBackedOff) {
       await place.ask?.();
       this.delay.asked();
     }
-    this.rounds++;
     return isStuck ? await this.tryOnce(this.options.triesPerRound) : undefined; // A5
   }
 

@@ -61,7 +61,7 @@ export interface SemaphoreOptions {
    * How long a parked waiter hears nothing before it asks the queue for a sign of life, and starts a new queue if it is gone.
    * Once the queue has answered, the waiter asks again after 20 to 25 times this. If no answer comes within this time, the waiter
    * takes the queue for stuck: it tries a few slots each time this has passed, the next ones in turn.
-   * @default 30 seconds (so 10 to 12.5 minutes while the queue answers)
+   * @default 30 seconds (so 10 minutes to 4 hours while the queue answers)
    */
   recheckAfter?: Duration;
 }

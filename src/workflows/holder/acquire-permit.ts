@@ -18,7 +18,7 @@ import { endOfChild } from './permit-end';
  * Each try of a held slot costs a Workflow five history events. When all slots are held, few tries are better. When half are
  * free, two tries find one three times in four. The rounds are for a queue that does not answer, which may last for hours.
  */
-const TRIES = { firstTries: 2, triesPerRound: 5 };
+const TRIES = { firstTries: 2, triesPerRound: 2 };
 
 /** Where an acquire stands. */
 interface Standing {
