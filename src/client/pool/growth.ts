@@ -150,10 +150,13 @@ export class Growth {
   }
 
   private grow(standing: Standing): GrowthCommand[] {
-    const { nowMs, waiting, holding, asking, isLooking } = standing;
+    const { nowMs, waiting, holding, owed, asking, isLooking } = standing;
     this.growthDueMs = Number.POSITIVE_INFINITY;
-    const commands = [...this.hasten(standing), ...this.correct(standing)];
+    const commands = this.hasten(standing);
     const lacking = Math.min(waiting - asking - this.asked, this.room(standing));
+    const most = holding > owed ? 1 : PLACES_WITHOUT_PERMIT;
+    const free = Math.max(0, Math.min(lacking, most - this.places.size));
+    commands.push(...this.correct(standing, free));
     if (lacking <= 0) {
       this.lackingSinceMs = undefined;
       return commands;
@@ -164,7 +167,7 @@ export class Growth {
     if (nowMs < fromMs) this.growthDueMs = fromMs;
     else if (this.trying) return commands;
     else if (!this.isCrowded) commands.push(this.try(lacking, false));
-    else if (!this.hasBeenServed) commands.push(...this.lineUp(lacking, standing));
+    else if (!this.hasBeenServed) commands.push(...Array.from({ length: free }, () => this.newPlace(standing)));
     // Perhaps the line is empty now, and slots are free.
     else if (!isLooking) commands.push({ do: 'look' });
     return commands;
@@ -174,12 +177,6 @@ export class Growth {
     this.trying = true;
     this.triesLeft = Math.min(count, TRIES_AT_ONCE);
     return { do: 'try', count: this.triesLeft, everySlot };
-  }
-
-  private lineUp(lacking: number, standing: Standing): GrowthCommand[] {
-    const most = standing.holding > 0 ? 1 : PLACES_WITHOUT_PERMIT;
-    const more = Math.max(0, Math.min(lacking, most - this.places.size));
-    return Array.from({ length: more }, () => this.newPlace(standing));
   }
 
   private newPlace(standing: Standing): GrowthCommand {
@@ -205,14 +202,19 @@ export class Growth {
   }
 
   /**
-   * Its share has changed since it lined up. With fewer permits it would ask for more than its share, and get nothing. With
-   * more, because a later place was served first, it would take from pools that have no more than it has.
+   * Its share has changed since it lined up. With fewer permits it would ask for more than its share, and get nothing: where it may
+   * have no place more, it exchanges one. With more, because a later place was served first, it would take from pools that have no more than it has.
    */
-  private correct(standing: Standing): GrowthCommand[] {
+  private correct(standing: Standing, free: number): GrowthCommand[] {
     const staying = [...this.staying()];
     const nextNth = this.nextNth(standing);
     const isTooMuch = staying.length > 0 && staying.every(({ nth }) => nth > nextNth);
-    return this.leave(isTooMuch ? lastOf(staying, 1) : staying.filter(({ nth }) => nth < nextNth - this.triesLeft));
+    const isExchanging = staying.length < this.places.size;
+    return this.leave(
+      isTooMuch && free === 0 && !isExchanging
+        ? lastOf(staying, 1)
+        : staying.filter(({ nth }) => nth < nextNth - this.triesLeft),
+    );
   }
 
   /** Leaves places that nobody here waits for, after as long as the pool keeps an idle permit. */
