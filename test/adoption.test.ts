@@ -113,7 +113,7 @@ test("a Workflow's permit is handed to a client", async () => {
     ...startOptions(temporal, 'leaver'),
     args: [{ resource, semaphore: { capacity: 1 } }],
   });
-  const permit = await client(resource).adopt(ref, { renewEvery: '300ms' });
+  const permit = await clientOf(temporal, resource, { renewEvery: '300ms' }).adopt(ref);
   await untilRenewedAgain(temporal, resource);
   assert.equal(permit.signal.aborted, false);
   await permit.release();

@@ -115,3 +115,23 @@ test('a renewal for another duration outlasts a silent holder, and shortens noth
   await permit.release();
   assert.deepEqual(await inWorkflows, ['held', 'lease-expired']);
 });
+
+test('a renewal tells when the lease ends then: not before what was asked for, unless maxHold comes first', async () => {
+  const semaphore = { capacity: 1, lease: '10s', renewEvery: false } as const;
+  const [longMs, dayMs] = [60 * 60_000, 24 * 60 * 60_000];
+  const inWorkflow = (lease: number) =>
+    temporal.client.workflow.execute(workflows.longRenewer, {
+      ...startOptions(temporal, 'renewer'),
+      args: [{ resource: temporal.resource(), semaphore }, lease],
+    });
+  const inClient = async (lease: number) => {
+    const fromMs = Date.now();
+    await using permit = await clientOf(temporal.resource(), semaphore).acquire();
+    return (await permit.renew(lease)).getTime() - fromMs;
+  };
+  for (const renew of [inWorkflow, inClient]) {
+    assert.ok((await renew(longMs)) >= longMs);
+    const cappedMs = await renew(2 * dayMs);
+    assert.ok(cappedMs >= dayMs && cappedMs < 2 * dayMs, String(cappedMs));
+  }
+});

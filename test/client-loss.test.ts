@@ -125,7 +125,7 @@ test('a holder that was stopped past its lease finds it lost before it works on,
 });
 
 for (const [what, goOn] of [
-  ['not renewed', (permit: Permit) => permit.renew()],
+  ['not renewed', async (permit: Permit) => void (await permit.renew())],
   ['and passes no checkpoint', (permit: Permit) => permit.checkpoint()],
   ['and does not line up again', (permit: Permit) => permit.yieldDuring(async () => undefined)],
 ] as const) {

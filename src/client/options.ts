@@ -1,6 +1,7 @@
 import type { Duration, MetricMeter } from '@temporalio/common';
 import { refuse } from '../shared/invalid-options';
 import type { PerKey } from '../shared/key-pool';
+import { noticeMsOf } from '../shared/lease';
 import {
   type AcquireOptions,
   type ResolvedAcquire,
@@ -14,7 +15,6 @@ import { checkGrace, checkNoPreemption } from '../shared/preemption';
 import type { SaturationOptions } from '../shared/saturation';
 import type { Rank } from '../shared/ticket';
 import { monotonicMs } from './clock';
-import { noticeMsOf } from './holder/lease';
 import type { Permit } from './holder/permit';
 
 /** What a semaphore is, for a client. */
@@ -72,10 +72,14 @@ export interface Request extends ResolvedAcquire {
 
 const DEFAULT_LEASE_MS = 30_000;
 
+/** A shorter one may be over when the answer to the claim comes. */
+const LEAST_LEASE_MS = 100;
+
 /** Checks what was given and fills in the rest. @throws InvalidOptionsError */
 export function resolveClientSemaphore(resource: string, options: SemaphoreClientOptions): Request['semaphore'] {
   const resolved = resolveSemaphore(resource, options, { leaseMs: DEFAULT_LEASE_MS });
   const { taskQueue, leaseMs, renewEveryMs } = resolved;
+  if (leaseMs < LEAST_LEASE_MS) refuse('lease', `at least ${LEAST_LEASE_MS} ms outside Workflows`, options.lease);
   const safeMs = leaseMs - noticeMsOf(leaseMs);
   if (renewEveryMs !== false && renewEveryMs >= safeMs) {
     refuse(
@@ -90,6 +94,22 @@ export function resolveClientSemaphore(resource: string, options: SemaphoreClien
     refuse('metricMeter', 'a MetricMeter of @temporalio/common', typeof metricMeter);
   }
   return { ...resolved, taskQueue };
+}
+
+/** How a permit of this lease is renewed once it is adopted: the client's own `renewEvery` counts where it fits. @throws InvalidOptionsError */
+export function resolveAdoption(
+  resource: string,
+  options: SemaphoreClientOptions,
+  leaseMs: number,
+  renewEvery: SemaphoreClientOptions['renewEvery'],
+): Request['semaphore'] {
+  const adopted = { ...options, lease: leaseMs, maxHold: undefined }; // the permit has its own
+  if (renewEvery !== undefined || options.renewEvery === undefined) {
+    return resolveClientSemaphore(resource, { ...adopted, renewEvery });
+  }
+  const { renewEveryMs } = resolveClientSemaphore(resource, options);
+  const fits = renewEveryMs === false || renewEveryMs < leaseMs - noticeMsOf(leaseMs);
+  return resolveClientSemaphore(resource, { ...adopted, renewEvery: fits ? renewEveryMs : undefined });
 }
 
 /** Checks what was given and fills in the rest. @throws InvalidOptionsError */

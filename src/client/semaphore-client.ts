@@ -3,6 +3,7 @@ import type { Acquirer } from '../shared/acquirer';
 import { ADOPT } from '../shared/adoption-protocol';
 import { refuse } from '../shared/invalid-options';
 import { checkNoKeyPool } from '../shared/key-pool';
+import { Lease } from '../shared/lease';
 import { resolveRef } from '../shared/permit-id';
 import { type OnPreempted, resolveOnPreempted, waitingAgain } from '../shared/preemption';
 import type { PermitRef } from '../shared/protocol';
@@ -11,7 +12,6 @@ import { monotonicMs } from './clock';
 import { PermitLostError, PermitTimeoutError } from './errors';
 import { clientAcquirer } from './holder/acquirer';
 import { checkSelfDeadlock } from './holder/held-here';
-import { Lease } from './holder/lease';
 import { Permit } from './holder/permit';
 import { PermitRun } from './holder/permit-run';
 import { acquireSet, type ClientPool, type PermitSet, underSet, type WantedSet } from './holder/permit-set';
@@ -30,6 +30,7 @@ import {
   type ClientWithPermitOptions,
   type Moment,
   type Request,
+  resolveAdoption,
   resolveClientSemaphore,
   resolveRequest,
   type SemaphoreClientOptions,
@@ -245,12 +246,7 @@ export class SemaphoreClient {
     const reference = resolveRef(ref);
     if (reference.resource !== this.resource) refuse('ref', `a permit of "${this.resource}"`, reference.resource);
     const { leaseMs } = reference;
-    const { renewEveryMs } = resolveClientSemaphore(this.resource, {
-      ...this.options,
-      lease: leaseMs,
-      renewEvery,
-      maxHold: undefined, // the permit has its own
-    });
+    const { renewEveryMs } = resolveAdoption(this.resource, this.options, leaseMs, renewEvery);
     const run = new PermitRun(this.server, reference);
     const untilMs = monotonicMs() + leaseMs;
     let sentMs = 0;
@@ -260,7 +256,7 @@ export class SemaphoreClient {
     };
     const delivered = await this.server.persist(adopt, { untilMs, signal: new AbortController().signal });
     if (!delivered) throw new PermitLostError(reference, reference.runId, 'unknown');
-    const lease = new Lease(leaseMs, sentMs, Number.POSITIVE_INFINITY);
+    const lease = new Lease(leaseMs, sentMs, Number.POSITIVE_INFINITY, monotonicMs);
     return this.metrics.watch(new Permit(run, reference, lease, renewEveryMs, this.pollers));
   }
 

@@ -45,14 +45,8 @@ test('maxHold has room for the pace', () => {
   const paced = (options: object) =>
     resolveSemaphore('pool', { capacity: 1, pace: { every: '5m' }, ...options }, DEFAULTS);
   assert.deepEqual([paced({}).paceMs, paced({}).maxHoldMs], [300_000, 24 * HOUR_MS]);
-  assert.equal(paced({ lease: '1m', renewEvery: false }).maxHoldMs, 360_000);
+  assert.equal(paced({ pace: { every: '2 days' } }).maxHoldMs, 48 * HOUR_MS + 60_000);
   assert.throws(() => paced({ lease: '1m', maxHold: '5m' }), refusal(/pace\.every: expected .* 1 ms to 240000 ms/));
-});
-
-test('an unrenewed lease bounds the hold', () => {
-  const resolved = resolveSemaphore('pool', { capacity: 1, lease: '30s', renewEvery: false }, DEFAULTS);
-  assert.equal(resolved.renewEveryMs, false);
-  assert.equal(resolved.maxHoldMs, 90_000);
 });
 
 test('by default no permit is held for longer than its renewals can go on', () => {
@@ -69,6 +63,12 @@ test('by default no permit is held for longer than its renewals can go on', () =
     /renewEvery: expected a value so long that the server takes all renewals/,
   );
   assert.equal(hold({ lease: '30s', renewEvery: false, maxHold: '18 hours' }), 18);
+});
+
+test('renewEvery: false leaves maxHold as it is, so that the holder can renew by hand', () => {
+  const resolved = resolveSemaphore('pool', { capacity: 1, lease: '30s', renewEvery: false }, DEFAULTS);
+  assert.equal(resolved.renewEveryMs, false);
+  assert.equal(resolved.maxHoldMs, 24 * HOUR_MS);
 });
 
 test('a lease longer than a day has room in the default maxHold', () => {

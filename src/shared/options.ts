@@ -27,8 +27,8 @@ export interface SemaphoreOptions {
   lease?: Duration;
   /**
    * The time between two renewals while a holder works; below `lease`, and outside Workflows below nine tenths of it, after which a
-   * holder has to stop. `false` never renews, which makes the lease a hard bound
-   * on the hold.
+   * holder has to stop. `false` never renews: the lease bounds the hold, unless the holder renews it by
+   * `permit.renew()`.
    * @default a third of the lease
    */
   renewEvery?: Duration | false;
@@ -39,7 +39,7 @@ export interface SemaphoreOptions {
    * takes 10,000 signals and 51,200 events of one run, and renewals use them up. So the longest hold is 18 hours with a lease of
    * 30 seconds (12 in a Workflow, where renewals add events too), 5 days with a lease of 10 minutes, and 8 days without renewals.
    * A longer `maxHold` is refused.
-   * @default 24 hours, or the longest hold that the renewals allow; lease + 1 minute when `renewEvery` is `false`
+   * @default 24 hours, or the longest hold that the renewals allow
    */
   maxHold?: Duration;
   /**
@@ -156,9 +156,7 @@ export function resolveSemaphore(
   const longestMs = longestHoldMs(leaseMs, renewEveryMs, defaults.inWorkflow);
   const givenMaxHoldMs = durationMs('maxHold', options.maxHold, 1);
   const paceMs = resolvePace(options.pace, givenMaxHoldMs ?? longestMs);
-  const maxHoldMs =
-    givenMaxHoldMs ??
-    Math.min(longestMs, Math.max(renewEveryMs === false ? 0 : DAY_MS, Math.max(leaseMs, paceMs ?? 0) + MINUTE_MS));
+  const maxHoldMs = givenMaxHoldMs ?? Math.min(longestMs, Math.max(DAY_MS, Math.max(leaseMs, paceMs ?? 0) + MINUTE_MS));
   const recheckAfterMs = durationMs('recheckAfter', options.recheckAfter, 1) ?? 30_000;
   const { taskQueue, fair = false, perKey } = options;
 

@@ -155,7 +155,9 @@ export function commands(terminate: (permit: Permit) => Promise<void>) {
           isHeld,
         ),
       ),
-      picking((pick) => command(`renew(${pick})`, async (_model, real) => await oneOf(real, pick).renew(), isHeld)),
+      picking((pick) =>
+        command(`renew(${pick})`, async (_model, real) => void (await oneOf(real, pick).renew()), isHeld),
+      ),
       lose('revoke', async ({ pool }, { slot, runId }) => await pool.revoke(slot, { runId })),
       lose('terminate', async (_real, permit) => await terminate(permit)),
       fc.integer({ min: 1, max: CAPACITY + 1 }).map((capacity) =>

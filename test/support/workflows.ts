@@ -553,6 +553,13 @@ export async function saturated({ resource, semaphore }: PoolInput, options: Wit
   });
 }
 
+/** Renews for that long. @returns when the lease ends then, from before its claim on */
+export async function longRenewer({ resource, semaphore }: PoolInput, lease: number): Promise<number> {
+  const fromMs = Date.now();
+  await using permit = await new Semaphore(resource, semaphore).acquire();
+  return (await permit.renew(lease)).getTime() - fromMs;
+}
+
 /** Renews once for another duration, then is silent for longer than its lease, and says how it stands with its permit. */
 export async function silentHolder(
   { resource, semaphore }: PoolInput,

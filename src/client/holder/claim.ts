@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { WorkflowExecutionAlreadyStartedError, WorkflowNotFoundError } from '@temporalio/client';
 import { slotsMark } from '../../shared/agreement';
+import { Lease } from '../../shared/lease';
 import { PACED_PERMIT_WORKFLOW } from '../../shared/pace-protocol';
 import { permitId } from '../../shared/permit-id';
 import { termsOf } from '../../shared/preemption-protocol';
@@ -11,7 +12,6 @@ import { NoAnswerError } from '../errors';
 import type { Request } from '../options';
 import { Pollers } from '../pollers';
 import { isTransient, type Server } from '../server';
-import { Lease } from './lease';
 import { Permit } from './permit';
 import { PermitRun } from './permit-run';
 
@@ -133,7 +133,7 @@ async function permitOf(
   const extra = { ...(paceMs !== undefined && { paceMs }), ...(preemptible && { preemptible: true }) };
   const ref = { resource, slot, workflowId, runId, leaseMs, ...extra };
   const run = new PermitRun(server, ref);
-  const lease = new Lease(leaseMs, sentMs, maxHoldMs);
+  const lease = new Lease(leaseMs, sentMs, maxHoldMs, monotonicMs);
   const slow = monotonicMs() - sentMs > SLOW_MS || lease.safeMs <= 0;
   if (!slow || ((await run.isRunning()) && lease.safeMs > 0)) {
     const place = { again, key, atCheckpoints: preemptible?.atCheckpoints };

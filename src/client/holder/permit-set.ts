@@ -1,4 +1,5 @@
 import type { Duration } from '@temporalio/common';
+import { earliest } from '../../shared/lease';
 import type { ResolvedSemaphore } from '../../shared/options';
 import {
   acquireInOrder,
@@ -59,9 +60,9 @@ export class PermitSet<Permits extends readonly (Permit | Permit[])[] = readonly
     return new PermitSet(this.permits.flat() as Permit[], this.inOrder);
   }
 
-  /** Renews each permit. @throws PermitLostError when one has ended */
-  async renew(lease?: Duration): Promise<void> {
-    await Promise.all(this.inOrder.map((permit) => permit.renew(lease)));
+  /** Renews each permit. @returns when the first of the leases ends now @throws PermitLostError when one has ended */
+  async renew(lease?: Duration): Promise<Date> {
+    return earliest(await Promise.all(this.inOrder.map((permit) => permit.renew(lease))));
   }
 
   /** Releases all permits, in the reverse of the order in which they were acquired. Idempotent. Throws as a permit's `release` does, after trying each. */

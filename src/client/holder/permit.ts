@@ -1,5 +1,6 @@
 import type { Duration } from '@temporalio/common';
 import { refuse } from '../../shared/invalid-options';
+import type { Lease } from '../../shared/lease';
 import { durationMs } from '../../shared/options';
 import { type PermitRef, RELEASE, RENEW } from '../../shared/protocol';
 import { YieldingPermit } from '../../shared/yielding-permit';
@@ -7,7 +8,6 @@ import { monotonicMs, pause } from '../clock';
 import { NoAnswerError, PermitLostError, PermitPreemptedError } from '../errors';
 import { ABSENT_AFTER_MS, type Pollers } from '../pollers';
 import { isTransient, retryDelayMs } from '../server';
-import type { Lease } from './lease';
 import type { PermitEnd, PermitRun } from './permit-run';
 
 interface PlaceOptions {
@@ -112,14 +112,16 @@ export class Permit extends YieldingPermit<Permit> {
   /**
    * Renews the lease: without another renewal, the permit ends one lease from now. This retries failures until the permit is
    * lost.
-   * @param lease how long from now, this once: longer for a time in which this process will not renew. It never ends earlier than
-   * it would have, nor later than `maxHold`. Default: the permit's own lease
+   * @param lease how long from now, this once: longer for a time in which this process will not renew. Default: the permit's own
+   * @returns when the lease ends now, as {@link deadline}: never earlier than it would have, and never later than `maxHold`, whatever
+   * was asked for
    * @throws PermitLostError when the permit has ended, was released or detached, or no renewal got through in time
    * @throws InvalidOptionsError
    */
-  async renew(lease?: Duration): Promise<void> {
+  async renew(lease?: Duration): Promise<Date> {
     const leaseMs = durationMs('lease', lease, 1);
     if (!(await (leaseMs === undefined ? this.renewed() : this.renewOnce(leaseMs)))) throw this.lost();
+    return this.deadline;
   }
 
   /**

@@ -1,5 +1,6 @@
 import { CancellationScope, uuid4, workflowInfo } from '@temporalio/workflow';
 import { Acquirer, type Offer } from '../../shared/acquirer';
+import { Lease } from '../../shared/lease';
 import type { ResolvedAcquire, ResolvedSemaphore } from '../../shared/options';
 import { TooFewSlots } from '../../shared/permit-set';
 import { waitingAgain } from '../../shared/preemption';
@@ -144,18 +145,20 @@ async function claim(wanted: Claim, watchedBy?: string): Promise<Permit | undefi
   listenForRevocations();
   if (preemptible) listenForPreemptions();
   const options = { leaseMs, maxHoldMs, paceMs, taskQueue, purpose, preemptible, outlivesRun, watchedBy, slots };
+  const sentMs = Date.now();
   const child = await shielded(() => claimSlot({ resource, slot }, options));
-  const permit = child && permitOf(child, wanted);
+  const permit = child && permitOf(child, wanted, sentMs);
   if (!caller.consideredCancelled) return permit;
   await permit?.release();
   return await caller.cancelRequested;
 }
 
-function permitOf(child: PermitChild, { semaphore, slot, request, again }: Claim): Permit {
-  const { resource, leaseMs, paceMs } = semaphore;
+function permitOf(child: PermitChild, { semaphore, slot, request, again }: Claim, sentMs: number): Permit {
+  const { resource, leaseMs, maxHoldMs, paceMs } = semaphore;
   const { outlivesRun, preemptible } = request;
   const ref = { resource, slot, workflowId: child.workflowId, runId: child.firstExecutionRunId, leaseMs, paceMs };
-  return new Permit(preemptible ? { ...ref, preemptible: true } : ref, endOfChild(child), {
+  const lease = new Lease(leaseMs, sentMs, maxHoldMs, Date.now);
+  return new Permit(preemptible ? { ...ref, preemptible: true } : ref, endOfChild(child), lease, {
     outlivesRun,
     atCheckpoints: preemptible?.atCheckpoints,
     again,

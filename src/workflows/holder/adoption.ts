@@ -1,4 +1,5 @@
 import { workflowInfo } from '@temporalio/workflow';
+import { Lease } from '../../shared/lease';
 import { resolveRef } from '../../shared/permit-id';
 import type { PermitRef } from '../../shared/protocol';
 import { checked, PermitLostError } from '../errors';
@@ -10,7 +11,8 @@ import { endOfAdopted } from './permit-end';
 export async function adopt(ref: PermitRef): Promise<Permit> {
   const reference = checked(() => resolveRef(ref));
   const { workflowId, runId, workflowType } = workflowInfo();
-  const permit = new Permit(reference, endOfAdopted(reference), { outlivesRun: true });
+  const lease = new Lease(reference.leaseMs, Date.now(), Number.POSITIVE_INFINITY, Date.now);
+  const permit = new Permit(reference, endOfAdopted(reference), lease, { outlivesRun: true });
   const delivery = await deliver(reference, adoptSignal, { holder: { workflowId, runId, workflowType } });
   if (delivery !== 'delivered') throw new PermitLostError(reference, reference.runId, 'unknown');
   return permit;

@@ -1,5 +1,6 @@
 import type { Duration } from '@temporalio/common';
 import { CancellationScope, sleep, workflowInfo } from '@temporalio/workflow';
+import { earliest } from '../../shared/lease';
 import type { ResolvedAcquire, ResolvedSemaphore } from '../../shared/options';
 import {
   acquireInOrder,
@@ -40,9 +41,9 @@ export class PermitSet<Permits extends readonly (Permit | Permit[])[] = readonly
     return new PermitSet(this.permits.flat() as Permit[], this.inOrder);
   }
 
-  /** Starts the lease of each anew. @throws PermitLostError when one has ended */
-  async renew(lease?: Duration): Promise<void> {
-    await Promise.all(this.inOrder.map((permit) => permit.renew(lease)));
+  /** Starts the lease of each anew. @returns when the first of the leases ends now @throws PermitLostError when one has ended */
+  async renew(lease?: Duration): Promise<Date> {
+    return earliest(await Promise.all(this.inOrder.map((permit) => permit.renew(lease))));
   }
 
   /** Releases all permits, in the reverse of the order in which they were acquired. Idempotent. */

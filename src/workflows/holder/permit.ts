@@ -1,5 +1,6 @@
 import type { Duration } from '@temporalio/common';
 import { refuse } from '../../shared/invalid-options';
+import type { Lease } from '../../shared/lease';
 import type { PermitLoss } from '../../shared/loss';
 import { durationMs } from '../../shared/options';
 import type { PermitRef } from '../../shared/protocol';
@@ -66,6 +67,7 @@ export class Permit extends YieldingPermit<Permit> {
   constructor(
     private readonly reference: PermitRef,
     private readonly end: PermitEndWatch,
+    private readonly lease: Lease,
     { outlivesRun, atCheckpoints = false, again }: PermitOptions,
   ) {
     super(again);
@@ -89,17 +91,22 @@ export class Permit extends YieldingPermit<Permit> {
 
   /**
    * Renews the lease: without another renewal, the permit ends one lease from now.
-   * @param lease how long from now, this once: longer for a time in which nobody will renew. It never ends earlier than it would
-   * have, nor later than `maxHold`. Default: the permit's own lease
+   * @param lease how long from now, this once: longer for a time in which nobody will renew. Default: the permit's own
+   * @returns when the lease ends now, as far as this Workflow knows: never earlier than it would have, and never later than
+   * `maxHold`, whatever was asked for. (An adopted permit does not tell its `maxHold`.)
    * @throws PermitLostError when the permit has ended already
    * @throws ApplicationFailure of type `InvalidOptionsError`
    */
-  async renew(lease?: Duration): Promise<void> {
+  async renew(lease?: Duration): Promise<Date> {
     const leaseMs = checked(() => durationMs('lease', lease, 1));
+    const sentMs = Date.now();
     const delivery = await (leaseMs === undefined
       ? deliver(this, renewSignal)
       : deliver(this, renewSignal, { leaseMs }));
-    if (delivery === 'delivered') return;
+    if (delivery === 'delivered') {
+      this.lease.renewed(sentMs, leaseMs);
+      return new Date(Date.now() + this.lease.leftMs);
+    }
     // The permit has ended; or it has taken all the signals that it can, and is about to end. Its end says how.
     if (delivery === 'not-found') this.end.gone();
     throw this.lossError(await this.end.how);

@@ -1,5 +1,3 @@
-import { monotonicMs } from '../clock';
-
 /** The last tenth of a lease is the holder's time to stop its work. */
 export function noticeMsOf(leaseMs: number): number {
   return leaseMs / 10;
@@ -16,14 +14,14 @@ export class Lease {
   private readonly lastMs: number;
 
   /**
-   * @param sentMs when the claim was sent, on the clock that `nowMs` reads
+   * @param sentMs when the claim was sent, on the clock that `nowMs` reads: one that never jumps, outside Workflows
    * @param maxHoldMs infinite for an adopted permit: its reference does not tell
    */
   constructor(
     readonly leaseMs: number,
     sentMs: number,
     maxHoldMs: number,
-    private readonly nowMs: () => number = monotonicMs,
+    private readonly nowMs: () => number,
   ) {
     this.renewedAtMs = sentMs;
     this.lastMs = sentMs + maxHoldMs;
@@ -60,4 +58,8 @@ export class Lease {
   dueMs(renewEveryMs: number): number {
     return this.renewedAtMs + renewEveryMs - this.nowMs();
   }
+}
+
+export function earliest(dates: readonly Date[]): Date {
+  return new Date(Math.min(...dates.map(Number)));
 }
