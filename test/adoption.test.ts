@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
 import { test } from 'node:test';
 import type { ApplicationFailure } from '@temporalio/client';
 import { PermitLostError } from '../src/client';
@@ -161,7 +162,10 @@ test('a Workflow finds by its next renewal that a permit it adopted was terminat
   const ref = (await client(resource).acquire()).detach();
   const handle = await startAdopter(ref, 300);
   await permitOf(ref).terminate();
-  assert.match((await failureOf(handle.result())).message, /it has ended, and nothing says how/);
+  assert.match(
+    (await failureOf(handle.result())).message,
+    /it runs no more, or never did, and nothing says how it ended/,
+  );
 });
 
 test('what has ended, and what is no reference, is not adopted', async () => {
@@ -173,6 +177,10 @@ test('what has ended, and what is no reference, is not adopted', async () => {
       temporal.client.workflow.execute(workflows.adopter, { ...startOptions(temporal, 'adopter'), args: [ref] }),
     );
   assert.equal((await adopt(permit.ref())).type, 'PermitLostError');
+  const never = { ...permit.ref(), runId: randomUUID() };
+  assert.match((await adopt(never)).message, /it runs no more, or never did/);
+  await assert.rejects(client(resource).adopt(permit.ref()), /it was released or cancelled/);
+  await assert.rejects(client(resource).adopt(never), /the server has no such run: it never was, or was deleted since/);
   const bad = await adopt({ ...permit.ref(), workflowId: 'something-else' });
   assert.match(bad.message, /ref\.workflowId: expected "permit:/);
   for (const [wrong, message] of [

@@ -48,6 +48,9 @@ const FIRST_TRIES = 3;
 /** How long an acquire that does not wait for a slot waits for the server's answers. */
 const NO_WAIT_MS = 10_000;
 
+/** How long an adoption that finds its permit gone asks how it ended. */
+const HOW_MS = 5_000;
+
 /**
  * The same counting semaphore as in Workflows, for everything outside: services, cron jobs, scripts. Clients and Workflows
  * share the permits and the queue. A worker on `taskQueue` must have this package's Workflows.
@@ -240,7 +243,7 @@ export class SemaphoreClient {
    * know its `maxHold`: when this side can't reach the server then, it learns of that end late.
    *
    * @param ref the reference that `permit.ref()` or `permit.detach()` returned
-   * @throws PermitLostError when the permit has ended; the last error when the server can't be reached for a whole lease
+   * @throws PermitLostError when the permit has ended, which says how, or never was; the last error when the server can't be reached for a whole lease
    */
   async adopt(ref: PermitRef, { renewEvery }: Pick<SemaphoreClientOptions, 'renewEvery'> = {}): Promise<Permit> {
     const reference = resolveRef(ref);
@@ -255,7 +258,10 @@ export class SemaphoreClient {
       return run.send(ADOPT, undefined, { holder: { identity: this.server.identity } });
     };
     const delivered = await this.server.persist(adopt, { untilMs, signal: new AbortController().signal });
-    if (!delivered) throw new PermitLostError(reference, reference.runId, 'unknown');
+    if (!delivered) {
+      const end = await run.end(AbortSignal.timeout(HOW_MS)).catch(() => undefined);
+      throw new PermitLostError(reference, reference.runId, end?.how ?? 'unknown', end?.reason);
+    }
     const lease = new Lease(leaseMs, sentMs, Number.POSITIVE_INFINITY, monotonicMs);
     return this.metrics.watch(new Permit(run, reference, lease, renewEveryMs, this.pollers));
   }

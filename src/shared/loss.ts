@@ -1,8 +1,11 @@
 import type { PermitAddress } from './permit-id';
 import type { PermitOutcome } from './protocol';
 
-/** How a permit can end without its holder's release. `unknown`: it has ended, and nothing says how. */
-export type PermitLoss = PermitOutcome | 'terminated' | 'timed-out' | 'failed' | 'unknown';
+/**
+ * How a permit can end without its holder's release. `not-found`: the server has no such run. `unknown`: nothing says how; a
+ * Workflow that adopts can't tell either from a run that never was.
+ */
+export type PermitLoss = PermitOutcome | 'terminated' | 'timed-out' | 'failed' | 'not-found' | 'unknown';
 
 const LOSS_TOLD: Record<PermitLoss, string> = {
   released: 'it was released or cancelled',
@@ -12,7 +15,8 @@ const LOSS_TOLD: Record<PermitLoss, string> = {
   terminated: 'its Workflow was terminated',
   'timed-out': 'it was held for longer than maxHold',
   failed: 'its Workflow failed',
-  unknown: 'it has ended, and nothing says how',
+  'not-found': 'the server has no such run: it never was, or was deleted since',
+  unknown: 'it runs no more, or never did, and nothing says how it ended',
 };
 
 /** How a permit ended, as a message says it; `unknown` where it says nothing that we know. */

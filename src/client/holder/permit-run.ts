@@ -82,7 +82,7 @@ export class PermitRun {
       } catch (error) {
         signal.throwIfAborted();
         if (error instanceof WorkflowFailedError) return { how: lossOf(error) };
-        if (error instanceof WorkflowNotFoundError) return { how: 'unknown' };
+        if (error instanceof WorkflowNotFoundError) return { how: 'not-found' };
         failures = isGrpcDeadlineError(error) ? 0 : failures + 1;
         if (failures > 0) await pause(retryDelayMs(failures), signal);
       }

@@ -143,7 +143,7 @@ export class Semaphore {
    * learns at once when the permit is terminated: an adopted permit is no child, so only the next renewal finds it gone.
    *
    * @param ref the reference that `permit.ref()` or `permit.detach()` returned
-   * @throws PermitLostError when the permit has ended meanwhile
+   * @throws PermitLostError when the permit has ended meanwhile, or never was: the server does not tell a Workflow which, nor how
    * @throws ApplicationFailure of type `InvalidOptionsError` when `ref` is no reference
    *
    * @example
