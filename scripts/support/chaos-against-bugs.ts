@@ -11,18 +11,7 @@ import { BUILDS, copyProject } from './project-copy';
 const ROOT = join(__dirname, '..', '..');
 
 /** With a few faults, and limits that are shorter than for a run of an hour: most of a run's time is its healing. */
-const RUN = [
-  '--minutes',
-  '1',
-  '--seed',
-  'planted',
-  '--every',
-  '2500',
-  '--idle-limit',
-  '30000',
-  '--served-within',
-  '40000',
-];
+const RUN = ['--minutes', '1', '--seed', 'planted', '--idle-limit', '30000', '--served-within', '60000'];
 const LIMIT_MS = 8 * 60_000;
 
 /** The bug that is none. */
@@ -59,8 +48,8 @@ export async function chaosAgainstBugs(texts: readonly string[], interrupt: Abor
       say('none', '', control);
       if (control.caughtBy.length > 0) unnoticed.push(NO_BUG);
     }
-    for (const { name, of, faults, planted } of bugs) {
-      const verdict = await withBug(copy, planted, sources, () => run(copy, faults, interrupt));
+    for (const { name, of, faults, everyMs, planted } of bugs) {
+      const verdict = await withBug(copy, planted, sources, () => run(copy, faults, interrupt, everyMs));
       say(name, of, verdict);
       if (verdict.caughtBy.length === 0) unnoticed.push(name);
     }
@@ -85,11 +74,22 @@ async function withBug<T>(
 }
 
 /** One chaos run in the copy. */
-async function run(copy: string, faults: string, interrupt: AbortSignal): Promise<Verdict> {
+async function run(copy: string, faults: string, interrupt: AbortSignal, everyMs = 2_500): Promise<Verdict> {
   const startMs = performance.now();
   const json = join(copy, 'report.json');
   await rm(json, { force: true });
-  const args = ['--import', 'tsx', join('scripts', 'chaos.ts'), ...RUN, '--only', faults, '--json', json];
+  const args = [
+    '--import',
+    'tsx',
+    join('scripts', 'chaos.ts'),
+    ...RUN,
+    '--every',
+    String(everyMs),
+    '--only',
+    faults,
+    '--json',
+    json,
+  ];
   const child = diesWithUs(
     spawn(process.execPath, args, {
       cwd: copy,

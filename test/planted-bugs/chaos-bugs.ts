@@ -6,6 +6,8 @@ export interface ChaosBug extends Omit<PlantedBug, 'caughtBy'> {
   of: 'safety' | 'loss' | 'liveness' | 'order' | 'operators' | 'sets' | 'keys' | 'permit pools' | 'pre-emption';
   /** Kinds of faults that bring it out, separated by commas. */
   faults: string;
+  /** From one to the next, on average. @default 2,500 ms */
+  everyMs?: number;
 }
 
 const KILLS = 'kill-client,kill-application';
@@ -28,7 +30,8 @@ export const CHAOS_BUGS: readonly ChaosBug[] = [
     in: 'PermitRun.constructor',
     find: 'server.client.workflow.getHandle(workflowId, runId)',
     replace: 'server.client.workflow.getHandle(workflowId)',
-    faults: `${STOPS},freeze-connections,revoke`,
+    faults: 'revoke',
+    everyMs: 700,
   },
   {
     name: 'A release of a Workflow is not pinned to its run',
@@ -36,14 +39,15 @@ export const CHAOS_BUGS: readonly ChaosBug[] = [
     in: 'release',
     find: 'await deliver(permit, releaseSignal)',
     replace: "this.wasGone = (await deliver({ workflowId: this.workflowId }, releaseSignal)) === 'not-found'",
-    faults: 'revoke,stop-application,terminate-permit',
+    faults: 'revoke',
+    everyMs: 700,
   },
   {
     name: 'A fence admits an older token',
     of: 'safety',
     in: 'MemoryFence.transaction',
-    find: 'order < 0',
-    replace: 'order < -1',
+    find: 'token.compare(newest.token) < 0',
+    replace: 'token.compare(newest.token) < -1',
     faults: STOPS,
   },
   {
@@ -77,6 +81,7 @@ export const CHAOS_BUGS: readonly ChaosBug[] = [
     find: 'loss ??= error; body.cancel();',
     replace: 'loss ??= error;',
     faults: 'revoke,terminate-permit,stop-permit-worker',
+    everyMs: 1_000,
   },
   {
     name: 'A client goes on after its lease is over',
