@@ -312,7 +312,7 @@ test('resize, pause and resume, and what is set stands in ls', async () => {
   assert.match(stale.stderr, /Expected override version 1 of /);
   const version = String(resized.version);
   assert.match(await output(['pause', resource, '--if-version', version, '--yes']), /: paused \(version \d+\)\.\n$/);
-  assert.equal((await jsonOf(['ls', resource])).override.paused, true);
+  await eventually(async () => assert.equal((await jsonOf(['ls', resource])).override?.paused, true));
   assert.equal((await jsonOf(['resume', resource, '--yes'])).capacity, 1);
   const askedMs = Date.now();
   const untilMs = Date.parse((await jsonOf(['pause', resource, '--until', '10m', '--yes'])).pausedUntil);

@@ -102,7 +102,7 @@ contract(
   async (driver) => {
     const [a, b] = twoResources();
     const { caller: other } = await startHolding(driver, { resource: b, semaphore: one });
-    const kept = { ...one, lease: 1_000, renewEvery: 300, maxHold: 1_500 };
+    const kept = { ...one, lease: 5_000, renewEvery: 1_000, maxHold: 6_000 };
     const set = await driver.startSet({
       pools: [
         { resource: a, semaphore: kept },
