@@ -132,6 +132,7 @@ test('a renewal tells when the lease ends then: not before what was asked for, u
   for (const renew of [inWorkflow, inClient]) {
     assert.ok((await renew(longMs)) >= longMs);
     const cappedMs = await renew(2 * dayMs);
-    assert.ok(cappedMs >= dayMs && cappedMs < 2 * dayMs, String(cappedMs));
+    // A client's lease runs by another clock than Date.now().
+    assert.ok(cappedMs > dayMs - 100 && cappedMs < 2 * dayMs, String(cappedMs));
   }
 });

@@ -11,6 +11,7 @@ import {
   SemaphoreClient,
   type SemaphoreClientOptions,
 } from '../src/client';
+import { messageOf } from '../src/client/errors';
 import { Server } from '../src/client/server';
 import { permitId } from '../src/shared/permit-id';
 import { RELEASE, RENEW } from '../src/shared/protocol';
@@ -274,6 +275,38 @@ test('a waiter that has lost the server times out with the cause, and nobody wor
   await rejected;
   assert.equal(hasRun, false);
   await permit.release();
+});
+
+for (const cut of ['reset', 'silent', 'deaf'] as const) {
+  test(`without a server (${cut}), an acquire rejects in time and says why, in line or before`, async (t) => {
+    const resource = temporal.resource();
+    const { proxy, client } = await throughProxy({ interceptors: [] });
+    const permit = await clientOf(resource).acquire();
+    const semaphore = new SemaphoreClient(client, resource, optionsOf({}));
+    const timeIn = async () => {
+      const sinceMs = performance.now();
+      await assert.rejects(semaphore.acquire({ timeout: '3s' }), (error) => {
+        assert.ok(error instanceof PermitTimeoutError && error.cause instanceof Error, String(error));
+        assert.match(messageOf(error.cause), /UNAVAILABLE|DEADLINE_EXCEEDED|not answered/i);
+        return true;
+      });
+      return performance.now() - sinceMs;
+    };
+    const inLine = timeIn();
+    await untilWaiting(temporal.client, resource, 1);
+    proxy.cut(cut);
+    const timesMs = [await inLine, await timeIn()];
+    t.diagnostic(`a timeout of 3 s took ${timesMs.map((ms) => Math.round(ms)).join(' and ')} ms`);
+    for (const ms of timesMs) assert.ok(ms >= 2_990 && ms < 4_000, `${timesMs}`);
+    await permit.release();
+  });
+}
+
+test('a caller with next to no time has a free slot all the same', async () => {
+  for (const timeout of [1, 3, 5, 10]) {
+    const permit = await clientOf(temporal.resource()).acquire({ timeout });
+    await permit.release();
+  }
 });
 
 test('a caller that aborts for a failed call of its own gets its reason, not a timeout', async () => {

@@ -46,7 +46,12 @@ test('a preemptible withPermit costs no more while nobody asks, however many che
     args: [{ resource, semaphore: { capacity: 1 }, acquire }, 50],
   });
   assert.equal(await unasked.result(), true);
-  assert.deepEqual([await eventsOf(unasked), await eventsOf(lastPermit(resource))], [7, 4]);
+  assert.equal(await eventsOf(unasked), 7);
+  const ofPermit = await eventsOf(lastPermit(resource));
+  assert.ok(
+    ofPermit <= 4,
+    `${ofPermit}: one more than a release that comes before the permit's first task, which sets no timer`,
+  );
 });
 
 test('a withPermit that had to wait costs no more than its share', async () => {

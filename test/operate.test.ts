@@ -54,6 +54,17 @@ test("a revoked client's signal aborts with the reason", async () => {
   });
 });
 
+test('when a pause resolves, no free slot can be had any more', async () => {
+  const resource = temporal.resource();
+  const pool = semaphore(resource, { capacity: 20 });
+  await using held = await pool.acquire();
+  await pool.pause();
+  assert.equal(await pool.tryAcquire(), undefined);
+  const out = (await pool.inspect({ recent: 0 })).slots.map(({ slot, state }) => (slot === held.slot ? 'own' : state));
+  assert.equal(out.filter((state) => state === 'drained').length, 19, out.join(' '));
+  await pool.resume();
+});
+
 test('what nobody holds, or another run than was named, is not revoked', async () => {
   const resource = temporal.resource();
   const pool = semaphore(resource, { capacity: 1 });

@@ -16,6 +16,12 @@ const ABSENT_MS = 12_000;
 /** When {@link Pollers.areAbsent} has an answer, at the earliest. */
 export const ABSENT_AFTER_MS = SILENCE_MS + ABSENT_MS;
 
+/** An acquire that times out is told so little later, also by a silent server … */
+const LATE_MS = 300;
+
+/** … unless it had little time from the start. */
+const LEAST_LOOK_MS = 1_000;
+
 /** How long one look may take, which is a few calls: its answer is only for a message. */
 const LOOK_MS = 3_000;
 
@@ -27,6 +33,13 @@ const WORKFLOW_QUEUE = 1;
 
 /** The `code` of the Node warning that an acquirer waits and nobody polls the task queue. */
 const UNPOLLED_WARNING = 'TEMPORAL_SEMAPHORE_UNPOLLED';
+
+/** The cause of a timeout. */
+class SilentServerError extends Error {
+  constructor(ms: number) {
+    super(`The server has not answered for ${Math.round(ms)} ms.`);
+  }
+}
 
 /**
  * Tells whether anybody polls the task queue of the permits. It asks the server only when an answer has been missing for two
@@ -47,12 +60,31 @@ export class Pollers {
   }
 
   /** Why an acquire may have timed out although slots are free: nobody polls the task queue, or the server can't be reached. */
-  async circumstances(): Promise<Circumstances> {
+  async circumstances(withinMs = LOOK_MS): Promise<Circumstances> {
+    const over = new AbortController();
+    const silence = pause(withinMs, over.signal).then(() => {
+      throw new SilentServerError(withinMs);
+    });
+    silence.catch(() => undefined);
     try {
-      return (await this.look()) ? { unpolled: this.taskQueue } : {};
+      return (await Promise.race([this.look(), silence])) ? { unpolled: this.taskQueue } : {};
     } catch (error) {
-      return isTransient(error) ? { cause: error } : {};
+      return error instanceof SilentServerError || isTransient(error) ? { cause: error } : {};
+    } finally {
+      over.abort();
     }
+  }
+
+  /**
+   * As {@link circumstances}, for an acquire that may time out. It asks while that still waits, so that its error comes in time even if
+   * the server is silent, and a server that is only slow is not taken for a silent one. An acquire that is served before costs no call.
+   */
+  async circumstancesAt(deadlineMs: number, served: AbortSignal): Promise<Circumstances> {
+    const leftMs = deadlineMs - monotonicMs();
+    const aheadMs = Math.min(SILENCE_MS, leftMs / 2);
+    await pause(leftMs - aheadMs, served);
+    if (served.aborted) return {};
+    return await this.circumstances(Math.max(LEAST_LOOK_MS, deadlineMs + LATE_MS - monotonicMs()));
   }
 
   /** Looks again and again until the answer comes. Whether it has not come, and no look has found anybody. */

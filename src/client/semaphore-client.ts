@@ -220,7 +220,9 @@ export class SemaphoreClient {
       if (request.timeoutMs > 0) return await this.acquireWithin(request);
       const permit = await this.claimEvery(request);
       if (permit) return permit;
-      throw await this.late(request);
+      // The server has just said that all slots are held.
+      const { unpolled } = await this.pollers.circumstances();
+      throw new PermitTimeoutError(request.semaphore.resource, 0, { unpolled });
     });
   }
 
@@ -289,7 +291,8 @@ export class SemaphoreClient {
 
   /**
    * Changes how many slots are in use, at run time and for everybody, until the next change. The wait queue keeps it.
-   * With fewer slots, held ones stay held, and go out of use as they come free. With more, the queue offers further slots
+   * With fewer slots, held ones stay held, and go out of use as they come free. Free ones are out of use when this resolves, or after 5 s
+   * at the latest (20 slots take about a second). With more, the queue offers further slots
    * (`"3"`, `"4"`) to the waiters; named slots can't grow. The capacity that this client was made with ends the override.
    *
    * @param capacity from 1 to 1,000; to use no slots at all, {@link pause}
@@ -302,7 +305,7 @@ export class SemaphoreClient {
   }
 
   /**
-   * Takes all slots out of use as they come free, until {@link resume} or the time `until`. Waiters go on waiting. Throws as
+   * Takes all slots out of use as they come free, the free ones before this resolves, until {@link resume} or the time `until`. Waiters go on waiting. Throws as
    * {@link resize} does.
    */
   async pause(options?: PauseOptions): Promise<Override> {
@@ -348,8 +351,10 @@ export class SemaphoreClient {
   private async acquireWithin(request: Request): Promise<Permit> {
     const served = new AbortController();
     void this.pollers.warn(served.signal);
+    const deadlineMs = request.since.monotonicMs + request.timeoutMs;
+    const circumstances = this.pollers.circumstancesAt(deadlineMs, served.signal);
     try {
-      const permit = await this.acquirer(request, request.since.monotonicMs + request.timeoutMs).acquire();
+      const permit = await this.acquirer(request, deadlineMs).acquire();
       if (permit) return permit;
     } catch (error) {
       request.signal.throwIfAborted(); // its reason, such as a lost part of a set, may look like a failed call
@@ -358,15 +363,8 @@ export class SemaphoreClient {
     } finally {
       served.abort();
     }
-    throw await this.late(request);
-  }
-
-  /** The timeout's error. A waiter that hears nothing may have lost the server meanwhile, or the permits their workers. */
-  private async late({ semaphore, timeoutMs }: Request): Promise<PermitTimeoutError> {
-    const found = await this.pollers.circumstances();
-    // One that did not wait has just heard from the server that all slots are held.
-    const options = timeoutMs === 0 ? { unpolled: found.unpolled } : found;
-    return new PermitTimeoutError(semaphore.resource, timeoutMs, options);
+    // A waiter that hears nothing may have lost the server meanwhile, or the permits their workers.
+    throw new PermitTimeoutError(request.semaphore.resource, request.timeoutMs, await circumstances);
   }
 
   /** Tries every slot once. */

@@ -19,8 +19,11 @@ const RETRY: BackoffPolicy = { baseMs: 100, maxMs: 5_000, factor: 2, jitter: 0.5
 /** How long one call may take. A healthy server answers in milliseconds. */
 const CALL_MS = 5_000;
 
-/** A call shortly before the deadline still gets this long: its answer matters. */
-const LAST_CALL_MS = 1_000;
+/** A call shortly before the deadline may take so much longer: its answer matters. */
+const LAST_CALL_MS = 300;
+
+/** … and one that follows on its answer has at least this long. */
+const LEAST_CALL_MS = 100;
 
 export interface Persistence {
   /** When to give up, on the monotonic clock. */
@@ -86,7 +89,8 @@ export class Server {
   async persist<T>(make: () => Promise<T>, { untilMs, signal }: Persistence): Promise<T> {
     for (let attempt = 0; ; attempt++) {
       try {
-        return await this.call(make, Math.max(LAST_CALL_MS, Math.min(CALL_MS, untilMs - monotonicMs())));
+        const leftMs = untilMs + LAST_CALL_MS - monotonicMs();
+        return await this.call(make, Math.min(CALL_MS, Math.max(LEAST_CALL_MS, leftMs)));
       } catch (error) {
         const leftMs = untilMs - monotonicMs();
         if (!isTransient(error) || leftMs <= 0) throw error;

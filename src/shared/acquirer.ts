@@ -83,7 +83,8 @@ export interface AcquirerOptions {
  * - **A5** While an answer is owed, there is a round each `recheckAfterMs`, and ever more rarely after the first rotation, of at most
  *   `triesPerRound` tries, and no slot is tried again before all others were.
  * - **A6** While the queue answers, it tries nothing by itself, and asks ever more rarely.
- * - **A7** It waits no longer than until its deadline, and makes no try of its own after it.
+ * - **A7** It waits no longer than until its deadline, and makes no try of its own after it but the first: whoever comes with little
+ *   time has a slot that is free.
  */
 export class Acquirer<Won> {
   private readonly slots: readonly string[];
@@ -116,7 +117,7 @@ export class Acquirer<Won> {
     try {
       for (let tried = 0; tried < Math.min(firstTries, this.slots.length); tried++) {
         if (tried === triesBeforeJoin && (await place.join())) return await this.waitIn(place); // A2
-        const won = await this.claimNext();
+        const won = await (tried === 0 ? this.claimSlot() : this.claimNext()); // A7
         if (won !== undefined) return won;
       }
       await place.enter();
@@ -175,7 +176,10 @@ export class Acquirer<Won> {
 
   /** Tries the slot that comes next, unless the deadline has passed. */
   private claimNext(): Promise<Won | undefined> | undefined {
-    if (this.leftMs() <= 0) return undefined; // A7
+    return this.leftMs() > 0 ? this.claimSlot() : undefined; // A7
+  }
+
+  private claimSlot(): Promise<Won | undefined> {
     const slot = this.slots[this.cursor] as string;
     this.cursor = (this.cursor + 1) % this.slots.length;
     return this.outside.claim(slot);

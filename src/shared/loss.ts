@@ -38,5 +38,5 @@ export function lossMessage(
 export function timeoutMessage(resource: string, timeoutMs: number): string {
   if (timeoutMs === 0)
     return `No permit of "${resource}" is free: all slots are held. Try later, or give a timeout to wait.`;
-  return `No permit of "${resource}" came free within ${timeoutMs} ms: all slots are held. Wait longer, or add capacity.`;
+  return `No permit of "${resource}" came free within ${timeoutMs} ms. Wait longer, or add capacity.`;
 }

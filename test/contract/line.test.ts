@@ -95,9 +95,10 @@ contract(
       return waiter;
     };
     const [cancelled, a] = [await lineUp(1), await lineUp(2)];
-    const late = await driver.start({ ...input, acquire: { timeout: '2s' } });
+    const late = await driver.start({ ...input, acquire: { timeout: '3s' } });
+    await untilWaiting(temporal.client, resource, 3);
     const b = await driver.start({ ...input, holdMs: 0 });
-    await assertEnds(late, 'PermitTimeoutError', /within 2000 ms/);
+    await assertEnds(late, 'PermitTimeoutError', /within 3000 ms/);
     await untilWaiting(temporal.client, resource, 3);
     await cancelled.cancel();
     assert.equal((await cancelled.outcome()).name, 'cancelled');

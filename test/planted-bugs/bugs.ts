@@ -173,9 +173,30 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
   {
     name: 'An acquirer tries slots after its deadline',
     in: 'Acquirer.claimNext',
-    find: 'if (this.leftMs() <= 0) return undefined;',
-    replace: '',
+    find: 'this.leftMs() > 0',
+    replace: 'true',
     caughtBy: 'acquirer.test.ts',
+  },
+  {
+    name: 'An acquirer whose time is up at once tries no slot',
+    in: 'Acquirer.acquire',
+    find: 'tried === 0',
+    replace: 'false',
+    caughtBy: 'a caller with next to no time has a free slot all the same',
+  },
+  {
+    name: 'An acquire that times out waits for a server that is silent',
+    in: 'Pollers.circumstances',
+    find: 'await Promise.race([this.look(), silence])',
+    replace: 'await this.look()',
+    caughtBy: 'an acquire rejects in time and says why, in line or before',
+  },
+  {
+    name: 'A pause is in force before the free slots are out of use',
+    in: 'acceptOverrides',
+    find: '!isOver()',
+    replace: 'false',
+    caughtBy: 'when a pause resolves, no free slot can be had any more',
   },
   {
     name: 'Behind a stuck queue, an acquirer tries nothing by itself',
@@ -224,7 +245,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     in: 'resolveSemaphore',
     find: 'renewEveryMs >= leaseMs',
     replace: 'renewEveryMs > leaseMs',
-    caughtBy: 'options.test.ts',
+    caughtBy: 'shared/options.test.ts',
   },
   {
     name: 'A bounded line takes one more than its bound',

@@ -1,5 +1,5 @@
 import { readdirSync, readFileSync } from 'node:fs';
-import { basename, join } from 'node:path';
+import { join } from 'node:path';
 import ts from 'typescript';
 
 /** A mistake that somebody could make in a function of `src`, and what must notice it. */
@@ -82,7 +82,7 @@ export function plant(
 export function testOf(tests: Files, caughtBy: string): { file: string; test?: string } {
   const isFile = isTest(caughtBy);
   const found = [...tests].flatMap(([file, text]) => {
-    const times = isFile ? Number(basename(file) === caughtBy) : text.split(caughtBy).length - 1;
+    const times = isFile ? Number(`/${file}`.endsWith(`/${caughtBy}`)) : text.split(caughtBy).length - 1;
     return Array<string>(times).fill(file);
   });
   const [file] = found;

@@ -18,8 +18,11 @@ import { PermitRun } from './permit-run';
 /** When a start takes longer than this, its answer may name a run that has ended meanwhile. */
 const SLOW_MS = 1_000;
 
-/** How long each call of a give-back may take. The acquire waits for it, since the caller may close the connection next. */
+/** How long a give-back may take. The acquire waits for it, since the caller may close the connection next. */
 const GIVE_BACK_MS = 1_000;
+
+/** … and so long where the acquire's own time is up. */
+const LATE_GIVE_BACK_MS = 150;
 
 /** What a claim asks for. */
 export interface ClaimOptions {
@@ -156,10 +159,11 @@ async function runOfOurs({ server, workflowId, claimId }: Claim): Promise<string
 
 /** Tidies up after a claim that has failed. If this fails too, the lease ends the permit: the first error counts more. */
 async function giveBackIfOurs(claim: Claim): Promise<void> {
-  const { server, workflowId } = claim;
+  const { server, workflowId, untilMs } = claim;
+  const endMs = monotonicMs() + (monotonicMs() < untilMs ? GIVE_BACK_MS : LATE_GIVE_BACK_MS);
   try {
-    const runId = await server.call(() => runOfOurs(claim), GIVE_BACK_MS);
-    if (runId !== undefined) await new PermitRun(server, { workflowId, runId }).send(RELEASE, GIVE_BACK_MS);
+    const runId = await server.call(() => runOfOurs(claim), endMs - monotonicMs());
+    if (runId !== undefined) await new PermitRun(server, { workflowId, runId }).send(RELEASE, endMs - monotonicMs());
   } catch {
     // see above
   }

@@ -30,6 +30,9 @@ const WAITER_GRACE_MS = 60_000;
 /** How long a cancelled waiter may take to end: it may have had its turn at that very moment. */
 const CANCEL_MS = 1_000;
 
+/** A server that is silent delays the end of an acquire so little. */
+const LATE_LEAVE_MS = 200;
+
 /** After this time a poll for a waiter's result starts again, so that a dead connection does not hold it for ever. */
 const POLL_MS = 70_000;
 
@@ -131,7 +134,14 @@ export class ClientQueuePlace implements Place {
   /** It never fails: the caller may have won a permit. Where the server can't be reached or refuses, the waiters end by themselves. */
   async leave(): Promise<void> {
     this.left.abort();
-    await Promise.allSettled([this.pass(this.openOffer), ...[...this.waiters].map((waiter) => this.dismiss(waiter))]);
+    const left = Promise.allSettled([
+      this.pass(this.openOffer),
+      ...[...this.waiters].map((waiter) => this.dismiss(waiter)),
+    ]);
+    // After the deadline the waiters end by themselves.
+    const late = new AbortController();
+    await Promise.race([left, pause(this.deadlineMs + LATE_LEAVE_MS - monotonicMs(), late.signal)]);
+    late.abort();
     this.forgotten.abort();
   }
 

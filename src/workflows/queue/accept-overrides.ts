@@ -1,11 +1,15 @@
-import { ApplicationFailure, defineUpdate, log, setHandler } from '@temporalio/workflow';
+import { ApplicationFailure, condition, defineUpdate, log, setHandler } from '@temporalio/workflow';
 import { OVERRIDE, type OverrideInput, type OverrideState, STALE_OVERRIDE } from '../../shared/operator-protocol';
 import { isOverride } from '../../shared/wire-input';
+import { shielded } from '../shielded';
 import { onSignal } from '../signal-inbox';
 import { overrideSignal } from '../signals';
 import type { OperatedQueueState } from './operated-queue-state';
 
 const overrideUpdate = defineUpdate<OverrideState, [OverrideInput]>(OVERRIDE);
+
+/** How long an operator waits at most until the free slots are out of use. 20 slots take a second, 1,000 take longer than this. */
+const IN_FORCE_WITHIN_MS = 5_000;
 
 /** Lets operators resize and pause the pool, and Workflows too. */
 export function acceptOverrides(resource: string, state: OperatedQueueState, changed: () => void): void {
@@ -14,7 +18,14 @@ export function acceptOverrides(resource: string, state: OperatedQueueState, cha
     changed();
     return state.setOverride(input, Date.now());
   };
-  setHandler(overrideUpdate, take, { validator });
+  const takeInForce = async (input: OverrideInput) => {
+    const taken = take(input);
+    const isOver = () => state.isInForce || state.overridden?.version !== taken.version;
+    if (!isOver()) await shielded(() => condition(isOver, IN_FORCE_WITHIN_MS));
+    changed(); // the queue may have waited for this before it ends
+    return taken;
+  };
+  setHandler(overrideUpdate, takeInForce, { validator });
   onSignal(overrideSignal, (input) => {
     try {
       validator(input);

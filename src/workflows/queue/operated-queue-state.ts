@@ -41,6 +41,12 @@ export class OperatedQueueState extends BoundedQueueState {
     return this.override.change(input, nowMs);
   }
 
+  /** No slot that is to be out of use is free, nor is a turn for it under way: each is held, or kept by the queue. */
+  get isInForce(): boolean {
+    const isKept = (slot: string) => ['held', 'drained'].includes(this.slots.get(slot)?.at ?? 'unknown');
+    return this.override.slots().every((slot) => !this.isToDrain(slot) || isKept(slot));
+  }
+
   /** A permit that was asked says that it keeps the slot out of use. The queue that claimed it was terminated: this one adopts it. */
   drained(slot: string, runId: string): void {
     const state = this.slots.get(slot);

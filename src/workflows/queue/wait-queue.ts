@@ -1,4 +1,5 @@
 import {
+  allHandlersFinished,
   CancellationScope,
   condition,
   continueAsNew,
@@ -155,7 +156,7 @@ async function keepQueue(input?: QueueInput): Promise<void> {
     stirs = 0;
     // A waiter without room is told first: the next run would not know of it.
     const mayEnd = length === 'overlong' || (length === 'long' && !hasRefused());
-    if (mayEnd && sending === 0) {
+    if (mayEnd && sending === 0 && allHandlersFinished()) {
       metrics.waiters(resource, 0); // on this worker: another one may have the next run
       await continueAsNew<typeof waitQueueWorkflow>({
         tickets: [],
@@ -172,7 +173,7 @@ async function keepQueue(input?: QueueInput): Promise<void> {
       answer();
       metrics.waiters(resource, state.waitingCount);
     }
-    if (state.idle && sending === 0) {
+    if (state.idle && sending === 0 && allHandlersFinished()) {
       // A ticket that comes as the queue ends is not lost. The server rejects the completion, and the queue wakes here.
       const lingerMs = state.awaitsClosing ? HELD_UNSEEN_MS : LINGER_MS;
       if (!(await condition(() => stirs > 0, lingerMs)) && state.idle) return;
