@@ -25,6 +25,7 @@ export type {
   ResourceSlot,
   SlotInspection,
   SlotsBelief,
+  Stranger,
   WaiterInspection,
 } from './client/operator/inspection';
 export type { InspectOptions, OverrideOptions, PauseOptions, RevokeOptions } from './client/operator/operator';

@@ -5,8 +5,9 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { stripVTControlCharacters } from 'node:util';
 import { lacking } from '../scripts/support/requirements';
 import { TcpProxy } from '../scripts/support/tcp-proxy';
+import type { Finding } from '../src/cli/doctor-checks';
 import { PermitPool, SemaphoreClient } from '../src/client';
-import { queueId } from '../src/shared/permit-id';
+import { permitId, queueId } from '../src/shared/permit-id';
 import { CliHost, type Ended } from './support/cli-host';
 import { CliProcess } from './support/cli-process';
 import { assertFails, startHolder, startHolding } from './support/holders';
@@ -128,6 +129,34 @@ test('doctor names a slot that a terminated queue has left out of use, and resum
   await output(['resume', resource, '--capacity', '1']);
   await eventually(async () => assert.match(await output(['ls', resource, '--capacity', '1']), /0 of 1 held/));
   await eventually(async () => assert.equal(await finding(), undefined));
+});
+
+test('a Workflow of another type under an ID of ours is named, with what to do, and no worker is blamed', async () => {
+  const resource = temporal.resource();
+  const permit = await pool(resource).acquire();
+  const taskQueue = `nobody-${randomUUID()}`;
+  const workflowIds = [permitId({ resource, slot: '1' }), queueId(resource)];
+  const strangers = await Promise.all(
+    workflowIds.map((workflowId) => temporal.client.workflow.start('train', { workflowId, taskQueue })),
+  );
+  const seen = await new SemaphoreClient(temporal.client, resource, { capacity: 2, taskQueue }).inspect({ recent: 0 });
+  assert.deepEqual(seen.strangers?.map(({ workflowId, type }) => [workflowId, type]).sort(), [
+    [workflowIds[1], 'train'],
+    [workflowIds[0], 'train'],
+  ]);
+  const text = await output(['ls', resource, '--capacity', '2']);
+  assert.match(text, /a Workflow of type "train" has the queue's ID/);
+  assert.match(text, /is a Workflow of type "train", none of ours, and 1 more like it\n.*terminate it by its ID/);
+  const finding = await eventually(async () => {
+    const found: Finding[] = JSON.parse((await run(['doctor', '--json'])).stdout);
+    const [first, ...more] = found.filter(({ what }) => what.includes(`"${resource}"`));
+    assert.deepEqual(more, []);
+    return first ?? assert.fail();
+  });
+  assert.match(finding.what, /permit-queue:.* is a Workflow of type "train", none of ours/);
+  assert.match(finding.advice ?? '', /temporal workflow terminate/);
+  await Promise.all(strangers.map((stranger) => stranger.terminate()));
+  await permit.release();
 });
 
 test('nothing that comes from elsewhere can write to the terminal', async () => {

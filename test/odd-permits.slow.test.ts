@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
-import { afterEach, test } from 'node:test';
+import { after, afterEach, test } from 'node:test';
+import { Worker } from '@temporalio/worker';
 import { listHolders, SemaphoreClient } from '../src/client';
 import { mapConcurrently } from '../src/client/map-concurrently';
 import { poolsInUse } from '../src/client/operators';
@@ -9,7 +10,7 @@ import { permitId, queueId } from '../src/shared/permit-id';
 import { PERMIT_WORKFLOW, QUEUE_WORKFLOW } from '../src/shared/protocol';
 import { QUEUE_VIEW } from '../src/shared/queue-view';
 import { CliHost, type Ended } from './support/cli-host';
-import { startOptions } from './support/holders';
+import { CliProcess } from './support/cli-process';
 import { eventually, until, useTemporal } from './support/temporal';
 import * as workflows from './support/workflows';
 
@@ -23,6 +24,11 @@ afterEach(async () => {
   });
   started = [];
 });
+
+// Before the harness closes its connection.
+let starting: Promise<NonNullable<typeof impostors>> | undefined;
+let impostors: { taskQueue: string; stop(): Promise<void> } | undefined;
+after(async () => await impostors?.stop());
 
 const temporal = useTemporal();
 
@@ -45,9 +51,28 @@ async function start(workflowId: string, type: string, memo: Record<string, Retu
   started.push(workflowId);
 }
 
+/** A worker that runs something else as our Workflows. */
+async function startImpostors(): Promise<NonNullable<typeof impostors>> {
+  const taskQueue = `impostors-${randomUUID()}`;
+  const worker = await Worker.create({
+    connection: temporal.env.nativeConnection,
+    workflowsPath: require.resolve('./support/impostors'),
+    taskQueue,
+  });
+  const running = worker.run();
+  const stop = async () => {
+    worker.shutdown();
+    await running;
+  };
+  return { taskQueue, stop };
+}
+
 async function startImpostor(workflowId: string, query: string, answer: unknown): Promise<void> {
-  const { taskQueue } = startOptions(temporal);
-  await temporal.client.workflow.start(workflows.impostor, { workflowId, taskQueue, args: [query, answer] });
+  starting ??= startImpostors();
+  impostors = await starting;
+  const type = workflowId.startsWith('permit-queue:') ? QUEUE_WORKFLOW : PERMIT_WORKFLOW;
+  const { taskQueue } = impostors;
+  await temporal.client.workflow.start(type, { workflowId, taskQueue, args: [query, answer] });
   started.push(workflowId);
 }
 
@@ -135,7 +160,7 @@ test('odd permits hide no others: not in a pool, not in the namespace, not from 
   assert.match(one.stdout, new RegExp(`${memos.length + 1} of ${memos.length + 1} held[^]*unknown[^]*honest work`));
   assert.match(why.stdout, new RegExp(`holds slot ${permit.slot} of ${resource}`));
   assert.equal(doctor.stderr, '');
-  assert.match(doctor.stdout, /held by unknown: no worker answers for the permit/);
+  assert.match(doctor.stdout, /held by unknown, and 6 more: no worker answers for the permit/);
   assert.match(revoke.stderr, /does not hold slot "1"/, 'it was looked at, and it is another run');
   await permit.release();
 });
@@ -226,4 +251,33 @@ test('a permit whose result is none of ours has ended in an unknown way', async 
       [['0', 'unknown']],
     );
   });
+});
+
+test('among 1,500 permits that nobody answers for, ls and doctor take 10 s at most, and an honest resource is seen', async (t) => {
+  const resource = temporal.resource();
+  const permit = await pool(resource, 1).acquire({ lease: '5 minutes' });
+  const fakes = Array.from({ length: 1_500 }, (_, index) => `permit:${resource}-fake-${index}:0`);
+  await mapConcurrently(fakes, (id) => start(id, PERMIT_WORKFLOW, { holder: json({ identity: 'x' }) }));
+  await until(async () => {
+    const { count } = await temporal.client.workflow.count(`WorkflowId STARTS_WITH "permit:${resource}"`);
+    return count === fakes.length + 1;
+  });
+  for (const command of ['ls', 'doctor']) {
+    const sinceMs = performance.now();
+    const process = new CliProcess([
+      command,
+      '--address',
+      temporal.env.address,
+      ...['--task-queue', temporal.taskQueue],
+    ]);
+    await process.exit;
+    const tookMs = performance.now() - sinceMs;
+    const lines = process.stdout.trimEnd().split('\n');
+    t.diagnostic(`${command}: ${Math.round(tookMs)} ms, ${lines.length} lines`);
+    assert.ok(tookMs < 10_000, `${tookMs}`);
+    assert.ok(lines.length <= (command === 'ls' ? 3 + fakes.length : 60), `${lines.length}`);
+    if (command === 'ls') assert.match(process.stdout, new RegExp(`^${resource} +1 `, 'm'));
+    else assert.match(process.stdout, /… and 1,?4\d\d more: -o json has them all/);
+  }
+  await permit.release();
 });

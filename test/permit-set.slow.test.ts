@@ -204,9 +204,9 @@ test(
       const input: workflows.HolderInput = { resource, semaphore, holdMs: HOLD_MS };
       const fromMs = Date.now();
       const handle = await temporal.client.workflow.start(workflows.manyHolder, { ...options, args: [input, size] });
-      let isStopped = false;
-      const stop = async () => {
-        isStopped = await handle[how]().then(
+      let isStopped: Promise<boolean> | false = false;
+      const stop = () => {
+        isStopped = handle[how]().then(
           () => true,
           () => false, // it has ended
         );
@@ -217,7 +217,7 @@ test(
         assert.equal(new Set(slots).size, size);
         waits.push({ size, fromMs, toMs: Date.now() - HOLD_MS });
       } catch (error) {
-        if (!isStopped) throw error;
+        if (!(await isStopped)) throw error;
         if (how === 'cancel') cancelled++;
         else terminated++;
       }

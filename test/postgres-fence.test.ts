@@ -161,6 +161,24 @@ test('the guard works inside a transaction of the user, and with a connection in
   await fence.transaction(client, next, async ({ epoch }) => assert.equal(epoch, 1));
 });
 
+test('ROLLBACK TO a savepoint undoes an admission that came after it, and admitting again fences what follows', async () => {
+  const fence = await newFence();
+  const [old, next] = tokens(2);
+  assert.ok(old && next);
+  const client = await postgres.connect();
+  await client.query('BEGIN');
+  await client.query('SAVEPOINT before');
+  await fence.within(client).admit(next);
+  await client.query('ROLLBACK TO before');
+  // Nothing is locked any more, and the older token passes.
+  await fence.transaction(postgres.pool, old, async ({ epoch }) => assert.equal(epoch, 1));
+  await fence.within(client).admit(next);
+  await client.query('SAVEPOINT after');
+  await client.query('ROLLBACK TO after');
+  await client.query('COMMIT');
+  await assert.rejects(fence.within(client).admit(old), StaleTokenError);
+});
+
 test('a holder that is silent inside a transaction does not keep its successor waiting for ever', async () => {
   const fence = await newFence('ledger', { idleTimeoutMs: 1_500 });
   const [old, next] = tokens(2);

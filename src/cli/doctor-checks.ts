@@ -1,10 +1,10 @@
 import { type Client, isGrpcServiceError } from '@temporalio/client';
-import { NoAnswerError, PermitTimeoutError, SemaphoreClient } from '../client';
+import { NoAnswerError, PermitTimeoutError, SemaphoreClient, type SlotInspection } from '../client';
 import { countPollers, findDeadlocks, monotonicMs, poolsInUse, type SeenPool } from '../client/operators';
 import { failingTasks } from './doctor-tasks';
 import { waiterName } from './draw-pool';
 import { holderName } from './render';
-import { count, deadlockLine, disagreementLine, pauseNote, span } from './wording';
+import { count, deadlockLine, disagreementLine, pauseNote, STRANGERS_REMEDY, span, strangersLine } from './wording';
 
 /** One result of the examination. */
 export interface Finding {
@@ -49,7 +49,12 @@ export async function findings(client: Client, options: DoctorOptions): Promise<
   ];
   const found = [
     ...(await client.withDeadline(Date.now() + ASKED_WITHIN_MS, asked)),
-    ...pools.flatMap((pool) => [...leases(pool), ...leftDrained(pool), ...waits(pool, options.waitingLongerMs)]),
+    ...pools.flatMap((pool) => [
+      ...strangersIn(pool),
+      ...leases(pool),
+      ...leftDrained(pool),
+      ...waits(pool, options.waitingLongerMs),
+    ]),
     ...deadlocks(pools),
   ];
   if (pools.length > 0 && found.every(({ is }) => is !== 'bad')) {
@@ -90,19 +95,41 @@ async function pollers(client: Client, taskQueue: string): Promise<Finding> {
   };
 }
 
-function leases({ resource, slots }: SeenPool): Finding[] {
-  return slots.flatMap(({ slot, permit }): Finding[] => {
-    if (!permit) return [];
-    const { leaseDeadline, holder } = permit;
-    const what = `slot "${slot}" of "${resource}", held by ${holderName(holder)}`;
-    if (!leaseDeadline) {
-      return [{ is: 'bad', what: `${what}: no worker answers for the permit`, advice: 'Is a permit worker up?' }];
-    }
-    const overMs = Date.now() - leaseDeadline.getTime();
-    if (overMs < LEASE_SLACK_MS) return [];
-    const advice = 'The permit worker is down or overloaded. Start one, or terminate the permit.';
-    return [{ is: 'bad', what: `${what}: its lease ended ${span(overMs)} ago`, advice }];
-  });
+/** One line for each resource and reason: there may be a thousand slots. */
+function leases({ resource, slots, strangers = [] }: SeenPool): Finding[] {
+  const isOurs = ({ permit }: SlotInspection) => !strangers.some(({ workflowId }) => workflowId === permit?.workflowId);
+  const held = slots.filter((slot) => slot.permit && isOurs(slot));
+  const overMs = ({ permit }: SlotInspection) => Date.now() - (permit?.leaseDeadline?.getTime() ?? Date.now());
+  const named = ([first, ...more]: SlotInspection[]) =>
+    `slot "${first?.slot}" of "${resource}", held by ${holderName(first?.permit?.holder ?? {})}${more.length > 0 ? `, and ${more.length} more` : ''}`;
+  const silent = held.filter(({ permit }) => !permit?.leaseDeadline);
+  const over = held.filter((slot) => overMs(slot) >= LEASE_SLACK_MS).sort((a, b) => overMs(b) - overMs(a));
+  const [longest] = over;
+  return [
+    ...(silent.length > 0
+      ? [
+          {
+            is: 'bad',
+            what: `${named(silent)}: no worker answers for the permit`,
+            advice: 'Is a permit worker up?',
+          } as const,
+        ]
+      : []),
+    ...(longest
+      ? [
+          {
+            is: 'bad',
+            what: `${named(over)}: its lease ended ${span(overMs(longest))} ago`,
+            advice: 'The permit worker is down or overloaded. Start one, or terminate the permit.',
+          } as const,
+        ]
+      : []),
+  ];
+}
+
+function strangersIn({ resource, strangers }: SeenPool): Finding[] {
+  if (!strangers) return [];
+  return [{ is: 'bad', what: `"${resource}": ${strangersLine(strangers)}`, advice: STRANGERS_REMEDY }];
 }
 
 /** What keeps a slot out of use outlives a queue that was terminated, although nothing is set any more. */
@@ -119,12 +146,13 @@ function leftDrained({ resource, slots, queue, problem }: SeenPool): Finding[] {
   ];
 }
 
-function waits({ resource, waiters, queue, override, disagreement, problem }: SeenPool, longerMs: number): Finding[] {
+function waits(pool: SeenPool, longerMs: number): Finding[] {
+  const { resource, waiters, queue, override, disagreement, problem, strangers } = pool;
   const found: Finding[] = [];
   if (problem !== undefined) {
     return [{ is: 'bad', what: `"${resource}" can't be looked at: ${problem}` }];
   }
-  if (queue === 'silent') {
+  if (queue === 'silent' && !strangers) {
     found.push({ is: 'bad', what: `the queue of "${resource}" runs, but no worker answers for it` });
   }
   if (override?.paused)

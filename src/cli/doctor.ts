@@ -14,6 +14,9 @@ interface DoctorFlags extends ConnectionFlags {
   output: Output;
 }
 
+/** The most findings of one kind that it shows. */
+const SHOWN = 20;
+
 const MARKS = { ok: green('ok  '), warning: yellow('warn'), bad: red('bad ') };
 
 const HELP = `
@@ -38,10 +41,20 @@ export function addDoctor(program: Command, done: (exitCode: number) => void): v
       const options = { taskQueue, waitingLongerMs: waitingLonger, probe };
       const found = await withClient(connection, (client) => findings(client, options));
       if (output !== 'text') printJson(found, output);
-      else for (const finding of found) print(line(finding));
+      else for (const shown of lines(found)) print(shown);
       done(found.some(({ is }) => is === 'bad') ? EXIT.no : 0);
     });
   withConnectionFlags(withOutputFlags(doctor));
+}
+
+/** Of each kind, the first ones: anybody may start thousands of permits, each with something wrong. */
+function lines(found: Finding[]): Text[] {
+  return (['ok', 'warning', 'bad'] as const).flatMap((kind) => {
+    const ofKind = found.filter(({ is }) => is === kind);
+    const more = ofKind.length - SHOWN;
+    const rest = more > 0 ? [text`${MARKS[kind]}  … and ${more} more: -o json has them all`] : [];
+    return [...ofKind.slice(0, SHOWN).map(line), ...rest];
+  });
 }
 
 function line({ is, what, advice }: Finding): Text {

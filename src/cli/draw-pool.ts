@@ -1,8 +1,8 @@
 import type { SlotInspection, WaiterInspection } from '../client';
-import { type SeenPool, shownPurpose } from '../client/operators';
+import { queueId, type SeenPool, shownPurpose } from '../client/operators';
 import { holderName } from './render';
 import { type Align, dim, green, red, Text, table, text, yellow } from './text';
-import { disagreementLine, pauseNote, sinceNow, span } from './wording';
+import { disagreementLine, pauseNote, STRANGERS_REMEDY, sinceNow, span, strangersLine } from './wording';
 
 interface Drawing {
   /** At most so many slots, and as many waiters. @default all */
@@ -42,6 +42,7 @@ export function drawPool(pool: SeenPool, { rows = Number.POSITIVE_INFINITY, wide
       : table(head, cells, align);
   const lines: unknown[] = [headline(pool)];
   if (pool.disagreement) lines.push(yellow(disagreementLine(pool.disagreement)));
+  if (pool.strangers) lines.push(red(strangersLine(pool.strangers)), STRANGERS_REMEDY);
   if (slots.length > 0) {
     const shown = slots.slice(0, rows);
     lines.push(
@@ -83,9 +84,16 @@ export function headline(pool: SeenPool): Text {
   const { resource, waiters, queue, override } = pool;
   const drained = pool.slots.filter(({ state }) => state === 'drained').length;
   const taken = drained > 0 ? text`${heldOf(pool)}, ${drained} drained` : heldOf(pool);
-  const waiting = queue === 'silent' ? red('no worker answers for the queue') : `${waiters.length} waiting`;
+  const waiting = queue === 'silent' ? red(silenceOf(pool)) : `${waiters.length} waiting`;
   const note = override ? text` ${yellow(text`[${overrideNote(override)}]`)}` : '';
   return text`${resource}: ${taken}, ${waiting}${note}`;
+}
+
+/** Why nobody knows who waits. */
+export function silenceOf({ resource, strangers, problem }: SeenPool): string {
+  if (problem !== undefined) return problem;
+  const stranger = strangers?.find(({ workflowId }) => workflowId === queueId(resource));
+  return stranger ? `a Workflow of type "${stranger.type}" has the queue's ID` : 'no worker answers for the queue';
 }
 
 /** `2 of 3 held` */

@@ -5,8 +5,8 @@ import { withClient } from './client';
 import { drawPool, overrideNote } from './draw-pool';
 import { EXIT } from './exit-codes';
 import { print, printJson, say } from './render';
-import { type Align, Text, table, text, yellow } from './text';
-import { disagreementLine, sinceNow } from './wording';
+import { type Align, red, Text, table, text, yellow } from './text';
+import { disagreementLine, sinceNow, strangersLine } from './wording';
 
 interface LsFlags extends PoolFlags {
   recent: number;
@@ -62,12 +62,15 @@ async function all({ output, taskQueue, ...connection }: LsFlags): Promise<numbe
   const pools = await withClient(connection, (client) => poolsInUse(client, { taskQueue }));
   if (output !== 'text') printJson(pools, output);
   else if (pools.length === 0) print(text`Nobody holds or waits for a permit.`);
-  else print(Text.lines([table(HEAD, pools.map(row), ALIGN), ...pools.flatMap(disagreementNote)]));
+  else print(Text.lines([table(HEAD, pools.map(row), ALIGN), ...pools.flatMap(notes)]));
   return 0;
 }
 
-function disagreementNote({ resource, disagreement }: SeenPool): Text[] {
-  return disagreement ? [yellow(text`${resource}: ${disagreementLine(disagreement)}`)] : [];
+function notes({ resource, disagreement, strangers }: SeenPool): Text[] {
+  return [
+    ...(disagreement ? [yellow(text`${resource}: ${disagreementLine(disagreement)}`)] : []),
+    ...(strangers ? [red(text`${resource}: ${strangersLine(strangers)}`)] : []),
+  ];
 }
 
 const HEAD = ['resource', 'held', 'of', 'waiting', 'longest', 'keys', 'set'];

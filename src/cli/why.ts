@@ -12,7 +12,7 @@ import {
 import { type Output, withOutputFlags } from './arguments';
 import { withClient } from './client';
 import { type ConnectionFlags, withConnectionFlags } from './connection';
-import { waiterName } from './draw-pool';
+import { silenceOf, waiterName } from './draw-pool';
 import { EXIT } from './exit-codes';
 import { holderName, print, printJson, say } from './render';
 import { dim, red, table, text, yellow } from './text';
@@ -80,9 +80,10 @@ function sayNothingFound(who: string, pools: SeenPool[]): number {
     say(text`${who} neither waits for a permit nor holds one.`);
     return EXIT.no;
   }
-  for (const { resource, problem = 'no worker answers for its queue' } of untold) {
-    say(text`can't tell whether ${who} waits for a permit of ${resource}: ${problem}`);
+  for (const pool of untold.slice(0, SHOWN)) {
+    say(text`can't tell whether ${who} waits for a permit of ${pool.resource}: ${silenceOf(pool)}`);
   }
+  if (untold.length > SHOWN) say(text`… nor of ${untold.length - SHOWN} more resources`);
   return EXIT.unavailable;
 }
 

@@ -1,4 +1,4 @@
-import type { Override } from '../client';
+import type { Inspection, Override } from '../client';
 import type { DeadlockStep, SeenPool } from '../client/operators';
 /** `"4.2 s"`, `"3m 12s"`, `"2h 5m"`, `"3d 4h"`. */
 export function span(ms: number): string {
@@ -47,3 +47,13 @@ export function disagreementLine(beliefs: NonNullable<SeenPool['disagreement']>)
   );
   return `its acquirers disagree on the slots: ${each.join(', ')}`;
 }
+
+/** `permit:gpu:0 is a Workflow of type "train", and 3 more like it` */
+export function strangersLine([first, ...more]: NonNullable<Inspection['strangers']>): string {
+  const others = more.length > 0 ? `, and ${more.length} more like it` : '';
+  return `${first?.workflowId} is a Workflow of type "${first?.type}", none of ours${others}`;
+}
+
+/** What to do about them. */
+export const STRANGERS_REMEDY =
+  'Such a Workflow keeps its slot, or the line, until it ends: terminate it by its ID (temporal workflow terminate --workflow-id …), and let nothing else use IDs that begin with "permit".';

@@ -5,6 +5,7 @@
 export { refuse } from '../shared/invalid-options';
 export { keyResource } from '../shared/key-pool';
 export { MAX_REASON_LENGTH } from '../shared/limits';
+export { queueId } from '../shared/permit-id';
 export { waitsForItself } from '../shared/self-deadlock';
 export { monotonicMs, pause } from './clock';
 export { messageOf } from './errors';

@@ -22,6 +22,9 @@ const LATE_MS = 300;
 /** … unless it had little time from the start. */
 const LEAST_LOOK_MS = 1_000;
 
+/** Acquires that time out at the same moment, or nearly so, share one look. */
+const SHARED_MS = 50;
+
 /** How long one look may take, which is a few calls: its answer is only for a message. */
 const LOOK_MS = 3_000;
 
@@ -34,19 +37,12 @@ const WORKFLOW_QUEUE = 1;
 /** The `code` of the Node warning that an acquirer waits and nobody polls the task queue. */
 const UNPOLLED_WARNING = 'TEMPORAL_SEMAPHORE_UNPOLLED';
 
-/** The cause of a timeout. */
-class SilentServerError extends Error {
-  constructor(ms: number) {
-    super(`The server has not answered for ${Math.round(ms)} ms.`);
-  }
-}
-
 /**
  * Tells whether anybody polls the task queue of the permits. It asks the server only when an answer has been missing for two
  * seconds, and then once for all waiters of this client.
  */
 export class Pollers {
-  private looking: Promise<boolean> | undefined;
+  private looking: { answer: Promise<boolean>; endMs: number } | undefined;
   private hasWarned = false;
 
   constructor(
@@ -61,17 +57,10 @@ export class Pollers {
 
   /** Why an acquire may have timed out although slots are free: nobody polls the task queue, or the server can't be reached. */
   async circumstances(withinMs = LOOK_MS): Promise<Circumstances> {
-    const over = new AbortController();
-    const silence = pause(withinMs, over.signal).then(() => {
-      throw new SilentServerError(withinMs);
-    });
-    silence.catch(() => undefined);
     try {
-      return (await Promise.race([this.look(), silence])) ? { unpolled: this.taskQueue } : {};
+      return (await this.look(withinMs)) ? { unpolled: this.taskQueue } : {};
     } catch (error) {
-      return error instanceof SilentServerError || isTransient(error) ? { cause: error } : {};
-    } finally {
-      over.abort();
+      return isTransient(error) ? { cause: error } : {};
     }
   }
 
@@ -109,14 +98,21 @@ export class Pollers {
     process.emitWarning(unpolledMessage(this.taskQueue), { code: UNPOLLED_WARNING });
   }
 
-  /** Whether nobody polls it. Concurrent callers share one look. */
-  private look(): Promise<boolean> {
-    this.looking ??= this.server
-      .call(async () => (await countPollers(this.server.client, this.taskQueue)) === 0, LOOK_MS)
-      .finally(() => {
-        this.looking = undefined;
-      });
-    return this.looking;
+  /**
+   * Whether nobody polls it. Concurrent callers share one look, unless it may take longer than theirs. No look goes on after its time:
+   * the caller may close the connection then.
+   */
+  private async look(withinMs = LOOK_MS): Promise<boolean> {
+    const endMs = monotonicMs() + withinMs;
+    if (this.looking && this.looking.endMs <= endMs + SHARED_MS) return await this.looking.answer;
+    const count = async () => (await countPollers(this.server.client, this.taskQueue)) === 0;
+    const looking = { answer: this.server.call(count, withinMs), endMs };
+    this.looking = looking;
+    try {
+      return await looking.answer;
+    } finally {
+      if (this.looking === looking) this.looking = undefined;
+    }
   }
 }
 

@@ -129,6 +129,8 @@ export class PostgresFence {
   /**
    * The guard for a transaction that you, or an ORM, opened on `client`. Admit the token before the first read that a write
    * depends on. Outside of a transaction the guard checks the token, but nothing stays locked until your write.
+   * `ROLLBACK TO` a savepoint that is older than the admission undoes the admission and its lock: then admit the token again before
+   * you write.
    */
   within(client: PostgresQueryable): FenceGuard<CountedAdmission> {
     return {

@@ -187,8 +187,8 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
   {
     name: 'An acquire that times out waits for a server that is silent',
     in: 'Pollers.circumstances',
-    find: 'await Promise.race([this.look(), silence])',
-    replace: 'await this.look()',
+    find: 'await this.look(withinMs)',
+    replace: 'await this.look(60_000)',
     caughtBy: 'an acquire rejects in time and says why, in line or before',
   },
   {

@@ -40,7 +40,7 @@ export interface Temporal {
   resource(name?: string): string;
   /** Starts another worker. When the test has ended, and its resources are checked, it is stopped. */
   worker(
-    options?: Pick<WorkerOptions, 'taskQueue' | 'maxCachedWorkflows' | 'workerDeploymentOptions'>,
+    options?: Pick<WorkerOptions, 'taskQueue' | 'activities' | 'maxCachedWorkflows' | 'workerDeploymentOptions'>,
   ): Promise<RunningWorker>;
 }
 

@@ -1,4 +1,5 @@
 import {
+  type ActivityCancellationType,
   ApplicationFailure,
   CancellationScope,
   condition,
@@ -76,6 +77,22 @@ export async function holder({ resource, semaphore, acquire, holdMs, ending = 'r
     now = { ...now, at: 'done' };
     return now;
   }, acquire);
+}
+
+/** Its function is one activity, on another task queue. */
+export async function activityHolder(
+  { resource, semaphore }: PoolInput,
+  taskQueue: string,
+  cancellationType: ActivityCancellationType,
+): Promise<void> {
+  const { work } = proxyActivities<{ work(): Promise<void> }>({
+    taskQueue,
+    startToCloseTimeout: '1 minute',
+    heartbeatTimeout: '1s',
+    cancellationType,
+    retry: { maximumAttempts: 1 },
+  });
+  await new Semaphore(resource, semaphore).withPermit(() => work());
 }
 
 /** Its function is through in the fewest steps after it may finish. */

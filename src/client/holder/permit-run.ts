@@ -59,14 +59,15 @@ export class PermitRun {
       if (!/limit for signal events/.test(String((error as Error).cause ?? error))) throw error;
       if (signal === RELEASE) await this.server.call(() => this.handle.cancel(), withinMs);
       else if (signal !== RENEW) throw error;
-      return await this.isRunning();
+      return await this.isRunning(withinMs);
     }
   }
 
   /** Whether the run is running now. */
-  async isRunning(): Promise<boolean> {
+  async isRunning(withinMs?: number): Promise<boolean> {
     try {
-      return (await this.handle.describe()).status.name === 'RUNNING';
+      // By a call of its own: the permit was made inside one, whose deadline would count here.
+      return (await this.server.call(() => this.handle.describe(), withinMs)).status.name === 'RUNNING';
     } catch (error) {
       if (error instanceof WorkflowNotFoundError) return false;
       throw error;

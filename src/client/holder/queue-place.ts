@@ -30,7 +30,10 @@ const WAITER_GRACE_MS = 60_000;
 /** How long a cancelled waiter may take to end: it may have had its turn at that very moment. */
 const CANCEL_MS = 1_000;
 
-/** A server that is silent delays the end of an acquire so little. */
+/** How long each call of one that leaves may take. */
+const LEAVE_MS = 5_000;
+
+/** … and so long after the deadline: then the waiters end by themselves. */
 const LATE_LEAVE_MS = 200;
 
 /** After this time a poll for a waiter's result starts again, so that a dead connection does not hold it for ever. */
@@ -134,29 +137,27 @@ export class ClientQueuePlace implements Place {
   /** It never fails: the caller may have won a permit. Where the server can't be reached or refuses, the waiters end by themselves. */
   async leave(): Promise<void> {
     this.left.abort();
-    const left = Promise.allSettled([
-      this.pass(this.openOffer),
-      ...[...this.waiters].map((waiter) => this.dismiss(waiter)),
+    const limitMs = monotonicMs() < this.deadlineMs ? LEAVE_MS : LATE_LEAVE_MS;
+    await Promise.allSettled([
+      this.pass(this.openOffer, limitMs),
+      ...[...this.waiters].map((waiter) => this.dismiss(waiter, limitMs)),
     ]);
-    // After the deadline the waiters end by themselves.
-    const late = new AbortController();
-    await Promise.race([left, pause(this.deadlineMs + LATE_LEAVE_MS - monotonicMs(), late.signal)]);
-    late.abort();
     this.forgotten.abort();
   }
 
-  private async dismiss(waiter: Waiter): Promise<void> {
-    await this.cancel(waiter.handle);
+  private async dismiss(waiter: Waiter, limitMs: number): Promise<void> {
+    await this.cancel(waiter.handle, limitMs);
     const late = waiter.result.catch(() => undefined);
-    const result = await Promise.race([late, pause(CANCEL_MS, this.forgotten.signal)]);
-    if (typeof result === 'object') await this.pass(this.wordOf(result));
+    const result = await Promise.race([late, pause(Math.min(CANCEL_MS, limitMs), this.forgotten.signal)]);
+    if (typeof result === 'object') await this.pass(this.wordOf(result), limitMs);
   }
 
   /** Passes on an offer that nobody here uses. */
-  private async pass(offer: Word | undefined): Promise<void> {
+  private async pass(offer: Word | undefined, limitMs: number): Promise<void> {
     if (typeof offer !== 'object') return;
+    const { client } = this.server;
     const declined: DeclinedNotice = { ticketId: this.ticket.id, slot: offer.slot };
-    await this.server.call(() => this.server.client.workflow.getHandle(offer.queueId).signal(DECLINED, declined));
+    await this.server.call(() => client.workflow.getHandle(offer.queueId).signal(DECLINED, declined), limitMs);
   }
 
   private async hear(): Promise<Word> {
@@ -219,7 +220,7 @@ export class ClientQueuePlace implements Place {
   private async runWaiter(handle: Handle, missed: string | undefined): Promise<Result> {
     const persistence = { untilMs: this.deadlineMs, signal: this.left.signal };
     await this.server.persist(() => this.start(handle.workflowId, missed), persistence);
-    if (this.left.signal.aborted) await this.cancel(handle);
+    if (this.left.signal.aborted) await this.cancel(handle, LEAVE_MS);
     return await this.resultOf(handle);
   }
 
@@ -256,9 +257,9 @@ export class ClientQueuePlace implements Place {
     }
   }
 
-  private async cancel(handle: Handle): Promise<void> {
+  private async cancel(handle: Handle, limitMs: number): Promise<void> {
     try {
-      await this.server.call(async () => await handle.cancel());
+      await this.server.call(async () => await handle.cancel(), limitMs);
     } catch (error) {
       if (!(error instanceof WorkflowNotFoundError)) throw error; // it has ended, or never began
     }

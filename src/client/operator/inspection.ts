@@ -17,8 +17,18 @@ export interface Inspection {
    * on one. While a rollout lasts, there are two for a while.
    */
   disagreement?: readonly SlotsBelief[];
+  /** Workflows of another type under the ID of a permit or of the queue: each keeps its slot, or the line, until somebody ends it. */
+  strangers?: readonly Stranger[];
   /** The last holds that have ended, newest first. They come from visibility, which is seconds late. */
   recent: PastHold[];
+}
+
+/** A Workflow that is none of ours under an ID of ours. */
+export interface Stranger {
+  workflowId: string;
+  runId: string;
+  /** Its Workflow type. */
+  type: string;
 }
 
 /** Some acquirers take these to be the slots of a resource. */

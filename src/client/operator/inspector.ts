@@ -2,8 +2,9 @@ import { type WorkflowClient, type WorkflowExecutionDescription, WorkflowNotFoun
 import { DEFAULT_PRIORITY_KEY } from '../../shared/limits';
 import { type OverrideState, PERMIT_STATUS } from '../../shared/operator-protocol';
 import { MAX_SLOTS } from '../../shared/options';
+import { PACED_PERMIT_WORKFLOW } from '../../shared/pace-protocol';
 import { permitId, queueId } from '../../shared/permit-id';
-import type { Holder, Ticket } from '../../shared/protocol';
+import { type Holder, PERMIT_WORKFLOW, QUEUE_WORKFLOW, type Ticket } from '../../shared/protocol';
 import { QUEUE_VIEW, type QueueView } from '../../shared/queue-view';
 import { slotNames } from '../../shared/slots';
 import { TurnOrder } from '../../shared/turn-order';
@@ -11,7 +12,7 @@ import { mapConcurrently } from '../map-concurrently';
 import type { Server } from '../server';
 import { disagreement } from './agreement';
 import { recordOf, timeOf } from './foreign-values';
-import type { Inspection, PermitInspection, SlotInspection, WaiterInspection } from './inspection';
+import type { Inspection, PermitInspection, SlotInspection, Stranger, WaiterInspection } from './inspection';
 import { lenientReader } from './lenient-reader';
 import { shown } from './override';
 import { permitAddress, permitOf, stateOf } from './permit-memo';
@@ -19,7 +20,9 @@ import { readQueueView } from './queue-view';
 import { WorkerQueries } from './worker-queries';
 
 /** The limit of time for all queries of one look. */
-const ANSWERS_WITHIN_MS = 2_000;
+export const ANSWERS_WITHIN_MS = 2_000;
+
+const PERMIT_TYPES: readonly string[] = [PERMIT_WORKFLOW, PACED_PERMIT_WORKFLOW];
 
 /** Inspects one resource. It never writes: `describe` and queries leave no trace in a history. */
 export class Inspector {
@@ -35,11 +38,14 @@ export class Inspector {
   /**
    * @param slots the slots that the resource is deployed with; the look covers others that the queue knows too
    */
-  async look(slots: readonly string[]): Promise<Omit<Inspection, 'recent'>> {
+  async look(
+    slots: readonly string[],
+    queries = new WorkerQueries(this.server, ANSWERS_WITHIN_MS),
+  ): Promise<Omit<Inspection, 'recent'>> {
     const { resource } = this;
-    const queries = new WorkerQueries(this.server, ANSWERS_WITHIN_MS);
-    const lookAt = (slot: string) => this.slot(slot, queries);
-    const [own, { queue, view }] = await Promise.all([mapConcurrently(slots, lookAt), this.queue(queries)]);
+    const strangers: Stranger[] = [];
+    const lookAt = (slot: string) => this.slot(slot, queries, strangers);
+    const [own, { queue, view }] = await Promise.all([mapConcurrently(slots, lookAt), this.queue(queries, strangers)]);
     const added = view?.override ? addedSlots(view.override) : [];
     const known = (view?.slots ?? []).map(([slot]) => slot).filter((slot) => this.canBe(slot));
     // The queue does not remember a slot that nobody has used yet, so the slots that an operator has added come from the override.
@@ -61,6 +67,7 @@ export class Inspector {
       queue,
       ...(override && { override }),
       ...(beliefs && { disagreement: beliefs }),
+      ...(strangers.length > 0 && { strangers }),
     };
   }
 
@@ -70,21 +77,44 @@ export class Inspector {
     return description && permitOf(description);
   }
 
-  private async slot(slot: string, queries: WorkerQueries): Promise<SlotInspection> {
-    const permit = await this.permit(slot);
-    if (!permit) return { slot, state: 'free' };
+  private async slot(slot: string, queries: WorkerQueries, strangers: Stranger[]): Promise<SlotInspection> {
+    const description = await this.describe(permitId({ resource: this.resource, slot }));
+    if (!description) return { slot, state: 'free' };
+    const permit = permitOf(description);
     const { workflowId, runId } = permit;
-    const view = await queries.ask(this.reader.getHandle(workflowId, runId), PERMIT_STATUS);
+    if (!PERMIT_TYPES.includes(description.type)) {
+      strangers.push({ workflowId, runId, type: description.type });
+      return { slot, state: 'held', permit };
+    }
+    const view = await queries.ask(this.reader.getHandle(workflowId, runId), description.taskQueue, PERMIT_STATUS);
     const deadlineMs = timeOf(recordOf(view).deadlineMs);
     if (deadlineMs !== undefined) permit.leaseDeadline = new Date(deadlineMs);
     return { slot, state: stateOf(this.resource, permit), permit };
   }
 
-  private async queue(queries: WorkerQueries): Promise<{ queue: Inspection['queue']; view?: QueueView }> {
+  private async queue(
+    queries: WorkerQueries,
+    strangers: Stranger[],
+  ): Promise<{ queue: Inspection['queue']; view?: QueueView }> {
     const queue = await this.describe(queueId(this.resource));
     if (!queue) return { queue: 'none' };
-    const view = readQueueView(await queries.ask(this.reader.getHandle(queue.workflowId), QUEUE_VIEW));
-    return view ? { queue: 'running', view } : { queue: 'silent' };
+    if (queue.type === QUEUE_WORKFLOW) {
+      const view = await this.viewOf(queue, queries);
+      return view ? { queue: 'running', view } : { queue: 'silent' };
+    }
+    const { workflowId, runId, type } = queue;
+    strangers.push({ workflowId, runId, type });
+    return { queue: 'silent' };
+  }
+
+  /** What the queue says of itself. `undefined`: there is none, or no worker answers for it. */
+  async view(queries: WorkerQueries): Promise<QueueView | undefined> {
+    const queue = await this.describe(queueId(this.resource));
+    return queue?.type === QUEUE_WORKFLOW ? await this.viewOf(queue, queries) : undefined;
+  }
+
+  private async viewOf({ workflowId, taskQueue }: WorkflowExecutionDescription, queries: WorkerQueries) {
+    return readQueueView(await queries.ask(this.reader.getHandle(workflowId), taskQueue, QUEUE_VIEW));
   }
 
   private canBe(slot: string): boolean {

@@ -15,10 +15,13 @@ import type { Inspection, Override, PermitInspection } from './inspection';
 import { Inspector } from './inspector';
 import { overrideQueue } from './override';
 import { type KnownOutcomes, listPastHolds } from './visibility';
+import type { WorkerQueries } from './worker-queries';
 
 export interface InspectOptions {
   /** How many past holds to list, 0 to 100. They cost a call to visibility, of which a server allows few; `0` spares it. @default 20 */
   recent?: number;
+  /** @internal Those of several looks: a task queue that nobody polls costs its time once. */
+  queries?: WorkerQueries;
 }
 
 interface OperatorOptions {
@@ -65,13 +68,13 @@ export class Operator {
     this.inspector = new Inspector(server, semaphore.resource);
   }
 
-  async inspect({ recent = 20 }: InspectOptions = {}): Promise<Inspection> {
+  async inspect({ recent = 20, queries }: InspectOptions = {}): Promise<Inspection> {
     if (!Number.isInteger(recent) || recent < 0 || recent > 100) {
       refuse('recent', 'a whole number from 0 to 100', recent);
     }
     const { server, resource, inspector, knownOutcomes } = this;
     const [now, past] = await Promise.all([
-      inspector.look(this.semaphore.slots),
+      inspector.look(this.semaphore.slots, queries),
       listPastHolds(server, resource, recent, knownOutcomes),
     ]);
     return { ...now, recent: past };

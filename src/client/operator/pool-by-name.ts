@@ -1,17 +1,15 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Client } from '@temporalio/client';
 import { InvalidOptionsError } from '../../shared/invalid-options';
-import { queueId } from '../../shared/permit-id';
-import { QUEUE_VIEW } from '../../shared/queue-view';
+import type { QueueView } from '../../shared/queue-view';
 import { type Slots, slotNames } from '../../shared/slots';
 import { monotonicMs } from '../clock';
 import { resolveClientSemaphore } from '../options';
 import { SemaphoreClient } from '../semaphore-client';
 import { Server } from '../server';
 import type { Inspection, Override, PermitInspection } from './inspection';
-import { lenientReader } from './lenient-reader';
+import { ANSWERS_WITHIN_MS, Inspector } from './inspector';
 import type { OverrideOptions, PauseOptions, RevokeOptions } from './operator';
-import { readQueueView } from './queue-view';
 import { listAllHolders } from './visibility';
 import { QUERY_MS, WorkerQueries } from './worker-queries';
 
@@ -46,13 +44,12 @@ export interface LookOptions {
   recent: number;
   /** Asks visibility for the held slots while nobody knows how many there are, every 10 s at the most. @default false */
   search?: boolean;
+  /** Those of several looks, as `InspectOptions` has them. */
+  queries?: WorkerQueries;
 }
 
 /** A server allows few calls to visibility, and is seconds late with it. */
 const SEARCH_EVERY_MS = 10_000;
-
-/** How long a queue may take to say how many slots its pool has, where nobody knows. */
-const ANSWER_WITHIN_MS = 2_000;
 
 /**
  * A pool of which an operator may know only the name. Its queue, while one runs, tells how many slots there are; afterwards, what it
@@ -80,10 +77,10 @@ export class PoolByName {
     if (this.asked.size > before) this.unsized = undefined;
   }
 
-  async inspect({ recent, search = false }: LookOptions): Promise<SeenPool> {
-    const sized = await this.find(search);
-    if (sized) return await sized.inspect({ recent });
-    const { capacity: _unknown, ...seen } = await this.openAsked().inspect({ recent });
+  async inspect({ recent, search = false, queries }: LookOptions): Promise<SeenPool> {
+    const sized = await this.find(search, queries);
+    if (sized) return await sized.inspect({ recent, queries });
+    const { capacity: _unknown, ...seen } = await this.openAsked().inspect({ recent, queries });
     for (const { slot, state } of seen.slots) if (state !== 'free') this.seenHeld.add(slot);
     return { ...seen, slots: seen.slots.filter(({ slot }) => this.seenHeld.has(slot)) };
   }
@@ -125,10 +122,11 @@ export class PoolByName {
   }
 
   /** The pool may have been deployed anew with other slots, so its queue is asked each time. */
-  private async find(search = false): Promise<SemaphoreClient | undefined> {
+  private async find(search = false, given?: WorkerQueries): Promise<SemaphoreClient | undefined> {
     const { client, resource, options } = this;
-    const withinMs = this.sized ? QUERY_MS : ANSWER_WITHIN_MS;
-    const told = options.capacity ?? options.slots ?? (await slotsOfQueue(client, resource, withinMs));
+    const server = new Server(client);
+    const queries = given ?? new WorkerQueries(server, this.sized ? QUERY_MS : ANSWERS_WITHIN_MS);
+    const told = options.capacity ?? options.slots ?? slotsOf(await new Inspector(server, resource).view(queries));
     if (told !== undefined) this.asked.clear();
     else if (search) await this.search();
     const slots = told ?? (this.isOutgrown() ? undefined : this.slots);
@@ -182,10 +180,7 @@ function openSlots(client: Client, resource: string, taskQueue: string, slots: S
 }
 
 /** The slots that the waiters, or an earlier operator, have named. When waiters differ, the largest number counts. */
-async function slotsOfQueue(client: Client, resource: string, withinMs: number): Promise<Slots | undefined> {
-  const queries = new WorkerQueries(new Server(client), withinMs);
-  const answer = await queries.ask(lenientReader(client).getHandle(queueId(resource)), QUEUE_VIEW);
-  const view = readQueueView(answer);
+function slotsOf(view: QueueView | undefined): Slots | undefined {
   if (!view) return undefined;
   if (view.override) return view.override.slots;
   const said = view.tickets.map(({ slots }) => slots);

@@ -22,9 +22,9 @@ const server = { call: (make: () => Promise<unknown>) => make() } as Server;
 test('while all are answered, each is asked, however long that takes; once one is not, the time counts', async () => {
   const queries = new WorkerQueries(server, 0);
   const [first, second, silent, last] = [workflow(true), workflow(true), workflow(false), workflow(true)];
-  assert.equal(await queries.ask(first, 'permit'), 'answer');
-  assert.equal(await queries.ask(second, 'permit'), 'answer');
-  assert.equal(await queries.ask(silent, 'permit'), undefined);
-  assert.equal(await queries.ask(last, 'permit'), undefined);
+  assert.equal(await queries.ask(first, 'queue', 'permit'), 'answer');
+  assert.equal(await queries.ask(second, 'queue', 'permit'), 'answer');
+  assert.equal(await queries.ask(silent, 'queue', 'permit'), undefined);
+  assert.equal(await queries.ask(last, 'queue', 'permit'), undefined);
   assert.deepEqual([silent.asked, last.asked], [1, 0]);
 });

@@ -20,11 +20,12 @@ export const QUERY_MS = 800;
 
 /**
  * Queries, which only a worker can answer. All queries of one batch share one limit of time, so that missing workers cost that
- * time once, and not once for each query. While all are answered, there may be so many that they take longer.
+ * time once for each task queue, and not once for each query. While all are answered, there may be so many that they take longer.
  */
 export class WorkerQueries {
   private readonly untilMs: number;
-  private areAnswered = true;
+  /** Task queues of which a query had no answer. */
+  private readonly silent = new Set<string>();
 
   constructor(
     private readonly server: Server,
@@ -34,14 +35,14 @@ export class WorkerQueries {
   }
 
   /** `undefined` when nobody answers, or the Workflow does not know the query. */
-  async ask<T>(handle: WorkflowHandle, query: string): Promise<T | undefined> {
-    while (this.areAnswered || this.leftMs > 0) {
+  async ask<T>(handle: WorkflowHandle, taskQueue: string, query: string): Promise<T | undefined> {
+    while (!this.silent.has(taskQueue) || this.leftMs > 0) {
       try {
-        const withinMs = this.areAnswered ? QUERY_MS : Math.min(this.leftMs, QUERY_MS);
+        const withinMs = this.silent.has(taskQueue) ? Math.min(this.leftMs, QUERY_MS) : QUERY_MS;
         return await this.server.call(() => handle.query<T>(query), withinMs);
       } catch (error) {
         if (isNotThere(error)) return undefined;
-        this.areAnswered = false;
+        this.silent.add(taskQueue);
         if (isGrpcDeadlineError((error as Error).cause ?? error)) continue;
         if (isSilence(error)) return undefined;
         throw error;
