@@ -275,7 +275,9 @@ test('an alarm interrupts a party, which then goes on with the next colour (docs
 });
 
 test('bad use is refused before any call', async () => {
-  const lamp = clientOf(temporal, temporal.resource(), { capacity: 2 });
+  const called = { value: () => assert.fail('the server is called') };
+  const client = Object.create(temporal.client, { withDeadline: called, withAbortSignal: called });
+  const lamp = new SemaphoreClient(client, temporal.resource(), { capacity: 2, taskQueue: temporal.taskQueue });
   const { priority, preemptible } = LOW;
   await assert.rejects(lamp.acquire({ preempt: true }), /preempt: expected a priority.priorityKey beside it/);
   await assert.rejects(lamp.acquire({ preemptible }), /preemptible: expected a priority.priorityKey beside it/);

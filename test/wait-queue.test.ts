@@ -263,18 +263,25 @@ test('a resource that is used from two task queues has one queue, which ends by 
   const resource = temporal.resource();
   const taskQueue = `${temporal.taskQueue}-other`;
   await temporal.worker({ taskQueue });
+  const first = await startHolding(temporal, { resource, semaphore: { capacity: 1 } });
   const input = { resource, semaphore: { capacity: 1 }, holdMs: 0 };
-  await Promise.all(
+  const waiters = await Promise.all(
     Array.from({ length: 6 }, (_, index) =>
-      temporal.client.workflow.execute(workflows.holder, {
+      temporal.client.workflow.start(workflows.holder, {
         ...startOptions(temporal),
         ...(index % 2 && { taskQueue }),
         args: [input],
       }),
     ),
   );
+  await untilWaiting(temporal.client, resource, 6); // all in the line of this one run
+  const queue = temporal.client.workflow.getHandle(queueId(resource));
+  const { runId } = await queue.describe();
+  await first.handle.signal(workflows.finish);
+  await Promise.all(waiters.map((waiter) => waiter.result()));
   await assertSafe(temporal.client, resource, 1);
   await eventually(async () => assert.equal(await queueView(temporal.client, resource), undefined));
+  assert.equal((await queue.describe()).runId, runId, 'another queue came after it');
 });
 
 test('a long wait costs a bounded number of events: at most 25 to park, and 16 for each recheck', async () => {

@@ -129,10 +129,11 @@ test('a run ID says when it was drawn, to the millisecond', () => {
   assert.equal(FencingToken.parse('r/0/9b1deb4d-3b7d-4bad-9bdd-2b0d7b3dcb6d').drawnAtMs, undefined);
 });
 
-test('tokens of different slots have no order', () => {
-  const [a, b] = ['0', '1'].map((slot) => FencingToken.from({ resource: 'r', slot, runId: NEW }));
-  assert.ok(a && b);
-  assert.throws(() => a.compare(b), InvalidOptionsError);
+test('tokens of different slots, or of different resources, have no order', () => {
+  const token = FencingToken.from({ resource: 'r', slot: '0', runId: NEW });
+  for (const other of [{ slot: '1' }, { resource: 's' }]) {
+    assert.throws(() => token.compare(FencingToken.from({ ...token, ...other })), InvalidOptionsError);
+  }
 });
 
 test('a run ID of an old server has no order, and the error says which server is needed', () => {

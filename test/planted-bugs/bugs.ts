@@ -1,3 +1,4 @@
+import { MENDED } from './mended-bugs';
 import type { PlantedBug } from './plant';
 
 /** Each breaks a promise of its own. Those that a pure test catches come first. */
@@ -451,4 +452,5 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     replace: 'false',
     caughtBy: 'a permit that is lost before',
   },
+  ...MENDED,
 ];
