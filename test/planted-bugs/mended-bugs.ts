@@ -151,13 +151,6 @@ export const MENDED: readonly PlantedBug[] = [
     caughtBy: 'a Workflow of another type under an ID of ours is named',
   },
   {
-    name: 'Each pool of a flood waits for its own silent worker',
-    in: 'poolsInUse',
-    find: '{ recent: 0, queries }',
-    replace: '{ recent: 0 }',
-    caughtBy: 'among 1,500 permits that nobody answers for',
-  },
-  {
     name: "An aborted acquire throws that the server can't be reached",
     in: 'SemaphoreClient.acquireWithin',
     find: 'request.signal.throwIfAborted();',

@@ -19,12 +19,15 @@ function workflow(isAnswered: boolean) {
 
 const server = { call: (make: () => Promise<unknown>) => make() } as Server;
 
-test('while all are answered, each is asked, however long that takes; once one is not, the time counts', async () => {
+test('while all are answered, each is asked; once one is not, one at a time finds out whether a worker is back', async () => {
   const queries = new WorkerQueries(server, 0);
-  const [first, second, silent, last] = [workflow(true), workflow(true), workflow(false), workflow(true)];
+  const [first, silent, next, other, elsewhere] = [true, false, true, true, true].map(workflow);
+  assert.ok(first && silent && next && other && elsewhere);
   assert.equal(await queries.ask(first, 'queue', 'permit'), 'answer');
-  assert.equal(await queries.ask(second, 'queue', 'permit'), 'answer');
   assert.equal(await queries.ask(silent, 'queue', 'permit'), undefined);
-  assert.equal(await queries.ask(last, 'queue', 'permit'), undefined);
-  assert.deepEqual([silent.asked, last.asked], [1, 0]);
+  const both = [queries.ask(next, 'queue', 'permit'), queries.ask(other, 'queue', 'permit')];
+  assert.equal(await queries.ask(elsewhere, 'another queue', 'permit'), 'answer');
+  assert.deepEqual(await Promise.all(both), ['answer', undefined]);
+  assert.deepEqual([silent.asked, next.asked, other.asked], [1, 1, 0]);
+  assert.equal(await queries.ask(other, 'queue', 'permit'), 'answer');
 });

@@ -19,40 +19,56 @@ const FAILED_PRECONDITION = 9;
 export const QUERY_MS = 800;
 
 /**
- * Queries, which only a worker can answer. All queries of one batch share one limit of time, so that missing workers cost that
- * time once for each task queue, and not once for each query. While all are answered, there may be so many that they take longer.
+ * Queries, which only a worker can answer. All queries of one batch share a limit of time for each task queue, so that missing workers
+ * cost that time once, and not once for each query. After it, one query at a time finds out whether a worker is back. While all are
+ * answered, there may be so many that they take longer.
  */
 export class WorkerQueries {
-  private readonly untilMs: number;
-  /** Task queues of which a query had no answer. */
-  private readonly silent = new Set<string>();
+  /** Task queues whose last queries had no answer, and since when. */
+  private readonly silentSinceMs = new Map<string, number>();
+  /** Of those, the ones that a query asks. */
+  private readonly asked = new Set<string>();
 
   constructor(
     private readonly server: Server,
-    withinMs: number,
-  ) {
-    this.untilMs = monotonicMs() + withinMs;
-  }
+    /** How long a task queue may be silent. */
+    private readonly withinMs: number,
+  ) {}
 
   /** `undefined` when nobody answers, or the Workflow does not know the query. */
   async ask<T>(handle: WorkflowHandle, taskQueue: string, query: string): Promise<T | undefined> {
-    while (!this.silent.has(taskQueue) || this.leftMs > 0) {
+    if (this.leftMs(taskQueue) > 0) return await this.askAgain(handle, taskQueue, query);
+    if (this.asked.has(taskQueue)) return undefined;
+    this.asked.add(taskQueue);
+    try {
+      return await this.askAgain(handle, taskQueue, query);
+    } finally {
+      this.asked.delete(taskQueue);
+    }
+  }
+
+  private async askAgain<T>(handle: WorkflowHandle, taskQueue: string, query: string): Promise<T | undefined> {
+    do {
+      const sinceMs = monotonicMs();
       try {
-        const withinMs = this.silent.has(taskQueue) ? Math.min(this.leftMs, QUERY_MS) : QUERY_MS;
-        return await this.server.call(() => handle.query<T>(query), withinMs);
+        const answer = await this.server.call(() => handle.query<T>(query), QUERY_MS);
+        this.silentSinceMs.delete(taskQueue);
+        return answer;
       } catch (error) {
         if (isNotThere(error)) return undefined;
-        this.silent.add(taskQueue);
+        if (!this.silentSinceMs.has(taskQueue)) this.silentSinceMs.set(taskQueue, sinceMs);
         if (isGrpcDeadlineError((error as Error).cause ?? error)) continue;
         if (isSilence(error)) return undefined;
         throw error;
       }
-    }
+    } while (this.leftMs(taskQueue) > 0);
     return undefined;
   }
 
-  private get leftMs(): number {
-    return this.untilMs - monotonicMs();
+  /** For how long it may be silent still. */
+  private leftMs(taskQueue: string): number {
+    const sinceMs = this.silentSinceMs.get(taskQueue);
+    return sinceMs === undefined ? this.withinMs || 1 : sinceMs + this.withinMs - monotonicMs();
   }
 }
 
