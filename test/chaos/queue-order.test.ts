@@ -185,3 +185,11 @@ test('who lets a turn pass comes last until it is heard of, and many have a turn
   assert.equal(script().task({ '1': 't3' }).disorder, 1, 'its turn is not over');
   assert.equal(script().signal(DECLINED, { ticketId: 't1' }).task({ '0': 't3' }).disorder, 1, 'it lives');
 });
+
+test('what a ticket has inherited in the run before stays, also when it is sent again', () => {
+  const heir = { ...ticket('heir', 5, 1), inherits: ['other'] };
+  const sentAgain = { ...heir, priorityKey: 2 };
+  const script = new Script({ tickets: [ticket('urgent', 8, 1), heir] });
+  assert.equal(script.signal(ENQUEUE, sentAgain).task({ 0: 'heir' }).disorder, 0);
+  assert.equal(new Script({ tickets: [ticket('urgent', 8, 1), sentAgain] }).task({ 0: 'heir' }).disorder, 1);
+});

@@ -162,9 +162,14 @@ class Line {
     if (typeof ticket?.id !== 'string' || !ticket.waiter) return;
     const offer = this.offered.get(ticket.id);
     if (offer && offer.ticket.waiter.runId === ticket.waiter.runId) return; // it has its turn
-    if (this.waiting.get(ticket.id)?.waiter.runId !== ticket.waiter.runId) this.silent.delete(whoOf(ticket));
+    const known = this.waiting.get(ticket.id);
+    if (known?.waiter.runId !== ticket.waiter.runId) this.silent.delete(whoOf(ticket));
     this.offered.delete(ticket.id);
-    this.waiting.set(ticket.id, ticket);
+    // What it has inherited stays, also from the run before: its view has that in the ticket's own priority.
+    const priorityKey = Math.min(
+      ...[ticket, ...(known?.inherits ? [known] : [])].map((it) => it.priorityKey || DEFAULT_PRIORITY_KEY),
+    );
+    this.waiting.set(ticket.id, { ...ticket, priorityKey });
   }
 
   private decline(notice: DeclinedNotice | undefined): void {
