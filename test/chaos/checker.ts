@@ -72,12 +72,7 @@ export function judge(record: ChaosRecord, idleLimitMs: number): ChaosVerdict {
       told('O1', 'what an answered shrink or pause has put out of use is not given', checkOutOfUse(record)),
       told('O2', 'what an answered order has put into use is not kept from waiters', checkBackInUse(record)),
       told('O3', 'an answered revoke has ended the hold', checkRevoked(record)),
-      invariant(
-        'W',
-        'no process ends by itself',
-        record.permitWorkers.length,
-        checkDeaths(record),
-      ),
+      invariant('W', 'no process ends by itself', record.permitWorkers.length, checkDeaths(record)),
       invariant('F', 'turns by priority, then arrival', turns, disorder),
       invariant('D', 'every history replays', replayed, replayFailures),
     ],
