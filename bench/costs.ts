@@ -1,126 +1,178 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
-import type { WorkflowHandle } from '@temporalio/client';
-import { optionalTsToMs } from '@temporalio/common/lib/time';
+import { PermitPool, SemaphoreClient, type SemaphoreClientOptions } from '@/client';
+import { Poller } from '@/dashboard/poller';
+import { Operator } from '@/operator';
 import { permitId, queueId } from '@/shared/permit-id';
 import { permitsQuery } from '../scripts/support/holder-intervals';
-import type { Consumer, Load } from './contend';
+import { scrape } from '../scripts/support/prometheus';
 import { type Row, row } from './report';
 import { type Bench, untilCounted } from './support';
 
-type Event = NonNullable<Awaited<ReturnType<WorkflowHandle['fetchHistory']>>['events']>[number];
-
-/** What counts as an Action on Temporal Cloud, of what our Workflows write. A signal counts where it arrives. */
-const ACTIONS = [
-  'workflowExecutionStartedEventAttributes',
-  'workflowExecutionSignaledEventAttributes',
-  'timerStartedEventAttributes',
-  'workflowPropertiesModifiedEventAttributes',
-] as const satisfies (keyof Event)[];
-
+/** One thing that was done, as a bill and a history count it. */
 interface Cost {
-  events: number;
+  /** As the server counts them for Temporal Cloud's bill. */
   actions: number;
+  events: number;
 }
 
-const HOUR_MS = 3_600_000;
-
-/** When a hold is this old, the queue looks at it as rarely as it ever does: every four minutes. */
-const OLD_MS = 16 * 60_000;
-
-/** The waits are watched for so long after that. */
-const WATCHED_MS = 12 * 60_000;
-
-/** What an hour of waiting writes: one waiter, and ten, park behind a hold, beside one that polls. */
-export function waitingHours(bench: Bench): Promise<Row[]> {
-  return Promise.all([
-    perHour(bench, 'pollingConsumer', 1),
-    perHour(bench, 'parkingConsumer', 1),
-    perHour(bench, 'parkingConsumer', 10),
-  ]).then(([polling, one, ten]) => [
-    row('an hour of waiting, alone: events', ['polling each second', polling.events], one.events, 'events', {
-      atMost: 0.01,
-    }),
-    row('… each of ten waiters: events', ['polling each second', polling.events], ten.events, 'events', {
-      atMost: 0.01,
-    }),
-    row('… alone: Cloud Actions', ['polling each second', polling.actions], one.actions, 'actions'),
-    row('… each of ten waiters: Cloud Actions', ['polling each second', polling.actions], ten.actions, 'actions'),
-  ]);
+/** Of which Workflows the events count: all of each, or of one run. */
+interface Run {
+  workflowId: string;
+  runId?: string;
 }
 
-async function perHour(bench: Bench, type: Consumer, waiters: number): Promise<Cost> {
-  const resource = `hour-${randomUUID().slice(0, 8)}`;
-  const start = (type: Consumer, input: Load) =>
-    bench.client.workflow.start(type, {
-      workflowId: `${resource}-${randomUUID()}`,
-      taskQueue: bench.taskQueue,
-      args: [{ ...input, resource }],
-    });
-  // Nothing renews it, so that the looks are all that the permit writes.
-  const holder = await start('parkingConsumer', { capacity: 1, holdMs: HOUR_MS, leaseMs: HOUR_MS });
-  await untilCounted(bench.client, permitsQuery(resource), 1);
-  const waiting = await Promise.all(Array.from({ length: waiters }, () => start(type, { capacity: 1, holdMs: 0 })));
-  const ids = [...waiting.map(({ workflowId }) => workflowId), permitId({ resource, slot: '0' })];
-  if (type === 'parkingConsumer') ids.push(queueId(resource));
-  // What a poller costs does not change with time, and its load would disturb the others.
-  await delay(type === 'pollingConsumer' ? 5_000 : OLD_MS);
-  const windowMs = type === 'pollingConsumer' ? 20_000 : WATCHED_MS;
-  const fromMs = Date.now();
-  await delay(windowMs);
-  const { events, actions } = await costOf(bench, ids, fromMs);
-  const share = HOUR_MS / windowMs / waiters;
-  for (const handle of [...waiting, holder]) await handle.cancel();
-  return { events: events * share, actions: actions * share };
-}
+const MINUTE_MS = 60_000;
+const RENEWALS = 20;
+const PAGE_SLOTS = 20;
 
-/** One consumer that nobody contends, and the second of two, each with its permit and the queue. */
+/** Until what has ended is counted. */
+const COUNTED_MS = 1_500;
+
+/** `pnpm bench costs`: 15 minutes, in which next to nothing happens. */
 export async function costs(bench: Bench): Promise<Row[]> {
-  const { client, taskQueue } = bench;
-  const resource = `cost-${randomUUID().slice(0, 8)}`;
-  const begin = (type: string, args: object[]) =>
-    client.workflow.start(type, { workflowId: `${resource}-${randomUUID()}`, taskQueue, args });
-  const bare = await begin('bareConsumer', []);
-  const child: string = await bare.result();
-  const bareCost = await costOf(bench, [bare.workflowId, child]);
-
-  const alone = await begin('parkingConsumer', [{ resource, capacity: 1, holdMs: 0 }]);
-  await alone.result();
-  const aloneCost = await costOf(bench, [alone.workflowId, permitId({ resource, slot: '0' })]);
-
-  const contended = `${resource}-contended`;
-  const first = await begin('parkingConsumer', [{ resource: contended, capacity: 1, holdMs: 3_000 }]);
-  await untilCounted(client, permitsQuery(contended), 1);
-  const second = await begin('parkingConsumer', [{ resource: contended, capacity: 1, holdMs: 0 }]);
-  await Promise.all([first.result(), second.result()]);
-  const secondCost = await costOf(bench, [
-    second.workflowId,
-    permitId({ resource: contended, slot: '0' }),
-    queueId(contended),
+  const { metrics } = bench.env;
+  if (!metrics) throw new Error('costs reads the counters of a server of its own: unset TEMPORAL_SEMAPHORE_SERVER.');
+  const cost = async (act: (resource: string) => Promise<Run[]>): Promise<Cost> => {
+    await delay(COUNTED_MS);
+    const before = await actionsAt(metrics);
+    const runs = await act(`cost-${randomUUID().slice(0, 8)}`);
+    await delay(COUNTED_MS);
+    return { actions: (await actionsAt(metrics)) - before, events: await eventsOf(bench, runs) };
+  };
+  const bare = await cost(() => bareChild(bench));
+  const rows = [
+    ['a hold of a Workflow, with its start', await cost((resource) => workflowHold(bench, resource))],
+    ['a hold of a client', await cost((resource) => clientHold(bench, resource))],
+    ['a set of two, of a Workflow', await cost((resource) => setHold(bench, resource))],
+    ['a try of a Workflow that is refused, with its start', await refusedTry(bench, cost)],
+    ['a renewal', await renewal(bench, cost)],
+    ['a wait behind a hold of 2 s', await waitBehind(bench, cost, 2_000)],
+    ['a wait behind a hold of 1 minute', await waitBehind(bench, cost, MINUTE_MS)],
+    ['a wait behind a hold of 10 minutes', await waitBehind(bench, cost, 10 * MINUTE_MS)],
+    ['a minute of a permit pool', await cost((resource) => poolMinute(bench, resource))],
+    ['a minute of the page, 20 held slots', await pageMinute(bench, cost)],
+  ] as const;
+  return rows.flatMap(([what, { actions, events }]) => [
+    row(`${what}: Actions`, ['bare child, with its start', bare.actions], actions, 'actions'),
+    row('… events', ['bare child, with its parent', bare.events], events, 'events'),
   ]);
-  const beside: [string, number] = ['bare child', bareCost.events];
-  const actions: [string, number] = ['bare child', bareCost.actions];
-  return [
-    row('a hold, nobody waits: events', beside, aloneCost.events, 'events'),
-    row('… Cloud Actions', actions, aloneCost.actions, 'actions'),
-    row('a hold after a wait, and its queue: events', beside, secondCost.events, 'events'),
-    row('… Cloud Actions', actions, secondCost.actions, 'actions'),
-  ];
 }
 
-/** What these Workflows have written since then, in their latest runs and those that these continue. */
-async function costOf({ client }: Bench, ids: string[], sinceMs = 0): Promise<Cost> {
-  const sum: Cost = { events: 0, actions: 0 };
-  for (const id of ids) {
-    let runId: string | undefined;
-    do {
-      const events: Event[] = (await client.workflow.getHandle(id, runId).fetchHistory()).events ?? [];
-      const recent = events.filter(({ eventTime }) => (optionalTsToMs(eventTime) ?? 0) >= sinceMs);
-      sum.events += recent.length;
-      sum.actions += recent.filter((event) => ACTIONS.some((kind) => event[kind])).length;
-      const isWhole = recent.length === events.length;
-      runId = (isWhole && events[0]?.workflowExecutionStartedEventAttributes?.continuedExecutionRunId) || undefined;
-    } while (runId);
-  }
-  return sum;
+type Measure = (act: (resource: string) => Promise<Run[]>) => Promise<Cost>;
+
+function start({ client, taskQueue }: Bench, type: string, args: unknown[]) {
+  return client.workflow.start(type, { workflowId: `cost-${randomUUID()}`, taskQueue, args });
+}
+
+function semaphoreOf({ client, taskQueue }: Bench, resource: string, options: Partial<SemaphoreClientOptions> = {}) {
+  return new SemaphoreClient(client, resource, { capacity: 1, taskQueue, ...options });
+}
+
+async function bareChild(bench: Bench): Promise<Run[]> {
+  const parent = await start(bench, 'bareConsumer', []);
+  return [{ workflowId: parent.workflowId }, { workflowId: await parent.result() }];
+}
+
+async function workflowHold(bench: Bench, resource: string): Promise<Run[]> {
+  const consumer = await start(bench, 'parkingConsumer', [{ resource, capacity: 1, holdMs: 0 }]);
+  await consumer.result();
+  return [consumer, { workflowId: permitId({ resource, slot: '0' }) }];
+}
+
+async function clientHold(bench: Bench, resource: string): Promise<Run[]> {
+  await semaphoreOf(bench, resource).withPermit(async () => undefined);
+  return [{ workflowId: permitId({ resource, slot: '0' }) }];
+}
+
+async function setHold(bench: Bench, resource: string): Promise<Run[]> {
+  const resources = ['a', 'b'].map((name) => `${resource}-${name}`);
+  const consumer = await start(bench, 'setConsumer', [resources]);
+  await consumer.result();
+  return [consumer, ...resources.map((resource) => ({ workflowId: permitId({ resource, slot: '0' }) }))];
+}
+
+async function refusedTry(bench: Bench, cost: Measure): Promise<Cost> {
+  const resource = `cost-${randomUUID().slice(0, 8)}`;
+  const permit = await semaphoreOf(bench, resource, { renewEvery: false }).acquire();
+  const refused = await cost(async () => {
+    const consumer = await start(bench, 'tryConsumer', [resource]);
+    if (await consumer.result()) throw new Error('the slot was free');
+    return [consumer];
+  });
+  await permit.release();
+  return refused;
+}
+
+async function renewal(bench: Bench, cost: Measure): Promise<Cost> {
+  const resource = `cost-${randomUUID().slice(0, 8)}`;
+  const permit = await semaphoreOf(bench, resource, { lease: '1 hour', renewEvery: false }).acquire();
+  const before = await eventsOf(bench, [permit]);
+  const { actions, events } = await cost(async () => {
+    for (let renewal = 0; renewal < RENEWALS; renewal++) await permit.renew();
+    return [permit];
+  });
+  await permit.release();
+  return { actions: actions / RENEWALS, events: (events - before) / RENEWALS };
+}
+
+/** From when somebody holds until the waiter has held too: the waiter with its start, the queue, and both permits. */
+async function waitBehind(bench: Bench, cost: Measure, holdMs: number): Promise<Cost> {
+  const resource = `cost-${randomUUID().slice(0, 8)}`;
+  const holder = await start(bench, 'parkingConsumer', [{ resource, capacity: 1, holdMs }]);
+  await untilCounted(bench.client, permitsQuery(resource), 1);
+  const workflowId = permitId({ resource, slot: '0' });
+  const { runId } = await bench.client.workflow.getHandle(workflowId).describe();
+  return await cost(async () => {
+    const waiter = await start(bench, 'parkingConsumer', [{ resource, capacity: 1, holdMs: 0 }]);
+    await Promise.all([waiter.result(), holder.result()]);
+    return [waiter, { workflowId: queueId(resource) }, { workflowId, runId }, { workflowId }];
+  });
+}
+
+/** Calls of 100 ms one after the other, and nobody else waits. */
+async function poolMinute(bench: Bench, resource: string): Promise<Run[]> {
+  const pool = new PermitPool(semaphoreOf(bench, resource), { reuseFor: 10 * MINUTE_MS });
+  const untilMs = performance.now() + MINUTE_MS;
+  while (performance.now() < untilMs) await pool.withPermit(() => delay(100));
+  await pool.close();
+  return [{ workflowId: permitId({ resource, slot: '0' }) }];
+}
+
+/** What the page adds to a minute in which holders renew. */
+async function pageMinute(bench: Bench, cost: Measure): Promise<Cost> {
+  const resource = `cost-${randomUUID().slice(0, 8)}`;
+  const semaphore = semaphoreOf(bench, resource, { capacity: PAGE_SLOTS });
+  const permits = await Promise.all(Array.from({ length: PAGE_SLOTS }, () => semaphore.acquire()));
+  const minute = async () => {
+    await delay(MINUTE_MS);
+    return [];
+  };
+  const alone = await cost(minute);
+  const operator = new Operator(bench.client, resource, { capacity: PAGE_SLOTS });
+  const page = new Poller(
+    operator,
+    () => ({ lookEveryMs: 1_000, pastEveryMs: 10_000 }),
+    () => undefined,
+  );
+  page.start(0);
+  const watched = await cost(minute);
+  page.stop();
+  await Promise.all(permits.map((permit) => permit.release()));
+  return { actions: watched.actions - alone.actions, events: 0 };
+}
+
+/** How many Actions of our namespace the server has counted. */
+async function actionsAt(metrics: string): Promise<number> {
+  const counted = (await scrape(metrics)).filter(({ name, labels }) => {
+    return /^action(_total)?$/.test(name) && labels.namespace === 'default';
+  });
+  return counted.reduce((sum, { value }) => sum + value, 0);
+}
+
+async function eventsOf({ client }: Bench, runs: readonly Run[]): Promise<number> {
+  const lengths = runs.map(async ({ workflowId, runId }) => {
+    return (await client.workflow.getHandle(workflowId, runId).describe()).historyLength;
+  });
+  return (await Promise.all(lengths)).reduce((sum, length) => sum + length, 0);
 }

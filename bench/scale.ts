@@ -1,6 +1,6 @@
 import Table from 'cli-table3';
-import { DeadlineHeap, type Due } from '@/client/pool/deadline-heap';
-import { probeAfterMs } from '@/workflows/queue/probe-interval';
+import { DeadlineHeap, type Due } from '@/client/pool/caller-line';
+import { probeAfterMs } from '@/workflows/queue/queue-command';
 import { quantile } from './support';
 
 /**

@@ -2,13 +2,12 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import { sleep } from '@temporalio/activity';
 import type { Client } from '@temporalio/client';
-import type { TestWorkflowEnvironment } from '@temporalio/testing';
 import { DefaultLogger, Runtime, Worker } from '@temporalio/worker';
 import { createPermitWorker } from '@/worker';
-import { startServer } from '../scripts/support/temporal-server';
+import { startServer, type TemporalServer } from '../scripts/support/temporal-server';
 
 export interface Bench {
-  readonly env: TestWorkflowEnvironment;
+  readonly env: TemporalServer;
   readonly client: Client;
   readonly taskQueue: string;
   /** Of a permit worker. */
@@ -21,7 +20,7 @@ export interface Bench {
  */
 export async function withBench(measure: (bench: Bench) => Promise<void>, polls?: number): Promise<void> {
   Runtime.install({ logger: new DefaultLogger('ERROR') });
-  const env = await startServer();
+  const env = await startServer({ metrics: true });
   const taskQueue = `bench-${randomUUID()}`;
   const permitQueue = `${taskQueue}-permits`;
   const logger = new DefaultLogger('ERROR');

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import Table from 'cli-table3';
 import { permitId, queueId } from '@/shared/permit-id';
-import { QUEUE_VIEW, type QueueView } from '@/shared/queue-view';
+import { QUEUE_VIEW, type QueueView } from '@/shared/protocol';
 import { mostAtOnce, permitsQuery, readHoldIntervals } from '../scripts/support/holder-intervals';
 import { contend, type Load, type Outcome } from './contend';
 import { type Bench, median, ms, quantile, untilCounted, withBench } from './support';

@@ -13,9 +13,10 @@ import {
   workflowInfo,
 } from '@temporalio/workflow';
 import { RELEASE } from '../src/shared/protocol';
-import { permitSlotWorkflow, Semaphore } from '../src/workflow';
+import { Semaphore, withPermits } from '../src/workflow';
+import { permitSlotWorkflow } from '../src/workflows';
 
-export * from '../src/workflow';
+export * from '../src/workflows';
 
 export interface ConsumerInput {
   resource: string;
@@ -53,6 +54,21 @@ export async function pollingConsumer({ resource, capacity, holdMs, pollMs = 1_0
     permit = await pool.tryAcquire();
   }
   return await holdUnder(() => permit.release(), holdMs);
+}
+
+/** One permit of each resource. */
+export async function setConsumer(resources: string[]): Promise<void> {
+  await withPermits(
+    resources.map((resource) => ({ of: new Semaphore(resource, { capacity: 1 }) })),
+    async () => undefined,
+  );
+}
+
+/** One try. @returns whether the slot was free */
+export async function tryConsumer(resource: string): Promise<boolean> {
+  const permit = await new Semaphore(resource, { capacity: 1 }).tryAcquire();
+  await permit?.release();
+  return permit !== undefined;
 }
 
 const lockRequest = defineSignal<[string]>('lock-request');

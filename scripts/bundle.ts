@@ -2,7 +2,7 @@ import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { bundleWorkflowCode, DefaultLogger } from '@temporalio/worker';
 import { PAGE_DIRECTORY, PAGE_FILES, type PageFiles } from '@/dashboard/page-files';
-import { prebuiltBundle } from '@/worker/prebuilt-bundle';
+import { prebuiltBundle } from '@/worker/permit-worker';
 import { bundleCommandLine } from './support/bundle-command-line';
 import { bundlePage } from './support/bundle-page';
 

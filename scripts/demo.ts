@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { Client } from '@temporalio/client';
 import type { WorkflowBundle } from '@temporalio/worker';
-import { SemaphoreClient } from '@/client';
+import { Operator } from '@/operator';
 import { withConnection } from './support/connection';
 import { RESOURCE } from './support/consumer-run';
 import { bundleExample, installRuntime, TASK_QUEUE, withExampleWorker } from './support/example-worker';
@@ -60,8 +60,8 @@ async function runOn(
     const anyEnd = AbortSignal.any([interrupt, ended.signal]);
     const consume = () => runConsumers(client, { options, taskQueue, interrupt: anyEnd });
     const show = async () => {
-      const pool = new SemaphoreClient(client, RESOURCE, { capacity: options.capacity, taskQueue });
-      return await withDashboard({ pool, address, ui: own?.ui, interrupt: anyEnd }, consume);
+      const operator = new Operator(client, RESOURCE, { capacity: options.capacity, taskQueue });
+      return await withDashboard({ operator, address, ui: own?.ui, interrupt: anyEnd }, consume);
     };
     return await withExampleWorker({ connection, taskQueue, workflowBundle }, options.dashboard ? show : consume);
   });

@@ -5,11 +5,10 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { Client } from '@temporalio/client';
 import { historyToJSON } from '@temporalio/common/lib/proto-utils';
 import { DefaultLogger, Runtime, Worker } from '@temporalio/worker';
-import { SemaphoreClient } from '@/client';
+import { Operator } from '@/operator';
 import { permitId, queueId } from '@/shared/permit-id';
-import { type PermitRef, RENEW, REVOKE } from '@/shared/protocol';
-import { QUEUE_VIEW, type QueueView } from '@/shared/queue-view';
-import type { AwaitTurnInput } from '@/shared/waiter-protocol';
+import type { AwaitTurnInput } from '@/shared/protocol';
+import { type PermitRef, QUEUE_VIEW, type QueueView, RENEW, REVOKE } from '@/shared/protocol';
 import * as activities from './support/activities';
 import { runMain } from './support/main';
 import { startServer } from './support/temporal-server';
@@ -145,21 +144,21 @@ async function recordMainPaths({ client, taskQueue, save, start, heldRun, untilW
   await Promise.all([...(await Promise.all(holders)), starter, joiner].map((handle) => handle.result()));
   for (const name of ['starter', 'joiner']) await save(`waiter-${name}`, name);
 
-  // What operators do: a slot is taken out of use and put back, the pool is paused and resumed, with somebody in line.
-  const pool = new SemaphoreClient(client, 'operated', { capacity: 2, taskQueue });
+  // What operators do: a slot is taken out of use and put back, the resource is paused and resumed, with somebody in line.
+  const operator = new Operator(client, 'operated', { capacity: 2, taskQueue });
   const operated = client.workflow.getHandle(queueId('operated'));
-  await pool.resize(1);
+  await operator.resize(1);
   const drained = await heldRun(permitId({ resource: 'operated', slot: '1' }));
   const patient = await start('holder', 'patient', { resource: 'operated', semaphore: { capacity: 2 }, holdMs: 500 });
   await heldRun(permitId({ resource: 'operated', slot: '0' }));
-  await pool.pause();
+  await operator.pause();
   const paused = await start('holder', 'paused', { resource: 'operated', semaphore: { capacity: 2 }, holdMs: 0 });
   await untilWaiting('operated', 1);
   await patient.result();
-  await pool.resume();
+  await operator.resume();
   await paused.result();
-  await pool.resize(3);
-  await pool.resize(2);
+  await operator.resize(3);
+  await operator.resize(2);
   await operated.result();
   await save('permit-drained', permitId({ resource: 'operated', slot: '1' }), drained);
   await save('queue-operated', queueId('operated'));

@@ -3,8 +3,8 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Client } from '@temporalio/client';
 import type { Browser } from 'playwright-core';
-import { SemaphoreClient } from '@/client';
 import { startDashboard } from '@/dashboard/server';
+import { Operator } from '@/operator';
 import { bundlePage } from './support/bundle-page';
 import { startChromium } from './support/chromium';
 import { withConnection } from './support/connection';
@@ -21,7 +21,7 @@ const VIEWPORT = { width: 1200, height: 1080 };
 /** Long enough for the timeline to fill. */
 const RUN_MS = 290_000;
 
-const POOLS = [
+const RESOURCES = [
   { resource: 'gpu-pool', capacity: 4, arrivalsEveryMs: 2_500, job: 'train' },
   { resource: 'licences', capacity: 2, arrivalsEveryMs: 9_000, job: 'simulate' },
   { resource: 'migrations', capacity: 1, arrivalsEveryMs: 45_000, job: 'migrate' },
@@ -50,11 +50,11 @@ async function main(interrupt: AbortSignal): Promise<number> {
 }
 
 async function picture(client: Client, browser: Browser, interrupt: AbortSignal): Promise<void> {
-  const pools = POOLS.map(
-    ({ resource, capacity }) => new SemaphoreClient(client, resource, { capacity, taskQueue: TASK_QUEUE }),
+  const operators = RESOURCES.map(
+    ({ resource, capacity }) => new Operator(client, resource, { capacity, taskQueue: TASK_QUEUE }),
   );
   const session = { namespace: 'default', address: 'localhost:7233', ui: 'http://localhost:8233', readOnly: false };
-  const dashboard = await startDashboard({ pools, session, page: await bundlePage() });
+  const dashboard = await startDashboard({ operators, session, page: await bundlePage() });
   const untilMs = Date.now() + RUN_MS;
   try {
     const pages = await Promise.all(
@@ -64,7 +64,7 @@ async function picture(client: Client, browser: Browser, interrupt: AbortSignal)
         return { page, path: join(IMAGES, `dashboard-${colorScheme}.png`) };
       }),
     );
-    await Promise.all(POOLS.map((pool) => arrive(client, pool, untilMs, interrupt)));
+    await Promise.all(RESOURCES.map((one) => arrive(client, one, untilMs, interrupt)));
     await mkdir(IMAGES, { recursive: true });
     for (const { page, path } of pages) await page.screenshot({ path });
   } finally {
@@ -76,11 +76,11 @@ async function picture(client: Client, browser: Browser, interrupt: AbortSignal)
 /** Starts one job after the other, whose work takes longer and shorter. */
 async function arrive(
   client: Client,
-  pool: (typeof POOLS)[number],
+  one: (typeof RESOURCES)[number],
   untilMs: number,
   interrupt: AbortSignal,
 ): Promise<void> {
-  const { resource, capacity, arrivalsEveryMs, job } = pool;
+  const { resource, capacity, arrivalsEveryMs, job } = one;
   for (let number = 1; Date.now() < untilMs; number++) {
     const holdMs = arrivalsEveryMs * capacity * (0.4 + ((number * 7) % 13) / 10);
     await client.workflow.start<typeof exampleConsumer>('exampleConsumer', {

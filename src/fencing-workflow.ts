@@ -11,5 +11,5 @@ export {
   FencingToken,
   type FencingTokenSource,
 } from './shared/fencing-token';
-export { currentPermit } from './workflows/holder/current-permit';
 export { interceptors } from './workflows/holder/fencing-interceptor';
+export { currentPermit } from './workflows/holder/hold';

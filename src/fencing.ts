@@ -13,17 +13,15 @@ export { type FencedTransaction, PostgresFence, type PostgresFenceOptions } from
 export type { PostgresClient, PostgresPool, PostgresQueryable } from './fencing/postgres-transaction';
 export { type DescribingClient, TemporalFence } from './fencing/temporal-fence';
 export {
+  type ActivityAttempt,
+  FENCING_TOKEN_HEADER,
   FencingError,
+  FencingToken,
+  type FencingTokenSource,
   FutureTokenError,
   MalformedTokenError,
   MissingTokenError,
   StaleTokenError,
   UnorderedRunIdError,
   WrongResourceError,
-} from './shared/fencing-errors';
-export {
-  type ActivityAttempt,
-  FENCING_TOKEN_HEADER,
-  FencingToken,
-  type FencingTokenSource,
 } from './shared/fencing-token';

@@ -5,7 +5,7 @@
  * @module
  */
 
-export { InvalidOptionsError } from './shared/invalid-options';
+export { InvalidOptionsError } from './shared/check';
 export { HISTOGRAM_BUCKETS } from './shared/metrics';
 export { type ActivityLimits, LimitActivitiesPlugin, limitActivities } from './worker/limit-activities';
 export { createPermitWorker, type PermitWorkerOptions } from './worker/permit-worker';

@@ -6,7 +6,6 @@
  * @module
  */
 
-export { pacedPermitWorkflow } from './workflows/permit/paced-permit';
-export { permitSlotWorkflow } from './workflows/permit/permit-slot';
+export { pacedPermitWorkflow, permitSlotWorkflow } from './workflows/permit/permit-slot';
 export { awaitTurnWorkflow } from './workflows/queue/await-turn';
 export { waitQueueWorkflow } from './workflows/queue/wait-queue';

@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import type { ApplicationFailure } from '@temporalio/client';
 import { PermitLostError } from '../src/client';
 import { permitId } from '../src/shared/permit-id';
-import { type PermitRef, RENEW, REVOKE } from '../src/shared/protocol';
+import { ADOPT, type PermitRef, RENEW, REVOKE } from '../src/shared/protocol';
 import { failureOf as failed, startOptions, untilAt } from './support/holders';
 import { signalsOf, untilRenewedAgain } from './support/permit-signals';
 import { clientOf } from './support/sets';
@@ -66,6 +66,22 @@ test('one permit is held through three runs of a Workflow', async () => {
     permits++;
   }
   assert.equal(permits, 1);
+});
+
+test('one permit is held through three runs by withPermit alone, and released by the last', async () => {
+  const resource = temporal.resource();
+  const handle = await temporal.client.workflow.start(workflows.epochs, {
+    ...startOptions(temporal, 'epochs'),
+    args: [{ resource, semaphore: { capacity: 1 } }, 3],
+  });
+  const runId = await handle.result();
+  const runs = temporal.client.workflow.getHandle(handle.workflowId);
+  assert.notEqual((await runs.describe()).runId, handle.firstExecutionRunId);
+  const permit = await temporal.client.workflow.getHandle(permitId({ resource, slot: '0' })).describe();
+  assert.deepEqual([permit.runId, permit.status.name], [runId, 'COMPLETED'], 'there was no other');
+  const signals = await signalsOf(temporal, permit);
+  assert.equal(signals.filter((name) => name === ADOPT).length, 2);
+  assert.equal(await permitOf(permit as unknown as PermitRef).result(), 'released');
 });
 
 test('a permit is handed over out of withPermit, and stays renewed', async () => {

@@ -1,9 +1,17 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { PermitTimeoutError, SemaphoreClient, type SemaphoreClientOptions } from '../src/client';
-import { PERMIT_STATUS, type PermitStatus } from '../src/shared/operator-protocol';
-import type { SemaphoreOptions, WithPermitOptions } from '../src/workflow';
+import {
+  LineFullError,
+  type Permit,
+  PermitTimeoutError,
+  SemaphoreClient,
+  type SemaphoreClientOptions,
+} from '../src/client';
+import { permitId } from '../src/shared/permit-id';
+import { PERMIT_STATUS, type PermitStatus } from '../src/shared/protocol';
+import type { AcquireOptions, SemaphoreOptions } from '../src/workflow';
 import { assertFails, startHolder, startHolding, startOptions } from './support/holders';
+import { operatorOf } from './support/operators';
 import { eventually, queueView, untilWaiting, useTemporal } from './support/temporal';
 import * as workflows from './support/workflows';
 
@@ -14,55 +22,69 @@ function clientOf(resource: string, options: Partial<SemaphoreClientOptions> = {
   return new SemaphoreClient(temporal.client, resource, { capacity: 1, taskQueue, ...options });
 }
 
-/** Which slot a Workflow's function ran under, `none` for none. */
-async function slotOf(resource: string, options: WithPermitOptions): Promise<string> {
-  return await temporal.client.workflow.execute(workflows.saturated, {
-    ...startOptions(temporal, 'saturated'),
-    args: [{ resource, semaphore: { capacity: 1 } }, options],
+/** Which slot a Workflow worked under, `none` for none. */
+async function slotOf(workflow: typeof workflows.inline, resource: string, acquire?: AcquireOptions): Promise<string> {
+  return await temporal.client.workflow.execute(workflow, {
+    ...startOptions(temporal, 'inline'),
+    args: [{ resource, semaphore: { capacity: 1 }, acquire }],
+  });
+}
+
+const slot = async (permit?: Permit) => permit?.slot ?? 'none';
+
+/** The same outside Workflows. */
+async function inline(semaphore: SemaphoreClient): Promise<string> {
+  const permit = await semaphore.tryAcquire();
+  try {
+    return await slot(permit);
+  } finally {
+    await permit?.release();
+  }
+}
+
+/** Works without a permit where the line is full. */
+async function governed(semaphore: SemaphoreClient): Promise<string> {
+  return await semaphore.withPermit(slot, { maxWaiting: 1 }).catch((error: unknown) => {
+    if (!(error instanceof LineFullError)) throw error;
+    return slot();
   });
 }
 
 test('saturated: wait, reject, or work inline without a permit', async () => {
   const resource = temporal.resource();
   const client = clientOf(resource);
-  const slot = async (permit: { slot: string } | undefined) => permit?.slot ?? 'none';
-  assert.equal(await client.withPermit(slot, { onSaturated: 'inline' }), '0');
-  assert.equal(await slotOf(resource, { onSaturated: 'inline' }), '0');
+  assert.equal(await inline(client), '0');
+  assert.equal(await slotOf(workflows.inline, resource), '0');
 
   const held = await startHolding(temporal, { resource, semaphore: { capacity: 1 } });
-  assert.equal(await client.withPermit(slot, { onSaturated: 'inline' }), 'none');
-  assert.equal(await slotOf(resource, { onSaturated: 'inline' }), 'none');
+  assert.equal(await inline(client), 'none');
+  assert.equal(await slotOf(workflows.inline, resource), 'none');
   let ran = false;
   const rejected = client.withPermit(
     async () => {
       ran = true;
     },
-    { onSaturated: 'reject' },
+    { timeout: 0 },
   );
   await assert.rejects(rejected, PermitTimeoutError);
   assert.equal(ran, false);
   await assert.rejects(
-    slotOf(resource, { onSaturated: 'reject' }),
+    slotOf(workflows.governed, resource, { timeout: 0 }),
     (error: Error) =>
       (error.cause as Error).name === 'ApplicationFailure' && /all slots are held/.test(String(error.cause)),
   );
   assert.equal(await queueView(temporal.client, resource), undefined, 'nobody has lined up');
 
   // The governor: a line of one, and the others do the work themselves.
-  const waiting = client.withPermit(slot, { onSaturated: 'inline', maxWaiting: 1 });
+  const waiting = governed(client);
   await untilWaiting(temporal.client, resource, 1);
-  assert.equal(await client.withPermit(slot, { onSaturated: 'inline', maxWaiting: 1 }), 'none');
-  assert.equal(await slotOf(resource, { onSaturated: 'inline', maxWaiting: 1 }), 'none');
+  assert.equal(await governed(client), 'none');
+  assert.equal(await slotOf(workflows.governed, resource, { maxWaiting: 1 }), 'none');
   await held.handle.signal(workflows.finish);
   assert.equal(await waiting, '0');
-
-  await assert.rejects(
-    client.withPermit(slot, { onSaturated: 'drop' as 'inline' }),
-    /onSaturated: expected "wait", "reject" or "inline", got "drop"/,
-  );
 });
 
-test('so many attempts try so many slots, and never park', async () => {
+test('an acquire that does not wait tries every slot once, and never parks', async () => {
   const resource = temporal.resource();
   const slots = ['a', 'b', 'c', 'd', 'e'];
   const semaphore: SemaphoreOptions = { slots };
@@ -72,20 +94,24 @@ test('so many attempts try so many slots, and never park', async () => {
     args: [{ resource, semaphore }],
   });
   await eventually(async () => {
-    const { slots } = await client.inspect({ recent: 0 });
+    const { slots } = await operatorOf(client).inspect({ recent: 0 });
     assert.ok(slots.every(({ state }) => state === 'held'));
   });
-  await assert.rejects(client.acquire({ attempts: 2 }), PermitTimeoutError);
-  assert.equal(await client.tryAcquire({ attempts: 1 }), undefined);
-  const trier = await startHolder(temporal, { resource, semaphore, acquire: { attempts: 2 } });
+  await assert.rejects(client.acquire({ timeout: 0 }), PermitTimeoutError);
+  assert.equal(await client.tryAcquire(), undefined);
+  const trier = await startHolder(temporal, { resource, semaphore, acquire: { timeout: 0 } });
   await assertFails(trier.result(), 'PermitTimeoutError', /all slots are held/);
   const { events } = await trier.fetchHistory();
   const tried = events?.filter((event) => event.startChildWorkflowExecutionInitiatedEventAttributes);
-  assert.equal(tried?.length, 2);
+  const names = tried?.map((event) => event.startChildWorkflowExecutionInitiatedEventAttributes?.workflowId);
+  assert.deepEqual(
+    names?.sort(),
+    slots.map((slot) => permitId({ resource, slot })),
+  );
   assert.equal(await queueView(temporal.client, resource), undefined);
   await holder.signal(workflows.finish);
   await holder.result();
-  await (await client.acquire({ attempts: 1 })).release();
+  await (await client.acquire({ timeout: 0 })).release();
 });
 
 test('a renewal for another duration outlasts a silent holder, and shortens nothing', async () => {

@@ -3,8 +3,8 @@ import { existsSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { Interrupted } from '../src/cli/confirm';
 import { runHolding, Signals } from '../src/cli/holding';
+import { Interrupted } from '../src/cli/terminal';
 import type { PermitSet } from '../src/client';
 
 test('a signal that comes before the command starts is heeded, and the command does not run', async () => {

@@ -6,9 +6,10 @@ import { Client } from '@temporalio/client';
 import { lacking } from '../scripts/support/requirements';
 import { SemaphoreClient } from '../src/client';
 import { permitId, queueId } from '../src/shared/permit-id';
-import { QUEUE_VIEW } from '../src/shared/queue-view';
+import { QUEUE_VIEW } from '../src/shared/protocol';
 import { CliHost } from './support/cli-host';
 import { CliProcess } from './support/cli-process';
+import { operatorOf } from './support/operators';
 import { eventually, untilWaiting, useTemporal } from './support/temporal';
 import * as workflows from './support/workflows';
 
@@ -86,7 +87,7 @@ test('holders, purposes, waiters, fairness keys and reasons: in every command th
     priority: { fairnessKey: HOSTILE.slice(0, 40) },
   });
   await untilWaiting(temporal.client, resource, 1);
-  await pool.pause({ reason: HOSTILE });
+  await operatorOf(pool).pause({ reason: HOSTILE });
 
   await assertTame(['ls', resource]);
   await assertTame(['ls', resource, '--recent', '5', '--wide']);
@@ -109,7 +110,7 @@ test('holders, purposes, waiters, fairness keys and reasons: in every command th
   assert.match(asked.stdout, /\\u\{1b\}\[31m/);
   assertNoneRaw(asked.stdout, 'revoke');
   await assertTame(['resize', resource, '2', '--capacity', '2', '--reason', HOSTILE, '--yes'], null);
-  await pool.resume();
+  await operatorOf(pool).resume();
   await permit.release();
   await (await next).release();
 });
@@ -118,7 +119,7 @@ test("the revoker's reason, in run", async () => {
   const resource = temporal.resource();
   const run = cli(['run', resource, '--capacity', '1', '--', 'sh', '-c', 'echo ready; exec sleep 60']);
   await run.says(/(ready)/);
-  await poolOf(resource).revoke('0', { reason: HOSTILE });
+  await operatorOf(poolOf(resource)).revoke('0', { reason: HOSTILE });
   assert.equal(await run.exit, 143);
   assert.match(run.stderr, /an operator revoked it \(red \\u\{1b\}\[31m bell/);
   assertNoneRaw(run.stderr, 'run');
@@ -138,7 +139,7 @@ test('permits that end with anything', async () => {
     });
   }
   await eventually(async () => {
-    const { recent } = await poolOf(resource).inspect();
+    const { recent } = await operatorOf(poolOf(resource)).inspect();
     assert.equal(recent.length, ODD.length);
   });
   await assertTame(['ls', resource, '--capacity', String(ODD.length), '--recent', '9'], /holder 2.*holder 0/s);
@@ -169,7 +170,7 @@ test('one file alone writes to the terminal, and one alone says that a text is o
       .filter((name) => !name.endsWith('.test.ts') && pattern.test(readFileSync(join(directory, name), 'utf8')))
       .sort();
   // log-update and readline draw what is a Text already.
-  assert.deepEqual(having(/console\.|std(out|err)\.write|process\.stdout\)/), ['render.ts', 'watch.ts']);
+  assert.deepEqual(having(/console\.|std(out|err)\.write|process\.stdout\)/), ['terminal.ts', 'watch.ts']);
   assert.deepEqual(having(/Text\.ours/), ['text.ts']);
-  assert.deepEqual(having(/from '\.\/paint'/), ['text.ts']);
+  assert.deepEqual(having(/from 'picocolors'/), ['text.ts']);
 });

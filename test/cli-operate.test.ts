@@ -7,10 +7,12 @@ import { lacking } from '../scripts/support/requirements';
 import { TcpProxy } from '../scripts/support/tcp-proxy';
 import type { Finding } from '../src/cli/doctor-checks';
 import { PermitPool, SemaphoreClient } from '../src/client';
+import { Operator } from '../src/operator';
 import { permitId, queueId } from '../src/shared/permit-id';
 import { CliHost, type Ended } from './support/cli-host';
 import { CliProcess } from './support/cli-process';
 import { assertFails, startHolder, startHolding } from './support/holders';
+import { operatorOf } from './support/operators';
 import { eventually, untilWaiting, useTemporal } from './support/temporal';
 import * as workflows from './support/workflows';
 
@@ -92,18 +94,18 @@ test('ls shows a pool: who holds and who waits, with and without its capacity', 
   await waiter.result();
 });
 
-test("ls and doctor warn where acquirers disagree on the slots; a permit pool's permit says so", async () => {
+test("ls and doctor warn where callers disagree on the slots; a permit pool's permit says so", async () => {
   const resource = temporal.resource();
   const { handle } = await startHolding(temporal, { resource, semaphore: CAPACITY_1 });
   await using calls = new PermitPool(pool(resource, 2));
   await using permit = await calls.acquire({ purpose: 'orders' });
   const text = await output(['ls', resource, '--capacity', '2']);
-  const line = `its acquirers disagree on the slots: 1 \\(one, ${handle.workflowId}\\), 2 \\(one, `;
+  const line = `its callers disagree on the slots: 1 \\(one, ${handle.workflowId}\\), 2 \\(one, `;
   assert.match(text, new RegExp(`^${resource}: 2 of 2 held, 0 waiting\n${line}`));
   assert.match(text, new RegExp(`${permit.slot} +held .* permit pool: orders *\n`));
   await eventually(async () => assert.match(await output(['ls']), new RegExp(`^${resource}: ${line}`, 'm')));
   const found = JSON.parse((await run(['doctor', '--json'])).stdout);
-  const warning = found.find(({ what }: { what: string }) => what.startsWith(`"${resource}": its acquirers disagree`));
+  const warning = found.find(({ what }: { what: string }) => what.startsWith(`"${resource}": its callers disagree`));
   assert.equal(warning?.is, 'warning');
   await handle.signal(workflows.finish);
   await handle.result();
@@ -112,7 +114,7 @@ test("ls and doctor warn where acquirers disagree on the slots; a permit pool's 
 
 test('doctor names a slot that a terminated queue has left out of use, and resume is the remedy', async () => {
   const resource = temporal.resource();
-  await pool(resource).pause();
+  await operatorOf(pool(resource)).pause();
   await eventually(async () => assert.match(await output(['ls', resource, '--capacity', '1']), / 1 drained/));
   const finding = async () => {
     const found: { is: string; what: string; advice?: string }[] = JSON.parse((await run(['doctor', '--json'])).stdout);
@@ -139,7 +141,9 @@ test('a Workflow of another type under an ID of ours is named, with what to do, 
   const strangers = await Promise.all(
     workflowIds.map((workflowId) => temporal.client.workflow.start('train', { workflowId, taskQueue })),
   );
-  const seen = await new SemaphoreClient(temporal.client, resource, { capacity: 2, taskQueue }).inspect({ recent: 0 });
+  const seen = await new Operator(temporal.client, resource, { capacity: 2, taskQueue }).inspect({
+    recent: 0,
+  });
   assert.deepEqual(seen.strangers?.map(({ workflowId, type }) => [workflowId, type]).sort(), [
     [workflowIds[1], 'train'],
     [workflowIds[0], 'train'],
@@ -180,12 +184,12 @@ test('why: what a Workflow waits for, who is ahead, who holds; and what the hold
   const second = await startHolder(temporal, input);
   await untilWaiting(temporal.client, resource, 2);
 
-  const { pools } = await jsonOf(['why', second.workflowId, '--resource', resource]);
+  const { resources } = await jsonOf(['why', second.workflowId, '--resource', resource]);
   assert.deepEqual(
-    [pools.length, pools[0].resource, pools[0].waits.place, pools[0].ahead[0].workflowId],
+    [resources.length, resources[0].resource, resources[0].waits.place, resources[0].ahead[0].workflowId],
     [1, resource, 2, first.workflowId],
   );
-  assert.equal(pools[0].slots[0].permit.holder.workflowId, holder.workflowId);
+  assert.equal(resources[0].slots[0].permit.holder.workflowId, holder.workflowId);
   const text = await eventually(async () => {
     const said = await output(['why', second.workflowId]);
     assert.match(said, new RegExp(`waits for a permit of ${resource}, number 2 in line`));
@@ -251,7 +255,7 @@ test('on a terminal it asks, no means no, and Ctrl-C exits 130', { skip: lacking
   };
   await Promise.all([refused('n\r', 1), refused('\r', 1), refused('\x04', 1), refused('\x03', 130)]);
   assert.equal((await handle.describe()).status.name, 'RUNNING');
-  const { slots } = await pool(resource).inspect();
+  const { slots } = await operatorOf(pool(resource)).inspect();
   assert.equal(slots[0]?.permit?.holder.workflowId, handle.workflowId);
 
   const asked = cli(['revoke', resource, '0'], { onTerminal: true });
@@ -427,7 +431,7 @@ test('doctor: finds a healthy pool well, and what is wrong with another', { skip
     assert.match(all, /^ok task queue "test-.*" has [1-9]\d* pollers?/m);
     assert.doesNotMatch(all, /development server/, 'ours has no limit, and the probe shows it');
     assert.match(all, new RegExp(`^warning "${resource}": 1 waiting .*, ${waiter.workflowId}, for `, 'm'));
-    assert.match(all, /^ok \d+ pools? in use, no permit is past its lease/m);
+    assert.match(all, /^ok \d+ resources? in use, no permit is past its lease/m);
     assert.match(all, /^(ok|warning) one acquire and release takes \d+ ms/m);
   });
   await handle.signal(workflows.finish);

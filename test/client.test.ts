@@ -8,11 +8,11 @@ import {
   PermitLostError,
   SemaphoreClient,
   type SemaphoreClientOptions,
+  withPermits,
 } from '../src/client';
 import { currentFencingToken } from '../src/fencing';
-import { PERMIT_STATUS } from '../src/shared/operator-protocol';
 import { permitId } from '../src/shared/permit-id';
-import { REVOKE } from '../src/shared/protocol';
+import { PERMIT_STATUS, REVOKE } from '../src/shared/protocol';
 import { assertSafe, untilWaiting, useTemporal } from './support/temporal';
 
 const temporal = useTemporal({ shared: true });
@@ -87,13 +87,13 @@ test('an aborted acquire rejects with the reason of its signal', async () => {
   await permit.release();
 });
 
-test('aborted under way, an acquire that does not wait rejects with its reason, and the work without a permit does not begin', async () => {
+test('aborted under way, an acquire that does not wait rejects with its reason, and the work does not begin', async () => {
   const resource = temporal.resource();
   const held = await Promise.all([1, 2, 3].map(() => clientOf(resource, { capacity: 3 }).acquire()));
   const { connection } = temporal.client;
   for (const act of [
     (semaphore: SemaphoreClient, signal: AbortSignal) =>
-      semaphore.withPermit(async () => assert.fail(), { onSaturated: 'inline', signal }),
+      semaphore.withPermit(async () => assert.fail(), { timeout: 0, signal }),
     (semaphore: SemaphoreClient, signal: AbortSignal) => semaphore.acquire({ timeout: 0, signal }),
     (semaphore: SemaphoreClient, signal: AbortSignal) => semaphore.tryAcquire({ signal }),
   ]) {
@@ -126,7 +126,7 @@ test('a permit that ended before its function was through is lost, though the cl
   for (let round = 0; round < 3; round++) {
     await assert.rejects(semaphore.withPermit(revoke), PermitLostError);
     await assert.rejects(
-      semaphore.withPermits(2, async ([permit = assert.fail()]) => await revoke(permit)),
+      withPermits([{ of: semaphore, permits: 2 }], async ([[permit = assert.fail()]]) => await revoke(permit)),
       PermitLostError,
     );
   }

@@ -4,13 +4,15 @@ import { test } from 'node:test';
 import { Client } from '@temporalio/client';
 import type { DataConverter } from '@temporalio/common';
 import { bundleWorkflowCode, DefaultLogger, Worker } from '@temporalio/worker';
-import { listHolders, PermitLostError, SemaphoreClient, StaleOverrideError } from '../src/client';
+import { PermitLostError, SemaphoreClient } from '../src/client';
+import { listHolders, StaleOverrideError } from '../src/operator';
 import { permitId, queueId } from '../src/shared/permit-id';
 import { REVOKED } from '../src/shared/protocol';
 import { createPermitWorker } from '../src/worker';
 import { AesGcmCodec } from './support/aes-gcm-codec';
 import { CliProcess } from './support/cli-process';
 import { assertFails, untilAt } from './support/holders';
+import { operatorOf } from './support/operators';
 import { send } from './support/strangers';
 import { eventually, until, useTemporal } from './support/temporal';
 import * as workflows from './support/workflows';
@@ -71,7 +73,7 @@ test('with an encrypting codec everything works, and the server can read neither
     ],
   });
   await eventually(async () => {
-    const { slots, waiters } = await pool.inspect();
+    const { slots, waiters } = await operatorOf(pool).inspect();
     assert.equal(slots[0]?.permit?.purpose, 'SECRET by hand');
     assert.ok(slots[0]?.permit?.leaseDeadline);
     assert.deepEqual(
@@ -80,10 +82,10 @@ test('with an encrypting codec everything works, and the server can read neither
     );
   });
   const waiting = pool.acquire({ purpose: 'SECRET later' });
-  await eventually(async () => assert.equal((await pool.inspect()).waiters.length, 2));
-  const waiter = (await pool.inspect()).waiters[1]?.workflowId ?? assert.fail();
+  await eventually(async () => assert.equal((await operatorOf(pool).inspect()).waiters.length, 2));
+  const waiter = (await operatorOf(pool).inspect()).waiters[1]?.workflowId ?? assert.fail();
 
-  await pool.revoke('0', { runId: permit.runId, reason: 'SECRET reason' });
+  await operatorOf(pool).revoke('0', { runId: permit.runId, reason: 'SECRET reason' });
   await until(() => permit.signal.aborted);
   assert.ok(permit.signal.reason instanceof PermitLostError);
   assert.equal(permit.signal.reason.reason, 'SECRET reason');
@@ -92,22 +94,22 @@ test('with an encrypting codec everything works, and the server can read neither
     const held = (await listHolders(client)).find((it) => it.resource === resource);
     assert.equal(held?.permit.purpose, 'SECRET work');
   });
-  const pause = await pool.pause({ reason: 'SECRET pause' });
-  await pool.revoke('0', { reason: 'SECRET again' });
+  const pause = await operatorOf(pool).pause({ reason: 'SECRET pause' });
+  await operatorOf(pool).revoke('0', { reason: 'SECRET again' });
   await assertFails(holder.result(), 'PermitLostError', /SECRET again/);
   await eventually(async () => {
-    const { slots, override } = await pool.inspect();
+    const { slots, override } = await operatorOf(pool).inspect();
     assert.deepEqual([slots[0]?.state, override], ['drained', pause]);
   });
-  await assert.rejects(pool.resume({ ifVersion: 0 }), (error) => {
+  await assert.rejects(operatorOf(pool).resume({ ifVersion: 0 }), (error) => {
     assert.ok(error instanceof StaleOverrideError);
     assert.deepEqual(error.current, pause);
     return true;
   });
-  await pool.resume();
+  await operatorOf(pool).resume();
   await (await waiting).release();
   await eventually(async () => {
-    const { recent } = await pool.inspect();
+    const { recent } = await operatorOf(pool).inspect();
     assert.deepEqual(
       recent.map(({ purpose, outcome }) => [purpose, outcome]),
       [
@@ -122,7 +124,7 @@ test('with an encrypting codec everything works, and the server can read neither
   assert.deepEqual(findings(seen, 'SECRET'), []);
   assert.ok(findings(seen, resource).length > 10, 'IDs are readable, and this would have found more');
   assert.ok(seen.length >= 7, 'all runs were looked at');
-  await eventually(async () => assert.equal((await pool.inspect()).queue, 'none'));
+  await eventually(async () => assert.equal((await operatorOf(pool).inspect()).queue, 'none'));
   for (const worker of workers) worker.shutdown();
   await Promise.all(running);
 });

@@ -10,7 +10,7 @@ import { exampleConsumer } from '../scripts/support/example-workflow';
 import { findServer } from '../scripts/support/find-server';
 import { lacking } from '../scripts/support/requirements';
 import { freePort, spawnServer } from '../scripts/support/server-process';
-import { SemaphoreClient } from '../src/client';
+import { Operator } from '../src/operator';
 import { startScript } from './support/script';
 import { assertSafe, eventually, until, useTemporal } from './support/temporal';
 
@@ -68,17 +68,17 @@ test('kill -9 of the server while permits are held: once it is back, all get the
   let client = new TemporalClient({ connection });
   const resource = `pool-${randomUUID().slice(0, 8)}`;
   const small = `small-${resource}`;
-  const pool = () => new SemaphoreClient(client, small, { capacity: 2, taskQueue: TASK_QUEUE });
+  const operator = () => new Operator(client, small, { capacity: 2, taskQueue: TASK_QUEUE });
   const drained = async () =>
     await eventually(async () => {
-      const { slots, override, queue } = await pool().inspect();
+      const { slots, override, queue } = await operator().inspect();
       assert.equal(queue, 'running', 'its worker answers again');
       assert.equal(slots[1]?.state, 'drained');
       return { override, runId: slots[1]?.permit?.runId };
     });
   try {
     await worker.says(/Worker on task queue/);
-    const set = await pool().resize(1, { reason: 'small' });
+    const set = await operator().resize(1, { reason: 'small' });
     const before = await drained();
     assert.deepEqual(before.override, set);
     const consumers = await startConsumers(client, resource, 1_000);
@@ -91,8 +91,8 @@ test('kill -9 of the server while permits are held: once it is back, all get the
     await Promise.all(consumers.map(({ workflowId }) => client.workflow.getHandle(workflowId).result()));
     assert.equal((await assertSafe(client, resource, 3)).length, 8);
     assert.deepEqual(await drained(), before);
-    await pool().resize(2, { ifVersion: set.version, timeout: '1 minute' });
-    await eventually(async () => assert.equal((await pool().inspect()).slots[1]?.state, 'free'));
+    await operator().resize(2, { ifVersion: set.version, timeout: '1 minute' });
+    await eventually(async () => assert.equal((await operator().inspect()).slots[1]?.state, 'free'));
   } finally {
     worker.child.kill('SIGTERM');
     await worker.ended;

@@ -7,6 +7,7 @@ import { CSRF_HEADER } from '../src/dashboard/page-protocol';
 import { useBrowser } from './support/browser';
 import { useDashboards } from './support/dashboards';
 import { startHolding } from './support/holders';
+import { operatorOf } from './support/operators';
 import { useTemporal } from './support/temporal';
 
 const temporal = useTemporal({ shared: true });
@@ -20,7 +21,7 @@ async function prey() {
   const { url, pool } = await show(resource, { capacity: 1 });
   const body = JSON.stringify({ do: 'revoke', resource, slot: '0', runId, reason: '' });
   const assertUnharmed = async () => {
-    const { slots } = await pool.inspect({ recent: 0 });
+    const { slots } = await operatorOf(pool).inspect({ recent: 0 });
     assert.equal(slots[0]?.permit?.runId, runId);
     await handle.signal('finish');
     await handle.result();

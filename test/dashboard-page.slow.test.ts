@@ -6,6 +6,7 @@ import { PermitPool, SemaphoreClient } from '../src/client';
 import { useBrowser } from './support/browser';
 import { useDashboards } from './support/dashboards';
 import { startHolder, startHolding, untilAt } from './support/holders';
+import { operatorOf } from './support/operators';
 import { eventually, untilWaiting, useTemporal } from './support/temporal';
 import * as workflows from './support/workflows';
 
@@ -124,7 +125,7 @@ test('by keyboard along the timeline, whose bars and past holds link to Workflow
   await end();
 });
 
-test("a permit pool's permit says so, and a pool on whose slots its acquirers disagree", async () => {
+test("a permit pool's permit says so, and a resource on whose slots its callers disagree", async () => {
   const resource = temporal.resource();
   const { taskQueue } = temporal;
   const { pool, url } = await show(resource, { capacity: 2 });
@@ -169,7 +170,7 @@ test('a search shows the slots, waiters and past holds of that name, and the poo
   await page.keyboard.press('/');
   await page.keyboard.type('-second');
   const counts = () =>
-    Promise.all(['.pools a', '.slot', '.queue li'].map((selector) => page.locator(selector).count()));
+    Promise.all(['.resources a', '.slot', '.queue li'].map((selector) => page.locator(selector).count()));
   await eventually(async () => assert.deepEqual(await counts(), [1, 1, 0]));
   await page.getByText('No waiter matches.').waitFor();
   await page.keyboard.press('Escape');
@@ -215,34 +216,34 @@ test('after a while without a page, one does not show as live what has ended mea
   await first.context().close();
   await eventually(async () => {
     // The pollers linger for some seconds. Nobody looks when they have stopped.
-    const inspect = pool.inspect.bind(pool);
+    const inspect = operatorOf(pool).inspect.bind(operatorOf(pool));
     let looks = 0;
-    pool.inspect = async (options) => {
+    operatorOf(pool).inspect = async (options) => {
       looks++;
       return await inspect(options);
     };
     await new Promise((resolve) => setTimeout(resolve, 1_500));
-    pool.inspect = inspect;
+    operatorOf(pool).inspect = inspect;
     assert.equal(looks, 0);
   });
-  const inspect = pool.inspect.bind(pool);
+  const inspect = operatorOf(pool).inspect.bind(operatorOf(pool));
   let goOn: () => void = () => undefined;
   const held = new Promise<void>((resolve) => {
     goOn = resolve;
   });
-  pool.inspect = async (options) => {
+  operatorOf(pool).inspect = async (options) => {
     await held;
     return await inspect(options);
   };
   await handle.signal(workflows.finish);
   await handle.result();
   const page = await browser.open(url);
-  await page.getByText(/This page shows the pool as of \d+:\d+:\d+/).waitFor(WITHIN);
+  await page.getByText(/This page shows the resource as of \d+:\d+:\d+/).waitFor(WITHIN);
   assert.ok(await page.getByRole('button', { name: /^Revoke slot 0/ }).isDisabled());
   assert.ok(await page.getByRole('button', { name: 'Pause …' }).isDisabled());
   assert.equal(await page.title(), `? ${resource}`);
   goOn();
   await page.locator('.slot.free').waitFor(WITHIN);
   assert.ok(await page.getByRole('button', { name: 'Pause …' }).isEnabled());
-  assert.equal(await page.getByText(/This page shows the pool as of/).count(), 0);
+  assert.equal(await page.getByText(/This page shows the resource as of/).count(), 0);
 });

@@ -3,13 +3,14 @@ import { randomUUID } from 'node:crypto';
 import { test } from 'node:test';
 import { Client } from '@temporalio/client';
 import type { Page } from 'playwright-core';
-import { DashboardPools } from '../src/cli/dashboard-pools';
+import { DashboardResources } from '../src/cli/dashboard';
 import { resolveAccess } from '../src/dashboard/access';
 import { permitId } from '../src/shared/permit-id';
 import { PERMIT_WORKFLOW } from '../src/shared/protocol';
 import { assertCount, useBrowser } from './support/browser';
 import { useDashboards } from './support/dashboards';
 import { assertFails, startHolder, startHolding, untilAt } from './support/holders';
+import { operatorOf } from './support/operators';
 import { untilWaiting, useTemporal } from './support/temporal';
 
 const temporal = useTemporal();
@@ -107,13 +108,13 @@ test('resize, pause and resume', async () => {
   await assertCount(page, '.slot.drained', 2);
   await confirm('Resume …', 'Resume');
   await assertCount(page, '.slot.free', 2);
-  await pool.pauseUntil(new Date(Date.now() + 60_000));
+  await operatorOf(pool).pause({ until: new Date(Date.now() + 60_000) });
   await page.locator('.badge', { hasText: /^paused until .*\d\d:\d\d:\d\d$/ }).waitFor();
-  await pool.resume();
+  await operatorOf(pool).resume();
   await assertCount(page, '.slot.free', 2);
   await confirm('Resize …', 'Resize');
   await assertCount(page, '.slot', 3);
-  await pool.resize(2);
+  await operatorOf(pool).resize(2);
   await assertCount(page, '.slot', 2);
 });
 
@@ -140,12 +141,12 @@ test('resources that nobody named are found, and known in full once somebody wai
   await assertCount(page, '.slot.free', 2);
 });
 
-test('where the search for pools fails, the page says why, and not that nobody holds a permit', async () => {
+test('where the search for resources fails, the page says why, and not that nobody holds a permit', async () => {
   const { connection } = temporal.client;
   const client = new Client({ connection, namespace: 'prodution' });
-  const { url } = await start({ pools: [], finder: new DashboardPools(client, [], { taskQueue: 'unused' }) });
+  const { url } = await start({ operators: [], finder: new DashboardResources(client, [], 'unused') });
   const page = await browser.open(url);
-  await page.getByText("can't find the pools in use: Namespace not found: 'prodution'").waitFor();
+  await page.getByText("can't find the resources in use: Namespace not found: 'prodution'").waitFor();
 });
 
 test('an order that is under way keeps its question open until it has an answer', async () => {
@@ -168,7 +169,7 @@ test('an order that is under way keeps its question open until it has an answer'
   answer();
   await page.getByRole('status').getByText(`${resource} is paused.`).waitFor();
   await assertCount(page, 'dialog', 0);
-  await pool.resume();
+  await operatorOf(pool).resume();
 });
 
 test('a holder whose name has half a character hides nobody from the page', async () => {
@@ -197,7 +198,7 @@ test('a holder whose name has half a character hides nobody from the page', asyn
 
 test('two dashboards of one host, each with its token, are open at once', async () => {
   const open = async (token: string) => {
-    const { url } = await start({ pools: [], access: resolveAccess('127.0.0.1', token) });
+    const { url } = await start({ operators: [], access: resolveAccess('127.0.0.1', token) });
     return { url, visit: `${url}?token=${token}` };
   };
   const [one, other] = [await open('the-token-of-production'), await open('the-token-of-staging')];
@@ -265,7 +266,7 @@ test('a page finds back to a dashboard that was started anew', async () => {
   await page.getByText('Live', { exact: true }).waitFor();
   await first.close();
   await page.getByText('Connection lost').waitFor();
-  await page.getByText(/This page shows the pool as of \d+:\d+:\d+/).waitFor();
+  await page.getByText(/This page shows the resource as of \d+:\d+:\d+/).waitFor();
   for (const name of ['Pause …', 'Resize …']) assert.ok(await page.getByRole('button', { name }).isDisabled(), name);
   await show(resource, { capacity: 2 }, { port: Number(new URL(first.url).port) });
   await page.getByText('Live', { exact: true }).waitFor();

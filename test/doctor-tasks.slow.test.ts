@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { test } from 'node:test';
 import { DefaultLogger, Runtime, Worker } from '@temporalio/worker';
 import { startServer } from '../scripts/support/temporal-server';
-import { failingTasks } from '../src/cli/doctor-tasks';
+import { failingTasks } from '../src/cli/doctor-checks';
 import { SemaphoreClient } from '../src/client';
 import { eventually } from './support/temporal';
 
@@ -37,7 +37,7 @@ test('doctor says which Workflow a worker lacks, and the one line that its Workf
         },
       );
     }, 30_000);
-    // The worker's own log names the type too, which docs/operations.md tells the reader to look for.
+    // The worker's own log names the type too, which docs/troubleshooting.md tells the reader to look for.
     assert.match(errors.join('\n'), /'awaitTurnWorkflow': no such function is exported by the workflow bundle/);
     waiting.abort();
     await permit.release();

@@ -38,6 +38,17 @@ test('a plain withPermit costs its Workflow 7 events besides Workflow Tasks, and
   await assertSafe(temporal.client, resource, 1);
 });
 
+test('a withPermit under a permit that is held, of a reentrant semaphore, costs nothing', async () => {
+  const resource = temporal.resource();
+  const again = await temporal.client.workflow.start(workflows.again, {
+    ...startOptions(temporal),
+    args: [{ resource, semaphore: { capacity: 2, reentrant: true } }, 20],
+  });
+  await again.result();
+  assert.equal(await eventsOf(again), 7);
+  await assertSafe(temporal.client, resource, 2);
+});
+
 test('a preemptible withPermit costs no more while nobody asks, however many checkpoints it passes', async () => {
   const resource = temporal.resource();
   const acquire = { priority: { priorityKey: 4 }, preemptible: { grace: '1s', atCheckpoints: true } } as const;

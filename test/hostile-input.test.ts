@@ -2,17 +2,18 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { test } from 'node:test';
 import { type Permit, SemaphoreClient } from '../src/client';
-import { mapConcurrently } from '../src/client/map-concurrently';
-import { ADOPT } from '../src/shared/adoption-protocol';
-import { OVERRIDE } from '../src/shared/operator-protocol';
+import { mapConcurrently } from '../src/client/server';
 import { permitId, queueId, waiterId } from '../src/shared/permit-id';
-import { PREEMPT, PREEMPTIBLE } from '../src/shared/preemption-protocol';
 import {
+  ADOPT,
   CLOSING,
   DECLINED,
   ENQUEUE,
   MISSED,
+  OVERRIDE,
   PERMIT_WORKFLOW,
+  PREEMPT,
+  PREEMPTIBLE,
   QUEUE_WORKFLOW,
   RELEASE,
   RENEW,
@@ -37,6 +38,7 @@ import {
   soundAnswer,
   soundTicket,
 } from './support/malformed';
+import { operatorOf } from './support/operators';
 import { json, NOTHING, nested, send, start, taskFailures, UNDECODABLE } from './support/strangers';
 import { eventually, queueView, until, untilWaiting, useTemporal } from './support/temporal';
 import * as workflows from './support/workflows';
@@ -251,7 +253,7 @@ test(
     await eventually(async () => {
       const { runId, raw } = await client.workflow.getHandle(queue).describe();
       assert.ok(runId !== firstExecutionRunId && raw.workflowExecutionInfo?.historyLength?.toNumber());
-      const { queue: seen, override } = await pool.inspect({ recent: 0 });
+      const { queue: seen, override } = await operatorOf(pool).inspect({ recent: 0 });
       assert.deepEqual([seen, override], ['running', undefined]);
     });
     await client.workflow.getHandle(queue).terminate();

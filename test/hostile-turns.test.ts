@@ -1,10 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { SemaphoreClient, type SemaphoreClientOptions } from '../src/client';
-import { ENDED } from '../src/shared/adoption-protocol';
 import { permitId, queueId } from '../src/shared/permit-id';
-import { PREEMPTED } from '../src/shared/preemption-protocol';
-import { REVOKED, TURN } from '../src/shared/protocol';
+import { ENDED, PREEMPTED, REVOKED, TURN } from '../src/shared/protocol';
 import { finish } from './support/finishing';
 import { startHolder, startOptions, untilAt } from './support/holders';
 import { BAD_TURNS, FORGED_TURNS, type ForgedTurn, NO_COUNTED_SLOTS, NO_NAMED_SLOTS } from './support/malformed';

@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
-import { listHolders, SemaphoreClient, type SemaphoreClientOptions } from '../src/client';
-import { listAllHolders } from '../src/client/operator/visibility';
-import { PoolByName } from '../src/client/operators';
+import { SemaphoreClient, type SemaphoreClientOptions } from '../src/client';
+import { listHolders, Operator } from '../src/operator';
 import { permitId, queueId } from '../src/shared/permit-id';
-import { QUEUE_VIEW } from '../src/shared/queue-view';
+import { QUEUE_VIEW } from '../src/shared/protocol';
 import { startHolder, startHolding, untilAt } from './support/holders';
 import { untilStates } from './support/inspected';
+import { operatorOf } from './support/operators';
 import { endQueue, eventually, untilWaiting, useTemporal, warnings } from './support/temporal';
 import * as workflows from './support/workflows';
 
@@ -26,9 +26,12 @@ function assertWithin(actual: Date | undefined, fromMs: number, toMs: number): v
 test('a pool that nobody uses is free, and looking at it starts nothing', async () => {
   const resource = temporal.resource();
   const pool = semaphore(resource);
-  assert.deepEqual(await pool.inspect(), {
+  assert.deepEqual(await operatorOf(pool).inspect(), {
     resource,
     capacity: 3,
+    held: 0,
+    free: 3,
+    waiting: 0,
     slots: ['0', '1', '2'].map((slot) => ({ slot, state: 'free' })),
     waiters: [],
     queue: 'none',
@@ -40,7 +43,7 @@ test('a pool that nobody uses is free, and looking at it starts nothing', async 
 test('a pool that is known by its name alone has the size that its queue says now, not the one that it said once', async () => {
   const resource = temporal.resource();
   const { client, taskQueue } = temporal;
-  const byName = new PoolByName(client, resource, { taskQueue });
+  const byName = new Operator(client, resource, { taskQueue });
   for (const capacity of [1, 2]) {
     const pool = semaphore(resource, { capacity });
     const held = await Promise.all(Array.from({ length: capacity }, () => pool.acquire()));
@@ -60,23 +63,40 @@ test('a pool that is known by its name alone has the size that its queue says no
 test('known by its name, a pool that outgrew what its queue said last has no size: its slots are shown as they are seen', async () => {
   const resource = temporal.resource();
   const { client, taskQueue } = temporal;
-  const byName = new PoolByName(client, resource, { taskQueue });
+  const byName = new Operator(client, resource, { taskQueue });
   const small = semaphore(resource, { capacity: 1 });
   const held = await small.acquire();
   const waiting = small.acquire();
   await untilWaiting(client, resource, 1);
-  assert.equal((await byName.inspect({ recent: 0 })).capacity, 1);
+  assert.equal((await byName.inspect({ recent: 0, search: false })).capacity, 1);
   await held.release();
   await (await waiting).release();
   await endQueue(client, resource);
   const large = semaphore(resource, { capacity: 2 });
   const permits = [await large.acquire(), await large.acquire()];
-  assert.equal((await byName.inspect({ recent: 0 })).capacity, 1, 'what its queue said last');
+  assert.equal((await byName.inspect({ recent: 0, search: false })).capacity, 1, 'what its queue said last');
   byName.addSlots(['0', '1']);
-  const { capacity, slots } = await byName.inspect({ recent: 0 });
+  const { capacity, slots } = await byName.inspect({ recent: 0, search: false });
   assert.deepEqual([capacity, slots.map(({ slot }) => slot)], [undefined, ['0', '1']]);
   await assert.rejects(byName.pause(), /how many slots it has/);
   for (const permit of permits) await permit.release();
+});
+
+test('known by its name alone, a resource without a queue shows the slots that are held, and not how many are free', async () => {
+  const resource = temporal.resource();
+  const pool = semaphore(resource, { capacity: 2 });
+  const permits = await Promise.all([pool.acquire(), pool.acquire()]);
+  for (const permit of permits) if (permit.slot === '0') await permit.release();
+  await eventually(async () => {
+    const inspection = await new Operator(temporal.client, resource).inspect({ recent: 0 });
+    const { capacity, held, free, waiting, slots } = inspection;
+    assert.deepEqual([capacity, held, free, waiting], [undefined, 1, undefined, 0]);
+    assert.deepEqual(
+      slots.map(({ slot, state }) => [slot, state]),
+      [['1', 'held']],
+    );
+  });
+  for (const permit of permits) if (permit.slot === '1') await permit.release();
 });
 
 test('it shows each holder, each waiter in order, and the last holds with how they ended', async () => {
@@ -84,7 +104,7 @@ test('it shows each holder, each waiter in order, and the last holds with how th
   const pool = semaphore(resource, { capacity: 2 });
   const input = { resource, semaphore: { capacity: 2, lease: 60_000 } };
   const past = await startHolding(temporal, { ...input, acquire: { purpose: 'was here' } });
-  const client = await pool.acquire({ purpose: 'by hand', lease: '20s' });
+  const client = await semaphore(resource, { capacity: 2, lease: '20s' }).acquire({ purpose: 'by hand' });
   await temporal.client.workflow.getHandle(permitId({ resource, slot: past.slot })).terminate();
   await past.handle.result().catch(() => undefined);
   const holder = await startHolding(temporal, { ...input, acquire: { purpose: 'nightly' } });
@@ -100,7 +120,7 @@ test('it shows each holder, each waiter in order, and the last holds with how th
   });
   await untilWaiting(temporal.client, resource, 3);
 
-  const { slots, waiters, queue, override } = await pool.inspect();
+  const { slots, waiters, queue, override } = await operatorOf(pool).inspect();
   assert.equal(queue, 'running');
   assert.equal(override, undefined);
   const held = slots.find(({ slot }) => slot === holder.slot)?.permit ?? assert.fail();
@@ -136,7 +156,7 @@ test('it shows each holder, each waiter in order, and the last holds with how th
   assert.match(waiters[2]?.workflowId ?? '', /^permit-waiter:/);
 
   await eventually(async () => {
-    const { recent } = await pool.inspect();
+    const { recent } = await operatorOf(pool).inspect();
     assert.deepEqual(
       recent.map(({ slot, runId, purpose, outcome }) => [slot, runId, purpose, outcome]),
       [[past.slot, past.runId, 'was here', 'terminated']],
@@ -144,7 +164,7 @@ test('it shows each holder, each waiter in order, and the last holds with how th
     assert.ok((recent[0]?.to ?? 0) > (recent[0]?.from ?? 0));
   });
   await eventually(async () => {
-    const holders = (await listHolders(temporal.client)).filter((it) => it.resource === resource);
+    const holders = await listHolders(temporal.client, resource);
     assert.deepEqual(holders.map(({ permit }) => permit.runId).sort(), [holder.runId, client.runId].sort());
   });
 
@@ -166,7 +186,7 @@ test('it shows each holder, each waiter in order, and the last holds with how th
   const { startTime, closeTime } = await urgent.describe();
   assertWithin(waiters[0]?.since, startTime.getTime(), closeTime?.getTime() ?? 0);
   await eventually(async () => {
-    const { recent } = await pool.inspect({ recent: 2 });
+    const { recent } = await operatorOf(pool).inspect({ recent: 2 });
     assert.deepEqual(
       recent.map(({ outcome }) => outcome),
       ['released', 'released'],
@@ -186,11 +206,11 @@ for (const [what, by] of [
       by === 'workflow' ? await startHolder(temporal, { resource, semaphore: { capacity: 1 } }) : undefined;
     const acquiring = by === 'client' ? pool.acquire() : undefined;
     await untilWaiting(temporal.client, resource, 1);
-    assert.equal((await pool.inspect({ recent: 0 })).waiters.length, 1);
+    assert.equal((await operatorOf(pool).inspect({ recent: 0 })).waiters.length, 1);
     await handle.signal(workflows.finish);
     if (holder) await untilAt(holder, 'holding');
     const permit = await acquiring;
-    const { waiters, slots } = await pool.inspect({ recent: 0 });
+    const { waiters, slots } = await operatorOf(pool).inspect({ recent: 0 });
     assert.deepEqual([waiters, slots[0]?.state], [[], 'held']);
     await permit?.release();
     await holder?.signal(workflows.finish);
@@ -200,21 +220,22 @@ for (const [what, by] of [
 
 test("a rollout with two capacities is shown, and logged by the queue; an operator's resize is no disagreement", async () => {
   const resource = temporal.resource();
-  const disagreement = async () => (await semaphore(resource, { capacity: 2 }).inspect({ recent: 0 })).disagreement;
+  const disagreement = async () =>
+    (await operatorOf(semaphore(resource, { capacity: 2 })).inspect({ recent: 0 })).disagreement;
   const old = [1, 2].map(() => startHolding(temporal, { resource, semaphore: { capacity: 2 } }));
   const [first, second] = await Promise.all(old);
-  await semaphore(resource, { capacity: 2 }).resize(1);
+  await operatorOf(semaphore(resource, { capacity: 2 })).resize(1);
   const waiter = await startHolder(temporal, { resource, semaphore: { capacity: 2 }, holdMs: 0 });
   await untilWaiting(temporal.client, resource, 1);
   assert.equal(await disagreement(), undefined);
   const logged = () => warnings.filter(({ meta }) => meta?.resource === resource);
   assert.deepEqual(logged(), []);
-  await semaphore(resource, { capacity: 2 }).resize(2);
+  await operatorOf(semaphore(resource, { capacity: 2 })).resize(2);
 
   const permit = await semaphore(resource, { capacity: 3 }).acquire(); // the new deployment takes slot 2
   const { identity } = temporal.client.options;
   const isOld = [first?.handle.workflowId, second?.handle.workflowId];
-  const [most, one] = (await semaphore(resource, { capacity: 3 }).inspect()).disagreement ?? [];
+  const [most, one] = (await operatorOf(semaphore(resource, { capacity: 3 })).inspect()).disagreement ?? [];
   assert.deepEqual(
     [most?.slots, most?.count, isOld.includes(most?.by), one],
     [2, 3, true, { slots: 3, count: 1, by: identity }],
@@ -250,7 +271,7 @@ test('looking leaves no trace in what it looks at', async () => {
   // The queue asks the permit now and then whether it still runs: between two such queries nothing may change.
   await eventually(async () => {
     const before = await lengths();
-    for (let count = 0; count < 3; count++) await pool.inspect();
+    for (let count = 0; count < 3; count++) await operatorOf(pool).inspect();
     assert.deepEqual(await lengths(), before);
   });
   await handle.signal(workflows.finish);
@@ -274,7 +295,7 @@ test('without a worker it says so in time, and leaves out what only workers know
     () => assert.fail('it waits for as long as the server does'),
   );
   unlimited.catch(() => undefined);
-  const { slots, queue, waiters } = await Promise.race([pool.inspect(), unlimited]);
+  const { slots, queue, waiters } = await Promise.race([operatorOf(pool).inspect(), unlimited]);
   assert.equal(queue, 'silent');
   assert.deepEqual(waiters, []);
   for (const { state, permit } of slots) {
@@ -293,7 +314,7 @@ test('a resource is not confused with one whose name begins like it', async () =
   await semaphore(other).withPermit(async () => delay(10));
   await semaphore(resource).withPermit(async () => delay(10), { purpose: 'ours' });
   await eventually(async () => {
-    const { recent } = await semaphore(resource).inspect();
+    const { recent } = await operatorOf(semaphore(resource)).inspect();
     assert.deepEqual(
       recent.map(({ purpose }) => purpose),
       ['ours'],
@@ -307,9 +328,9 @@ test('a name that a query of visibility cannot have is found all the same', asyn
     const pool = semaphore(resource);
     await pool.withPermit(async () => delay(10), { purpose: 'past' });
     const permit = await pool.acquire();
-    const byName = new PoolByName(temporal.client, resource, { taskQueue: temporal.taskQueue });
+    const byName = new Operator(temporal.client, resource, { taskQueue: temporal.taskQueue });
     await eventually(async () => {
-      byName.addSlots((await listAllHolders(temporal.client, resource)).map(({ slot }) => slot));
+      byName.addSlots((await listHolders(temporal.client, resource)).map(({ slot }) => slot));
       const { slots, recent } = await byName.inspect({ recent: 5 });
       assert.deepEqual(
         [slots.map(({ slot, state }) => [slot, state]), recent.map(({ purpose }) => purpose)],
@@ -322,9 +343,15 @@ test('a name that a query of visibility cannot have is found all the same', asyn
 
 test('bad options are refused before any call', async () => {
   const pool = semaphore('pool');
-  await assert.rejects(pool.inspect({ recent: -1 }), /recent: expected a whole number from 0 to 100, got -1/);
-  await assert.rejects(pool.revoke('a:b'), /slot name: expected a name without ":"/);
-  await assert.rejects(pool.resize(0), /capacity: expected a whole number from 1 to 1000, got 0/);
-  await assert.rejects(semaphore('pool', { capacity: undefined, slots: ['a', 'b'] }).resize(3), /from 1 to 2 \(named/);
-  await assert.rejects(pool.pause({ ifVersion: -1 }), /ifVersion: expected a whole number from 0/);
+  await assert.rejects(
+    operatorOf(pool).inspect({ recent: -1 }),
+    /recent: expected a whole number from 0 to 100, got -1/,
+  );
+  await assert.rejects(operatorOf(pool).revoke('a:b'), /slot name: expected a name without ":"/);
+  await assert.rejects(operatorOf(pool).resize(0), /capacity: expected a whole number from 1 to 1000, got 0/);
+  await assert.rejects(
+    operatorOf(semaphore('pool', { capacity: undefined, slots: ['a', 'b'] })).resize(3),
+    /from 1 to 2 \(named/,
+  );
+  await assert.rejects(operatorOf(pool).pause({ ifVersion: -1 }), /ifVersion: expected a whole number from 0/);
 });

@@ -6,9 +6,9 @@ import { ApplicationFailure, type WorkflowFailedError } from '@temporalio/client
 import { CancelledFailure, type Priority } from '@temporalio/common';
 import { lacking } from '../scripts/support/requirements';
 import { permitId, queueId } from '../src/shared/permit-id';
-import { type PermitMemo, REVOKE, TURN } from '../src/shared/protocol';
-import { QUEUE_VIEW, type QueueView } from '../src/shared/queue-view';
-import { WORKFLOW_PRIORITY } from '../src/shared/start-options';
+import { type PermitMemo, QUEUE_VIEW, type QueueView, REVOKE, TURN } from '../src/shared/protocol';
+import { WORKFLOW_PRIORITY } from '../src/shared/request';
+
 import { assertReleased } from './support/holders';
 import { type ForeignHolderInput, LANGUAGES, type Language, useOtherLanguages } from './support/other-languages';
 import { assertSafe, eventually, permitsRunning, until, useTemporal } from './support/temporal';

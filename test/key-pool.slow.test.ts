@@ -3,7 +3,8 @@ import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { mostAtOnce, readHoldIntervals } from '../scripts/support/holder-intervals';
 import { SemaphoreClient } from '../src/client';
-import { keyResource } from '../src/shared/key-pool';
+import { keyResource } from '../src/shared/permit-id';
+
 import { startOptions } from './support/holders';
 import { assertSafe, useTemporal } from './support/temporal';
 import * as workflows from './support/workflows';

@@ -3,12 +3,12 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { test } from 'node:test';
 import { mostAtOnce, type ReportedHold } from '../scripts/support/holder-intervals';
 import { acquireAll } from '../src/client';
-import { poolsInUse } from '../src/client/operators';
 import { currentFencingToken } from '../src/fencing';
-import { keyResource } from '../src/shared/key-pool';
-import { permitId } from '../src/shared/permit-id';
+import { inspectAllInUse } from '../src/operator/resources-in-use';
+import { keyResource, permitId } from '../src/shared/permit-id';
 import { CliHost } from './support/cli-host';
 import { startOptions } from './support/holders';
+import { operatorOf } from './support/operators';
 import { clientOf, holdForAMoment } from './support/sets';
 import { assertSafe, eventually, untilWaiting, useTemporal } from './support/temporal';
 import * as workflows from './support/workflows';
@@ -32,10 +32,10 @@ test('Workflows and clients: at most perKey of one key, and capacity of all', as
       args: [{ resource, semaphore, acquire: { key }, holdMs: 20 }],
     });
   const client = async (key: string) => {
-    const set = await clientOf(temporal, resource, semaphore).acquire({ key });
-    assert.equal(set.permits[0]?.resource, resource);
-    const holds = await holdForAMoment(set.permits);
-    await set.release();
+    const permit = await clientOf(temporal, resource, semaphore).acquire({ key });
+    assert.equal(permit.resource, resource);
+    const holds = await holdForAMoment([permit]);
+    await permit.release();
     whole.push(...holds);
     return holds;
   };
@@ -53,12 +53,17 @@ test('Workflows and clients: at most perKey of one key, and capacity of all', as
 
 test('a client hands over no permit that has a key: the permit of the key would stay behind', async () => {
   const keyed = clientOf(temporal, temporal.resource('keyed'), { capacity: 2, perKey: 1 });
-  for (const set of [await keyed.acquire({ key: 'a' }), await acquireAll([{ of: keyed, key: 'b' }])]) {
-    for (const handOver of [() => set.permits[0]?.ref(), () => set.permits[0]?.detach()]) {
+  const alone = await keyed.acquire({ key: 'a' });
+  const set = await acquireAll([{ of: keyed, key: 'b' }]);
+  for (const [permit, held] of [
+    [alone, alone],
+    [set.permits[0], set],
+  ] as const) {
+    for (const handOver of [() => permit.ref(), () => permit.detach()]) {
       assert.throws(handOver, /permit: expected one without a key/);
     }
-    assert.equal(set.signal.aborted, false);
-    await set.release();
+    assert.equal(held.signal.aborted, false);
+    await held.release();
   }
 });
 
@@ -88,9 +93,9 @@ test('operators see keys under their resource, and can look at one', async () =>
   const held = await Promise.all(['a', 'b', 'c'].map((key) => pool.acquire({ key })));
   const waiting = pool.acquire({ key: 'a' });
   await untilWaiting(temporal.client, keyResource(resource, 'a'), 1);
-  const { taskQueue, client } = temporal;
+  const { client } = temporal;
   await eventually(async () => {
-    const rows = (await poolsInUse(client, { taskQueue })).filter((it) => it.resource.startsWith(resource));
+    const rows = (await inspectAllInUse(client)).filter((it) => it.resource.startsWith(resource));
     assert.deepEqual(
       rows.map((row) => row.resource),
       [resource],
@@ -106,10 +111,10 @@ test('operators see keys under their resource, and can look at one', async () =>
   const why = await host.run(['why', client.options.identity, ...at]);
   assert.equal(why.code, 0, why.stderr);
   assert.match(why.stdout, new RegExp(`waits for a permit of ${resource}~key:a`));
-  const key = await clientOf(temporal, keyResource(resource, 'a'), { capacity: 1 }).inspect();
+  const key = await operatorOf(clientOf(temporal, keyResource(resource, 'a'), { capacity: 1 })).inspect();
   assert.equal(key.waiters.length, 1);
   await held[0]?.release();
-  for (const set of [...held, await waiting]) await set.release();
+  for (const permit of [...held, await waiting]) await permit.release();
 });
 
 test('run takes a permit for a key', async () => {

@@ -13,6 +13,7 @@ import { fencingInterceptors } from '../src/fencing-worker';
 import { LimitActivitiesPlugin, limitActivities } from '../src/worker';
 import { startOptions } from './support/holders';
 import { fourCalls, type LimitedActivities, type OneCall, oneCall } from './support/limited-workflows';
+import { operatorOf } from './support/operators';
 import { eventually, until, untilWaiting, useTemporal } from './support/temporal';
 
 const temporal = useTemporal({ shared: true });
@@ -231,7 +232,7 @@ test('an activity that loses its permit is told by its signal, fails as retryabl
   const call = await start(taskQueue, { callMs: 60_000, startToCloseMs: 60_000 });
   await until(() => now.calls === 1);
   now.isShort = true; // the second call
-  await client.revoke('0', { reason: 'drain' });
+  await operatorOf(client).revoke('0', { reason: 'drain' });
   await call.result();
   assert.equal(now.begun, 2);
   assert.deepEqual(

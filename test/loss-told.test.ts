@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { test } from 'node:test';
 import { cancelled, heartbeat } from '@temporalio/activity';
-import { SemaphoreClient } from '../src/client';
+import { Operator } from '../src/operator';
 import { permitId } from '../src/shared/permit-id';
 import { assertFails, startOptions, untilAt } from './support/holders';
 import { eventually, useTemporal } from './support/temporal';
@@ -63,7 +63,7 @@ test('with another cancellation type the permit is free while the activity still
 
 test('an activity hears of the loss of its permit by its heartbeat, and withPermit throws when it has stopped', async () => {
   const { resource, handle, stopped } = await startWorking('WAIT_CANCELLATION_COMPLETED');
-  await new SemaphoreClient(temporal.client, resource, { capacity: 1, taskQueue: temporal.taskQueue }).revoke('0');
+  await new Operator(temporal.client, resource, { capacity: 1, taskQueue: temporal.taskQueue }).revoke('0');
   await stopped();
   await assertFails(handle.result(), 'PermitLostError', /an operator revoked it/);
 });

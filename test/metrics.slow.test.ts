@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { Client } from '@temporalio/client';
 import { Runtime } from '@temporalio/worker';
+import { type Sample, scrape } from '../scripts/support/prometheus';
 import { freePort } from '../scripts/support/server-process';
 import { PermitLostError, PermitPool, PermitTimeoutError, SemaphoreClient } from '../src/client';
 import { permitId, queueId } from '../src/shared/permit-id';
@@ -12,7 +13,7 @@ import { MISSED, REVOKE, type Ticket, TURN } from '../src/shared/protocol';
 import { HISTOGRAM_BUCKETS } from '../src/worker';
 import { CliProcess } from './support/cli-process';
 import { failureOf, startHolder, startHolding, startOptions, untilAt } from './support/holders';
-import { type Sample, scrape } from './support/prometheus';
+import { operatorOf } from './support/operators';
 import { eventually, type Temporal, until, untilWaiting, useTemporal } from './support/temporal';
 import * as workflows from './support/workflows';
 
@@ -282,10 +283,10 @@ test('a slot that the queue keeps out of use is not held by anybody', async () =
   const resource = temporal.resource();
   const pool = new SemaphoreClient(temporal.client, resource, { ...CAPACITY_1, taskQueue: temporal.taskQueue });
   const untilSlotIs = (state: string) =>
-    eventually(async () => assert.equal((await pool.inspect({ recent: 0 })).slots[0]?.state, state));
-  await pool.pause();
+    eventually(async () => assert.equal((await operatorOf(pool).inspect({ recent: 0 })).slots[0]?.state, state));
+  await operatorOf(pool).pause();
   await untilSlotIs('drained');
-  await pool.resume();
+  await operatorOf(pool).resume();
   await untilSlotIs('free');
   await assertCounts(resource, { waiters: 0 });
 });
@@ -311,7 +312,7 @@ test('what is documented and drawn is what is exported, and no label holds an ID
     [...drawn].filter((name) => !exported.has(name)),
     [],
   );
-  const documented = named(read('observability.md'));
+  const documented = named(read('monitoring.md'));
   assert.deepEqual(
     [...documented].filter((name) => !exported.has(name) && !families.has(name)),
     [],

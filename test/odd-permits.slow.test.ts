@@ -2,15 +2,15 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { after, afterEach, test } from 'node:test';
 import { Worker } from '@temporalio/worker';
-import { listHolders, SemaphoreClient } from '../src/client';
-import { mapConcurrently } from '../src/client/map-concurrently';
-import { poolsInUse } from '../src/client/operators';
-import { PERMIT_STATUS } from '../src/shared/operator-protocol';
+import { SemaphoreClient, type SemaphoreClientOptions } from '../src/client';
+import { mapConcurrently } from '../src/client/server';
+import { listHolders } from '../src/operator';
+import { inspectAllInUse } from '../src/operator/resources-in-use';
 import { permitId, queueId } from '../src/shared/permit-id';
-import { PERMIT_WORKFLOW, QUEUE_WORKFLOW } from '../src/shared/protocol';
-import { QUEUE_VIEW } from '../src/shared/queue-view';
+import { PERMIT_STATUS, PERMIT_WORKFLOW, QUEUE_VIEW, QUEUE_WORKFLOW } from '../src/shared/protocol';
 import { CliHost, type Ended } from './support/cli-host';
 import { CliProcess } from './support/cli-process';
+import { operatorOf } from './support/operators';
 import { eventually, until, useTemporal } from './support/temporal';
 import * as workflows from './support/workflows';
 
@@ -76,8 +76,8 @@ async function startImpostor(workflowId: string, query: string, answer: unknown)
   started.push(workflowId);
 }
 
-function pool(resource: string, capacity: number): SemaphoreClient {
-  return new SemaphoreClient(temporal.client, resource, { capacity, taskQueue: temporal.taskQueue });
+function pool(resource: string, capacity: number, lease?: SemaphoreClientOptions['lease']): SemaphoreClient {
+  return new SemaphoreClient(temporal.client, resource, { capacity, taskQueue: temporal.taskQueue, lease });
 }
 
 const host = new CliHost();
@@ -87,7 +87,7 @@ async function cli(...args: string[]): Promise<Ended> {
   return await host.run([...args, '--address', temporal.env.address, ...queue]);
 }
 
-/** A queue's answer of which each part is wrong. `src/client/operator/queue-view.test.ts` has more. */
+/** A queue's answer of which each part is wrong. `src/shared/lenient-input.test.ts` has more. */
 const ODD_VIEW = {
   tickets: [
     null,
@@ -137,7 +137,7 @@ test('odd permits hide no others: not in a pool, not in the namespace, not from 
   for (const workflowId of ['permit-queue:x\ny', `permit-queue:${'q'.repeat(240)}`])
     await start(workflowId, QUEUE_WORKFLOW);
 
-  const { slots } = await odd.inspect();
+  const { slots } = await operatorOf(odd).inspect();
   for (const { permit: seen } of slots.slice(0, -1)) assert.deepEqual([seen?.holder, seen?.purpose], [{}, undefined]);
   assert.equal(slots.at(-1)?.permit?.purpose, 'honest work');
   await eventually(async () => {
@@ -165,7 +165,7 @@ test('odd permits hide no others: not in a pool, not in the namespace, not from 
   await permit.release();
 });
 
-test('to look at all pools, visibility is asked twice, not once more for each of them', async (t) => {
+test('to look at all resources, visibility is asked twice, not once more for each of them', async (t) => {
   const resource = temporal.resource();
   const addresses = Array.from({ length: 9 }, (_, index) => `${resource}-${index % 3}:${Math.floor(index / 3)}`);
   await mapConcurrently(addresses, async (address) => await start(`permit:${address}`, PERMIT_WORKFLOW));
@@ -175,9 +175,9 @@ test('to look at all pools, visibility is asked twice, not once more for each of
   });
 
   const listing = t.mock.method(temporal.client.workflowService, 'listWorkflowExecutions');
-  const pools = await poolsInUse(temporal.client, { taskQueue: temporal.taskQueue, keys: true });
+  const seen = await inspectAllInUse(temporal.client, { keys: true });
   assert.deepEqual(
-    pools.filter((it) => it.resource.startsWith(resource)).map((it) => [it.resource, it.slots.length]),
+    seen.filter((it) => it.resource.startsWith(resource)).map((it) => [it.resource, it.slots.length]),
     [0, 1, 2].map((index) => [`${resource}-${index}`, 3]),
   );
   assert.equal(listing.mock.callCount(), 2, 'for permits, and for queues');
@@ -206,19 +206,21 @@ test("a queue that answers with anything leaves the pool's slots to be seen", as
   await mapConcurrently(answers, async (answer) => {
     const resource = temporal.resource();
     await startImpostor(queueId(resource), QUEUE_VIEW, answer);
-    const { waiters, capacity, slots } = await pool(resource, 2).inspect({ recent: 0 });
+    const { waiters, capacity, slots } = await operatorOf(pool(resource, 2)).inspect({ recent: 0 });
     assert.deepEqual([waiters, capacity, slots.map(({ slot }) => slot)], [[], 2, ['0', '1']], JSON.stringify(answer));
   });
 });
 
-test("what is of the wrong type in a waiter's ticket is left out, and the waiter is shown", async () => {
+test('a ticket that no queue would take is left out, and the sound one beside it is shown', async () => {
   const resource = temporal.resource();
-  const ticket = { id: 'n', waiter: { workflowId: 'w' }, slots: 1, sinceMs: 1e300 };
-  const odd = { ...ticket, identity: 5, fairnessKey: { a: 1 }, priorityKey: '\u001b[31m', fairnessWeight: 'heavy' };
-  await startImpostor(queueId(resource), QUEUE_VIEW, { tickets: [odd], slots: [], shares: [] });
-  const { waiters } = await pool(resource, 1).inspect({ recent: 0 });
+  const runId = randomUUID();
+  const ticket = { id: 'n', waiter: { workflowId: 'w', runId }, slots: 1, sinceMs: 0 };
+  const odd = [{ identity: 5 }, { fairnessKey: { a: 1 } }, { priorityKey: '\u001b[31m' }, { sinceMs: 1e300 }];
+  const tickets = [...odd.map((part) => ({ ...ticket, ...part, id: 'odd' })), ticket];
+  await startImpostor(queueId(resource), QUEUE_VIEW, { tickets, slots: [], shares: [] });
+  const { waiters } = await operatorOf(pool(resource, 1)).inspect({ recent: 0 });
   assert.deepEqual(JSON.parse(JSON.stringify(waiters)), [
-    { place: 1, ticketId: 'n', workflowId: 'w', runId: '', priorityKey: 3, since: '1970-01-01T00:00:00.000Z' },
+    { place: 1, ticketId: 'n', workflowId: 'w', runId, priorityKey: 3, since: '1970-01-01T00:00:00.000Z' },
   ]);
 });
 
@@ -228,7 +230,7 @@ test('a permit that says nonsense of its lease is shown without one', async () =
   await mapConcurrently([...answers.entries()], async ([index, answer]) => {
     await startImpostor(permitId({ resource, slot: String(index) }), PERMIT_STATUS, answer);
   });
-  const { slots } = await pool(resource, answers.length).inspect({ recent: 0 });
+  const { slots } = await operatorOf(pool(resource, answers.length)).inspect({ recent: 0 });
   assert.deepEqual(
     slots.map(({ state, permit }) => [state, permit?.leaseDeadline]),
     answers.map(() => ['held', undefined]),
@@ -245,7 +247,7 @@ test('a permit whose result is none of ours has ended in an unknown way', async 
   await run.signal(workflows.finish);
   await run.result();
   await eventually(async () => {
-    const { recent } = await pool(resource, 1).inspect();
+    const { recent } = await operatorOf(pool(resource, 1)).inspect();
     assert.deepEqual(
       recent.map(({ slot, outcome }) => [slot, outcome]),
       [['0', 'unknown']],
@@ -255,7 +257,7 @@ test('a permit whose result is none of ours has ended in an unknown way', async 
 
 test('among 1,500 permits that nobody answers for, ls and doctor take 10 s at most, and an honest resource is seen', async (t) => {
   const resource = temporal.resource();
-  const permit = await pool(resource, 1).acquire({ lease: '5 minutes' });
+  const permit = await pool(resource, 1, '5 minutes').acquire();
   const fakes = Array.from({ length: 1_500 }, (_, index) => `permit:${resource}-fake-${index}:0`);
   await mapConcurrently(fakes, (id) => start(id, PERMIT_WORKFLOW, { holder: json({ identity: 'x' }) }));
   await until(async () => {

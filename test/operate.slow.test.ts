@@ -2,10 +2,12 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { mostAtOnce, overlaps, readHoldIntervals } from '../scripts/support/holder-intervals';
-import { SemaphoreClient, type SemaphoreClientOptions, StaleOverrideError } from '../src/client';
+import { SemaphoreClient, type SemaphoreClientOptions } from '../src/client';
+import { StaleOverrideError } from '../src/operator';
 import { queueId } from '../src/shared/permit-id';
 import { startHolder } from './support/holders';
 import { untilAllWait, untilStates } from './support/inspected';
+import { operatorOf } from './support/operators';
 import { assertNoPermitLeft, eventually, until, untilListed, useTemporal } from './support/temporal';
 
 const temporal = useTemporal();
@@ -34,17 +36,17 @@ test('resized 3 to 5 to 2, paused and resumed under 6 contenders: never more tha
   const contenders = Promise.all(Array.from({ length: 6 }, contender));
   await until(() => served.length > 0);
 
-  const five = await pool.resize(5, { reason: 'rush' });
+  const five = await operatorOf(pool).resize(5, { reason: 'rush' });
   assert.deepEqual(five, { version: five.version, capacity: 5, paused: false, reason: 'rush' });
   await until(() => new Set(served.map(({ slot }) => slot)).size === 5); // all five are used
-  const grown = await pool.inspect({ recent: 0 });
+  const grown = await operatorOf(pool).inspect({ recent: 0 });
   assert.deepEqual([grown.capacity, grown.override], [5, five]);
 
-  const two = await pool.resize(2);
+  const two = await operatorOf(pool).resize(2);
   assert.ok(two.version > five.version);
   const shrunk = await untilStates(pool, /^0 \w+, 1 \w+, 2 drained$/);
   assert.deepEqual([shrunk.capacity, shrunk.override], [2, two]);
-  await assert.rejects(pool.resize(4, { ifVersion: five.version }), (error) => {
+  await assert.rejects(operatorOf(pool).resize(4, { ifVersion: five.version }), (error) => {
     assert.ok(error instanceof StaleOverrideError);
     assert.deepEqual([error.resource, error.ifVersion, error.current], [resource, five.version, two]);
     return true;
@@ -52,7 +54,7 @@ test('resized 3 to 5 to 2, paused and resumed under 6 contenders: never more tha
   order = '2';
   await until(() => servedOfTwo().length >= 2);
 
-  const pause = await pool.pause({ reason: 'maintenance', ifVersion: two.version });
+  const pause = await operatorOf(pool).pause({ reason: 'maintenance', ifVersion: two.version });
   assert.deepEqual(pause, { version: pause.version, capacity: 2, paused: true, reason: 'maintenance' });
   await untilStates(pool, /^0 drained, 1 drained, 2 drained$/);
   const { waiters } = await untilAllWait(pool, 6);
@@ -64,18 +66,18 @@ test('resized 3 to 5 to 2, paused and resumed under 6 contenders: never more tha
   await delay(500);
   assert.equal(served.length, before, 'a paused pool serves nobody');
 
-  const resumed = await pool.resume();
+  const resumed = await operatorOf(pool).resume();
   assert.deepEqual(resumed, { version: resumed?.version, capacity: 2, paused: false });
   await until(() => served.length >= before + 4);
   order = '3 again';
   const slots = new Set(servedOfTwo());
-  const ended = await pool.resize(3);
+  const ended = await operatorOf(pool).resize(3);
   assert.deepEqual(ended, { version: ended.version, paused: false });
   stopped = true;
   await contenders;
   await assertNoPermitLeft(temporal.client, resource);
   await untilListed(temporal.client, resource, 5);
-  await eventually(async () => assert.equal((await pool.inspect()).queue, 'none'));
+  await eventually(async () => assert.equal((await operatorOf(pool).inspect()).queue, 'none'));
 
   // With the holds of the queue, which drains slots by holding them itself.
   const all = await readHoldIntervals(temporal.client, resource);
@@ -91,12 +93,12 @@ test('a pause whose end comes while no worker runs ends when one does; with no e
   const taskQueue = `${temporal.taskQueue}-${resource}`;
   const pool = semaphore(resource, { capacity: 1, taskQueue });
   const first = await temporal.worker({ taskQueue });
-  await pool.pause({ reason: 'by an operator' });
-  const { reason, pausedUntil } = await pool.pauseUntil(new Date(Date.now() + 60_000), { reason: '429' });
+  await operatorOf(pool).pause({ reason: 'by an operator' });
+  const { reason, pausedUntil } = await operatorOf(pool).pause({ until: new Date(Date.now() + 60_000), reason: '429' });
   assert.deepEqual([reason, pausedUntil], ['by an operator', undefined]);
-  await pool.resume();
+  await operatorOf(pool).resume();
   const untilMs = Date.now() + 5_000;
-  await pool.pause({ until: new Date(untilMs) });
+  await operatorOf(pool).pause({ until: new Date(untilMs) });
   await untilStates(pool, /^0 drained$/);
   await first.stop();
   await delay(untilMs - Date.now() + 500);
@@ -104,5 +106,5 @@ test('a pause whose end comes while no worker runs ends when one does; with no e
   await temporal.worker({ taskQueue });
   await untilStates(pool, /^0 free$/); // though nobody asks for it
   await (await pool.acquire()).release();
-  assert.equal((await pool.inspect({ recent: 0 })).override, undefined);
+  assert.equal((await operatorOf(pool).inspect({ recent: 0 })).override, undefined);
 });

@@ -2,17 +2,12 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Client, WorkflowNotFoundError } from '@temporalio/client';
-import {
-  NoAnswerError,
-  NotHeldError,
-  PermitLostError,
-  SemaphoreClient,
-  type SemaphoreClientOptions,
-  StaleOverrideError,
-} from '../src/client';
+import { NoAnswerError, PermitLostError, SemaphoreClient, type SemaphoreClientOptions } from '../src/client';
+import { NotHeldError, Operator, StaleOverrideError } from '../src/operator';
 import { permitId, queueId } from '../src/shared/permit-id';
 import { assertFails, startHolder, startHolding, startOptions, untilAt } from './support/holders';
 import { states, untilAllWait, untilStates } from './support/inspected';
+import { operatorOf } from './support/operators';
 import { assertSafe, eventually, untilWaiting, useTemporal } from './support/temporal';
 import * as workflows from './support/workflows';
 
@@ -30,7 +25,7 @@ test("a revoked Workflow's function is cancelled and told why, and the slot goes
   const { handle, runId } = await startHolding(temporal, { ...input, acquire: { purpose: 'long work' } });
   const next = await startHolder(temporal, { ...input, holdMs: 0 });
   await untilWaiting(temporal.client, resource, 1);
-  const revoked = await pool.revoke('0', { reason: 'node drain' });
+  const revoked = await operatorOf(pool).revoke('0', { reason: 'node drain' });
   assert.deepEqual([revoked.runId, revoked.purpose], [runId, 'long work']);
   const { status } = await temporal.client.workflow.getHandle(revoked.workflowId, runId).describe();
   assert.equal(status.name, 'COMPLETED', 'it resolves when the permit has ended');
@@ -44,7 +39,7 @@ test("a revoked client's signal aborts with the reason", async () => {
   const resource = temporal.resource();
   const pool = semaphore(resource);
   const losing = pool.withPermit(async (permit) => {
-    await pool.revoke(permit.slot, { runId: permit.runId, reason: 'node drain' });
+    await operatorOf(pool).revoke(permit.slot, { runId: permit.runId, reason: 'node drain' });
     if (!permit.signal.aborted) await new Promise((resolve) => permit.signal.addEventListener('abort', resolve));
   });
   await assert.rejects(losing, (error) => {
@@ -58,17 +53,19 @@ test('when a pause resolves, no free slot can be had any more', async () => {
   const resource = temporal.resource();
   const pool = semaphore(resource, { capacity: 20 });
   await using held = await pool.acquire();
-  await pool.pause();
+  await operatorOf(pool).pause();
   assert.equal(await pool.tryAcquire(), undefined);
-  const out = (await pool.inspect({ recent: 0 })).slots.map(({ slot, state }) => (slot === held.slot ? 'own' : state));
+  const out = (await operatorOf(pool).inspect({ recent: 0 })).slots.map(({ slot, state }) =>
+    slot === held.slot ? 'own' : state,
+  );
   assert.equal(out.filter((state) => state === 'drained').length, 19, out.join(' '));
-  await pool.resume();
+  await operatorOf(pool).resume();
 });
 
 test('what nobody holds, or another run than was named, is not revoked', async () => {
   const resource = temporal.resource();
   const pool = semaphore(resource, { capacity: 1 });
-  await assert.rejects(pool.revoke('0'), (error) => {
+  await assert.rejects(operatorOf(pool).revoke('0'), (error) => {
     assert.ok(error instanceof NotHeldError);
     assert.deepEqual([error.resource, error.slot, error.runId], [resource, '0', undefined]);
     assert.match(error.message, /Nobody holds slot "0"/);
@@ -77,26 +74,26 @@ test('what nobody holds, or another run than was named, is not revoked', async (
   const former = await pool.acquire();
   await former.release();
   const permit = await pool.acquire();
-  await assert.rejects(pool.revoke('0', { runId: former.runId }), NotHeldError);
+  await assert.rejects(operatorOf(pool).revoke('0', { runId: former.runId }), NotHeldError);
   await permit.renew();
   await permit.release();
-  await assert.rejects(pool.revoke('0'), NotHeldError);
+  await assert.rejects(operatorOf(pool).revoke('0'), NotHeldError);
 });
 
 test('without a worker an order fails in time', async () => {
   const resource = temporal.resource();
   const taskQueue = `${temporal.taskQueue}-gone`;
   const pool = semaphore(resource, { taskQueue });
-  const permit = await pool.acquire({ lease: '2 minutes' });
-  await assert.rejects(pool.revoke(permit.slot, { timeout: 700 }), (error) => {
+  const permit = await semaphore(resource, { taskQueue, lease: '2 minutes' }).acquire();
+  await assert.rejects(operatorOf(pool).revoke(permit.slot, { timeout: 700 }), (error) => {
     assert.ok(error instanceof NoAnswerError);
     assert.equal(error.timeoutMs, 700);
     return true;
   });
-  await assert.rejects(pool.pause({ timeout: 700 }), NoAnswerError);
+  await assert.rejects(operatorOf(pool).pause({ timeout: 700 }), NoAnswerError);
   await temporal.worker({ taskQueue });
   await permit.release();
-  await pool.resume();
+  await operatorOf(pool).resume();
 });
 
 /** Which slots are in which state, as in `"0 held, 1 drained"`. */
@@ -105,7 +102,7 @@ test('a pause with nobody there lasts, and what ends the claim of a drained slot
   const resource = temporal.resource();
   const pool = semaphore(resource, { capacity: 2 });
   const before = await pool.acquire();
-  await pool.pause();
+  await operatorOf(pool).pause();
   const first = await untilStates(pool, new RegExp(`${1 - Number(before.slot)} drained`));
   assert.match(states(first), new RegExp(`${before.slot} held`));
   await before.release();
@@ -114,10 +111,10 @@ test('a pause with nobody there lasts, and what ends the claim of a drained slot
   assert.deepEqual(slots[0]?.permit?.holder.workflowId, queueId(resource));
   assert.equal(await pool.tryAcquire(), undefined);
   await delay(3_000); // longer than an idle queue stays
-  await pool.revoke('0');
+  await operatorOf(pool).revoke('0');
   await temporal.client.workflow.getHandle(permitId({ resource, slot: '1' })).terminate();
   await eventually(async () => {
-    const again = (await pool.inspect()).slots;
+    const again = (await operatorOf(pool).inspect()).slots;
     assert.deepEqual(
       again.map(({ state, permit }) => [state, runs.includes(permit?.runId)]),
       [
@@ -129,19 +126,19 @@ test('a pause with nobody there lasts, and what ends the claim of a drained slot
   const stop = new AbortController();
   const waiting = pool.acquire({ signal: stop.signal });
   await untilAllWait(pool, 1);
-  assert.equal(await pool.resume(), undefined);
+  assert.equal(await operatorOf(pool).resume(), undefined);
   await (await waiting).release();
 });
 
 test('what a terminated queue had drained is free again after the next order', async () => {
   const resource = temporal.resource();
   const pool = semaphore(resource, { capacity: 2 });
-  await pool.pause();
+  await operatorOf(pool).pause();
   await untilStates(pool, /^0 drained, 1 drained$/);
   await temporal.client.workflow.getHandle(queueId(resource)).terminate();
-  const lost = await pool.inspect();
+  const lost = await operatorOf(pool).inspect();
   assert.deepEqual([states(lost), lost.override, lost.queue], ['0 drained, 1 drained', undefined, 'none']);
-  const one = await pool.resize(1);
+  const one = await operatorOf(pool).resize(1);
   await untilStates(pool, /^0 free, 1 drained$/);
   const permit = await pool.acquire();
   assert.equal(permit.slot, '0');
@@ -151,7 +148,7 @@ test('what a terminated queue had drained is free again after the next order', a
     connection: temporal.client.connection,
     interceptors: { workflow: [{ query: () => Promise.reject(new WorkflowNotFoundError('too slow', '', '')) }] },
   });
-  await new SemaphoreClient(unanswered, resource, { capacity: 2, taskQueue: temporal.taskQueue }).resume();
+  await new Operator(unanswered, resource, { capacity: 2, taskQueue: temporal.taskQueue }).resume();
   await untilStates(pool, /^0 free, 1 free$/);
   assert.ok(one.version > 0);
 });
@@ -159,7 +156,7 @@ test('what a terminated queue had drained is free again after the next order', a
 test('what a terminated queue had drained goes to the first who waits for it', async () => {
   const resource = temporal.resource();
   const pool = semaphore(resource, { capacity: 2 });
-  await pool.pause();
+  await operatorOf(pool).pause();
   await untilStates(pool, /^0 drained, 1 drained$/);
   await temporal.client.workflow.getHandle(queueId(resource)).terminate();
   const waiters = [await startHolder(temporal, { resource, semaphore: { capacity: 2 } })];
@@ -174,16 +171,16 @@ test('what a terminated queue had drained goes to the first who waits for it', a
 
 test('named slots shrink to the first ones; fair acquirers take added slots, too', async () => {
   const named = semaphore(temporal.resource(), { capacity: undefined, slots: ['a', 'b', 'c'] });
-  await named.resize(1);
+  await operatorOf(named).resize(1);
   await untilStates(named, /^a free, b drained, c drained$/);
   const a = await named.acquire();
   assert.equal(a.slot, 'a');
   await a.release();
-  await named.resize(3);
+  await operatorOf(named).resize(3);
 
   const resource = temporal.resource();
   const pool = semaphore(resource, { capacity: 1, fair: true });
-  await pool.resize(3);
+  await operatorOf(pool).resize(3);
   await untilStates(pool, /^0 free, 1 free, 2 free$/); // shown before anybody has used them
   const permits = await Promise.all([pool.acquire(), pool.acquire(), pool.acquire()]);
   assert.deepEqual(permits.map(({ slot }) => slot).sort(), ['0', '1', '2']);
@@ -191,7 +188,7 @@ test('named slots shrink to the first ones; fair acquirers take added slots, too
   await untilAllWait(pool, 1);
   await permits[2]?.release();
   await eventually(async () => assert.equal((await fourth.query(workflows.stage)).slot, permits[2]?.slot));
-  await pool.resize(1);
+  await operatorOf(pool).resize(1);
   await fourth.signal(workflows.finish);
   await fourth.result();
   await Promise.all(permits.map((permit) => permit.release()));
@@ -214,25 +211,29 @@ test('a holder pauses its pool until a time: nobody is served before, and it goe
   assert.deepEqual(override, { version: override?.version, paused: true, pausedUntil: new Date(farMs), reason: '429' });
   assert.match(states(paused), new RegExp(`${held.slot} held`), 'who holds goes on holding');
   await start(farMs - 1_000, false);
-  assert.deepEqual(await pool.pauseUntil(new Date(farMs - 500)), override, 'a shorter pause changes nothing');
+  assert.deepEqual(
+    await operatorOf(pool).pause({ until: new Date(farMs - 500) }),
+    override,
+    'a shorter pause changes nothing',
+  );
   const waiting = pool.acquire();
   await untilAllWait(pool, 1);
   await held.release();
   await untilStates(pool, /^0 drained, 1 drained$/);
-  await pool.resume();
+  await operatorOf(pool).resume();
   await (await waiting).release();
 
   const soonMs = Date.now() + 4_000; // an order comes sooner
-  const { pausedUntil } = await pool.pauseUntil(new Date(soonMs));
+  const { pausedUntil } = await operatorOf(pool).pause({ until: new Date(soonMs) });
   assert.equal(pausedUntil?.getTime(), soonMs);
   await untilStates(pool, /^0 drained, 1 drained$/);
   const next = await pool.acquire();
-  const { slots } = await pool.inspect({ recent: 0 });
+  const { slots } = await operatorOf(pool).inspect({ recent: 0 });
   const since = slots.find(({ slot }) => slot === next.slot)?.permit?.since;
   assert.ok(since && since.getTime() >= soonMs, `served at ${since?.toISOString()}, paused until ${soonMs}`);
   await next.release();
   await untilStates(pool, /^0 free, 1 free$/);
-  assert.equal((await pool.inspect({ recent: 0 })).override, undefined);
+  assert.equal((await operatorOf(pool).inspect({ recent: 0 })).override, undefined);
 });
 
 test('a pause that ended before it began, or never could, is refused before anything is sent', async () => {
@@ -240,23 +241,21 @@ test('a pause that ended before it began, or never could, is refused before anyt
   const pool = semaphore(resource);
   for (const until of [new Date(Date.now() - 1), new Date('soon'), new Date(8e15), 5, 'tomorrow', null] as Date[]) {
     const expected = /until: expected a Date in the future, at most 10 years ahead/;
-    await assert.rejects(pool.pauseUntil(until), expected);
-    await assert.rejects(pool.pause({ until }), expected);
+    await assert.rejects(operatorOf(pool).pause({ until }), expected);
   }
-  await assert.rejects(pool.pauseUntil(undefined as unknown as Date), /until: expected a Date/);
   const bad = await temporal.client.workflow.start(workflows.pauser, {
     ...startOptions(temporal, 'pauser'),
     args: [{ resource, semaphore: { capacity: 3 } }, Date.now() - 60_000, false],
   });
   await assertFails(bad.result(), 'InvalidOptionsError', /until: expected a Date in the future/);
-  assert.equal((await pool.inspect({ recent: 0 })).queue, 'none');
+  assert.equal((await operatorOf(pool).inspect({ recent: 0 })).queue, 'none');
 });
 
 test('nothing malformed changes what is set', async () => {
   const resource = temporal.resource();
   const pool = semaphore(resource);
-  const { version } = await pool.resize(2, { ifVersion: 0 });
-  await assert.rejects(pool.pause({ ifVersion: 0 }), StaleOverrideError);
+  const { version } = await operatorOf(pool).resize(2, { ifVersion: 0 });
+  await assert.rejects(operatorOf(pool).pause({ ifVersion: 0 }), StaleOverrideError);
   const queue = temporal.client.workflow.getHandle(queueId(resource));
   for (const bad of [undefined, 'x', {}, { slots: 3 }, { slots: 0, paused: true }, { slots: ['a'], capacity: 2 }]) {
     await assert.rejects(queue.executeUpdate('override', { args: [bad] }), (error: Error) => {
@@ -264,12 +263,31 @@ test('nothing malformed changes what is set', async () => {
       return true;
     });
   }
-  assert.equal((await pool.inspect()).override?.version, version);
-  await pool.resize(3, { ifVersion: version });
-  await assert.rejects(pool.pause({ ifVersion: version }), (error) => {
+  assert.equal((await operatorOf(pool).inspect()).override?.version, version);
+  await operatorOf(pool).resize(3, { ifVersion: version });
+  await assert.rejects(operatorOf(pool).pause({ ifVersion: version }), (error) => {
     assert.ok(error instanceof StaleOverrideError);
     assert.equal(error.current, undefined);
     assert.match(error.message, /found none/);
     return true;
   });
+});
+
+test('a permit that runs tells an operator the task queue, and a queue the slots too; where neither runs, an order is refused', async () => {
+  const resource = temporal.resource();
+  const deployed = new Operator(temporal.client, resource, { capacity: 2 });
+  await assert.rejects(deployed.pause(), /nobody says on which task queue its queue is to start: give taskQueue/);
+  assert.equal((await deployed.inspect({ recent: 0 })).queue, 'none');
+  const permit = await semaphore(resource, { capacity: 2 }).acquire();
+  await deployed.pause();
+  const named = new Operator(temporal.client, resource);
+  const { capacity, held, free, waiting } = await named.inspect({ recent: 0 });
+  assert.deepEqual([capacity, held, free, waiting], [2, 1, 0, 0]);
+  assert.equal(await named.resume(), undefined);
+  await permit.release();
+  await eventually(async () => assert.equal((await deployed.inspect({ recent: 0 })).free, 2));
+  await assert.rejects(
+    new Operator(temporal.client, temporal.resource()).resize(2),
+    /says how many slots it has: give capacity or slots/,
+  );
 });

@@ -7,10 +7,10 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { promisify } from 'node:util';
-import type { TestWorkflowEnvironment } from '@temporalio/testing';
-import { devDependencies, exports as packageExports, version as packageVersion } from '../package.json';
-import { startServer } from '../scripts/support/temporal-server';
+import { type devDependencies, exports as packageExports, version as packageVersion } from '../package.json';
+import { startServer, type TemporalServer } from '../scripts/support/temporal-server';
 import { SemaphoreClient } from '../src/client';
+import { installPackage } from './support/installed-package';
 
 const run = promisify(execFile);
 
@@ -43,12 +43,12 @@ const COMPILER_OPTIONS = { target: 'es2022', module: 'node16', strict: true, typ
 
 const TYPES = ['commonjs', 'module'] as const;
 
-let env: TestWorkflowEnvironment;
+let env: TemporalServer;
 let project: string;
 
 before(async () => {
   project = await mkdtemp(join(tmpdir(), 'temporal-semaphore-consumer-'));
-  const installing = install();
+  const installing = installPackage(project, PACKAGES, MISSING_TYPES);
   installing.catch(() => undefined); // awaited below, when the server can be stopped
   env = await startServer();
   await installing;
@@ -59,25 +59,6 @@ after(async () => {
   await env?.teardown();
   if (project) await rm(project, { recursive: true });
 });
-
-/** A project that has nothing but what `npm install` puts there. */
-async function install(): Promise<void> {
-  const dependencies = {
-    ...Object.fromEntries(PACKAGES.map((name) => [name, devDependencies[name]])),
-    ...MISSING_TYPES,
-    'temporal-semaphore': `file:${await packed()}`,
-  };
-  await writeFile(join(project, 'package.json'), JSON.stringify({ private: true, dependencies }));
-  await run('npm', ['install', '--no-audit', '--no-fund', '--prefer-offline'], { cwd: project });
-}
-
-/** The path of the tarball: the one that `pnpm verify` has just checked, or a new one. */
-async function packed(): Promise<string> {
-  if (process.env.PACKED_PACKAGE) return join(ROOT, process.env.PACKED_PACKAGE);
-  // It makes a fresh build first (`prepack`).
-  const { stdout } = await run('npm', ['pack', '--silent', '--pack-destination', project], { cwd: ROOT });
-  return stdout.trim().split('\n').at(-1) ?? '';
-}
 
 async function readInstalled(...path: string[]): Promise<string> {
   return await readFile(join(project, 'node_modules', 'temporal-semaphore', ...path), 'utf8');

@@ -3,8 +3,7 @@ import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { type HoldInterval, overlaps, type ReportedHold } from '../scripts/support/holder-intervals';
 import { type Permit, SemaphoreClient, withPermits } from '../src/client';
-import { accumulatorResource } from '../src/shared/key-pool';
-import { queueId } from '../src/shared/permit-id';
+import { accumulatorResource, queueId } from '../src/shared/permit-id';
 import { CliProcess } from './support/cli-process';
 import { startOptions } from './support/holders';
 import { assertNoPermitLeft, assertSafe, useTemporal } from './support/temporal';
@@ -72,9 +71,9 @@ test('60 callers of 1 to 4 permits on capacity 4, a third of them aborted: all o
     if (index % 3 === 0) setTimeout(() => stop.abort(), 500 + index * 100).unref();
     const sinceMs = Date.now();
     try {
-      await pool.withPermits(
-        size,
-        async (permits) => {
+      await withPermits(
+        [{ of: pool, permits: size }],
+        async ([permits]) => {
           assert.equal(new Set(permits.map(({ slot }) => slot)).size, size);
           longestMs[size] = Math.max(longestMs[size] ?? 0, Date.now() - sinceMs);
           await held(permits, reports);
@@ -182,9 +181,9 @@ test(
       if (stopAfterMs > 0) setTimeout(() => stop.abort(), stopAfterMs).unref();
       const fromMs = Date.now();
       try {
-        await pool.withPermits(
-          size,
-          async (permits) => {
+        await withPermits(
+          [{ of: pool, permits: size }],
+          async ([permits]) => {
             waits.push({ size, fromMs, toMs: Date.now() });
             assert.equal(new Set(permits.map(({ slot }) => slot)).size, size);
             const holds = permits.map(({ runId }): ReportedHold => ({ runId, fromMs: Date.now() }));
@@ -279,7 +278,7 @@ for (const fair of [false, true]) {
       const larges = [4, 3, 4, 2].map(async (size, index) => {
         await delay(300 * index);
         const fromMs = Date.now();
-        const toMs = await pool.withPermits(size, async () => {
+        const toMs = await withPermits([{ of: pool, permits: size }], async () => {
           order.push(index);
           await delay(HOLD_MS);
           return Date.now() - HOLD_MS;

@@ -3,9 +3,10 @@ import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Client, type WorkflowClientInterceptor } from '@temporalio/client';
 import type { ReportedHold } from '../scripts/support/holder-intervals';
-import { acquireAll, InvalidOptionsError, SemaphoreClient, withPermits } from '../src/client';
+import { acquireAll, InvalidOptionsError, PermitTimeoutError, SemaphoreClient, withPermits } from '../src/client';
 import { CliHost } from './support/cli-host';
 import { assertFails, startOptions, untilAt } from './support/holders';
+import { operatorOf } from './support/operators';
 import { assertNothingLeft, clientOf, holdForAMoment } from './support/sets';
 import { assertNoPermitLeft, assertSafe, eventually, until, untilWaiting, useTemporal } from './support/temporal';
 import * as workflows from './support/workflows';
@@ -68,7 +69,7 @@ test('callers of 1 to 4 permits on capacity 4 all get what they want, all or non
     return [];
   };
   const client = async (size: number) =>
-    await clientOf(temporal, resource, { capacity: 4 }).withPermits(size, async (permits) => {
+    await withPermits([{ of: clientOf(temporal, resource, { capacity: 4 }), permits: size }], async ([permits]) => {
       assert.equal(new Set(permits.map(({ slot }) => slot)).size, size);
       return await holdForAMoment(permits);
     });
@@ -98,7 +99,7 @@ test('a set from acquireAll renews and releases all of its permits', async () =>
 test("a client's set that loses one permit aborts, and so does that permit, but not the others", async () => {
   const [a, b] = twoResources();
   const lost = withPermits([clientOf(temporal, b), clientOf(temporal, a)], async (permits, signal) => {
-    await clientOf(temporal, a).revoke('0');
+    await operatorOf(clientOf(temporal, a)).revoke('0');
     await new Promise((resolve) => (signal.aborted ? resolve(0) : signal.addEventListener('abort', resolve)));
     assert.equal(permits[1].signal.aborted, true);
     assert.equal(permits[0].signal.aborted, false);
@@ -121,7 +122,7 @@ test('an abort while the permit that allowed to accumulate is given back leaves 
   const work = async () => {
     hasRun = true;
   };
-  await assert.rejects(semaphore.withPermits(2, work, { signal: enough.signal }), /enough/);
+  await assert.rejects(withPermits([{ of: semaphore, permits: 2 }], work, { signal: enough.signal }), /enough/);
   assert.equal(hasRun, false);
   await assertNothingLeft(temporal, resource);
 });
@@ -135,23 +136,23 @@ test('a client has several of one beside one of another; what makes no sense is 
     const one: number = three.length;
     assert.ok(one);
   });
-  const set = await pool.acquire({ permits: 4 });
-  assert.equal(set.permits.length, 4);
+  const set = await acquireAll([{ of: pool, permits: 4 }]);
+  assert.deepEqual([set.permits.length, set.permits[0].length], [1, 4]);
   assert.equal(await pool.tryAcquire(), undefined);
-  assert.equal(await pool.tryAcquire({ permits: 2 }), undefined);
+  await assert.rejects(acquireAll([{ of: pool, permits: 2 }], { timeout: 0 }), PermitTimeoutError);
   await set.release();
   await assertNothingLeft(temporal, gpus);
 
-  await assert.rejects(pool.acquire({ permits: 5 }), /permits: expected at most 4, the capacity/);
+  await assert.rejects(acquireAll([{ of: pool, permits: 5 }]), /permits: expected at most 4, the capacity/);
   await assert.rejects(
-    pool.withPermits(1.5, async () => 0),
+    withPermits([{ of: pool, permits: 1.5 }], async () => 0),
     /permits: expected a whole number from 1/,
   );
   await assert.rejects(
-    pool.withPermit(async () => 0, { permits: 2 }),
-    /withPermits\(n, fn\) takes several/,
+    pool.withPermit(async () => 0, { permits: 2 } as object),
+    /Unknown option "permits"/,
   );
-  await assert.rejects(acquireAll([pool], { permits: 2 } as object), /the number in its entry/);
+  await assert.rejects(acquireAll([pool], { permits: 2 } as object), /Unknown option "permits"/);
   await assert.rejects(acquireAll([pool, { of: pool }]), InvalidOptionsError);
   await assert.rejects(acquireAll([pool], { timeout: -1 }), InvalidOptionsError);
 });
@@ -171,7 +172,7 @@ test('a read-write lock: readers share it, and a writer has it alone (docs/recip
       readers--;
     });
   const write = () =>
-    table.withPermits(READERS, async () => {
+    withPermits([{ of: table, permits: READERS }], async () => {
       writers++;
       assert.deepEqual({ readers, writers }, { readers: 0, writers: 1 }, 'a writer is alone');
       await delay(20);
@@ -210,7 +211,7 @@ test('nesting by hand in two orders deadlocks: why and doctor name the cycle, an
     what: string;
   }[];
   assert.ok(doctor.some(({ what }) => what.startsWith('deadlock: ') && what.includes(one) && what.includes(other)));
-  await clientOf(temporal, a).revoke('0', { reason: 'deadlock' });
+  await operatorOf(clientOf(temporal, a)).revoke('0', { reason: 'deadlock' });
   await assertFails(holdsA?.result() ?? assert.fail(), 'PermitLostError', /deadlock/);
   await holdsB?.result();
   assert.doesNotMatch(await cli('why', other), /Deadlock/);

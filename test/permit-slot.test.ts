@@ -1,11 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { WorkflowExecutionAlreadyStartedError, type WorkflowHandle } from '@temporalio/client';
-import { ADOPT } from '../src/shared/adoption-protocol';
-import { PERMIT_STATUS, type PermitStatus } from '../src/shared/operator-protocol';
 import { permitId } from '../src/shared/permit-id';
-import { RELEASE, RENEW, REVOKE, WATCH } from '../src/shared/protocol';
-import { permitSlotWorkflow } from '../src/workflow';
+import { ADOPT, PERMIT_STATUS, type PermitStatus, RELEASE, RENEW, REVOKE, WATCH } from '../src/shared/protocol';
+import { permitSlotWorkflow } from '../src/workflows';
 import { assertFails } from './support/holders';
 import { until, useTemporal } from './support/temporal';
 

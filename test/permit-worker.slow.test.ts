@@ -9,6 +9,7 @@ import { type Permit, SemaphoreClient } from '../src/client';
 import { createPermitWorker, PermitWorkerPlugin } from '../src/worker';
 import { CliProcess } from './support/cli-process';
 import { dataConverter } from './support/encrypting-converter';
+import { operatorOf } from './support/operators';
 import { assertSafe, eventually, useTemporal } from './support/temporal';
 import { holder } from './support/workflows';
 
@@ -40,7 +41,9 @@ test('after kill -9 of a permit worker, the next one releases within seconds wha
   const pool = new SemaphoreClient(temporal.client, resource, { capacity: 10, taskQueue, lease: '10 minutes' });
   const permits = await Promise.all(Array.from({ length: 10 }, () => pool.acquire()));
   await eventually(async () => {
-    for (const { leaseDeadline } of (await pool.inspect()).slots.map(({ permit }) => permit ?? assert.fail())) {
+    for (const { leaseDeadline } of (await operatorOf(pool).inspect()).slots.map(
+      ({ permit }) => permit ?? assert.fail(),
+    )) {
       assert.ok(leaseDeadline, 'the worker has not started this permit yet');
     }
   });

@@ -10,7 +10,7 @@ import {
   UnorderedRunIdError,
   WrongResourceError,
 } from '@/fencing';
-import { migrationOf } from '@/fencing/postgres-migration';
+import { migrationOf } from '@/fencing/postgres-fence';
 import { usePostgres } from './support/postgres';
 import { assertAttempts, runIds } from './support/tokens';
 

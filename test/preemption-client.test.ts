@@ -3,13 +3,14 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Client, type WorkflowClientInterceptor, WorkflowUpdateRPCTimeoutOrCancelledError } from '@temporalio/client';
-import { type Permit, PermitLostError, PermitPreemptedError, SemaphoreClient } from '../src/client';
+import { acquireAll, type Permit, PermitLostError, SemaphoreClient } from '../src/client';
 import { currentFencingToken } from '../src/fencing';
 import { FencingToken } from '../src/shared/fencing-token';
 import { permitId, queueId } from '../src/shared/permit-id';
-import { QUEUE_VIEW, type QueueView } from '../src/shared/queue-view';
+import { QUEUE_VIEW, type QueueView } from '../src/shared/protocol';
 import { ClientProcess } from './support/client-process';
 import { startHolding, startOptions, untilAt } from './support/holders';
+import { operatorOf } from './support/operators';
 import { clientOf } from './support/sets';
 import { eventually, until, untilWaiting, useTemporal } from './support/temporal';
 import * as workflows from './support/workflows';
@@ -21,6 +22,10 @@ const temporal = useTemporal({ shared: true });
 /** A grace that no test waits for. */
 const LOW = { priority: { priorityKey: 4 }, preemptible: { grace: '30s' } } as const;
 const HIGH = { priority: { priorityKey: 1 }, preempt: true } as const;
+
+function isPreempted(error: unknown): boolean {
+  return error instanceof PermitLostError && error.how === 'preempted';
+}
 
 /** Runs code as somebody else: a caller that asks for a permit that it holds itself is refused. */
 const elsewhere = AsyncLocalStorage.snapshot();
@@ -38,7 +43,7 @@ test('the signal of a client that gives way aborts; it is told in its grace, whi
     .withPermit(async (permit) => {
       alarms.push(elsewhere(() => party.acquire(HIGH)));
       const reason = await aborted(permit);
-      assert.ok(reason instanceof PermitPreemptedError && reason instanceof PermitLostError);
+      assert.ok(reason instanceof PermitLostError, String(reason));
       assert.deepEqual([reason.how, reason.runId, await permit.preempted], ['preempted', permit.runId, reason]);
       await permit.renew(); // it holds on until it gives the permit back
       const { status } = await temporal.client.workflow.getHandle(permit.workflowId, permit.runId).describe();
@@ -46,7 +51,7 @@ test('the signal of a client that gives way aborts; it is told in its grace, whi
       permit.signal.throwIfAborted();
     }, LOW)
     .catch((error: unknown) => error);
-  assert.ok(rejected instanceof PermitPreemptedError, String(rejected));
+  assert.ok(isPreempted(rejected), String(rejected));
   await (await alarms[0])?.release();
 });
 
@@ -56,7 +61,7 @@ test('a client that is revoked in its grace is told that', async () => {
   const party = await lamp.acquire(LOW);
   const alarm = lamp.acquire(HIGH);
   await party.preempted;
-  await lamp.revoke('0', { reason: 'cleaning' });
+  await operatorOf(lamp).revoke('0', { reason: 'cleaning' });
   await assert.rejects(party.renew(), (error) => error instanceof PermitLostError && error.how === 'revoked');
   await (await alarm).release();
 });
@@ -67,14 +72,14 @@ test('a client whose grace is over can neither renew nor pass a checkpoint, and 
   const stubborn = lamp.withPermit(
     async (permit) => {
       const alarm = await elsewhere(() => lamp.acquire(HIGH)); // somebody else has the slot, and this one works on
-      await assert.rejects(permit.renew(), PermitPreemptedError);
-      await assert.rejects(permit.checkpoint(), PermitPreemptedError);
+      await assert.rejects(permit.renew(), isPreempted);
+      await assert.rejects(permit.checkpoint(), isPreempted);
       await alarm.release();
       return 'too late';
     },
     { ...LOW, preemptible: { grace: '1s' } },
   );
-  await assert.rejects(stubborn, PermitPreemptedError);
+  await assert.rejects(stubborn, isPreempted);
 });
 
 test('polls that end by themselves, as each does after a while, make no holder deaf', async () => {
@@ -108,7 +113,7 @@ test('a client that is killed in its grace keeps the slot until that is over, no
   await party.until('acquired');
   party.signal('SIGSTOP'); // it can't give the permit back
   const alarm = lamp.acquire({ ...HIGH, timeout: '1 minute' });
-  await until(async () => (await lamp.inspect()).slots[0]?.permit?.preemptedUntil);
+  await until(async () => (await operatorOf(lamp).inspect()).slots[0]?.permit?.preemptedUntil);
   await party.kill();
   await (await alarm).release();
   const { runId } = await party.until('acquired');
@@ -120,17 +125,19 @@ test('at a checkpoint a client goes on under a new permit, with the new token, a
   const resource = temporal.resource();
   const lamp = clientOf(temporal, resource);
   const tokens = await lamp.withPermit(
-    async (first) => {
+    async (permit) => {
+      const { runId } = permit;
       const before = currentFencingToken().toString();
-      assert.equal(await first.checkpoint(), first, 'nobody asks');
+      assert.equal(await permit.checkpoint(), permit, 'nobody asks');
+      assert.equal(permit.runId, runId);
       const alarm = elsewhere(() => lamp.acquire(HIGH));
-      await first.preempted;
-      assert.equal(first.signal.aborted, false);
-      void alarm.then((permit) => permit.release());
-      const second = await first.checkpoint();
-      assert.notEqual(second, first);
-      assert.equal(first.signal.aborted, false, 'it was given up, not lost');
-      assert.equal(currentFencingToken().toString(), FencingToken.from(second).toString());
+      await permit.preempted;
+      assert.equal(permit.signal.aborted, false);
+      void alarm.then((other) => other.release());
+      assert.equal(await permit.checkpoint(), permit);
+      assert.notEqual(permit.runId, runId);
+      assert.equal(permit.signal.aborted, false, 'it was given up, not lost');
+      assert.equal(currentFencingToken().toString(), FencingToken.from(permit).toString());
       return [before, currentFencingToken().toString()];
     },
     { ...LOW, preemptible: { grace: '30s', atCheckpoints: true } },
@@ -138,52 +145,57 @@ test('at a checkpoint a client goes on under a new permit, with the new token, a
   assert.notEqual(tokens[0], tokens[1]);
 });
 
-test('yieldDuring gives the slot to others, and comes back; a release ends the new permit too', async () => {
+test('yield gives the slot to others, and comes back; a release ends what it holds then', async () => {
   const resource = temporal.resource();
   const lamp = clientOf(temporal, resource);
-  const first = await lamp.acquire();
+  const permit = await lamp.acquire();
+  const { runId } = permit;
   let guest: Permit | undefined;
   let later: Promise<string> | undefined;
-  const back = first.yieldDuring(async () => {
+  const back = permit.yield(async () => {
+    assert.equal(permit.isHeld, false);
     guest = await lamp.acquire();
     later = lamp.withPermit(async ({ slot }) => slot);
     await untilWaiting(temporal.client, resource, 1);
   });
   await untilWaiting(temporal.client, resource, 2);
   await guest?.release();
-  const second = await back;
+  assert.equal(await back, permit);
+  assert.equal(permit.isHeld, true);
+  assert.notEqual(permit.runId, runId);
+  await permit.release();
+  assert.equal(await later, permit.slot);
   await assert.rejects(
-    first.yieldDuring(async () => undefined),
+    permit.yield(async () => undefined),
     PermitLostError,
   );
-  await first.release(); // forwards
-  assert.equal(await later, second.slot);
 
   // What the work throws comes through, and nothing is held then.
   const again = await lamp.acquire();
   await assert.rejects(
-    again.yieldDuring(async () => {
+    again.yield(async () => {
       throw new Error('its own');
     }),
     /its own/,
   );
   await again.release();
-  const [of] = (await clientOf(temporal, resource, { capacity: 2 }).acquire({ permits: 2 })).permits;
-  await assert.rejects(of?.yieldDuring(async () => undefined) ?? assert.fail(), /one that can line up again/);
+  const [[of]] = (await acquireAll([{ of: clientOf(temporal, resource, { capacity: 2 }), permits: 2 }])).permits;
+  await assert.rejects(of?.yield(async () => undefined) ?? assert.fail(), /one that can line up again/);
   assert.equal(of?.isHeld, true);
   for (const slot of ['0', '1']) await temporal.client.workflow.getHandle(permitId({ resource, slot })).terminate();
 });
 
-test('in a plain withPermit, what counts after yieldDuring is the latest permit: its token, and its loss', async () => {
+test('in a plain withPermit, what counts after yield is what it holds then: its token, and its loss', async () => {
   const resource = temporal.resource();
   const lamp = clientOf(temporal, resource);
   const rejected = await lamp
-    .withPermit(async (first) => {
-      const second = await first.yieldDuring(async () => undefined);
-      assert.notEqual(second.runId, first.runId);
-      assert.equal(currentFencingToken().toString(), FencingToken.from(second).toString());
-      await elsewhere(() => lamp.revoke(second.slot));
-      await aborted(second);
+    .withPermit(async (permit) => {
+      const { runId } = permit;
+      assert.equal(await permit.yield(async () => undefined), permit);
+      assert.notEqual(permit.runId, runId);
+      assert.equal(currentFencingToken().toString(), FencingToken.from(permit).toString());
+      await elsewhere(() => operatorOf(lamp).revoke(permit.slot));
+      await aborted(permit);
     })
     .catch((error: unknown) => error);
   assert.ok(rejected instanceof PermitLostError && rejected.how === 'revoked', String(rejected));
@@ -246,11 +258,10 @@ test('an alarm interrupts a party, which then goes on with the next colour (docs
   };
   const party = async () => {
     await lamp.withPermit(
-      async (first) => {
-        let permit = first;
+      async (permit) => {
         for (let n = 0; !(shown.includes('alarm') && shown.at(-1) === 'yellow'); n++) {
           await setColour(['red', 'blue', 'yellow'][n % 3] as string, permit.runId);
-          permit = await permit.checkpoint();
+          await permit.checkpoint();
         }
       },
       { priority: { priorityKey: 4 }, preemptible: { grace: '10s', atCheckpoints: true } },
@@ -277,12 +288,14 @@ test('an alarm interrupts a party, which then goes on with the next colour (docs
 test('bad use is refused before any call', async () => {
   const called = { value: () => assert.fail('the server is called') };
   const client = Object.create(temporal.client, { withDeadline: called, withAbortSignal: called });
-  const lamp = new SemaphoreClient(client, temporal.resource(), { capacity: 2, taskQueue: temporal.taskQueue });
+  const options = { capacity: 2, taskQueue: temporal.taskQueue };
+  const lamp = new SemaphoreClient(client, temporal.resource(), options);
+  const brief = new SemaphoreClient(client, temporal.resource(), { ...options, lease: '10s' });
   const { priority, preemptible } = LOW;
   await assert.rejects(lamp.acquire({ preempt: true }), /preempt: expected a priority.priorityKey beside it/);
   await assert.rejects(lamp.acquire({ preemptible }), /preemptible: expected a priority.priorityKey beside it/);
   await assert.rejects(
-    lamp.acquire({ priority, preemptible, lease: '10s' }),
+    brief.acquire({ priority, preemptible }),
     /preemptible.grace: expected at most the lease \(10000 ms\), got 30000/,
   );
   await assert.rejects(
@@ -290,11 +303,11 @@ test('bad use is refused before any call', async () => {
     /preempt: expected none where the caller does not wait/,
   );
   await assert.rejects(
-    lamp.acquire({ priority, preempt: true, permits: 2 }),
-    /preempt: expected none together with permits/,
+    acquireAll([{ of: lamp, permits: 2 }], { priority, preempt: true } as object),
+    /preempt: expected none: a set of permits does not pre-empt/,
   );
   await assert.rejects(
-    lamp.withPermit(async () => 0, { onPreempted: 'restart' }),
-    /onPreempted: expected none without preemptible/,
+    lamp.withPermit(async () => 0, { onPreempted: 'restart' } as object),
+    /Unknown option "onPreempted"/,
   );
 });

@@ -4,9 +4,10 @@ import type { WorkflowHandle } from '@temporalio/client';
 import { lacking } from '../scripts/support/requirements';
 import { SemaphoreClient } from '../src/client';
 import { permitId, queueId } from '../src/shared/permit-id';
+import type { QueueInput } from '../src/shared/protocol';
 import { DECLINED, ENQUEUE, WATCH } from '../src/shared/protocol';
-import type { QueueInput } from '../src/shared/queue-view';
-import { startHolder, startHolding, startOptions, untilAt } from './support/holders';
+import { startHolder, startHolding, untilAt } from './support/holders';
+import { operatorOf } from './support/operators';
 import { startPreemptible, stepsOf, untilStep } from './support/preemptible-holders';
 import { assertNoPermitLeft, assertSafe, eventually, until, untilWaiting, useTemporal } from './support/temporal';
 import * as workflows from './support/workflows';
@@ -92,9 +93,9 @@ test('what an operator has set outlives the run in which it was set, and so do t
   const resource = temporal.resource();
   const { taskQueue } = temporal;
   const pool = new SemaphoreClient(temporal.client, resource, { capacity: 3, taskQueue });
-  const override = await pool.resize(1, { reason: 'small' });
+  const override = await operatorOf(pool).resize(1, { reason: 'small' });
   const drained = await eventually(async () => {
-    const { slots } = await pool.inspect();
+    const { slots } = await operatorOf(pool).inspect();
     assert.deepEqual(
       slots.map(({ state }) => state),
       ['free', 'drained', 'drained'],
@@ -105,7 +106,7 @@ test('what an operator has set outlives the run in which it was set, and so do t
     startHolder(temporal, { resource, semaphore: { capacity: 3 }, holdMs: 0 }),
   );
   await Promise.all((await Promise.all(load)).map((holder) => holder.result()));
-  const now = await pool.inspect();
+  const now = await operatorOf(pool).inspect();
   assert.deepEqual([now.override, now.capacity], [override, 1]);
   assert.deepEqual(
     now.slots.slice(1).map(({ permit }) => permit?.runId),
@@ -114,15 +115,15 @@ test('what an operator has set outlives the run in which it was set, and so do t
   );
   const run = await temporal.client.workflow.getHandle(queueId(resource)).describe();
   assert.notEqual(run.runId, now.slots[1]?.permit?.holder.runId, 'the queue has continued as new');
-  await pool.resize(3, { ifVersion: override.version });
+  await operatorOf(pool).resize(3, { ifVersion: override.version });
 
   const queue = temporal.client.workflow.getHandle(queueId(resource));
   const { runId } = await queue.describe();
   const untilMs = Date.now() + 6_000;
-  await pool.pauseUntil(new Date(untilMs));
+  await operatorOf(pool).pause({ until: new Date(untilMs) });
   // A slot that the queue has not drained yet belongs to any caller that claims it.
   await until(async () => {
-    const { slots } = await pool.inspect();
+    const { slots } = await operatorOf(pool).inspect();
     return Date.now() >= untilMs || slots.every(({ state }) => state === 'drained');
   });
   const waiters = await Promise.all(
@@ -137,7 +138,7 @@ test('what an operator has set outlives the run in which it was set, and so do t
   assert.ok(Date.now() >= untilMs, 'somebody was served during the pause');
   await Promise.all(waiters.map((waiter) => waiter.result()));
   await assertNoPermitLeft(temporal.client, resource);
-  await eventually(async () => assert.equal((await pool.inspect()).queue, 'none'));
+  await eventually(async () => assert.equal((await operatorOf(pool).inspect()).queue, 'none'));
 });
 
 test('a queue that continues as new while a holder gives way asks no other one', {
@@ -169,26 +170,4 @@ test('a queue that continues as new while a holder gives way asks no other one',
     await handle.result();
   }
   await assertSafe(temporal.client, resource, 2);
-});
-
-test('mapWithPermits in a Workflow: each run does a part that the server has room for, and no item is done twice', {
-  skip: lacking('ownServer'),
-}, async (t) => {
-  const resource = temporal.resource();
-  const count = 40;
-  const mapper = await temporal.client.workflow.start(workflows.cursorMapper, {
-    ...startOptions(temporal, 'mapper'),
-    args: [{ resource, semaphore: { capacity: 3 }, count }],
-  });
-  const parts = await mapper.result();
-  assert.deepEqual(parts.flat(), [...Array(count).keys()]);
-  assert.ok(parts.length >= 2, `${parts.length} runs`);
-  const lengths: number[] = [];
-  for await (const run of temporal.client.workflow.list({ query: `WorkflowId = "${mapper.workflowId}"` })) {
-    lengths.push(run.historyLength ?? 0);
-  }
-  t.diagnostic(`${parts.length} runs, of at most ${Math.max(...lengths)} events`);
-  // The server suggests it after 60 events; what runs then comes to its end, and three permits go back.
-  assert.ok(Math.max(...lengths) < 160, `${lengths}`);
-  await assertSafe(temporal.client, resource, 3);
 });

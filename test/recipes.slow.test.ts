@@ -5,13 +5,16 @@ import { after, before, describe, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Worker } from '@temporalio/worker';
 import type { RecipeActivities } from '../examples/recipes/activities';
-import { migrate, nightly, standForLeader, withPythonsGpu } from '../examples/recipes/clients';
+import { askAll, migrate, nightly, standForLeader, withPythonsGpu } from '../examples/recipes/clients';
 import * as recipes from '../examples/recipes/workflows';
+import { bundleExample } from '../scripts/support/workflow-bundles';
 import { SemaphoreClient } from '../src/client';
 import { PostgresFence, StaleTokenError } from '../src/fencing';
-import { OVERRIDE } from '../src/shared/operator-protocol';
+import { Operator } from '../src/operator';
 import { permitId, queueId } from '../src/shared/permit-id';
+import { OVERRIDE } from '../src/shared/protocol';
 import { startOptions } from './support/holders';
+import { operatorOf } from './support/operators';
 import { usePostgres } from './support/postgres';
 import { assertNoPermitLeft, eventually, until, untilWaiting, useTemporal } from './support/temporal';
 import { PermitSlotWorkflow } from './support/workflows';
@@ -95,10 +98,11 @@ const activities: RecipeActivities = {
 };
 
 before(async () => {
+  const workflowBundle = await bundleExample({ workflowsPath: require.resolve('./support/recipes-workflows') });
   await until(() => temporal.bundle); // the hooks of a file do not wait for each other
   worker = await Worker.create({
     connection: temporal.env.nativeConnection,
-    workflowBundle: temporal.bundle,
+    workflowBundle,
     activities,
     taskQueue: TASK_QUEUE,
   });
@@ -112,8 +116,8 @@ function run<Args extends unknown[], T>(workflow: (...args: Args) => Promise<T>,
 
 const twice = <T>(items: T[]) => [...items, ...items];
 
-test('the page shows the code of the examples, word for word, and all of it', () => {
-  const page = readFileSync(join(ROOT, 'docs', 'recipes.md'), 'utf8');
+test('the pages show the code of the examples, word for word, and all of it', () => {
+  const page = ['recipes.md', 'interop.md'].map((name) => readFileSync(join(ROOT, 'docs', name), 'utf8')).join('\n');
   const shown = [...page.matchAll(/<!-- (examples\/recipes\/[a-z]+\.ts)#([a-z-]+) -->\n+```ts\n(.*?)\n```/gs)];
   const all: string[] = [];
   for (const file of ['examples/recipes/workflows.ts', 'examples/recipes/clients.ts']) {
@@ -121,11 +125,11 @@ test('the page shows the code of the examples, word for word, and all of it', ()
     for (const [, name = '', code = ''] of source.matchAll(/\/\/ #region ([a-z-]+)\n(.*?)\n\/\/ #endregion/gs)) {
       all.push(`${file}#${name}`);
       const block = shown.find(([, of, region]) => of === file && region === name);
-      assert.equal(block?.[3], code, `${file}#${name} is not what docs/recipes.md shows`);
+      assert.equal(block?.[3], code, `${file}#${name} is not what docs/recipes.md or docs/interop.md shows`);
     }
   }
-  assert.equal(all.length, 10);
-  assert.deepEqual(shown.map(([, file, name]) => `${file}#${name}`).sort(), all.sort());
+  assert.equal(all.length, 11);
+  assert.deepEqual([...new Set(shown.map(([, file, name]) => `${file}#${name}`))].sort(), all.sort());
 });
 
 describe('each recipe runs', { concurrency: 3 }, () => {
@@ -135,7 +139,7 @@ describe('each recipe runs', { concurrency: 3 }, () => {
     assert.equal(mutex.most, 1);
   });
 
-  test('a pool of GPUs', async () => {
+  test('GPUs with names', async () => {
     const trained = await Promise.all(twice(['a', 'b', 'c']).map((dataset) => run(recipes.trainOn, dataset)));
     assert.ok(trained.every((told) => /^[abc] on gpu-[abc]$/.test(told)));
     for (const [gpu, { most }] of gpus) assert.ok(most <= 1, `${gpu} was used by ${most} at once`);
@@ -155,7 +159,7 @@ describe('each recipe runs', { concurrency: 3 }, () => {
           if (signal?.signalName === OVERRIDE) orders.push(signal);
         }
       }
-      assert.equal(orders.length, 1, 'the 429 pauses the pool');
+      assert.equal(orders.length, 1, 'the 429 pauses the resource');
     });
   });
 
@@ -165,7 +169,7 @@ describe('each recipe runs', { concurrency: 3 }, () => {
     assert.equal((await postgres.pool.query('SELECT * FROM recipe')).rows.length, 3);
     const lock = new SemaphoreClient(temporal.client, 'migrations', { capacity: 1, taskQueue: TASK_QUEUE });
     const lost = await lock.acquire();
-    await lock.revoke('0');
+    await operatorOf(lock).revoke('0');
     await migrate(temporal.client, postgres.pool, steps);
     const late = new PostgresFence('migrations').transaction(postgres.pool, lost, async () => undefined);
     await assert.rejects(late, StaleTokenError);
@@ -208,7 +212,7 @@ describe('each recipe runs', { concurrency: 3 }, () => {
     const candidates = Promise.all([candidate('a'), candidate('b')]);
     await eventually(async () => assert.equal(leads.length, 1));
     await untilWaiting(temporal.client, 'leader', 1);
-    await new SemaphoreClient(temporal.client, 'leader', { capacity: 1, taskQueue: TASK_QUEUE }).revoke('0');
+    await new Operator(temporal.client, 'leader', { capacity: 1, taskQueue: TASK_QUEUE }).revoke('0');
     await eventually(async () => assert.equal(leads.length, 2)); // the same one, perhaps: it stands again at once
     stop.abort();
     await candidates;
@@ -229,16 +233,43 @@ describe('each recipe runs', { concurrency: 3 }, () => {
     assert.ok(Date.now() - sinceMs >= 2_000, `${Date.now() - sinceMs} ms`);
   });
 
-  test('a batch feeder', async () => {
-    await run(recipes.embedAll, 20);
+  test('many items in a Workflow, each under a permit, or a chunk under one', async () => {
+    const numbers = [...Array(20).keys()];
+    await run(recipes.embedAll, numbers.slice(0, 8));
+    await run(recipes.embedChunks, [
+      numbers.slice(8, 11),
+      numbers.slice(11, 14),
+      numbers.slice(14, 17),
+      numbers.slice(17),
+    ]);
     assert.deepEqual(
       [...embedded].sort((a, b) => a - b),
-      [...Array(20).keys()],
+      numbers,
     );
     assert.ok(embedding.most <= 3, `${embedding.most} at once`);
   });
 
-  test("a pool shared with Temporal's own Python pattern", async () => {
+  test('many items in a service: their answers in order, three at once, and those that wait are not asked after a failure', async () => {
+    const answering = new Running();
+    const questions = [...Array(12).keys()].map((n) => `question ${n}`);
+    const ask = (question: string) => answering.run(() => `answer to ${question}`);
+    const answers = await askAll(temporal.client, questions, ask);
+    assert.deepEqual(
+      answers,
+      questions.map((question) => `answer to ${question}`),
+    );
+    assert.ok(answering.most <= 3, `${answering.most} at once`);
+    const asked: string[] = [];
+    const failing = askAll(temporal.client, questions, async (question) => {
+      asked.push(question);
+      if (asked.length === 1) throw new Error('no answer');
+      return await ask(question);
+    });
+    await assert.rejects(failing, /no answer/);
+    assert.ok(asked.length < questions.length, `${asked}`);
+  });
+
+  test("a resource shared with Temporal's own Python pattern", async () => {
     const resource = 'python-gpus';
     const startPython = (slot: string) =>
       temporal.client.workflow.start(PermitSlotWorkflow, {
@@ -279,6 +310,7 @@ test('and leaves nothing behind', async () => {
     'table',
     'slow-lane',
     'embeddings',
+    'answers',
   ];
   await Promise.all([...names, 'python-gpus'].map((name) => assertNoPermitLeft(temporal.client, name)));
 });

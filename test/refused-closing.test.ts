@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { permitId, queueId } from '../src/shared/permit-id';
 import { CLOSING, QUEUE_WORKFLOW, RELEASE, WATCH } from '../src/shared/protocol';
-import { permitSlotWorkflow } from '../src/workflow';
+import { permitSlotWorkflow } from '../src/workflows';
 import { startOptions } from './support/holders';
 import { send, start } from './support/strangers';
 import { eventually, useTemporal } from './support/temporal';

@@ -5,6 +5,7 @@ import type { WorkflowHandle } from '@temporalio/client';
 import { SemaphoreClient } from '../src/client';
 import { permitId } from '../src/shared/permit-id';
 import { assertFails, startHolder, startHolding, startOptions, untilAt } from './support/holders';
+import { operatorOf } from './support/operators';
 import { untilRenewedAgain } from './support/permit-signals';
 import { assertSafe, eventually, until, untilWaiting, useTemporal } from './support/temporal';
 import * as workflows from './support/workflows';
@@ -48,10 +49,10 @@ test('a holder that is reset to before its acquire waits for its own old permit,
   await untilWaiting(temporal.client, resource, 1);
 
   const pool = new SemaphoreClient(temporal.client, resource, { ...semaphore, taskQueue: temporal.taskQueue });
-  const { slots, waiters } = await pool.inspect();
+  const { slots, waiters } = await operatorOf(pool).inspect();
   assert.equal(slots[0]?.permit?.holder.runId, oldRun, 'by which an operator sees that its holder is gone');
   assert.equal(slots[0]?.permit?.holder.workflowId, waiters[0]?.workflowId);
-  await pool.revoke('0', { runId, reason: 'its holder was reset' });
+  await operatorOf(pool).revoke('0', { runId, reason: 'its holder was reset' });
   await untilAt(again, 'holding');
   await again.signal(workflows.finish);
   assert.equal((await again.result()).at, 'done');
@@ -112,14 +113,14 @@ test('an accumulator that is reset hears that too few slots are left for it, and
   await untilWaiting(temporal.client, resource, 1);
   await untilParked(large);
   const again = await reset(workflowId, 'last');
-  await pool.resize(1);
+  await operatorOf(pool).resize(1);
   await eventually(async () => {
-    const holders = (await pool.inspect()).slots.map(({ permit }) => permit?.holder.workflowId);
+    const holders = (await operatorOf(pool).inspect()).slots.map(({ permit }) => permit?.holder.workflowId);
     assert.ok(!holders.includes(workflowId), 'the queue may have its slot, to keep it out of use');
   });
   await again.cancel();
   await assert.rejects(again.result());
-  await pool.resize(2);
+  await operatorOf(pool).resize(2);
   await taken.release();
 });
 
@@ -129,7 +130,7 @@ test('a holder that was reset to after its acquire learns why its permit is revo
   const { handle } = await startHolding(temporal, { resource, semaphore });
   const again = await reset(handle.workflowId, 'last');
   const pool = new SemaphoreClient(temporal.client, resource, { ...semaphore, taskQueue: temporal.taskQueue });
-  await pool.revoke('0', { reason: 'node drain' });
+  await operatorOf(pool).revoke('0', { reason: 'node drain' });
   await assertFails(again.result(), 'PermitLostError', /revoked it \(node drain\)/);
 });
 

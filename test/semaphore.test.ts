@@ -1,9 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { CancelledFailure } from '@temporalio/common';
-import { PERMIT_STATUS } from '../src/shared/operator-protocol';
 import { permitId } from '../src/shared/permit-id';
-import { RELEASE, REVOKE } from '../src/shared/protocol';
+import { PERMIT_STATUS, RELEASE, REVOKE } from '../src/shared/protocol';
 import { assertFails, assertReleased, failureOf, startHolding, startOptions, untilAt } from './support/holders';
 import { assertNoPermitLeft, assertSafe, eventually, useTemporal } from './support/temporal';
 import type { PoolInput } from './support/workflows';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Client, type WorkflowClientInterceptor } from '@temporalio/client';
-import { NoAnswerError, SemaphoreClient } from '../src/client';
+import { acquireAll, NoAnswerError, SemaphoreClient } from '../src/client';
 import { permitId } from '../src/shared/permit-id';
 import { CliProcess } from './support/cli-process';
 import { useTemporal } from './support/temporal';
@@ -55,8 +55,8 @@ test('an acquire that is aborted as its claim wins rejects with its reason, and 
 test('permits that were all had are kept, although the permit that allowed to accumulate them is not free yet', async () => {
   const [resource, taskQueue] = [temporal.resource(), taskQueueOfNobody()];
   const semaphore = new SemaphoreClient(temporal.client, resource, { capacity: 2, taskQueue, lease: '10m' });
-  const set = await semaphore.acquire({ permits: 2, timeout: '5s' });
-  assert.deepEqual(set.permits.map(({ slot }) => slot).sort(), ['0', '1']);
+  const set = await acquireAll([{ of: semaphore, permits: 2 }], { timeout: '5s' });
+  assert.deepEqual(set.permits[0].map(({ slot }) => slot).sort(), ['0', '1']);
   await temporal.worker({ taskQueue });
   await set.release();
   const accumulator = temporal.client.workflow.getHandle(permitId({ resource: `${resource}~set`, slot: '0' }));

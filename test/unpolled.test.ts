@@ -7,6 +7,7 @@ import { permitId, queueId } from '../src/shared/permit-id';
 import { QUEUE_WORKFLOW } from '../src/shared/protocol';
 import { CliHost } from './support/cli-host';
 import { CliProcess } from './support/cli-process';
+import { operatorOf } from './support/operators';
 import { eventually, until, useTemporal } from './support/temporal';
 import { isUnpolled, nobodyPolls, taskQueueOfNobody } from './support/unpolled';
 
@@ -56,8 +57,8 @@ test('a client tells by its errors, and warns while it waits', async () => {
   stopped.abort(new Error('no more'));
   await assert.rejects(waiting, /no more/);
   const tries = [
-    assert.rejects(semaphore.revoke('0', { timeout: '1s' }), isUnpolled(taskQueue, NoAnswerError)),
-    assert.rejects(semaphore.pause({ timeout: '1s' }), isUnpolled(taskQueue, NoAnswerError)),
+    assert.rejects(operatorOf(semaphore).revoke('0', { timeout: '1s' }), isUnpolled(taskQueue, NoAnswerError)),
+    assert.rejects(operatorOf(semaphore).pause({ timeout: '1s' }), isUnpolled(taskQueue, NoAnswerError)),
     ...[0, 1_000].map((timeout) =>
       assert.rejects(semaphore.acquire({ timeout }), isUnpolled(taskQueue, PermitTimeoutError)),
     ),
@@ -66,7 +67,7 @@ test('a client tells by its errors, and warns while it waits', async () => {
   await temporal.worker({ taskQueue });
   const handle = temporal.client.workflow.getHandle(permit.workflowId, permit.runId);
   await until(async () => (await handle.describe()).status.name !== 'RUNNING'); // it is revoked now
-  await eventually(async () => void (await semaphore.resume()));
+  await eventually(async () => void (await operatorOf(semaphore).resume()));
 });
 
 test('a release waits for a worker that is away for some seconds, as after a crash of its server', async () => {

@@ -4,7 +4,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { SemaphoreClient } from '../src/client';
 import { permitId, queueId } from '../src/shared/permit-id';
 import { CLOSING, DECLINED, ENQUEUE, MISSED, RELEASE } from '../src/shared/protocol';
-import { permitSlotWorkflow } from '../src/workflow';
+import { permitSlotWorkflow } from '../src/workflows';
 import {
   assertFails,
   assertPassedOn,
@@ -14,6 +14,7 @@ import {
   startOptions,
   untilAt,
 } from './support/holders';
+import { operatorOf } from './support/operators';
 import { taskFailures } from './support/strangers';
 import { assertSafe, endQueue, eventually, queueView, until, untilWaiting, useTemporal } from './support/temporal';
 import * as workflows from './support/workflows';
@@ -194,15 +195,15 @@ test('lines that come and go while a slot is held find one queue, that ends soon
 test('a cancel request does not end the queue, nor what an operator has set', async () => {
   const resource = temporal.resource();
   const pool = new SemaphoreClient(temporal.client, resource, { capacity: 1, taskQueue: temporal.taskQueue });
-  await pool.pause({ reason: 'maintenance' });
+  await operatorOf(pool).pause({ reason: 'maintenance' });
   const waiter = await startHolder(temporal, { resource, semaphore: { capacity: 1 }, holdMs: 0 });
   await untilWaiting(temporal.client, resource, 1);
   const queue = temporal.client.workflow.getHandle(queueId(resource));
   const { runId } = await queue.describe();
   await queue.cancel();
   await untilWaiting(temporal.client, resource, 1);
-  assert.equal((await pool.inspect()).override?.reason, 'maintenance');
-  await pool.resume();
+  assert.equal((await operatorOf(pool).inspect()).override?.reason, 'maintenance');
+  await operatorOf(pool).resume();
   await waiter.result();
   assert.deepEqual(await taskFailures(temporal.client, queueId(resource), runId), []);
 });
@@ -218,9 +219,9 @@ test('a drained slot stays out of use for as long as its queue runs, and then fo
     });
   const left = await start('left');
   assert.equal(await left.result(), 'lease-expired', 'no queue runs');
-  await pool.pause();
+  await operatorOf(pool).pause();
   await eventually(async () => {
-    const [slot] = (await pool.inspect({ recent: 0 })).slots;
+    const [slot] = (await operatorOf(pool).inspect({ recent: 0 })).slots;
     const leftMs = (slot?.permit?.leaseDeadline?.getTime() ?? 0) - Date.now();
     assert.ok(leftMs > 50 * 60_000 && leftMs <= 60 * 60_000, `${leftMs} ms left`);
   });
@@ -231,7 +232,7 @@ test('a drained slot stays out of use for as long as its queue runs, and then fo
   });
   assert.equal((await kept.describe()).status.name, 'RUNNING');
   await kept.signal(RELEASE);
-  await pool.resume();
+  await operatorOf(pool).resume();
 });
 
 test('one Workflow waits in two queues, and twice in one, at the same time', async () => {

@@ -1,6 +1,6 @@
 import { sleep } from '@temporalio/activity';
 import type { Pool } from 'pg';
-import { currentFencingToken, PostgresFence, StaleTokenError } from '../../src/fencing';
+import { currentFencingToken, PostgresFence, StaleTokenError } from 'temporal-semaphore/fencing';
 
 export interface LedgerActivities {
   append(line: string): Promise<void>;

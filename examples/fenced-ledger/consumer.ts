@@ -1,7 +1,7 @@
 /** One consumer's process: a worker with a task queue of its own, which reports each step to its parent. */
 import { NativeConnection, Worker } from '@temporalio/worker';
 import { Pool, type PoolConfig } from 'pg';
-import { fencingInterceptors } from '../../src/fencing-worker';
+import { fencingInterceptors } from 'temporal-semaphore/fencing-worker';
 import { ledgerActivities } from './activities';
 import { quiet } from './quiet';
 

@@ -4,13 +4,13 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type Client, WorkflowFailedError } from '@temporalio/client';
-import type { TestWorkflowEnvironment } from '@temporalio/testing';
-import { bundleWorkflowCode, DefaultLogger, Worker } from '@temporalio/worker';
+import { Worker } from '@temporalio/worker';
+import { fencingInterceptors } from 'temporal-semaphore/fencing-worker';
 import { diesWithUs } from '../../scripts/support/dies-with-us';
 import { aborted, runMain } from '../../scripts/support/main';
 import { type Postgres, startPostgres } from '../../scripts/support/postgres-server';
-import { startServer } from '../../scripts/support/temporal-server';
-import { fencingInterceptors } from '../../src/fencing-worker';
+import { startServer, type TemporalServer } from '../../scripts/support/temporal-server';
+import { bundleExample } from '../../scripts/support/workflow-bundles';
 import { fence, type Report } from './activities';
 import type { ConsumerOptions } from './consumer';
 import { quiet } from './quiet';
@@ -38,21 +38,20 @@ async function main(interrupt: AbortSignal): Promise<number> {
 
 /** Each of the three workers would take seconds to do it for itself. */
 async function bundled(): Promise<string> {
-  const { code } = await bundleWorkflowCode({
+  const { code } = await bundleExample({
     workflowsPath: require.resolve('./workflows'),
     workflowInterceptorModules: fencingInterceptors.workflowModules,
-    logger: new DefaultLogger('ERROR'),
   });
   return code;
 }
 
 async function run(
-  temporal: TestWorkflowEnvironment,
+  temporal: TemporalServer,
   postgres: Postgres,
   codePath: string,
   interrupt: AbortSignal,
 ): Promise<void> {
-  const { address = '' } = temporal;
+  const { address } = temporal;
   await fence.migrate(postgres.pool);
   await postgres.pool.query('CREATE TABLE ledger (id serial, epoch bigint, line text)');
 

@@ -1,8 +1,8 @@
 import { proxyActivities } from '@temporalio/workflow';
-import { Semaphore } from '../../src/workflow';
+import { Semaphore } from 'temporal-semaphore/workflow';
 import type { LedgerActivities } from './activities';
 
-export * from '../../src/workflows';
+export * from 'temporal-semaphore/workflows';
 
 /** One slot, and a short lease: a holder that is silent for two seconds loses it. */
 const ledger = new Semaphore('ledger', { capacity: 1, lease: '2s', taskQueue: 'permits' });

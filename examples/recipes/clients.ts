@@ -1,8 +1,8 @@
 /** The recipes of docs/recipes.md that are clients. The page shows each region word for word, and test/recipes.slow.test.ts runs it. */
 import type { Client } from '@temporalio/client';
 import type { Pool } from 'pg';
-import { PermitLostError, SemaphoreClient } from '../../src/client';
-import { PostgresFence } from '../../src/fencing';
+import { PermitLostError, PermitPool, SemaphoreClient } from 'temporal-semaphore/client';
+import { PostgresFence } from 'temporal-semaphore/fencing';
 
 // #region migration-lock
 export async function migrate(client: Client, database: Pool, steps: string[]): Promise<void> {
@@ -48,6 +48,18 @@ export async function standForLeader(
       if (!stop.aborted && !(error instanceof PermitLostError)) throw error; // lost: stand again
     }
   }
+}
+// #endregion
+
+// #region many-items
+export async function askAll<T>(
+  client: Client,
+  questions: string[],
+  ask: (question: string, signal: AbortSignal) => Promise<T>,
+): Promise<T[]> {
+  const answers = new SemaphoreClient(client, 'answers', { capacity: 3, taskQueue: 'permits' });
+  await using pool = new PermitPool(answers);
+  return await Promise.all(questions.map((question) => pool.withPermit(({ signal }) => ask(question, signal))));
 }
 // #endregion
 

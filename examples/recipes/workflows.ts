@@ -1,10 +1,12 @@
 /** The recipes of docs/recipes.md that are Workflows. The page shows each region word for word, and test/recipes.slow.test.ts runs it. */
-import { continueAsNew, proxyActivities } from '@temporalio/workflow';
-import { mapWithPermits, Semaphore } from '../../src/workflow';
+import { proxyActivities } from '@temporalio/workflow';
+import { Semaphore, withPermits } from 'temporal-semaphore/workflow';
 import type { RecipeActivities } from './activities';
 
 const { nextNumber, train, ask, readTable, writeTable, send, embed } = proxyActivities<RecipeActivities>({
   startToCloseTimeout: '1 minute',
+  heartbeatTimeout: '10s',
+  cancellationType: 'WAIT_CANCELLATION_COMPLETED', // the permit is held until the activity has stopped
 });
 
 // #region mutex
@@ -15,7 +17,7 @@ export async function numberInvoice(order: string): Promise<number> {
 }
 // #endregion
 
-// #region gpu-pool
+// #region named-gpus
 const gpus = new Semaphore('gpus', { slots: ['gpu-a', 'gpu-b', 'gpu-c'] });
 
 export async function trainOn(dataset: string): Promise<string> {
@@ -38,14 +40,14 @@ export async function askFor(tenant: string, question: string): Promise<string> 
 
 // #region read-write-lock
 const READERS = 4; // so many may read at once
-const table = new Semaphore('table', { capacity: READERS });
+const table = new Semaphore('table', { capacity: READERS, fair: true }); // fair: no reader overtakes a writer
 
 export async function read(): Promise<string[]> {
   return await table.withPermit(() => readTable());
 }
 
 export async function write(row: string): Promise<void> {
-  await table.withPermits(READERS, () => writeTable(row));
+  await withPermits([{ of: table, permits: READERS }], () => writeTable(row));
 }
 // #endregion
 
@@ -57,14 +59,17 @@ export async function sendSlowly(message: string): Promise<void> {
 }
 // #endregion
 
-// #region batch-feeder
+// #region many-items
 const embeddings = new Semaphore('embeddings', { capacity: 3 });
 
-export async function embedAll(pages: number, cursor = 0): Promise<void> {
-  const feed = function* () {
-    for (let page = 0; page < pages; page++) yield page; // made one by one, as permits come free
+export async function embedAll(pages: number[]): Promise<void> {
+  await Promise.all(pages.map((page) => embeddings.withPermit(() => embed(page))));
+}
+
+export async function embedChunks(chunks: number[][]): Promise<void> {
+  const embedChunk = async (pages: number[]) => {
+    for (const page of pages) await embed(page);
   };
-  const part = await mapWithPermits(feed, (page) => embed(page), { semaphore: embeddings, cursor });
-  if (part.cursor !== undefined) await continueAsNew<typeof embedAll>(pages, part.cursor);
+  await Promise.all(chunks.map((pages) => embeddings.withPermit(() => embedChunk(pages))));
 }
 // #endregion

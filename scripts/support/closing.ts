@@ -1,4 +1,4 @@
-import { paint, table } from '@/cli/paint';
+import { drawTable, paint } from '@/cli/text';
 import { count, duration } from '@/cli/wording';
 import type { RunOptions } from './run-options';
 import type { Row, Verdict } from './verdict';
@@ -9,7 +9,7 @@ export function closingLines(verdict: Verdict, { consumers, capacity }: RunOptio
   const good = problems.length === 0;
   return [
     '',
-    table(['consumer', 'slot', 'waited', 'held', 'run ID'], rows.map(cells), [
+    drawTable(['consumer', 'slot', 'waited', 'held', 'run ID'], rows.map(cells), [
       'left',
       'right',
       'right',

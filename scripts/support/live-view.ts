@@ -1,4 +1,4 @@
-import { paint, table } from '@/cli/paint';
+import { paint, table } from '@/cli/text';
 import { duration } from '@/cli/wording';
 import type { Outcome } from './consumer-run';
 import type { SlotState } from './slots';

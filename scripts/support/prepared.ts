@@ -8,3 +8,6 @@ export const BUILT_COMMAND_LINE = 'BUILT_COMMAND_LINE';
 
 /** The `host:port` of the Temporal server that files share which need none of their own. */
 export const SHARED_SERVER = 'SHARED_TEMPORAL_SERVER';
+
+/** The package's tarball, a path from the root: the one that `pnpm verify` has checked, or a new one. */
+export const PACKED_PACKAGE = 'PACKED_PACKAGE';

@@ -1,6 +1,6 @@
 import type { StringValue } from '@temporalio/common';
-import { msToNumber } from '@temporalio/common/lib/time';
 import { Command, InvalidArgumentError, Option } from 'commander';
+import { msToNumber } from '../../src/shared/duration';
 import { isAddress } from './find-server';
 
 /** The Web UI's port lies this far above the server's, as with `temporal server start-dev`. */

@@ -12,6 +12,8 @@ export interface ServerOptions {
   uiPort?: number;
   /** Keeps the server's state in this SQLite file. @default in memory */
   dbFilename?: string;
+  /** Has the server tell its counters. */
+  metrics?: boolean;
   /** More dynamic config, as `key=JSON`. */
   dynamicConfig?: readonly string[];
 }
@@ -21,6 +23,8 @@ export interface ServerProcess {
   readonly address: string;
   /** The address of its Web UI, if it has one. */
   readonly ui: string | undefined;
+  /** The address at which the server tells its counters, for Prometheus. */
+  readonly metrics: string | undefined;
   /** Resolves when the process has ended, for whatever reason, with the last of its standard error. */
   readonly ended: Promise<string>;
   /** Ends the server. SIGKILL ends it as a crash would. */
@@ -59,7 +63,7 @@ export async function spawnServer(executable: string, options: ServerOptions = {
       return await spawnOn(options.port ?? (await freePort()), executable, options);
     } catch (error) {
       // Somebody else may have taken the port that was free.
-      if (options.port !== undefined || attempt === ATTEMPTS || !/address already in use/.test(String(error)))
+      if (options.port !== undefined || attempt === ATTEMPTS || !/address already in use|bind:/.test(String(error)))
         throw error;
     }
   }
@@ -67,11 +71,13 @@ export async function spawnServer(executable: string, options: ServerOptions = {
 
 async function spawnOn(port: number, executable: string, options: ServerOptions): Promise<ServerProcess> {
   const address = `${HOST}:${port}`;
+  const metricsPort = options.metrics ? await freePort() : undefined;
   const child = spawn(
     executable,
     [
       ...['server', 'start-dev', '--ip', HOST, '--port', String(port), '--log-level', 'error'],
       ...(options.uiPort ? ['--ui-port', String(options.uiPort)] : ['--headless']),
+      ...(metricsPort ? ['--metrics-port', String(metricsPort)] : []),
       ...(options.dbFilename ? ['--db-filename', options.dbFilename] : []),
       ...[...DYNAMIC_CONFIG, ...(options.dynamicConfig ?? [])].flatMap((value) => ['--dynamic-config-value', value]),
     ],
@@ -85,7 +91,8 @@ async function spawnOn(port: number, executable: string, options: ServerOptions)
   try {
     await untilItAnswers(address, ended);
     const ui = options.uiPort ? await webUi(options.uiPort) : undefined;
-    return { address, ui, ended, stop, signal: (name) => void child.kill(name) };
+    const metrics = metricsPort ? `${HOST}:${metricsPort}` : undefined;
+    return { address, ui, metrics, ended, stop, signal: (name) => void child.kill(name) };
   } catch (error) {
     await stop();
     throw error;
@@ -118,10 +125,13 @@ async function listenOnce(port: number): Promise<number> {
   });
 }
 
+/** A panic's stack is long, and why the server panicked stands before it. */
+const MAX_WORDS = 20_000;
+
 async function lastWords(child: ChildProcess): Promise<string> {
   let said = '';
   child.stderr?.setEncoding('utf8').on('data', (chunk: string) => {
-    said = (said + chunk).slice(-2_000);
+    said = (said + chunk).slice(-MAX_WORDS);
   });
   return await new Promise((resolve) => {
     child.once('error', (error) => resolve(error.message));

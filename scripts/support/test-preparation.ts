@@ -1,10 +1,12 @@
+import { execFile } from 'node:child_process';
 import { copyFile, rm } from 'node:fs/promises';
 import { join, relative } from 'node:path';
+import { promisify } from 'node:util';
 import { build } from 'esbuild';
 import { bundleCommandLine } from './bundle-command-line';
 import { findServer } from './find-server';
 import { preflight } from './preflight';
-import { BUILT_COMMAND_LINE, PREPARED_BUNDLES, SHARED_SERVER } from './prepared';
+import { BUILT_COMMAND_LINE, PACKED_PACKAGE, PREPARED_BUNDLES, SHARED_SERVER } from './prepared';
 import { spawnServer } from './server-process';
 import { isPure, mentions, runDirectory, type Tier, writeEntries } from './test-files';
 import { bundleFile, writeBundle } from './workflow-bundles';
@@ -40,7 +42,6 @@ const SECONDS: Readonly<Record<string, number>> = {
   preemption: 26,
   'key-pool': 26,
   'preemption-client': 21,
-  'map-with-permits': 20,
   'hostile-input': 18,
   'contract/loss': 18,
   'permit-slot': 17,
@@ -54,7 +55,10 @@ const SERVER = /useTemporal|contract\(|startServer|findServer/;
 const HOOKED = /use(Temporal|Postgres|Browser)|Runtime\.install|mock\.method\(process/;
 
 /** What a test file mentions that runs the built command line. */
-const COMMAND_LINE = /CliProcess|BUILT_COMMAND_LINE|-process'/;
+const COMMAND_LINE = /CliProcess|CliHost|BUILT_COMMAND_LINE|-process'/;
+
+/** What a test file mentions that installs the package from its tarball. */
+const PACKAGE = /installPackage/;
 
 export interface Preparation {
   /** Tells the test files of it. */
@@ -100,8 +104,9 @@ export async function prepareTests(files: readonly string[], tier: Tier): Promis
     await rm(directory, { recursive: true, force: true });
   };
   try {
-    const [server] = await Promise.all([
+    const [server, packed] = await Promise.all([
       starting,
+      files.some((file) => mentions(file, PACKAGE)) ? packPackage(directory) : undefined,
       (many || files.some((file) => mentions(file, COMMAND_LINE))) && buildPackage(directory, lib),
       many && writeBundle(TEST_WORKFLOWS, bundleFile(directory, TEST_WORKFLOWS)),
     ]);
@@ -111,6 +116,7 @@ export async function prepareTests(files: readonly string[], tier: Tier): Promis
         [PREPARED_BUNDLES]: directory,
         [BUILT_COMMAND_LINE]: join(lib, 'cli', 'main.js'),
         ...(server && { [SHARED_SERVER]: server.address }),
+        ...(packed && { [PACKED_PACKAGE]: packed }),
         ...(tier === 'all' && cheaper()),
       },
       dispose,
@@ -165,4 +171,13 @@ async function buildPackage(directory: string, lib: string): Promise<void> {
     logLevel: 'warning',
     outdir: lib,
   });
+}
+
+/** Several files install it, and two builds at once would disturb each other. A new one is of a fresh build (`prepack`). */
+async function packPackage(directory: string): Promise<string> {
+  const given = process.env[PACKED_PACKAGE];
+  if (given) return given;
+  const pack = ['pack', '--silent', '--pack-destination', directory];
+  const { stdout } = await promisify(execFile)('npm', pack, { cwd: ROOT });
+  return relative(ROOT, join(directory, stdout.trim().split('\n').at(-1) ?? ''));
 }

@@ -1,19 +1,22 @@
-import type { SemaphoreClient } from '@/client';
 import { startDashboard } from '@/dashboard/server';
+import type { Operator } from '@/operator';
 import { bundlePage } from './bundle-page';
 import { untilAborted } from './main';
 
 interface Shown {
-  pool: SemaphoreClient;
+  operator: Operator;
   address: string;
   ui?: string;
   interrupt: AbortSignal;
 }
 
 /** Serves the live page while `work` goes on, and after that until `interrupt`: there is something to look at then. */
-export async function withDashboard<T>({ pool, address, ui, interrupt }: Shown, work: () => Promise<T>): Promise<T> {
+export async function withDashboard<T>(
+  { operator, address, ui, interrupt }: Shown,
+  work: () => Promise<T>,
+): Promise<T> {
   const session = { namespace: 'default', address, ui, readOnly: false };
-  const dashboard = await startDashboard({ pools: [pool], session, page: await bundlePage() });
+  const dashboard = await startDashboard({ operators: [operator], session, page: await bundlePage() });
   try {
     console.log(`Dashboard: ${dashboard.url}`);
     const result = await work();

@@ -2,8 +2,10 @@ import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { bundleWorkflowCode, DefaultLogger, type WorkflowBundle } from '@temporalio/worker';
+import { type BundleOptions, bundleWorkflowCode, DefaultLogger, type WorkflowBundle } from '@temporalio/worker';
 import { PREPARED_BUNDLES } from './prepared';
+
+const SRC = join(__dirname, '..', '..', 'src');
 
 /**
  * Bundles a file of Workflows, which takes seconds of work, unless `pnpm test` has done that already.
@@ -14,6 +16,20 @@ export async function bundleWorkflows(workflowsPath: string): Promise<WorkflowBu
   const made = prepared && bundleFile(prepared, workflowsPath);
   if (made && existsSync(made)) return { code: await readFile(made, 'utf8') };
   return await bundleWorkflowCode({ workflowsPath, logger: new DefaultLogger('ERROR') });
+}
+
+/** Bundles an example's Workflows, which import this package by its name, as a user's do. */
+export async function bundleExample(
+  options: Omit<BundleOptions, 'logger' | 'webpackConfigHook'>,
+): Promise<WorkflowBundle> {
+  return await bundleWorkflowCode({
+    ...options,
+    logger: new DefaultLogger('ERROR'),
+    webpackConfigHook: (config) => {
+      const alias = { ...(config.resolve?.alias as Record<string, string>), 'temporal-semaphore': SRC };
+      return { ...config, resolve: { ...config.resolve, alias } };
+    },
+  });
 }
 
 /** Bundles a file of Workflows into another file. */

@@ -1,7 +1,7 @@
 import type { StringValue } from '@temporalio/common';
-import { msToNumber } from '@temporalio/common/lib/time';
 import { type Command, InvalidArgumentError, Option } from 'commander';
-import type { PoolOptions } from '../client/operators';
+import type { OperatorOptions } from '../operator';
+import { msToNumber } from '../shared/duration';
 import { type ConnectionFlags, withConnectionFlags } from './connection';
 
 export function wholeNumber(text: string): number {
@@ -88,16 +88,17 @@ export function withOutputFlags(command: Command): Command {
     .addOption(new Option('--json', 'the same as -o json').implies({ output: 'json' }));
 }
 
-/** The pool, as far as the flags describe it, and the form of the output. */
-export interface PoolFlags extends PoolOptions, ConnectionFlags {
+/** The resource, as far as the flags describe it, and the form of the output. */
+export interface ResourceFlags extends OperatorOptions, ConnectionFlags {
+  taskQueue: string;
   output: Output;
 }
 
-/** The flags of every command that looks at one pool, or acts on it. */
-export function withPoolFlags(command: Command): Command {
+/** The flags of every command that looks at one resource, or acts on it. */
+export function withResourceFlags(command: Command): Command {
   withSlotFlags(
     command,
-    'how many permits the pool is deployed with (default: its queue says it)',
+    'how many permits the resource is deployed with (default: its queue says it)',
     'the names of its slots instead, separated by commas',
   );
   command.option('--task-queue <name>', "the permit worker's task queue", 'permits');

@@ -1,7 +1,7 @@
 import { connect } from 'node:net';
-import { say } from './render';
+import { say } from './terminal';
 
-/** A server near by answers in a millisecond, one across the world in 300. */
+/** A server near by answers in a millisecond, and a server across the world in 300. */
 const SILENT_AFTER_MS = 800;
 
 const DEFAULT_PORT = 7_233;

@@ -2,6 +2,7 @@ import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { createSecureContext } from 'node:tls';
 import { pathToFileURL } from 'node:url';
+import { Client, Connection } from '@temporalio/client';
 import type { DataConverter } from '@temporalio/common';
 import {
   type ClientConfigProfile,
@@ -11,8 +12,10 @@ import {
 } from '@temporalio/envconfig';
 import type { Command } from 'commander';
 import { InvalidOptionsError } from '../client';
+import { Operator, type OperatorOptions } from '../operator';
+import { checkAddress, connectionError } from './check-address';
 
-/** The flags of every command that talks to a server. Temporal's own environment configuration fills in absent ones. */
+/** The flags of every command that talks to a server. Temporal's own environment configuration fills in absent flags. */
 export interface ConnectionFlags {
   address?: string;
   namespace?: string;
@@ -48,13 +51,13 @@ export function withConnectionFlags(command: Command): Command {
 export type ConnectConfig = ReturnType<typeof toClientOptions> & { namespace: string; address: string };
 
 /**
- * Where and how to connect: for `Connection.connect`, and the namespace for the client. What is wrong is named without its
+ * Where and how to connect: for `Connection.connect`, and the namespace for the client. An error names what is wrong without the
  * value, which may be a secret.
  * @throws InvalidOptionsError when a file or profile that the user named is missing, or can't be used
  */
 export function connectConfig(flags: ConnectionFlags): ConnectConfig {
   const { configFile } = flags;
-  // The library reads a missing file as an empty one.
+  // The library reads a missing file as an empty file.
   if (configFile !== undefined && !existsSync(configFile)) {
     throw new InvalidOptionsError(`--config-file: there is no file "${configFile}".`);
   }
@@ -95,7 +98,7 @@ function whyUnusable(error: unknown, file: string): string {
     const isContent = path.includes('\n') || path.includes('-----BEGIN');
     return isContent ? 'the content of a certificate or key stands in place of its path' : `${path}: ${code}`;
   }
-  // Of all other messages, these have no value in them.
+  // These messages quote no value. All other messages may.
   if (/^(Profile '.*' not found|Cannot specify both \w+ and \w+$)/.test(message)) return message;
   return `${file}: no [profile.<name>], or a value of the wrong type`;
 }
@@ -163,4 +166,37 @@ export async function loadDataConverter(path: string | undefined): Promise<DataC
   const converter = loaded.dataConverter ?? loaded.default?.dataConverter;
   if (typeof converter !== 'object' || converter === null) throw new InvalidOptionsError(`${expected}, got "${path}"`);
   return converter;
+}
+
+/**
+ * Connects, and runs `use` with the client. The connection ends with the process: on a closed connection, the SDK may still retry a
+ * call that was given up, and its retry throws.
+ * @param check refuses bad options before any call to the server
+ * @throws UnreachableError
+ */
+export async function withClient<T>(
+  flags: ConnectionFlags,
+  use: (client: Client) => Promise<T>,
+  check: (client: Client) => void = () => undefined,
+): Promise<T> {
+  const { connectionOptions, namespace, address } = connectConfig(flags);
+  const dataConverter = await loadDataConverter(flags.dataConverter);
+  const connection = Connection.lazy(connectionOptions);
+  const client = new Client({ connection, namespace, dataConverter });
+  check(client);
+  await checkAddress(address);
+  await connection.ensureConnected().catch((error: Error) => {
+    throw connectionError(address, error);
+  });
+  return await use(client);
+}
+
+/** As {@link withClient}, with the operator of one resource. @throws InvalidOptionsError for bad options, before any call */
+export async function withOperator<T>(
+  resource: string,
+  flags: ConnectionFlags & OperatorOptions,
+  use: (operator: Operator) => Promise<T>,
+): Promise<T> {
+  const open = (client: Client) => new Operator(client, resource, flags);
+  return await withClient(flags, (client) => use(open(client)), open);
 }

@@ -1,10 +1,12 @@
 import { setFlagsFromString } from 'node:v8';
+import type { Client } from '@temporalio/client';
 import type { Command } from 'commander';
-import { refuse } from '../client/operators';
-import { withClient } from './client';
-import { type ConnectionFlags, connectConfig, withConnectionFlags } from './connection';
-import { DashboardPools, parseResource } from './dashboard-pools';
-import { print } from './render';
+import type { ResourceFinder } from '../dashboard/poller';
+import { Operator, type OperatorOptions } from '../operator';
+import { resourcesInUse } from '../operator/resources-in-use';
+import { refuse } from '../shared/check';
+import { type ConnectionFlags, connectConfig, withClient, withConnectionFlags } from './connection';
+import { print } from './terminal';
 import { text } from './text';
 
 interface DashboardFlags extends ConnectionFlags {
@@ -54,18 +56,18 @@ async function serve(resources: string[], flags: DashboardFlags): Promise<void> 
   setFlagsFromString('--optimize-for-size');
   setFlagsFromString('--semi-space-growth-factor=1');
   // Loaded only here: the other commands need no web server.
-  const { startDashboard } = await import('../dashboard/server.js');
+  const { startDashboard, webUiOf } = await import('../dashboard/server.js');
   const { resolveAccess } = await import('../dashboard/access.js');
   const { readPageFiles } = await import('../dashboard/page-files.js');
-  const { webUiOf } = await import('../dashboard/web-ui.js');
   const access = resolveAccess(host, flags.token ?? process.env.TEMPORAL_SEMAPHORE_TOKEN);
   const { address, namespace } = connectConfig(flags);
   const session = { namespace, address, ui: webUiOf(address, ui), readOnly };
-  const named = resources.map((text) => parseResource(text, { taskQueue }));
-  await withClient(flags, async (client) => {
-    const pools = new DashboardPools(client, named, { taskQueue });
+  const named = resources.map(parseResource);
+  const open = (client: Client) => new DashboardResources(client, named, taskQueue);
+  const show = async (client: Client) => {
+    const finder = open(client);
     const page = await readPageFiles();
-    const dashboard = await startDashboard({ pools: pools.given, finder: pools, access, port, session, page });
+    const dashboard = await startDashboard({ operators: finder.given, finder, access, port, session, page });
     print(text`${dashboard.url}`);
     if (access.token !== undefined && !access.isTokenNew) {
       print(text`Visitors need the token that you gave: the first time, add ?token=<the token> to that address.`);
@@ -74,5 +76,75 @@ async function serve(resources: string[], flags: DashboardFlags): Promise<void> 
       for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => resolve());
     });
     await dashboard.close();
-  });
+  };
+  await withClient(flags, show, open);
+}
+
+export interface NamedResource extends Pick<OperatorOptions, 'capacity' | 'slots'> {
+  resource: string;
+}
+
+/** The resources that `dashboard` shows: those that the operator has named, or else all that are in use. */
+export class DashboardResources implements ResourceFinder {
+  /** For the resources that the operator has named. */
+  readonly given: Operator[] = [];
+  /** For the resources whose slots the operator has not named. */
+  private readonly found = new Map<string, Operator>();
+  private readonly all: boolean;
+
+  /**
+   * @param resources as {@link parseResource} gives them
+   * @throws InvalidOptionsError
+   */
+  constructor(
+    private readonly client: Client,
+    resources: readonly NamedResource[],
+    private readonly taskQueue: string,
+  ) {
+    this.all = resources.length === 0;
+    for (const { resource, capacity, slots } of resources) {
+      const isSized = capacity !== undefined || slots !== undefined;
+      const sized = () => new Operator(client, resource, { capacity, slots, taskQueue });
+      this.given.push(isSized ? sized() : this.unsized(resource));
+    }
+  }
+
+  /** Finds the resources in use by two calls to visibility; by no call when the operator has named all resources with their slots. */
+  async find(): Promise<Operator[]> {
+    if (!this.all && this.found.size === 0) return [];
+    const inUse: Operator[] = [];
+    for (const [resource, { slots }] of await resourcesInUse(this.client)) {
+      if (!this.all && !this.found.has(resource)) continue;
+      const operator = this.unsized(resource);
+      operator.addSlots(slots);
+      inUse.push(operator);
+    }
+    return inUse;
+  }
+
+  forget(resource: string): void {
+    this.found.delete(resource);
+  }
+
+  private unsized(resource: string): Operator {
+    const { client, taskQueue } = this;
+    const operator = this.found.get(resource) ?? new Operator(client, resource, { taskQueue });
+    this.found.set(resource, operator);
+    return operator;
+  }
+}
+
+/**
+ * Reads `name`, `name=3` or `name=a,b,c`. A name may have a `=`, so the last `=` counts.
+ * @throws InvalidOptionsError
+ */
+export function parseResource(text: string): NamedResource {
+  const at = text.lastIndexOf('=');
+  const resource = at < 0 ? text : text.slice(0, at);
+  const value = text.slice(at + 1);
+  if (resource === '' || value === '') {
+    refuse('resource', '<name>, <name>=<capacity> or <name>=<slot>,<slot>…', text);
+  }
+  if (at < 0) return { resource };
+  return /^\d+$/.test(value) ? { resource, capacity: Number(value) } : { resource, slots: value.split(',') };
 }

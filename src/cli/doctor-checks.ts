@@ -1,9 +1,12 @@
 import { type Client, isGrpcServiceError } from '@temporalio/client';
-import { NoAnswerError, PermitTimeoutError, SemaphoreClient, type SlotInspection } from '../client';
-import { countPollers, findDeadlocks, monotonicMs, poolsInUse, type SeenPool } from '../client/operators';
-import { failingTasks } from './doctor-tasks';
-import { waiterName } from './draw-pool';
-import { holderName } from './render';
+import { NoAnswerError, PermitTimeoutError, SemaphoreClient } from '../client';
+import { countPollers } from '../client/pollers';
+import { monotonicMs } from '../client/server';
+import type { SlotInspection } from '../operator';
+import { findDeadlocks, type StuckWorkflows, stuckWorkflows } from '../operator/deadlocks';
+import { inspectAllInUse, type SeenResource } from '../operator/resources-in-use';
+import { waiterName } from './draw-resource';
+import { holderName } from './terminal';
 import { count, deadlockLine, disagreementLine, pauseNote, STRANGERS_REMEDY, span, strangersLine } from './wording';
 
 /** One result of the examination. */
@@ -26,7 +29,7 @@ const ORDERED_SINCE = [1, 27] as const;
 /** How late a permit may end: its worker may be slow, and the server's timer a second late. */
 const LEASE_SLACK_MS = 5_000;
 
-/** How long the server may take for all that is asked of it beside the pools. */
+/** How long the server may take for all that is asked of it beside the resources. */
 const ASKED_WITHIN_MS = 30_000;
 
 const PROBES = 5;
@@ -34,39 +37,39 @@ const PROBE_WITHIN_MS = 10_000;
 
 const AT_ONCE = 10;
 
-/** With a server nearby, one takes tens of milliseconds, and ten at once take hundreds. */
+/** With a server nearby, one round trip takes tens of milliseconds, and ten at once take hundreds. */
 const SLOW_PROBE_MS = 1_000;
 
 /** After a round trip of this length, one measurement is enough. */
 const MUCH_TOO_SLOW_MS = 3_000;
 
 export async function findings(client: Client, options: DoctorOptions): Promise<Finding[]> {
-  const pools = await poolsInUse(client, { taskQueue: options.taskQueue, keys: true });
+  const resources = await inspectAllInUse(client, { keys: true });
   const asked = async () => [
-    ...(await server(client, pools)),
+    ...(await server(client, resources)),
     await pollers(client, options.taskQueue),
     ...(await failingTasks(client)),
   ];
   const found = [
     ...(await client.withDeadline(Date.now() + ASKED_WITHIN_MS, asked)),
-    ...pools.flatMap((pool) => [
-      ...strangersIn(pool),
-      ...leases(pool),
-      ...leftDrained(pool),
-      ...waits(pool, options.waitingLongerMs),
+    ...resources.flatMap((seen) => [
+      ...strangersIn(seen),
+      ...leases(seen),
+      ...leftDrained(seen),
+      ...waits(seen, options.waitingLongerMs),
     ]),
-    ...deadlocks(pools),
+    ...deadlocks(resources),
   ];
-  if (pools.length > 0 && found.every(({ is }) => is !== 'bad')) {
-    found.push({ is: 'ok', what: `${count(pools.length, 'pool')} in use, no permit is past its lease` });
+  if (resources.length > 0 && found.every(({ is }) => is !== 'bad')) {
+    found.push({ is: 'ok', what: `${count(resources.length, 'resource')} in use, no permit is past its lease` });
   }
   if (options.probe) found.push(await probe(client, options.taskQueue));
   return found;
 }
 
-async function server({ workflowService }: Client, pools: SeenPool[]): Promise<Finding[]> {
+async function server({ workflowService }: Client, resources: SeenResource[]): Promise<Finding[]> {
   const { serverVersion = '' } = await workflowService.getSystemInfo({});
-  const runIds = pools.flatMap(({ slots }) => slots.flatMap(({ permit }) => permit?.runId ?? []));
+  const runIds = resources.flatMap(({ slots }) => slots.flatMap(({ permit }) => permit?.runId ?? []));
   const [major = 0, minor = 0] = serverVersion.split('.').map(Number);
   const [sinceMajor, sinceMinor] = ORDERED_SINCE;
   const ordered =
@@ -96,7 +99,7 @@ async function pollers(client: Client, taskQueue: string): Promise<Finding> {
 }
 
 /** One line for each resource and reason: there may be a thousand slots. */
-function leases({ resource, slots, strangers = [] }: SeenPool): Finding[] {
+function leases({ resource, slots, strangers = [] }: SeenResource): Finding[] {
   const isOurs = ({ permit }: SlotInspection) => !strangers.some(({ workflowId }) => workflowId === permit?.workflowId);
   const held = slots.filter((slot) => slot.permit && isOurs(slot));
   const overMs = ({ permit }: SlotInspection) => Date.now() - (permit?.leaseDeadline?.getTime() ?? Date.now());
@@ -127,13 +130,13 @@ function leases({ resource, slots, strangers = [] }: SeenPool): Finding[] {
   ];
 }
 
-function strangersIn({ resource, strangers }: SeenPool): Finding[] {
+function strangersIn({ resource, strangers }: SeenResource): Finding[] {
   if (!strangers) return [];
   return [{ is: 'bad', what: `"${resource}": ${strangersLine(strangers)}`, advice: STRANGERS_REMEDY }];
 }
 
-/** What keeps a slot out of use outlives a queue that was terminated, although nothing is set any more. */
-function leftDrained({ resource, slots, queue, problem }: SeenPool): Finding[] {
+/** The permit that keeps a slot out of use outlives a queue that was terminated, although no override is set any more. */
+function leftDrained({ resource, slots, queue, problem }: SeenResource): Finding[] {
   const left = slots.filter(({ state }) => state === 'drained');
   if (left.length === 0 || queue !== 'none' || problem !== undefined) return [];
   const named = left.map(({ slot }) => `"${slot}"`).join(', ');
@@ -141,13 +144,13 @@ function leftDrained({ resource, slots, queue, problem }: SeenPool): Finding[] {
     {
       is: 'bad',
       what: `slot ${named} of "${resource}" is out of use, by the order of a queue that was terminated`,
-      advice: `\`temporal-semaphore resume\` frees what is to be in use, with --capacity or --slots. The next waiter does too; otherwise it comes free within an hour.`,
+      advice: `\`temporal-semaphore resume\` with --capacity or --slots frees the slots that are to be in use. The next waiter does too; otherwise a slot comes free within an hour.`,
     },
   ];
 }
 
-function waits(pool: SeenPool, longerMs: number): Finding[] {
-  const { resource, waiters, queue, override, disagreement, problem, strangers } = pool;
+function waits(seen: SeenResource, longerMs: number): Finding[] {
+  const { resource, waiters, queue, override, disagreement, problem, strangers } = seen;
   const found: Finding[] = [];
   if (problem !== undefined) {
     return [{ is: 'bad', what: `"${resource}" can't be looked at: ${problem}` }];
@@ -161,7 +164,7 @@ function waits(pool: SeenPool, longerMs: number): Finding[] {
     found.push({
       is: 'warning',
       what: `"${resource}": ${disagreementLine(disagreement)}`,
-      advice: 'Give all acquirers the same capacity or slots. While a rollout lasts, both are in use for a while.',
+      advice: 'Give all callers the same capacity or slots. While a rollout lasts, both are in use for a while.',
     });
   }
   const late = waiters.filter(({ since }) => Date.now() - since.getTime() > longerMs);
@@ -170,14 +173,14 @@ function waits(pool: SeenPool, longerMs: number): Finding[] {
     found.push({
       is: 'warning',
       what: `"${resource}": ${late.length} waiting for more than ${span(longerMs)}, the longest, ${waiterName(longest)}, for ${span(Date.now() - longest.since.getTime())}`,
-      advice: '`temporal-semaphore why` shows who is ahead and who holds. The pool may be too small.',
+      advice: '`temporal-semaphore why` shows who is ahead and who holds. The resource may have too few slots.',
     });
   }
   return found;
 }
 
-function deadlocks(pools: SeenPool[]): Finding[] {
-  return findDeadlocks(pools).map((steps) => ({
+function deadlocks(resources: SeenResource[]): Finding[] {
+  return findDeadlocks(resources).map((steps) => ({
     is: 'bad',
     what: `deadlock: ${deadlockLine(steps)}`,
     advice:
@@ -189,10 +192,10 @@ function deadlocks(pools: SeenPool[]): Finding[] {
 async function probe(client: Client, taskQueue: string): Promise<Finding> {
   // All probes share one name, since each resource is a series of each metric. The capacity has room for several at once.
   const options = { capacity: 100, taskQueue, lease: '15s' } as const;
-  const pool = new SemaphoreClient(client, 'temporal-semaphore-doctor', options);
+  const semaphore = new SemaphoreClient(client, 'temporal-semaphore-doctor', options);
   try {
-    const oneMs = await medianMs(() => roundTrip(pool));
-    const tenMs = await medianMs(() => Promise.all(Array.from({ length: AT_ONCE }, () => roundTrip(pool))));
+    const oneMs = await medianMs(() => roundTrip(semaphore));
+    const tenMs = await medianMs(() => Promise.all(Array.from({ length: AT_ONCE }, () => roundTrip(semaphore))));
     const what = `one acquire and release takes ${oneMs} ms, ${AT_ONCE} at once take ${tenMs} ms`;
     if (Math.max(oneMs, tenMs) < SLOW_PROBE_MS) return { is: 'ok', what };
     return { is: 'warning', what, advice: (await isDevelopmentServer(client)) ? DEVELOPMENT_ADVICE : SLOW_ADVICE };
@@ -207,8 +210,8 @@ const DEVELOPMENT_ADVICE =
   'A development server with its default settings waits up to 50 ms at each step: start it with --dynamic-config-value history.transferProcessorMaxPollRPS=10000 and history.timerProcessorMaxPollRPS=10000. Or the server or the permit worker is overloaded.';
 
 /** Acquires a permit, releases it, and waits for its end. */
-async function roundTrip(pool: SemaphoreClient): Promise<void> {
-  const permit = await pool.acquire({ timeout: PROBE_WITHIN_MS, purpose: 'temporal-semaphore doctor' });
+async function roundTrip(semaphore: SemaphoreClient): Promise<void> {
+  const permit = await semaphore.acquire({ timeout: PROBE_WITHIN_MS, purpose: 'temporal-semaphore doctor' });
   await permit.release();
 }
 
@@ -230,4 +233,28 @@ async function isDevelopmentServer({ workflowService }: Client): Promise<boolean
     if (!isGrpcServiceError(error)) throw error;
     return false;
   }
+}
+
+/** What the SDK's worker answers for a Workflow type that its bundle does not export. */
+const NOT_EXPORTED = /no such function is exported by the workflow bundle/;
+
+/** Workflows of this library that run and can't go on. */
+export async function failingTasks(client: Client): Promise<Finding[]> {
+  return (await stuckWorkflows(client)).map(finding);
+}
+
+function finding({ type, reason, runs }: StuckWorkflows): Finding {
+  const queues = [...new Set(runs.map(({ taskQueue }) => `"${taskQueue}"`))].join(', ');
+  if (NOT_EXPORTED.test(reason)) {
+    return {
+      is: 'bad',
+      what: `a worker of task queue ${queues} has no ${type}: ${count(runs.length, 'Workflow')} can't go on`,
+      advice: "Its Workflows file needs: export * from 'temporal-semaphore/workflows';",
+    };
+  }
+  return {
+    is: 'bad',
+    what: `${runs[0]?.workflowId} on task queue ${queues} can't go on because its Workflow Task fails: ${reason}`,
+    advice: "The worker's log says more.",
+  };
 }

@@ -1,10 +1,9 @@
 import type { Command } from 'commander';
 import { durationOption, type Output, withOutputFlags } from './arguments';
-import { withClient } from './client';
-import { type ConnectionFlags, withConnectionFlags } from './connection';
+import { type ConnectionFlags, withClient, withConnectionFlags } from './connection';
 import { type Finding, findings } from './doctor-checks';
 import { EXIT } from './exit-codes';
-import { print, printJson } from './render';
+import { print, printJson } from './terminal';
 import { dim, green, red, Text, text, yellow } from './text';
 
 interface DoctorFlags extends ConnectionFlags {
@@ -29,13 +28,13 @@ export function addDoctor(program: Command, done: (exitCode: number) => void): v
     .command('doctor')
     .summary('look for what is wrong')
     .description(
-      `Looks at the server, the permit worker's task queue and all pools in use, and says what is wrong. Without --probe it changes nothing. Exit code ${EXIT.no}: something is bad.`,
+      `Looks at the server, the permit worker's task queue and all resources in use, and says what is wrong. Without --probe it changes nothing. Exit code ${EXIT.no}: something is bad.`,
     )
     .option('--task-queue <name>', "the permit worker's task queue", 'permits')
     .addOption(
       durationOption('--waiting-longer <duration>', 'warn of waiters that have waited longer than this', '10m'),
     )
-    .option('--probe', 'also acquire and release permits of a pool of its own, and say how long that takes')
+    .option('--probe', 'also acquire and release permits of a resource of its own, and say how long that takes')
     .addHelpText('after', HELP)
     .action(async ({ taskQueue, waitingLonger, probe, output, ...connection }: DoctorFlags) => {
       const options = { taskQueue, waitingLongerMs: waitingLonger, probe };
@@ -47,7 +46,7 @@ export function addDoctor(program: Command, done: (exitCode: number) => void): v
   withConnectionFlags(withOutputFlags(doctor));
 }
 
-/** Of each kind, the first ones: anybody may start thousands of permits, each with something wrong. */
+/** Shows the first findings of each kind: anybody may start thousands of permits, each with something wrong. */
 function lines(found: Finding[]): Text[] {
   return (['ok', 'warning', 'bad'] as const).flatMap((kind) => {
     const ofKind = found.filter(({ is }) => is === kind);

@@ -1,4 +1,4 @@
-import { clockMs, type GuardOrder } from './guard-order';
+import { clockMs, type GuardOrder } from './guard';
 
 // The guard of one command, in a process of its own: see `Guard`.
 

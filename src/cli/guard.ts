@@ -1,6 +1,5 @@
 import { type ChildProcess, fork } from 'node:child_process';
-import type { GuardOrder } from './guard-order';
-import { say } from './render';
+import { say } from './terminal';
 
 /**
  * Ends the command's process group when this process can't. If this process is killed (by kill -9 too), the guard acts at
@@ -43,4 +42,21 @@ export class Guard {
     this.isDismissed = true;
     this.process.kill('SIGKILL');
   }
+}
+
+/** An order to the guard. It replaces the one before. Times are {@link clockMs}. */
+export interface GuardOrder {
+  /** The process group to end. */
+  group: number;
+  /** When to send TERM, unless a new order comes. Absent while this process sends it itself. */
+  termAtMs?: number;
+  /** When to send KILL. */
+  killAtMs: number;
+  /** The time between TERM and KILL when this process is dead. */
+  graceMs: number;
+}
+
+/** A clock that all processes of a machine share, in milliseconds. Nobody can set it, and it goes on while a process is stopped. */
+export function clockMs(): number {
+  return Number(process.hrtime.bigint() / 1_000_000n);
 }

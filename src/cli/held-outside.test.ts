@@ -8,7 +8,7 @@ const client = {
   connection: { options: { address: 'here:7233' } },
   options: { namespace: 'default' },
 } as unknown as Client;
-const pool = { resource: 'gpu', capacity: 1 };
+const gpu = { resource: 'gpu', capacity: 1 };
 
 const VARIABLE = 'TEMPORAL_SEMAPHORE_HELD';
 afterEach(() => {
@@ -17,22 +17,22 @@ afterEach(() => {
 
 /** What the command of a `run` in that process finds in its environment. */
 function heldBy(pid: number): string {
-  const [held] = Object.values(heldInside(client, [pool]));
+  const [held] = Object.values(heldInside(client, [gpu]));
   return held?.replaceAll(`"by":${process.pid}`, `"by":${pid}`) ?? assert.fail();
 }
 
 test('what a run around this one holds counts, and what another one holds or held does not', () => {
   const [inside, daemon] = [heldBy(process.ppid), heldBy(2 ** 30)];
   process.env[VARIABLE] = inside;
-  assert.throws(() => checkSelfDeadlock(client, [pool]), SelfDeadlockError);
-  checkSelfDeadlock(client, [pool], 1_000);
+  assert.throws(() => checkSelfDeadlock(client, [gpu]), SelfDeadlockError);
+  checkSelfDeadlock(client, [gpu], 1_000);
   process.env[VARIABLE] = daemon; // its run has ended, or runs beside it
-  if (process.platform === 'linux') checkSelfDeadlock(client, [pool]);
+  if (process.platform === 'linux') checkSelfDeadlock(client, [gpu]);
 });
 
 test('whatever else stands in the variable is not ours', () => {
   for (const forged of ['', 'x', 'null', '5', '{}', '[null]', '[{"at":5,"resource":"gpu"}]', '['.repeat(20_000)]) {
     process.env[VARIABLE] = forged;
-    checkSelfDeadlock(client, [pool]);
+    checkSelfDeadlock(client, [gpu]);
   }
 });

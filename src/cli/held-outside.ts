@@ -1,13 +1,14 @@
 import { readFileSync } from 'node:fs';
 import type { Client } from '@temporalio/client';
 import { SelfDeadlockError } from '../client';
-import { keyResource, waitsForItself } from '../client/operators';
+import { waitsForItself } from '../shared/loss';
+import { keyResource } from '../shared/permit-id';
 
-/** Tells a `run` inside a `run` what the outer ones hold, as JSON. */
+/** Tells a `run` inside a `run` which permits the outer `run`s hold, as JSON. */
 const VARIABLE = 'TEMPORAL_SEMAPHORE_HELD';
 
-/** A pool of which a `run` holds a permit, or wants one. */
-export interface RunPool {
+/** A resource of which a `run` holds a permit, or wants one. */
+export interface WantedResource {
   resource: string;
   capacity?: number;
   slots?: string[];
@@ -18,27 +19,26 @@ export interface RunPool {
 }
 
 interface Held {
-  /** The process that holds it. A daemon that its command has left behind has the variable too, but does not run inside. */
+  /** The process that holds the permit. A daemon that its command has left behind has the variable too, but does not run inside. */
   by: number;
-  /** Where it is: the same name in another place is another resource. */
+  /** The server and namespace: the same name elsewhere is another resource. */
   at: string;
   resource: string;
 }
 
-/** @throws SelfDeadlockError when the `run`s around this one hold all permits of one of the pools, and it would wait for ever */
+/** @throws SelfDeadlockError when the `run`s around this one hold all permits of one of the resources, and this one would wait for ever */
 export function checkSelfDeadlock(
   client: Client,
-  pools: readonly RunPool[],
+  resources: readonly WantedResource[],
   timeoutMs = Number.POSITIVE_INFINITY,
 ): void {
   const held = heldOutside().filter(({ at }) => at === placeOf(client));
-  for (const { resource, capacity = 0, slots, perKey, key, permits = 1 } of pools) {
+  for (const { resource, capacity = 0, slots, perKey, key, permits = 1 } of resources) {
     const wanted = [{ resource, count: slots?.length ?? capacity }];
     if (key !== undefined && perKey !== undefined) wanted.push({ resource: keyResource(resource, key), count: perKey });
     for (const { resource, count } of wanted) {
-      const pool = { resource, slots: Array.from({ length: count }, String) };
       const own = waitsForItself(
-        pool,
+        { resource, slots: Array.from({ length: count }, String) },
         { timeoutMs },
         held.map((it) => it.resource),
         permits,
@@ -48,10 +48,10 @@ export function checkSelfDeadlock(
   }
 }
 
-/** What the command's environment has to say of it. */
-export function heldInside(client: Client, pools: readonly RunPool[]): NodeJS.ProcessEnv {
+/** What the environment of a command says of the permits around it. */
+export function heldInside(client: Client, resources: readonly WantedResource[]): NodeJS.ProcessEnv {
   const at = placeOf(client);
-  const held = pools.flatMap(({ resource, key, permits = 1 }) => {
+  const held = resources.flatMap(({ resource, key, permits = 1 }) => {
     const names = key === undefined ? [resource] : [resource, keyResource(resource, key)];
     return names.flatMap((name) =>
       Array.from({ length: permits }, (): Held => ({ by: process.pid, at, resource: name })),
@@ -65,7 +65,7 @@ function placeOf({ connection, options }: Client): string {
   return `${address}/${options.namespace}`;
 }
 
-/** Whatever else stands in the variable is not ours. */
+/** Reads the variable, and leaves out what this program has not written. */
 function heldOutside(): Held[] {
   try {
     const held: unknown = JSON.parse(process.env[VARIABLE] ?? '[]');
@@ -85,7 +85,7 @@ function ancestorsHere(): Set<number> | undefined {
   for (let pid = process.ppid; pid > 0; ) {
     found.add(pid);
     try {
-      // The name before it may have any character.
+      // The name of the process, which stands before the number, may have any character.
       const [, parent] = /.*\) \S (\d+) /s.exec(readFileSync(`/proc/${pid}/stat`, 'utf8')) ?? [];
       pid = Number(parent);
     } catch {

@@ -2,23 +2,29 @@ import { once } from 'node:events';
 import { constants, readFileSync } from 'node:fs';
 import { basename } from 'node:path';
 import { type Permit, PermitLostError, type PermitSet } from '../client';
-import { messageOf } from '../client/operators';
+import { messageOf } from '../client/errors';
 import { FencingToken } from '../fencing';
 import { EXIT, signalCode } from './exit-codes';
-import { Guard } from './guard';
-import { clockMs, type GuardOrder } from './guard-order';
+import { clockMs, Guard, type GuardOrder } from './guard';
 import { ProcessGroup } from './process-group';
-import { say } from './render';
+import { say } from './terminal';
 import { text } from './text';
 import { span } from './wording';
+
+/** The permits under which a command runs. */
+export type RunSet = Pick<PermitSet<readonly (Permit | Permit[])[]>, 'permits' | 'signal' | 'release' | 'confirmLoss'>;
+
+export function permitsOf({ permits }: Pick<RunSet, 'permits'>): readonly Permit[] {
+  return permits.flat();
+}
 
 /** How long the processes that the command left behind may take to end after TERM. */
 const LEFTOVERS_MS = 1_000;
 
-/** The longest time between two orders to the guard. They tell of each renewal before the guard would send TERM for the lease before. */
+/** The longest time between two orders to the guard. An order tells of each renewal before the guard would send TERM for the lease before. */
 const BEAT_MS = 60_000;
 
-// The notice is the last part of the lease, in which the command is ended. These are shares of it, from its beginning.
+// This process ends the command in the notice, which is the last part of the lease. The two numbers are shares of the notice, from its start.
 /** When the guard sends TERM, if this process has not. */
 const GUARD_PART = 0.2;
 /** When the command gets KILL. */
@@ -33,10 +39,10 @@ const ENDED_MS = 2_000;
  *
  * @param interrupted has aborted when a signal came before the command starts
  * @returns the exit code
- * @throws its reason, and the command has not run then
+ * @throws the reason of `interrupted`; the command has not run then
  */
 export async function runHolding(
-  set: PermitSet,
+  set: RunSet,
   command: string[],
   signals: Signals,
   interrupted: AbortSignal,
@@ -53,7 +59,7 @@ export async function runHolding(
   }
   const { noticeMs } = soonest(set);
   const graceMs = noticeMs * KILL_PART;
-  const group = new ProcessGroup(command, { ...environment(set.permits), ...env });
+  const group = new ProcessGroup(command, { ...environment(permitsOf(set)), ...env });
   const tellGuard = (isEnding: boolean) => {
     if (group.id !== undefined) guard.tell(orderFor(soonest(set), group.id, graceMs, isEnding));
   };
@@ -69,7 +75,7 @@ export async function runHolding(
   await group.end(Math.min(graceMs, first === 'lost' ? longestGraceMs(set) : LEFTOVERS_MS));
   guard.dismiss();
   const code = await group.exit;
-  // Read anew: it looks at the clock, and this process may have been stopped past the lease's end.
+  // Asked anew: the signal looks at the clock, and this process may have been stopped past the lease's end.
   return afterLoss(code, set.signal.reason);
 }
 
@@ -80,19 +86,19 @@ export function afterLoss(code: number, loss: unknown): number {
   return code || signalCode('SIGTERM');
 }
 
-async function lossOf({ signal }: PermitSet): Promise<'lost'> {
+async function lossOf({ signal }: RunSet): Promise<'lost'> {
   if (!signal.aborted) await once(signal, 'abort');
   return 'lost';
 }
 
-/** When renewals fail, the permit is still ours until its lease ends. */
-function longestGraceMs({ signal: { reason } }: PermitSet): number {
+/** While renewals fail, this process still holds the permit until the lease ends. */
+function longestGraceMs({ signal: { reason } }: RunSet): number {
   return reason instanceof PermitLostError && reason.how === 'lease-expired' ? Number.POSITIVE_INFINITY : ENDED_MS;
 }
 
-/** The permit whose lease ends first. All have the same flags, and so one length of lease and notice. */
-function soonest({ permits }: PermitSet): Permit {
-  return permits.reduce((first, permit) => (permit.deadline < first.deadline ? permit : first));
+/** The permit whose lease ends first. All permits come from the same flags, so their leases and notices are equally long. */
+function soonest(set: RunSet): Permit {
+  return permitsOf(set).reduce((first, permit) => (permit.deadline < first.deadline ? permit : first));
 }
 
 /** Tells the guard when the lease ends. A stopped process sends no more orders: the guard then takes the permit for lost. */
@@ -162,7 +168,7 @@ export class Signals {
   }
 
   /** From now on, the command stops with this process (Ctrl-Z), and goes on with it (fg). */
-  stopWith(group: ProcessGroup, set: PermitSet): void {
+  stopWith(group: ProcessGroup, set: RunSet): void {
     this.stopped = () => {
       // The group is in a session of its own, where TSTP stops nobody.
       group.signal('SIGSTOP');

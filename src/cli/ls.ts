@@ -1,14 +1,15 @@
 import type { Command } from 'commander';
-import { checkPool, PoolByName, poolsInUse, type SeenPool } from '../client/operators';
-import { type PoolFlags, wholeNumber, withPoolFlags } from './arguments';
-import { withClient } from './client';
-import { drawPool, overrideNote } from './draw-pool';
+import type { Inspection } from '../operator';
+import { inspectAllInUse, type SeenResource } from '../operator/resources-in-use';
+import { type ResourceFlags, wholeNumber, withResourceFlags } from './arguments';
+import { withClient, withOperator } from './connection';
+import { drawResource, overrideNote } from './draw-resource';
 import { EXIT } from './exit-codes';
-import { print, printJson, say } from './render';
+import { print, printJson, say } from './terminal';
 import { type Align, red, Text, table, text, yellow } from './text';
 import { disagreementLine, sinceNow, strangersLine } from './wording';
 
-interface LsFlags extends PoolFlags {
+interface LsFlags extends ResourceFlags {
   recent: number;
   wide?: boolean;
 }
@@ -33,40 +34,39 @@ export function addLs(program: Command, done: (exitCode: number) => void): void 
     .action(async (resource: string | undefined, flags: LsFlags) => {
       done(await (resource === undefined ? all(flags) : one(resource, flags)));
     });
-  withPoolFlags(ls);
+  withResourceFlags(ls);
 }
 
 /** @returns the exit code */
 async function one(resource: string, flags: LsFlags): Promise<number> {
-  checkPool(resource, flags);
-  const pool = await withClient(flags, (client) =>
-    new PoolByName(client, resource, flags).inspect({ recent: flags.recent, search: true }),
-  );
+  const seen = await withOperator(resource, flags, (operator) => operator.inspect({ recent: flags.recent }));
   const { output, wide } = flags;
-  if (output !== 'text') printJson(pool, output);
-  if (isUnknown(pool)) {
-    say(text`nobody holds or waits for a permit of "${resource}". If it is a pool, --capacity shows its free slots.`);
+  if (output !== 'text') printJson(seen, output);
+  if (isUnknown(seen)) {
+    say(
+      text`nobody holds or waits for a permit of "${resource}". If it is a resource, --capacity shows its free slots.`,
+    );
     return EXIT.no;
   }
-  if (output === 'text') print(drawPool(pool, { wide }));
+  if (output === 'text') print(drawResource(seen, { wide }));
   return 0;
 }
 
 /** Nothing of this name runs or ran lately, and nobody knows how many slots it has. */
-function isUnknown({ capacity, slots, queue, recent }: SeenPool): boolean {
+function isUnknown({ capacity, slots, queue, recent }: Inspection): boolean {
   return capacity === undefined && slots.length === 0 && queue === 'none' && recent.length === 0;
 }
 
 /** @returns the exit code */
-async function all({ output, taskQueue, ...connection }: LsFlags): Promise<number> {
-  const pools = await withClient(connection, (client) => poolsInUse(client, { taskQueue }));
-  if (output !== 'text') printJson(pools, output);
-  else if (pools.length === 0) print(text`Nobody holds or waits for a permit.`);
-  else print(Text.lines([table(HEAD, pools.map(row), ALIGN), ...pools.flatMap(notes)]));
+async function all({ output, ...connection }: LsFlags): Promise<number> {
+  const resources = await withClient(connection, (client) => inspectAllInUse(client));
+  if (output !== 'text') printJson(resources, output);
+  else if (resources.length === 0) print(text`Nobody holds or waits for a permit.`);
+  else print(Text.lines([table(HEAD, resources.map(row), ALIGN), ...resources.flatMap(notes)]));
   return 0;
 }
 
-function notes({ resource, disagreement, strangers }: SeenPool): Text[] {
+function notes({ resource, disagreement, strangers }: SeenResource): Text[] {
   return [
     ...(disagreement ? [yellow(text`${resource}: ${disagreementLine(disagreement)}`)] : []),
     ...(strangers ? [red(text`${resource}: ${strangersLine(strangers)}`)] : []),
@@ -76,14 +76,14 @@ function notes({ resource, disagreement, strangers }: SeenPool): Text[] {
 const HEAD = ['resource', 'held', 'of', 'waiting', 'longest', 'keys', 'set'];
 const ALIGN: Align[] = ['left', 'right', 'right', 'right', 'right', 'left', 'left'];
 
-function row({ resource, capacity, slots, waiters, queue, override, keys, problem }: SeenPool): unknown[] {
+function row({ resource, capacity, held, waiting, waiters, override, keys, problem }: SeenResource): unknown[] {
   if (problem !== undefined) return [resource, '?', '?', '?', '', '', problem];
   const first = waiters.map(({ since }) => since).sort((a, b) => a.getTime() - b.getTime())[0];
   return [
     resource,
-    slots.filter(({ state }) => state === 'held').length,
+    held,
     capacity ?? '?',
-    queue === 'silent' ? '?' : waiters.length,
+    waiting ?? '?',
     first ? sinceNow(first) : '',
     keys ? text`${keys.held} hold, ${keys.queued} with a queue` : '',
     override ? overrideNote(override) : '',

@@ -1,7 +1,7 @@
 #!/usr/bin/env node
-import { execute } from './execute';
 import { signalCode } from './exit-codes';
-import { say } from './render';
+import { execute } from './program';
+import { say } from './terminal';
 
 // Our warnings appear in our own form. Others keep the name that Node gives them.
 process.removeAllListeners('warning');

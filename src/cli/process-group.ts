@@ -5,7 +5,7 @@ import { delimiter, join } from 'node:path';
 import type { Writable } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
 import { EXIT, signalCode } from './exit-codes';
-import { say } from './render';
+import { say } from './terminal';
 import { text } from './text';
 
 /** How often to check whether the group has ended: the system reports the end of its first process only. */
@@ -29,7 +29,7 @@ export class ProcessGroup {
   constructor([command = '', ...args]: readonly string[], env: NodeJS.ProcessEnv) {
     const options = { env, detached: true } as const;
     try {
-      // One that can't be started says why by itself.
+      // A command that can't be started says why by itself.
       this.leader = isFound(command, env)
         ? spawn('/bin/sh', [...GATE, command, ...args], {
             ...options,
@@ -75,7 +75,7 @@ export class ProcessGroup {
     if (this.signal('SIGTERM')) this.signal('SIGCONT'); // a stopped command hears of TERM then
     if (await this.isGone(graceMs)) return;
     this.signal('SIGKILL');
-    // In a container whose first process reaps no zombies, they stay in the group. They hold nothing any more.
+    // In a container whose first process reaps no zombies, zombies stay in the group. They hold nothing any more.
     await this.isGone(REAP_MS);
   }
 

@@ -1,13 +1,17 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { Command } from 'commander';
-import { addCompletion } from './completion';
+import { Command, CommanderError } from 'commander';
+import { InvalidOptionsError, SelfDeadlockError } from '../client';
+import { messageOf } from '../client/errors';
+import { NotHeldError, StaleOverrideError } from '../operator';
+import { splitCommand } from './arguments';
 import { addDashboard } from './dashboard';
 import { addDoctor } from './doctor';
+import { EXIT, signalCode } from './exit-codes';
 import { addLs } from './ls';
-import { addPause, addResize, addResume } from './override';
-import { addRevoke } from './revoke';
+import { addPause, addResize, addResume, addRevoke } from './orders';
 import { addRun } from './run';
+import { Interrupted, say } from './terminal';
 import { addWatch } from './watch';
 import { addWhy } from './why';
 import { addWorker } from './worker';
@@ -46,4 +50,42 @@ export async function makeProgram(done: (exitCode: number) => void, command?: st
 /** This package's version, read from `src` and from `lib` alike. */
 function version(): string {
   return JSON.parse(readFileSync(join(__dirname, '..', '..', 'package.json'), 'utf8')).version;
+}
+
+const HELP = `
+Example:
+  source <(temporal-semaphore completion bash)      # in ~/.bashrc; zsh in ~/.zshrc likewise
+  temporal-semaphore completion fish > ~/.config/fish/completions/temporal-semaphore.fish
+`;
+
+/** Completes commands, flags and their choices, as commander knows them. The shell runs this program, with `complete`, at each TAB. */
+async function addCompletion(program: Command): Promise<void> {
+  const { default: tab } = await import('@bomb.sh/tab/commander');
+  tab(program, { completionCommandName: 'completion' });
+  program.commands.find((command) => command.name() === 'completion')?.addHelpText('after', HELP);
+}
+
+/** Runs one command. @returns its exit code */
+export async function execute(argv: string[]): Promise<number> {
+  let exitCode = 0;
+  const done = (code: number) => {
+    exitCode = code;
+  };
+  const { own, command } = splitCommand(argv);
+  try {
+    await (await makeProgram(done, command)).parseAsync(own);
+  } catch (error) {
+    return explain(error);
+  }
+  return exitCode;
+}
+
+/** Prints what went wrong, from messages alone: an error's other fields may hold secrets. @returns the exit code */
+function explain(error: unknown): number {
+  if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : EXIT.usage; // commander has printed it
+  if (error instanceof Interrupted) return signalCode(error.signal);
+  say(messageOf(error));
+  if (error instanceof InvalidOptionsError || error instanceof SelfDeadlockError) return EXIT.usage;
+  if (error instanceof NotHeldError) return EXIT.absent;
+  return error instanceof StaleOverrideError ? EXIT.busy : EXIT.unavailable;
 }

@@ -6,21 +6,21 @@ import {
   InvalidOptionsError,
   LineFullError,
   type PermitLostError,
-  type PermitSet,
   PermitTimeoutError,
   SemaphoreClient,
 } from '../client';
-import { messageOf } from '../client/operators';
+import { messageOf } from '../client/errors';
+import { pause } from '../client/server';
+import { type Inspection, Operator } from '../operator';
 import { type AlsoFlag, alsoFlag, durationOption, wholeNumber, withSlotFlags } from './arguments';
-import { withClient } from './client';
-import { Interrupted } from './confirm';
-import { type ConnectionFlags, withConnectionFlags } from './connection';
+import { type ConnectionFlags, withClient, withConnectionFlags } from './connection';
+import { heldOf } from './draw-resource';
 import { EXIT } from './exit-codes';
-import { checkSelfDeadlock, heldInside, type RunPool } from './held-outside';
-import { afterLoss, runHolding, Signals } from './holding';
-import { say } from './render';
+import { checkSelfDeadlock, heldInside, type WantedResource } from './held-outside';
+import { afterLoss, permitsOf, type RunSet, runHolding, Signals } from './holding';
+import { Interrupted, say } from './terminal';
 import { text } from './text';
-import { tellWhatItWaitsFor } from './waiting';
+import { pauseNote } from './wording';
 
 interface RunFlags extends ConnectionFlags {
   capacity?: number;
@@ -78,7 +78,7 @@ export function addRun(program: Command, done: (exitCode: number) => void, comma
     .usage('<resource> (--capacity <n> | --slots <names>) [options] -- <command> [args...]');
   withSlotFlags(
     run,
-    'how many permits there are; all acquirers must give the same number',
+    'how many permits there are; all callers must give the same number',
     'the names of the slots instead, separated by commas',
   )
     .option(
@@ -140,28 +140,28 @@ async function runUnderPermit(resource: string, command: string[] | undefined, f
   }
   const options = { taskQueue, lease, renewEvery, maxHold, fair };
   const pace = flags.pace === undefined ? undefined : { every: flags.pace };
-  const pools: RunPool[] = [
+  const wanted: WantedResource[] = [
     { resource, capacity, slots, perKey, pace, key: flags.key, permits: flags.permits },
     ...also,
   ];
-  const poolsOf = (client: Client) =>
-    pools.map(
+  const semaphoresOf = (client: Client) =>
+    wanted.map(
       ({ resource, key: _key, permits: _permits, ...slots }) =>
         new SemaphoreClient(client, resource, { ...options, ...slots }),
     );
   return await withClient(
     flags,
     async (client) => {
-      checkSelfDeadlock(client, pools, flags.try ? 0 : flags.timeout);
+      checkSelfDeadlock(client, wanted, flags.try ? 0 : flags.timeout);
       const signals = new Signals();
       const interrupted = new AbortController();
       signals.take((name) => interrupted.abort(new Interrupted(name)));
-      const permits = await acquire(poolsOf(client), client, flags, interrupted.signal);
+      const permits = await acquire(semaphoresOf(client), wanted, client, flags, interrupted.signal);
       if (permits === undefined) return EXIT.busy;
       let lateLoss: PermitLostError | undefined;
       let code: number;
       try {
-        code = await runHolding(permits, command, signals, interrupted.signal, heldInside(client, pools));
+        code = await runHolding(permits, command, signals, interrupted.signal, heldInside(client, wanted));
       } finally {
         const isKnown = permits.signal.aborted;
         // The command has ended, so a signal is for us: it ends the wait for a server that does not answer.
@@ -170,30 +170,31 @@ async function runUnderPermit(resource: string, command: string[] | undefined, f
       }
       return afterLoss(code, lateLoss);
     },
-    poolsOf,
+    semaphoresOf,
   );
 }
 
 /** `undefined` when no permit came in time; this has said so. @throws Interrupted */
 async function acquire(
-  pools: SemaphoreClient[],
+  semaphores: SemaphoreClient[],
+  wanted: readonly WantedResource[],
   client: Client,
   flags: RunFlags,
   interrupted: AbortSignal,
-): Promise<PermitSet | undefined> {
+): Promise<RunSet | undefined> {
   const { timeout, purpose, priority, fairnessKey } = flags;
   const over = new AbortController();
-  if (!flags.try) void tellWhatItWaitsFor(pools, client, over.signal);
+  if (!flags.try) void tellWhatItWaitsFor(wanted, client, over.signal);
   try {
-    const [pool, ...others] = pools as [SemaphoreClient, ...SemaphoreClient[]];
-    const set = await acquireAll([{ of: pool, key: flags.key, permits: flags.permits ?? 1 }, ...others], {
+    const [first, ...others] = semaphores as [SemaphoreClient, ...SemaphoreClient[]];
+    const set = await acquireAll([{ of: first, key: flags.key, permits: flags.permits ?? 1 }, ...others], {
       timeout: flags.try ? 0 : timeout,
       maxWaiting: flags.maxWaiting,
       purpose,
       priority: { priorityKey: priority, fairnessKey },
       signal: interrupted,
     });
-    return set.flat();
+    return set;
   } catch (error) {
     if (!(error instanceof PermitTimeoutError || error instanceof LineFullError)) throw error;
     if (error.cause !== undefined) throw error; // nobody knows whether a slot is free: the server could not be reached
@@ -208,22 +209,60 @@ async function acquire(
  * The command has ended, and its exit code counts. This reports a release that fails: the lease then ends the permit.
  * @returns a loss that came before the release, and of which the server tells only now
  */
-async function release(set: PermitSet): Promise<PermitLostError | undefined> {
+async function release(set: RunSet): Promise<PermitLostError | undefined> {
   try {
     await set.release();
-    return await set.lateLoss();
+    return await set.confirmLoss();
   } catch (error) {
     tellNotFree(set, messageOf(error));
     return undefined;
   }
 }
 
-async function giveUp(set: PermitSet): Promise<undefined> {
+async function giveUp(set: RunSet): Promise<undefined> {
   await delay(LAST_MS);
   tellNotFree(set, 'a signal has ended the wait for the server. The lease ends the permit.');
 }
 
-function tellNotFree({ permits }: PermitSet, why: string): void {
-  const which = permits.map(({ resource, slot }) => `slot "${slot}" of "${resource}"`).join(', ');
+function tellNotFree(set: RunSet, why: string): void {
+  const which = permitsOf(set)
+    .map(({ resource, slot }) => `slot "${slot}" of "${resource}"`)
+    .join(', ');
   say(text`${which} is not free yet: ${why}`);
+}
+
+/** A shorter wait needs no explanation. */
+const SILENT_MS = 2_000;
+
+/** A look costs a call for each slot, so a larger resource gets no look. */
+const MOST_SLOTS = 100;
+
+/** Says once what this process waits for, when it still waits after a while. It never fails: the wait itself counts more. */
+async function tellWhatItWaitsFor(
+  resources: readonly WantedResource[],
+  client: Client,
+  over: AbortSignal,
+): Promise<void> {
+  await pause(SILENT_MS, over);
+  if (over.aborted) return;
+  const { identity } = client.options;
+  const seen = await Promise.all(resources.map((wanted) => look(client, wanted)));
+  // Of several resources, this names the one in whose line this process stands.
+  const found = seen.find((one) => one?.waiters.some((waiter) => waiter.identity === identity)) ?? seen[0];
+  const resource = found?.resource ?? resources.map((wanted) => wanted.resource).join('" and "');
+  if (!over.aborted) say(text`waiting for a permit of "${resource}"${found ? details(found, identity) : ''}`);
+}
+
+function details(seen: Inspection, identity: string): unknown {
+  const at = seen.waiters.findIndex((waiter) => waiter.identity === identity);
+  const ahead = at < 0 ? seen.waiters.length : at;
+  const paused = seen.override?.paused ? text`, and the resource is ${pauseNote(seen.override)}` : '';
+  const line = seen.queue === 'silent' ? '' : text`, ${ahead} ahead`;
+  return text`: ${heldOf(seen)}${line}${paused}`;
+}
+
+/** `undefined` when the resource has too many slots, or the server is slow or refuses. */
+async function look(client: Client, { resource, capacity, slots }: WantedResource): Promise<Inspection | undefined> {
+  if ((slots?.length ?? capacity ?? 0) > MOST_SLOTS) return undefined;
+  return await new Operator(client, resource, { capacity, slots }).inspect({ recent: 0 }).catch(() => undefined);
 }

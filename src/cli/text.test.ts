@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { stripVTControlCharacters } from 'node:util';
-import { printJson } from './render';
+import { printJson } from './terminal';
 import { dim, Text, table, text } from './text';
 
 const HOSTILE = 'a\x1b[31m\x07\x9b\u202e\u2028\nb';

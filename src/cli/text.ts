@@ -1,4 +1,10 @@
-import * as paint from './paint';
+import Table from 'cli-table3';
+import { createColors } from 'picocolors';
+
+const plainly = Boolean(process.env.NO_COLOR) || process.env.TERM === 'dumb' || !process.stdout.isTTY;
+
+/** Colours on a terminal that wants them. */
+export const paint = createColors(!plainly);
 
 /**
  * Text that is safe on a terminal. Commands print nothing else. Only {@link text} and its like make one, and they escape
@@ -34,10 +40,10 @@ export function text(ours: TemplateStringsArray, ...values: unknown[]): Text {
 }
 
 /** Colours, where the terminal wants them. */
-export const red = painted(paint.paint.red);
-export const green = painted(paint.paint.green);
-export const yellow = painted(paint.paint.yellow);
-export const dim = painted(paint.paint.dim);
+export const red = painted(paint.red);
+export const green = painted(paint.green);
+export const yellow = painted(paint.yellow);
+export const dim = painted(paint.dim);
 
 function painted(colour: (shown: string) => string): (value: unknown) => Text {
   return (value) => Text.ours(colour(Text.of(value).toString()));
@@ -49,7 +55,7 @@ export type Align = 'left' | 'right';
 export function table(head: string[], rows: readonly unknown[][], align: Align[]): Text {
   // A row that ends early would get an empty line below it.
   const cells = rows.map((row) => head.map((_, index) => Text.of(row[index]).toString()));
-  return Text.ours(paint.table(head, cells, align));
+  return Text.ours(drawTable(head, cells, align));
 }
 
 /**
@@ -74,3 +80,26 @@ function written(value: unknown): string {
 function escapeCharacter(character: string): string {
   return `\\u{${character.codePointAt(0)?.toString(16)}}`;
 }
+
+/** A table without lines, so that a fencing token fits into 80 columns. */
+export function drawTable(head: string[], rows: string[][], align: Align[]): string {
+  const drawn = new Table({
+    head: head.map((title) => paint.dim(title)),
+    colAligns: align,
+    chars: NO_LINES,
+    style: { head: [], border: [], 'padding-left': 0, 'padding-right': 2 },
+  });
+  drawn.push(...rows);
+  return drawn
+    .toString()
+    .split('\n')
+    .map((line) => line.trimEnd())
+    .join('\n');
+}
+
+const NO_LINES = Object.fromEntries(
+  [
+    ...['top', 'top-mid', 'top-left', 'top-right', 'bottom', 'bottom-mid', 'bottom-left', 'bottom-right'],
+    ...['left', 'left-mid', 'mid', 'mid-mid', 'right', 'right-mid', 'middle'],
+  ].map((part) => [part, '']),
+);

@@ -1,20 +1,21 @@
 import type { Command } from 'commander';
-import type { SlotInspection } from '../client';
-import { checkPool, isTransient, messageOf, PoolByName, pause, type SeenPool } from '../client/operators';
-import { durationOption, type PoolFlags, withPoolFlags } from './arguments';
-import { withClient } from './client';
-import { drawPool, headline } from './draw-pool';
+import { messageOf } from '../client/errors';
+import { isTransient, pause } from '../client/server';
+import type { Inspection, Operator, SlotInspection } from '../operator';
+import { durationOption, type ResourceFlags, withResourceFlags } from './arguments';
+import { withOperator } from './connection';
+import { drawResource, headline } from './draw-resource';
 import { signalCode } from './exit-codes';
-import { holderName, print, printJson, say } from './render';
+import { holderName, print, printJson, say } from './terminal';
 import { type Text, text } from './text';
 
-interface WatchFlags extends PoolFlags {
+interface WatchFlags extends ResourceFlags {
   every: number;
   wide?: boolean;
 }
 
 interface Screen {
-  show(pool: SeenPool): void;
+  show(seen: Inspection): void;
   close(): void;
 }
 
@@ -38,23 +39,21 @@ export function addWatch(program: Command, done: (exitCode: number) => void): vo
     .option('--wide', 'also show the run IDs')
     .addHelpText('after', HELP)
     .action(async (resource: string, flags: WatchFlags) => {
-      done(await watchPool(resource, flags));
+      done(await watchResource(resource, flags));
     });
-  withPoolFlags(watch);
+  withResourceFlags(watch);
 }
 
 /** @returns the exit code */
-async function watchPool(resource: string, flags: WatchFlags): Promise<number> {
-  checkPool(resource, flags);
+async function watchResource(resource: string, flags: WatchFlags): Promise<number> {
   const interrupted = new AbortController();
   for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(name, () => interrupted.abort(name));
   const { signal } = interrupted;
-  await withClient(flags, async (client) => {
-    const pool = new PoolByName(client, resource, flags);
+  await withOperator(resource, flags, async (operator) => {
     const screen = await screenFor(flags);
     try {
       while (!signal.aborted) {
-        await untilAborted(lookOnce(pool, screen), signal);
+        await untilAborted(lookOnce(operator, screen), signal);
         await pause(flags.every, signal);
       }
     } finally {
@@ -75,9 +74,9 @@ async function untilAborted(look: Promise<void>, signal: AbortSignal): Promise<v
 }
 
 /** A server that restarts is no reason to look away. @throws any other error */
-async function lookOnce(pool: PoolByName, screen: Screen): Promise<void> {
+async function lookOnce(operator: Operator, screen: Screen): Promise<void> {
   try {
-    screen.show(await pool.inspect({ recent: 0, search: true }));
+    screen.show(await operator.inspect({ recent: 0 }));
   } catch (error) {
     if (!isTransient(error)) throw error;
     say(text`looking again: ${messageOf(error)}`);
@@ -90,7 +89,7 @@ async function screenFor({ output, wide = false }: WatchFlags): Promise<Screen> 
 }
 
 function jsonLines(): Screen {
-  return { show: (pool) => printJson({ at: new Date(), ...pool }, 'jsonl'), close() {} };
+  return { show: (seen) => printJson({ at: new Date(), ...seen }, 'jsonl'), close() {} };
 }
 
 /** No line is wider than the terminal, and no table higher: the headline stays in sight. */
@@ -102,8 +101,8 @@ async function redrawn(wide: boolean): Promise<Screen> {
   // Two tables share the height. Their headings and their lines of what is left out take 8.
   const rows = () => Math.max(2, Math.floor((stdout.rows - 8) / 2));
   return {
-    show(pool) {
-      const lines = String(drawPool(pool, { rows: rows(), wide })).split('\n');
+    show(seen) {
+      const lines = String(drawResource(seen, { rows: rows(), wide })).split('\n');
       redraw(lines.map((line) => cut(line, stdout.columns)).join('\n'));
     },
     close: () => redraw.done(),
@@ -117,16 +116,16 @@ function changeLines(): Screen {
     if (before.get(what) !== String(now)) print(text`${new Date().toISOString()} ${now}`);
     before.set(what, String(now));
   };
-  let isFirst = true; // of what it starts with, the headline is enough
+  let isFirst = true; // the headline is enough for what it starts with
   return {
-    show(pool) {
-      for (const slot of pool.slots) {
+    show(seen) {
+      for (const slot of seen.slots) {
         const now = text`slot ${slot.slot}: ${situation(slot)}`;
         if (isFirst) before.set(`slot ${slot.slot}`, String(now));
         else say(`slot ${slot.slot}`, now);
       }
       isFirst = false;
-      say('pool', headline(pool));
+      say('resource', headline(seen));
     },
     close() {},
   };

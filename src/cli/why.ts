@@ -1,20 +1,14 @@
 import type { Client } from '@temporalio/client';
 import type { Command } from 'commander';
-import type { SlotInspection, WaiterInspection } from '../client';
-import {
-  type DeadlockStep,
-  findDeadlocks,
-  PoolByName,
-  poolsInUse,
-  type SeenPool,
-  shownPurpose,
-} from '../client/operators';
+import { Operator, type SlotInspection, type WaiterInspection } from '../operator';
+import { type DeadlockStep, findDeadlocks } from '../operator/deadlocks';
+import { shownPurpose } from '../operator/reader';
+import { inspectAllInUse, type SeenResource } from '../operator/resources-in-use';
 import { type Output, withOutputFlags } from './arguments';
-import { withClient } from './client';
-import { type ConnectionFlags, withConnectionFlags } from './connection';
-import { silenceOf, waiterName } from './draw-pool';
+import { type ConnectionFlags, withClient, withConnectionFlags } from './connection';
+import { silenceOf, waiterName } from './draw-resource';
 import { EXIT } from './exit-codes';
-import { holderName, print, printJson, say } from './render';
+import { holderName, print, printJson, say } from './terminal';
 import { dim, red, table, text, yellow } from './text';
 import { deadlockLine, sinceNow } from './wording';
 
@@ -23,7 +17,7 @@ interface WhyFlags extends ConnectionFlags {
   output: Output;
 }
 
-/** What a Workflow has to do with one pool. */
+/** What a Workflow has to do with one resource. */
 interface Part {
   resource: string;
   waits?: WaiterInspection;
@@ -40,7 +34,7 @@ const SHOWN = 10;
 
 const HELP = `
 Exit code ${EXIT.no}: it neither waits for a permit nor holds one.
-Exit code ${EXIT.unavailable}: nobody can tell, since no worker answers for a queue, or a pool can't be looked at.
+Exit code ${EXIT.unavailable}: nobody can tell, since no worker answers for a queue, or a resource can't be looked at.
 
 Examples:
   temporal-semaphore why train-7
@@ -52,50 +46,48 @@ export function addWhy(program: Command, done: (exitCode: number) => void): void
     .command('why <workflowId>')
     .summary('say what a Workflow waits for')
     .description(
-      'Says what a Workflow (or a client, by its identity) waits for, its place in line, who is ahead, who holds, and what it holds itself. It looks through all pools in use. It may miss a pool that came into use in the last seconds: name that one with --resource.',
+      'Says what a Workflow (or a client, by its identity) waits for, its place in line, who is ahead, who holds, and what it holds itself. It looks through all resources in use. It may miss a resource that came into use in the last seconds: name it with --resource.',
     )
-    .option('--resource <name>', 'look at this pool only')
+    .option('--resource <name>', 'look at this resource only')
     .addHelpText('after', HELP)
     .action(async (workflowId: string, flags: WhyFlags) => {
-      const pools = await withClient(flags, (client) => poolsOf(client, flags));
-      const parts = partsOf(pools, workflowId);
-      const deadlocks = findDeadlocks(pools).filter((steps) => concerns(steps, workflowId, parts));
+      const resources = await withClient(flags, (client) => resourcesFor(client, flags));
+      const parts = partsOf(resources, workflowId);
+      const deadlocks = findDeadlocks(resources).filter((steps) => concerns(steps, workflowId, parts));
       const { output } = flags;
-      if (output !== 'text') printJson({ workflowId, pools: parts, deadlocks }, output);
+      if (output !== 'text') printJson({ workflowId, resources: parts, deadlocks }, output);
       else show(workflowId, parts, deadlocks);
-      const isAnswered = parts.some(({ waits }) => waits) || !pools.some(isSilent);
-      done(parts.length > 0 && isAnswered ? 0 : sayNothingFound(workflowId, pools));
+      const isAnswered = parts.some(({ waits }) => waits) || !resources.some(isSilent);
+      done(parts.length > 0 && isAnswered ? 0 : sayNothingFound(workflowId, resources));
     });
   withConnectionFlags(withOutputFlags(why));
 }
 
-function isSilent({ queue }: SeenPool): boolean {
+function isSilent({ queue }: SeenResource): boolean {
   return queue === 'silent';
 }
 
 /** Says that it found nothing, or that nobody can tell. @returns the exit code */
-function sayNothingFound(who: string, pools: SeenPool[]): number {
-  const untold = pools.filter(isSilent);
+function sayNothingFound(who: string, resources: SeenResource[]): number {
+  const untold = resources.filter(isSilent);
   if (untold.length === 0) {
     say(text`${who} neither waits for a permit nor holds one.`);
     return EXIT.no;
   }
-  for (const pool of untold.slice(0, SHOWN)) {
-    say(text`can't tell whether ${who} waits for a permit of ${pool.resource}: ${silenceOf(pool)}`);
+  for (const seen of untold.slice(0, SHOWN)) {
+    say(text`can't tell whether ${who} waits for a permit of ${seen.resource}: ${silenceOf(seen)}`);
   }
   if (untold.length > SHOWN) say(text`… nor of ${untold.length - SHOWN} more resources`);
   return EXIT.unavailable;
 }
 
-async function poolsOf(client: Client, { resource }: WhyFlags): Promise<SeenPool[]> {
-  // `why` only looks at pools, so their task queue does not matter.
-  const flags = { taskQueue: 'unused' };
-  if (resource === undefined) return await poolsInUse(client, { ...flags, keys: true });
-  return [await new PoolByName(client, resource, flags).inspect({ recent: 0, search: true })];
+async function resourcesFor(client: Client, { resource }: WhyFlags): Promise<SeenResource[]> {
+  if (resource === undefined) return await inspectAllInUse(client, { keys: true });
+  return [await new Operator(client, resource).inspect({ recent: 0 })];
 }
 
-function partsOf(pools: SeenPool[], who: string): Part[] {
-  return pools.map((pool) => partIn(pool, who)).filter((part) => part.waits !== undefined || part.holds.length > 0);
+function partsOf(resources: SeenResource[], who: string): Part[] {
+  return resources.map((seen) => partIn(seen, who)).filter((part) => part.waits !== undefined || part.holds.length > 0);
 }
 
 /** Whether it is in the cycle, or waits for a resource that one of the cycle waits for too. */
@@ -104,7 +96,7 @@ function concerns(steps: readonly DeadlockStep[], who: string, parts: readonly P
   return steps.some(({ workflowId, waitsFor }) => workflowId === who || lines.has(waitsFor));
 }
 
-function partIn({ resource, waiters, slots }: SeenPool, who: string): Part {
+function partIn({ resource, waiters, slots }: SeenResource, who: string): Part {
   const at = waiters.findIndex(({ workflowId, identity }) => workflowId === who || identity === who);
   const held = slots.filter(({ state }) => state !== 'free');
   return {

@@ -1,5 +1,6 @@
-import type { Inspection, Override } from '../client';
-import type { DeadlockStep, SeenPool } from '../client/operators';
+import type { Override, SlotsBelief, Stranger } from '../operator';
+import type { DeadlockStep } from '../operator/deadlocks';
+
 /** `"4.2 s"`, `"3m 12s"`, `"2h 5m"`, `"3d 4h"`. */
 export function span(ms: number): string {
   const seconds = Math.max(0, ms) / 1_000;
@@ -40,20 +41,20 @@ export function pauseNote({ pausedUntil }: Override): string {
   return pausedUntil ? `paused until ${pausedUntil.toISOString()}` : 'paused';
 }
 
-/** `its acquirers disagree on the slots: 3 (2 of them, such as train-7), 2 (one, 4711@host)` */
-export function disagreementLine(beliefs: NonNullable<SeenPool['disagreement']>): string {
+/** `its callers disagree on the slots: 3 (2 of them, such as train-7), 2 (one, 4711@host)` */
+export function disagreementLine(beliefs: readonly SlotsBelief[]): string {
   const each = beliefs.map(({ slots, count, by }) =>
     count === 1 ? `${slots} (one, ${by})` : `${slots} (${count} of them, such as ${by})`,
   );
-  return `its acquirers disagree on the slots: ${each.join(', ')}`;
+  return `its callers disagree on the slots: ${each.join(', ')}`;
 }
 
 /** `permit:gpu:0 is a Workflow of type "train", and 3 more like it` */
-export function strangersLine([first, ...more]: NonNullable<Inspection['strangers']>): string {
+export function strangersLine([first, ...more]: readonly Stranger[]): string {
   const others = more.length > 0 ? `, and ${more.length} more like it` : '';
   return `${first?.workflowId} is a Workflow of type "${first?.type}", none of ours${others}`;
 }
 
-/** What to do about them. */
+/** What an operator does about such Workflows. */
 export const STRANGERS_REMEDY =
   'Such a Workflow keeps its slot, or the line, until it ends: terminate it by its ID (temporal workflow terminate --workflow-id …), and let nothing else use IDs that begin with "permit".';

@@ -1,11 +1,11 @@
 import { isIP } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Command } from 'commander';
-import { refuse } from '../client/operators';
+import { refuse } from '../shared/check';
 import { checkAddress, connectionError } from './check-address';
 import { type ConnectionFlags, connectConfig, loadDataConverter, withConnectionFlags } from './connection';
 import { signalCode } from './exit-codes';
-import { say } from './render';
+import { say } from './terminal';
 
 interface WorkerFlags extends ConnectionFlags {
   taskQueue: string;

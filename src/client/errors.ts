@@ -1,8 +1,5 @@
-import { lossMessage, type PermitLoss, timeoutMessage } from '../shared/loss';
+import { lineFullMessage, lossMessage, type PermitLoss, selfDeadlockMessage, timeoutMessage } from '../shared/loss';
 import type { PermitAddress } from '../shared/permit-id';
-import { lineFullMessage } from '../shared/saturation';
-import { selfDeadlockMessage } from '../shared/self-deadlock';
-import type { Override } from './operator/inspection';
 
 /** The circumstances of a client's error, beside its `cause`. */
 export interface Circumstances extends ErrorOptions {
@@ -52,10 +49,11 @@ export class LineFullError extends Error {
 
 /**
  * The permit has ended before its holder released it, or its lease is about to end and no renewal gets through. Another
- * holder may have the slot now or soon: stop using the resource. This is also the reason of an aborted `permit.signal`.
+ * holder may have the slot now or soon: stop using the resource. With `how: 'preempted'`, a waiter of higher priority has asked for it,
+ * and it ends with its grace at the latest. This is also the reason of an aborted `permit.signal`.
  */
 export class PermitLostError extends Error {
-  override readonly name: string = 'PermitLostError';
+  override readonly name = 'PermitLostError';
   readonly resource: string;
   readonly slot: string;
 
@@ -76,18 +74,6 @@ export class PermitLostError extends Error {
   }
 }
 
-/**
- * A waiter of higher priority has asked for the permit, and its holder gives way: the permit ends with its grace at the latest. This
- * is also the reason of an aborted `permit.signal`.
- */
-export class PermitPreemptedError extends PermitLostError {
-  override readonly name = 'PermitPreemptedError';
-
-  constructor(address: PermitAddress, runId: string) {
-    super(address, runId, 'preempted');
-  }
-}
-
 /** The caller holds all permits of the resource and asks for one more without a timeout: it would wait for itself. */
 export class SelfDeadlockError extends Error {
   override readonly name = 'SelfDeadlockError';
@@ -98,46 +84,6 @@ export class SelfDeadlockError extends Error {
     capacity: number,
   ) {
     super(selfDeadlockMessage(resource, held, capacity));
-  }
-}
-
-/** Nobody holds the slot, or another run than the named one does: there is nothing to revoke. */
-export class NotHeldError extends Error {
-  override readonly name = 'NotHeldError';
-  readonly resource: string;
-  readonly slot: string;
-
-  constructor(
-    { resource, slot }: PermitAddress,
-    /** The run to revoke, if the caller named one. */
-    readonly runId?: string,
-  ) {
-    super(
-      runId === undefined
-        ? `Nobody holds slot "${slot}" of "${resource}".`
-        : `Run ${runId} does not hold slot "${slot}" of "${resource}" (any more). Inspect the pool again.`,
-    );
-    this.resource = resource;
-    this.slot = slot;
-  }
-}
-
-/**
- * The override has another version than `ifVersion`: an operator has changed it meanwhile. This call has changed nothing. Look
- * at `current`, and decide again.
- */
-export class StaleOverrideError extends Error {
-  override readonly name = 'StaleOverrideError';
-
-  constructor(
-    readonly resource: string,
-    readonly ifVersion: number,
-    /** The present override; absent when there is none. */
-    readonly current?: Override,
-  ) {
-    super(
-      `Expected override version ${ifVersion} of "${resource}", found ${current ? `version ${current.version}` : 'none'}.`,
-    );
   }
 }
 

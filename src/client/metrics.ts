@@ -1,8 +1,8 @@
 import { type MetricMeter, noopMetricMeter } from '@temporalio/common';
 import { type AcquireOutcome, AcquireTimer, SemaphoreMetrics } from '../shared/metrics';
-import { monotonicMs } from './clock';
 import { LineFullError, PermitTimeoutError } from './errors';
-import type { Permit } from './holder/permit';
+import type { Grant } from './holder/grant';
+import { monotonicMs } from './server';
 
 /** The metrics of a client that was given a meter. The permits' own Workflows measure how long they are held. */
 export class ClientMetrics {
@@ -13,7 +13,7 @@ export class ClientMetrics {
   }
 
   /** Times one acquire, and counts its permit's loss. */
-  async acquire<T extends Permit | undefined>(
+  async acquire<T extends Grant | undefined>(
     resource: string,
     signal: AbortSignal,
     acquire: () => Promise<T>,
@@ -27,7 +27,7 @@ export class ClientMetrics {
   }
 
   /** Counts the permit's loss. */
-  watch<T extends Permit | undefined>(permit: T): T {
+  watch<T extends Grant | undefined>(permit: T): T {
     permit?.whenLost(({ resource, how }) => this.metrics.lost(resource, how));
     return permit;
   }

@@ -1,21 +1,20 @@
-import type { Duration, MetricMeter } from '@temporalio/common';
-import { refuse } from '../shared/invalid-options';
-import type { PerKey } from '../shared/key-pool';
+import type { MetricMeter } from '@temporalio/common';
+import type { Check } from '../shared/check';
+import { refuse } from '../shared/check';
 import { noticeMsOf } from '../shared/lease';
 import {
   type AcquireOptions,
+  type PerKey,
   type ResolvedAcquire,
   type ResolvedSemaphore,
   resolveAcquire,
   resolveSemaphore,
+  resolveSetAcquire,
   type SemaphoreOptions,
+  type SetOptions,
 } from '../shared/options';
-import type { PoolShare } from '../shared/pool-protocol';
-import { checkGrace, checkNoPreemption } from '../shared/preemption';
-import type { SaturationOptions } from '../shared/saturation';
-import type { Rank } from '../shared/ticket';
-import { monotonicMs } from './clock';
-import type { Permit } from './holder/permit';
+import type { PermitRef } from '../shared/protocol';
+import { type Caller, type PartOfSet, type Request, requestOf } from '../shared/request';
 
 /** What a semaphore is, for a client. */
 export interface SemaphoreClientOptions extends Omit<SemaphoreOptions, 'perKey'> {
@@ -35,39 +34,34 @@ export interface SemaphoreClientOptions extends Omit<SemaphoreOptions, 'perKey'>
 export interface ClientAcquireOptions extends Omit<AcquireOptions, 'outlivesRun'> {
   /** Stops the wait: the acquire rejects with the signal's reason. It has no effect on a permit once acquired. */
   signal?: AbortSignal;
-  /** As the semaphore's option, for this permit only. @default the semaphore's */
-  lease?: Duration;
-  /** As the semaphore's option, for this permit only. @default the semaphore's, or a third of the `lease` given here */
-  renewEvery?: Duration | false;
-  /** As the semaphore's option, for this permit only. @default the semaphore's, or the default for the `lease` given here */
-  maxHold?: Duration;
 }
 
-/** The options of one acquire, and what to do when no slot is free. */
-export type ClientWithPermitOptions = ClientAcquireOptions & SaturationOptions;
-
-/** A moment in epoch milliseconds, for others, and on the monotonic clock, for oneself. */
-export interface Moment {
-  readonly epochMs: number;
-  readonly monotonicMs: number;
+/** The options of `withPermit` outside Workflows. */
+export interface ClientWithPermitOptions extends ClientAcquireOptions {
+  /**
+   * Runs the function under this permit, which it takes over as `SemaphoreClient.adopt` does, in the place of a new one. The options of
+   * the wait do not count then.
+   * @default undefined: it acquires a permit
+   */
+  adopt?: PermitRef | undefined;
 }
 
-export function thisMoment(): Moment {
-  return { epochMs: Date.now(), monotonicMs: monotonicMs() };
-}
+/** The options of one acquire of several permits outside Workflows. */
+export type ClientSetOptions = SetOptions<ClientAcquireOptions>;
 
-/** One acquire, checked, with every default filled in. */
-export interface Request extends ResolvedAcquire {
-  readonly semaphore: ResolvedSemaphore & { readonly taskQueue: string };
+/** A semaphore as a client knows it. */
+export type ClientSemaphore = ResolvedSemaphore & { readonly taskQueue: string };
+
+/** The checked options of one acquire outside Workflows. */
+export interface ResolvedClientAcquire extends ResolvedAcquire {
   readonly signal: AbortSignal;
-  /** When the caller began to wait, for this permit or for those before it. */
-  readonly since: Moment;
-  /** Lines up again with the old place, when the permit was given up. Absent for one of a set, or of a permit pool. */
-  readonly again?: () => Promise<Permit>;
-  /** Where one of a set is wanted: how those that are kept rank it. */
-  readonly rank?: Rank;
-  /** Where a permit pool asks. */
-  readonly pool?: PoolShare;
+}
+
+/** One acquire of a client, checked: see {@link Request}. */
+export interface ClientRequest extends Request<ClientSemaphore> {
+  readonly signal: AbortSignal;
+  /** From when its timeout counts, on the monotonic clock. */
+  readonly fromMs: number;
 }
 
 const DEFAULT_LEASE_MS = 30_000;
@@ -75,9 +69,16 @@ const DEFAULT_LEASE_MS = 30_000;
 /** A shorter one may be over when the answer to the claim comes. */
 const LEAST_LEASE_MS = 100;
 
+export const abortSignal: Check<AbortSignal> = (value, what) =>
+  value instanceof AbortSignal ? value : refuse(what, 'an AbortSignal', typeof value);
+
+/** What a client's options have on top. */
+const CLIENT = { signal: abortSignal };
+
 /** Checks what was given and fills in the rest. @throws InvalidOptionsError */
-export function resolveClientSemaphore(resource: string, options: SemaphoreClientOptions): Request['semaphore'] {
-  const resolved = resolveSemaphore(resource, options, { leaseMs: DEFAULT_LEASE_MS });
+export function resolveClientSemaphore(resource: string, options: SemaphoreClientOptions): ClientSemaphore {
+  const { metricMeter, ...given } = options ?? {};
+  const resolved = resolveSemaphore(resource, options && given, { leaseMs: DEFAULT_LEASE_MS });
   const { taskQueue, leaseMs, renewEveryMs } = resolved;
   if (leaseMs < LEAST_LEASE_MS) refuse('lease', `at least ${LEAST_LEASE_MS} ms outside Workflows`, options.lease);
   const safeMs = leaseMs - noticeMsOf(leaseMs);
@@ -89,47 +90,37 @@ export function resolveClientSemaphore(resource: string, options: SemaphoreClien
     );
   }
   if (taskQueue === undefined) refuse('taskQueue', 'a non-empty string', taskQueue);
-  const { metricMeter } = options;
   if (metricMeter !== undefined && typeof metricMeter?.createHistogram !== 'function') {
     refuse('metricMeter', 'a MetricMeter of @temporalio/common', typeof metricMeter);
   }
   return { ...resolved, taskQueue };
 }
 
-/** How a permit of this lease is renewed once it is adopted: the client's own `renewEvery` counts where it fits. @throws InvalidOptionsError */
-export function resolveAdoption(
-  resource: string,
-  options: SemaphoreClientOptions,
-  leaseMs: number,
-  renewEvery: SemaphoreClientOptions['renewEvery'],
-): Request['semaphore'] {
-  const adopted = { ...options, lease: leaseMs, maxHold: undefined }; // the permit has its own
-  if (renewEvery !== undefined || options.renewEvery === undefined) {
-    return resolveClientSemaphore(resource, { ...adopted, renewEvery });
-  }
-  const { renewEveryMs } = resolveClientSemaphore(resource, options);
-  const fits = renewEveryMs === false || renewEveryMs < leaseMs - noticeMsOf(leaseMs);
-  return resolveClientSemaphore(resource, { ...adopted, renewEvery: fits ? renewEveryMs : undefined });
+/** Checks the options of one acquire, and fills in the defaults. @throws InvalidOptionsError */
+export function resolveClientAcquire(
+  semaphore: ClientSemaphore,
+  options: ClientAcquireOptions | undefined,
+): ResolvedClientAcquire {
+  return { ...resolveAcquire(semaphore, options, CLIENT), signal: signalOf(options) };
 }
 
-/** Checks what was given and fills in the rest. @throws InvalidOptionsError */
-export function resolveRequest(
-  resource: string,
-  defaults: SemaphoreClientOptions,
-  options: ClientAcquireOptions = {},
-  since = thisMoment(),
-): Request {
-  const request = resolveAcquire(options);
-  const { signal = new AbortController().signal, lease, renewEvery, maxHold } = options;
-  if (!(signal instanceof AbortSignal)) refuse('signal', 'an AbortSignal', typeof signal);
-  const semaphore = resolveClientSemaphore(resource, {
-    ...defaults,
-    lease: lease ?? defaults.lease,
-    // The semaphore's own `renewEvery` and `maxHold` fit its own lease only.
-    renewEvery: renewEvery ?? (lease === undefined ? defaults.renewEvery : undefined),
-    maxHold: maxHold ?? (lease === undefined ? defaults.maxHold : undefined),
-  });
-  if (semaphore.perKey !== undefined) checkNoPreemption(request);
-  checkGrace(request, semaphore);
-  return { ...request, semaphore, signal, since };
+/** Checks the options of one acquire of several permits, and fills in the defaults. @throws InvalidOptionsError */
+export function resolveClientSet(options: ClientSetOptions | undefined): ResolvedClientAcquire {
+  return { ...resolveSetAcquire(options, CLIENT), signal: signalOf(options) };
+}
+
+/** The SDK and the acquirer only listen, so one that never aborts will do. */
+function signalOf({ signal = new AbortController().signal }: { signal?: AbortSignal } = {}): AbortSignal {
+  return signal;
+}
+
+/** Makes the request of one acquire. */
+export function clientRequestOf(
+  semaphore: ClientSemaphore,
+  acquire: ResolvedClientAcquire,
+  caller: Caller,
+  fromMs: number,
+  part?: PartOfSet,
+): ClientRequest {
+  return { ...requestOf(semaphore, acquire, caller, part), signal: acquire.signal, fromMs };
 }

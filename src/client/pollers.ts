@@ -1,8 +1,6 @@
 import type { Client } from '@temporalio/client';
-import { optionalTsToMs } from '@temporalio/common/lib/time';
-import { monotonicMs, pause } from './clock';
 import { type Circumstances, NoAnswerError, unpolledMessage } from './errors';
-import { isTransient, type Server } from './server';
+import { isTransient, monotonicMs, pause, type Server } from './server';
 
 /** A running worker answers sooner than this. */
 const SILENCE_MS = 2_000;
@@ -127,8 +125,8 @@ export async function countPollers({ workflowService, options }: Client, taskQue
   const ofPartition = async (name: string) => {
     const request = { namespace, taskQueue: { name }, taskQueueType: WORKFLOW_QUEUE };
     const { pollers } = await workflowService.describeTaskQueue(request);
-    const goneMs = Date.now() - GONE_AFTER_MS;
-    return (pollers ?? []).filter(({ lastAccessTime }) => (optionalTsToMs(lastAccessTime) ?? 0) > goneMs).length;
+    const goneSeconds = (Date.now() - GONE_AFTER_MS) / 1_000;
+    return (pollers ?? []).filter(({ lastAccessTime }) => Number(lastAccessTime?.seconds ?? 0) > goneSeconds).length;
   };
   const first = await ofPartition(taskQueue);
   if (first > 0) return first;

@@ -1,46 +1,37 @@
 import type { Client } from '@temporalio/client';
 import type { Acquirer } from '../shared/acquirer';
-import { ADOPT } from '../shared/adoption-protocol';
-import { refuse } from '../shared/invalid-options';
-import { checkNoKeyPool } from '../shared/key-pool';
-import { Lease } from '../shared/lease';
-import { resolveRef } from '../shared/permit-id';
-import { type OnPreempted, resolveOnPreempted, waitingAgain } from '../shared/preemption';
-import type { PermitRef } from '../shared/protocol';
-import { orInline, splitSaturation } from '../shared/saturation';
-import { monotonicMs } from './clock';
+import { refuse } from '../shared/check';
+import { Lease, noticeMsOf } from '../shared/lease';
+import { adoptedRenewalMs } from '../shared/options';
+import { checkNoKeyPool } from '../shared/permit-id';
+import { type PermitsOf, type SetEntry, wantedOf } from '../shared/permit-set';
+import { ADOPT, type PermitRef } from '../shared/protocol';
+import { again } from '../shared/request';
+import { resolveRef } from '../shared/wire-input';
 import { PermitLostError, PermitTimeoutError } from './errors';
-import { clientAcquirer } from './holder/acquirer';
-import { checkSelfDeadlock } from './holder/held-here';
+import { clientAcquirer } from './holder/claim';
+import { Grant } from './holder/grant';
+import { asHolder, checkSelfDeadlock, heldHere, holdWhile } from './holder/hold';
 import { Permit } from './holder/permit';
 import { PermitRun } from './holder/permit-run';
-import { acquireSet, type ClientPool, type PermitSet, underSet, type WantedSet } from './holder/permit-set';
-import { runUnder, underPreemptible, withToken } from './holder/run-under';
+import { acquireSet, type PermitSet, type SemaphoreOfSet, type WantedSet, withSet } from './holder/permit-set';
 import { ClientMetrics } from './metrics';
-import type { Inspection, Override, PermitInspection } from './operator/inspection';
-import {
-  type InspectOptions,
-  Operator,
-  type OverrideOptions,
-  type PauseOptions,
-  type RevokeOptions,
-} from './operator/operator';
 import {
   type ClientAcquireOptions,
+  type ClientRequest,
+  type ClientSemaphore,
+  type ClientSetOptions,
   type ClientWithPermitOptions,
-  type Moment,
-  type Request,
-  resolveAdoption,
+  clientRequestOf,
+  type ResolvedClientAcquire,
+  resolveClientAcquire,
   resolveClientSemaphore,
-  resolveRequest,
+  resolveClientSet,
   type SemaphoreClientOptions,
 } from './options';
 import { Pollers } from './pollers';
 import { PermitSource } from './pool/permit-source';
-import { isTransient, Server } from './server';
-
-type Unsaturated<T> = ClientAcquireOptions & { onPreempted?: OnPreempted<Permit, T> };
-type HoldOptions<T> = ClientWithPermitOptions & Unsaturated<T>;
+import { isTransient, monotonicMs, Server } from './server';
 
 /** How many slots an acquirer tries before it lines up. Each try is one call. */
 const FIRST_TRIES = 3;
@@ -57,8 +48,8 @@ const HOW_MS = 5_000;
  *
  * Not guaranteed:
  * - that acquirers agree on `capacity`. With two different ones, the larger holds; `inspect` and `ls` show where two differ.
- * - that a caller which holds all permits by `acquire` does not wait for itself. Inside `withPermit` that is refused. A permit
- *   is not reentrant, since it has one token.
+ * - that a caller which holds all permits by `acquire` does not wait for itself. Inside `withPermit` that is refused, or costs nothing
+ *   with `reentrant`.
  * - that work stops when its permit is lost. Work that ignores `permit.signal` goes on. A client whose machine slept or whose
  *   process was stopped may wake up without its permit, and write before it looks: check the fencing token at the resource.
  *
@@ -77,9 +68,8 @@ const HOW_MS = 5_000;
 export class SemaphoreClient {
   readonly resource: string;
   private readonly server: Server;
-  private readonly options: SemaphoreClientOptions;
+  private readonly semaphore: ClientSemaphore;
   private readonly metrics: ClientMetrics;
-  private readonly operator: Operator;
   private readonly pollers: Pollers;
 
   /**
@@ -91,152 +81,73 @@ export class SemaphoreClient {
     if (typeof client?.workflow?.start !== 'function')
       refuse('client', 'a Client of @temporalio/client', typeof client);
     this.server = new Server(client);
-    const semaphore = resolveClientSemaphore(resource, options);
-    this.operator = new Operator(this.server, semaphore);
-    this.pollers = new Pollers(this.server, semaphore.taskQueue);
+    this.semaphore = resolveClientSemaphore(resource, options);
+    this.pollers = new Pollers(this.server, this.semaphore.taskQueue);
     this.resource = resource;
-    this.options = { ...options };
     this.metrics = new ClientMetrics(options.metricMeter);
   }
 
   /**
    * Runs `fn` under a permit: acquires one, renews it while `fn` runs, and releases it when `fn` returns or throws. When
-   * the permit is lost, `permit.signal` aborts. `fn` must heed it: this waits for `fn` in any case. Inside `fn`,
+   * the permit is lost, `permit.signal` aborts. `fn` must heed it, and then throws `signal.reason`: this waits for `fn` in any case. Inside `fn`,
    * `currentFencingToken()` of `temporal-semaphore/fencing` gives this permit's token.
    *
    * When the server refuses the release, this still returns or throws what `fn` did: the work is done, and the lease ends the
    * permit. Node then emits a warning of the type `PermitReleaseWarning`.
    *
-   * With `onSaturated: 'inline'` it runs `fn` without a permit when there is none to be had. A server that can't be reached is no
-   * such case.
-   *
    * With `preemptible`, a waiter of higher priority may ask for the permit: `permit.signal` aborts, unless `fn` gives way
-   * `atCheckpoints`. `onPreempted` says what comes then. If `fn` returns within the grace all the same, its result counts.
+   * `atCheckpoints`. If `fn` returns within the grace all the same, its result counts.
    *
-   * @throws PermitLostError when the permit was lost before `fn` was done, whatever `fn` returned or threw
-   * @throws PermitPreemptedError when it was pre-empted, and `onPreempted` is `'reject'`, whatever `fn` threw
+   * @throws PermitLostError when the permit was lost before `fn` was done, whatever `fn` returned or threw; with `how: 'preempted'` when
+   * a waiter of higher priority asked for it and `fn` threw
    * @throws PermitTimeoutError and LineFullError as {@link acquire} does; `fn` has not run then
+   * @throws the reason of the option `signal` when that aborts before `fn` runs
    */
-  async withPermit<T>(
-    fn: (permit: Permit | undefined) => Promise<T>,
-    options: HoldOptions<T> & { onSaturated: 'inline' },
-  ): Promise<T>;
-  async withPermit<T>(fn: (permit: Permit) => Promise<T>, options?: HoldOptions<T>): Promise<T>;
-  async withPermit<T>(fn: (permit: Permit) => Promise<T>, options?: HoldOptions<T>): Promise<T> {
-    const { inline, acquire } = splitSaturation<Unsaturated<T>>(options);
-    if (!inline) return await this.underPermit(fn, acquire);
-    return await orInline((held) => this.underPermit(held, acquire), fn as (permit?: Permit) => Promise<T>);
-  }
-
-  private async underPermit<T>(fn: (permit: Permit) => Promise<T>, options?: Unsaturated<T>): Promise<T> {
-    const request = this.request(options);
-    const onPreempted = resolveOnPreempted(options?.onPreempted, request);
-    if (request.permits !== undefined) refuse('permits', 'none: withPermits(n, fn) takes several', request.permits);
-    if (this.isSet(request)) {
-      return await underSet(this.wanted(request), request, ([permit]) => withToken(permit as Permit, fn));
+  async withPermit<T>(fn: (permit: Permit) => T | Promise<T>, options: ClientWithPermitOptions = {}): Promise<T> {
+    const { adopt: ref, ...rest } = options ?? {};
+    const acquire = this.acquireOptions(options && rest);
+    if (ref) return await holdWhile(await this.adopt(ref), fn);
+    const outer = this.semaphore.reentrant ? heldHere(this.resource, acquire.key) : undefined;
+    if (outer) return await asHolder(outer, fn);
+    if (this.isKeyed(acquire)) {
+      return await withSet(this.wanted(acquire), acquire, ([permit]) => asHolder(permit as Permit, fn));
     }
-    checkSelfDeadlock([{ pool: request.semaphore }], request);
-    const permit = await this.acquireAlone(request);
-    return await (request.preemptible ? underPreemptible(permit, fn, onPreempted) : runUnder(permit, fn));
-  }
-
-  /**
-   * Runs `fn` under so many permits of this resource, all or none: as {@link withPermit} does for one, with the options of one
-   * acquire. When one is lost, the `signal` that `fn` gets aborts. Each permit has a token of its own.
-   *
-   * Of those that want more than one, a single one at a time keeps a part while it waits for the rest, in the order in which
-   * they came. While it accumulates, it holds the only permit of the pool `<resource>~set` too.
-   *
-   * @param permits at most the capacity
-   * @throws as {@link withPermit} does
-   */
-  async withPermits<T>(
-    permits: number,
-    fn: (permits: Permit[], signal: AbortSignal) => Promise<T>,
-    options?: Omit<ClientAcquireOptions, 'permits'>,
-  ): Promise<T> {
-    const request = this.request({ ...options, permits });
-    return await underSet(this.wanted(request), request, ([all], signal) => fn(all as Permit[], signal));
+    return await holdWhile(await this.acquireOne(acquire), fn);
   }
 
   /**
    * Waits for a free slot and claims it. The permit renews itself until it is released, detached or lost. Prefer
-   * {@link withPermit}. While the server can't be reached or is overloaded, this goes on trying.
+   * {@link withPermit}. While the server can't be reached or is overloaded, this goes on trying. With a `key`, the key's own permit
+   * stands behind it, and is renewed and released with it.
    *
    * When nobody polls the task queue, a wait of more than two seconds emits a Node warning with the code
    * `TEMPORAL_SEMAPHORE_UNPOLLED`, once for each client.
    *
-   * With `permits` it gives a {@link PermitSet}, as {@link withPermits} takes it. With a `key` it gives a set of one permit, and the
-   * set holds the key's own permit behind it.
-   *
    * @throws SelfDeadlockError inside `withPermit`s that hold all permits of this resource, if no `timeout` is given
    * @throws LineFullError when as many as `maxWaiting` wait already
-   * @throws PermitTimeoutError when no permit came within `timeout`, or within its `attempts`; its message says when nobody polls the task queue
+   * @throws PermitTimeoutError when no permit came within `timeout`; its message says when nobody polls the task queue
    * @throws the reason of `signal` when that aborts; a slot won meanwhile has been released
    * @throws InvalidOptionsError before any call
    * @throws ServiceError when the server refuses, for example because the caller lacks permission
    */
-  async acquire(options: ClientAcquireOptions & ({ key: string } | { permits: number })): Promise<PermitSet>;
-  async acquire(options?: Omit<ClientAcquireOptions, 'key' | 'permits'>): Promise<Permit>;
-  async acquire(options?: ClientAcquireOptions): Promise<Permit | PermitSet> {
-    const request = this.request(options);
-    if (this.isSet(request)) return await this.acquireSet(request);
-    checkSelfDeadlock([{ pool: request.semaphore }], request);
-    return await this.acquireAlone(request);
-  }
-
-  /** @internal How many slots this client was made with. */
-  get slotCount(): number {
-    return this.options.slots?.length ?? this.options.capacity ?? 0;
-  }
-
-  /** @internal Checks what one acquire is to be. @throws InvalidOptionsError */
-  request(options: ClientAcquireOptions | undefined, since?: Moment): Request {
-    checkNoKeyPool(this.resource); // to operate it is fine
-    return resolveRequest(this.resource, this.options, options, since);
-  }
-
-  /** @internal As a part of a set. */
-  poolOf({ semaphore }: Request): ClientPool {
-    return { ...semaphore, client: this };
-  }
-
-  /** One acquire of one permit, which can line up again: in strict order, for the slot that was given up is for those before it. */
-  private async acquireAlone(request: Request): Promise<Permit> {
-    return await this.acquireFor({ ...request, again: () => this.acquireAgain(request) });
-  }
-
-  /** With the old place. The timeout counts anew. */
-  private async acquireAgain(request: Request): Promise<Permit> {
-    const since = { ...request.since, monotonicMs: monotonicMs() };
-    const semaphore = { ...request.semaphore, fair: true };
-    return await this.acquireAlone({ ...request, ...waitingAgain(request), since, semaphore });
-  }
-
-  /** @internal One acquire of this pool, alone or as a part of a set. */
-  async acquireFor(request: Request): Promise<Permit> {
-    request.signal.throwIfAborted();
-    return await this.metrics.acquire(request.semaphore.resource, request.signal, async () => {
-      if (request.timeoutMs > 0) return await this.acquireWithin(request);
-      const permit = await this.claimEvery(request);
-      if (permit) return permit;
-      // The server has just said that all slots are held.
-      const { unpolled } = await this.pollers.circumstances();
-      throw new PermitTimeoutError(request.semaphore.resource, 0, { unpolled });
-    });
+  async acquire(options?: ClientAcquireOptions): Promise<Permit> {
+    const acquire = this.acquireOptions(options);
+    if (!this.isKeyed(acquire)) return await this.acquireOne(acquire);
+    const { permits } = await acquireSet(this.wanted(acquire), acquire);
+    return permits[0] as Permit;
   }
 
   /** Tries every slot once. `undefined` when all are held. Throws as {@link acquire} does, except PermitTimeoutError. */
-  async tryAcquire(
-    options: Omit<ClientAcquireOptions, 'timeout'> & ({ key: string } | { permits: number }),
-  ): Promise<PermitSet | undefined>;
-  async tryAcquire(options?: Omit<ClientAcquireOptions, 'timeout' | 'key' | 'permits'>): Promise<Permit | undefined>;
-  async tryAcquire(options?: Omit<ClientAcquireOptions, 'timeout'>): Promise<Permit | PermitSet | undefined> {
-    const request = this.request({ ...options, timeout: 0 });
-    if (this.isSet(request)) return await this.acquireSet(request).catch(noneInTime);
-    request.signal.throwIfAborted();
-    const again = () => this.acquireAgain(request);
-    return await this.metrics.acquire(this.resource, request.signal, () => this.claimEvery({ ...request, again }));
+  async tryAcquire(options?: Omit<ClientAcquireOptions, 'timeout'>): Promise<Permit | undefined> {
+    const acquire = this.acquireOptions({ ...options, timeout: 0 });
+    if (this.isKeyed(acquire)) {
+      const set = await acquireSet(this.wanted(acquire), acquire).catch(noneInTime);
+      return set?.permits[0] as Permit | undefined;
+    }
+    acquire.signal.throwIfAborted();
+    const request = this.requestNow(acquire);
+    const grant = await this.metrics.acquire(this.resource, acquire.signal, () => this.claimEvery(request));
+    return grant && this.permitOf(request, grant);
   }
 
   /**
@@ -246,12 +157,12 @@ export class SemaphoreClient {
    *
    * @param ref the reference that `permit.ref()` or `permit.detach()` returned
    * @throws PermitLostError when the permit has ended, which says how, or never was; the last error when the server can't be reached for a whole lease
+   * @throws InvalidOptionsError when `ref` is no reference to a permit of this resource
    */
-  async adopt(ref: PermitRef, { renewEvery }: Pick<SemaphoreClientOptions, 'renewEvery'> = {}): Promise<Permit> {
+  async adopt(ref: PermitRef): Promise<Permit> {
     const reference = resolveRef(ref);
     if (reference.resource !== this.resource) refuse('ref', `a permit of "${this.resource}"`, reference.resource);
     const { leaseMs } = reference;
-    const { renewEveryMs } = resolveAdoption(this.resource, this.options, leaseMs, renewEvery);
     const run = new PermitRun(this.server, reference);
     const untilMs = monotonicMs() + leaseMs;
     let sentMs = 0;
@@ -265,120 +176,97 @@ export class SemaphoreClient {
       throw new PermitLostError(reference, reference.runId, end?.how ?? 'unknown', end?.reason);
     }
     const lease = new Lease(leaseMs, sentMs, Number.POSITIVE_INFINITY, monotonicMs);
-    return this.metrics.watch(new Permit(run, reference, lease, renewEveryMs, this.pollers));
+    const renewEveryMs = adoptedRenewalMs(this.semaphore, reference, noticeMsOf(leaseMs));
+    return new Permit(this.metrics.watch(new Grant(run, reference, lease, renewEveryMs, this.pollers)));
   }
 
-  /**
-   * Shows the holders, the waiters in order, and what an operator has set. It asks the server about each slot, and workers for
-   * the rest. Each slot is exact, but the whole is no snapshot: a permit can change hands between two answers. When no worker
-   * answers within two seconds, the result says so and leaves out what only workers know. It writes nothing anywhere.
-   */
-  async inspect(options?: InspectOptions): Promise<Inspection> {
-    return await this.operator.inspect(options);
+  /** @internal How many slots this client was made with. */
+  get slotCount(): number {
+    return this.semaphore.slots.length;
   }
 
-  /**
-   * Takes a permit away, and resolves with it when the slot is free. The next waiter may hold the slot a moment later. The
-   * holder learns of it at once, with the reason: `withPermit` cancels its function, or aborts its `signal`, and throws
-   * `PermitLostError`. Until it has learned, the holder may still write: the fencing token guards against that.
-   *
-   * @throws NotHeldError when nobody holds the slot, or another run than `runId` does
-   * @throws NoAnswerError when no worker has ended the permit within `timeout`; it may end later
-   */
-  async revoke(slot: string, options?: RevokeOptions): Promise<PermitInspection> {
-    return await this.operator.revoke(slot, options);
-  }
-
-  /**
-   * Changes how many slots are in use, at run time and for everybody, until the next change. The wait queue keeps it.
-   * With fewer slots, held ones stay held, and go out of use as they come free. Free ones are out of use when this resolves, or after 5 s
-   * at the latest (20 slots take about a second). With more, the queue offers further slots
-   * (`"3"`, `"4"`) to the waiters; named slots can't grow. The capacity that this client was made with ends the override.
-   *
-   * @param capacity from 1 to 1,000; to use no slots at all, {@link pause}
-   * @returns what is set now; `version` grows with every change
-   * @throws StaleOverrideError when the override has another version than `ifVersion`; nothing has changed
-   * @throws NoAnswerError when no worker has answered within `timeout`; the change may still take effect
-   */
-  async resize(capacity: number, options?: OverrideOptions): Promise<Override> {
-    return await this.operator.resize(capacity, options);
-  }
-
-  /**
-   * Takes all slots out of use as they come free, the free ones before this resolves, until {@link resume} or the time `until`. Waiters go on waiting. Throws as
-   * {@link resize} does.
-   */
-  async pause(options?: PauseOptions): Promise<Override> {
-    return await this.operator.pause(options);
-  }
-
-  /**
-   * {@link pause} until that time: for a 429 that says when to come back. The wait queue keeps the pause and ends it, also when
-   * this process is long gone. A pause that ends later, or without an end, stays as it is.
-   *
-   * @returns what is set now
-   *
-   * @example
-   * ```ts
-   * await vendor.pauseUntil(new Date(Date.now() + retryAfterSeconds * 1_000), { reason: '429' });
-   * ```
-   */
-  async pauseUntil(until: Date, options?: Omit<PauseOptions, 'until'>): Promise<Override> {
-    if (until === undefined) refuse('until', 'a Date in the future', until);
-    return await this.operator.pause({ ...options, until });
-  }
-
-  /** Ends a pause. A capacity that {@link resize} has set stays. Throws as {@link resize} does. @returns the override that is left, if any */
-  async resume(options?: Omit<OverrideOptions, 'reason'>): Promise<Override | undefined> {
-    return await this.operator.resume(options);
-  }
-
-  /** Whether it takes more than one permit. */
-  private isSet({ key, permits }: Request): boolean {
-    return this.options.perKey !== undefined || key !== undefined || permits !== undefined;
-  }
-
-  private wanted(request: Request): WantedSet {
-    const { key, permits } = request;
-    return [{ pool: this.poolOf(request), key, permits }];
-  }
-
-  private async acquireSet(request: Request): Promise<PermitSet> {
-    const { key, permits = 1 } = request;
-    return (await acquireSet([{ pool: this.poolOf(request), key, permits }], request)).flat();
-  }
-
-  private async acquireWithin(request: Request): Promise<Permit> {
-    const served = new AbortController();
-    void this.pollers.warn(served.signal);
-    const deadlineMs = request.since.monotonicMs + request.timeoutMs;
-    const circumstances = this.pollers.circumstancesAt(deadlineMs, served.signal);
-    try {
-      const permit = await this.acquirer(request, deadlineMs).acquire();
-      if (permit) return permit;
-    } catch (error) {
-      request.signal.throwIfAborted(); // its reason, such as a lost part of a set, may look like a failed call
-      if (!isTransient(error)) throw error; // a transient error comes through only at the deadline
-      throw new PermitTimeoutError(request.semaphore.resource, request.timeoutMs, { cause: error });
-    } finally {
-      served.abort();
-    }
-    // A waiter that hears nothing may have lost the server meanwhile, or the permits their workers.
-    throw new PermitTimeoutError(request.semaphore.resource, request.timeoutMs, await circumstances);
-  }
-
-  /** Tries every slot once. */
-  private async claimEvery(request: Request): Promise<Permit | undefined> {
-    return await this.acquirer(request, monotonicMs() + NO_WAIT_MS).tryOnce(request.attempts);
+  /** @internal As one of a set. */
+  get ofSet(): SemaphoreOfSet {
+    checkNoKeyPool(this.resource); // to operate it is fine
+    return { ...this.semaphore, client: this, identity: this.server.identity };
   }
 
   /** @internal For `PermitPool`. */
   permitSource(): PermitSource {
-    const semaphore = resolveClientSemaphore(this.resource, this.options);
-    return new PermitSource(this.server.client, semaphore, this.metrics);
+    return new PermitSource(this.server.client, this.semaphore, this.metrics);
   }
 
-  private acquirer(request: Request, deadlineMs: number): Acquirer<Permit> {
+  /** @internal One acquire, alone or as a part of a set. */
+  async acquireGrant(request: ClientRequest): Promise<Grant> {
+    request.signal.throwIfAborted();
+    const { resource } = request.semaphore;
+    return await this.metrics.acquire(resource, request.signal, async () => {
+      if (request.timeoutMs > 0) return await this.acquireWithin(request);
+      const grant = await this.claimEvery(request);
+      if (grant) return grant;
+      // The server has just said that all slots are held.
+      const { unpolled } = await this.pollers.circumstances();
+      throw new PermitTimeoutError(resource, 0, { unpolled });
+    });
+  }
+
+  private acquireOptions(options: ClientAcquireOptions | undefined): ResolvedClientAcquire {
+    checkNoKeyPool(this.resource); // to operate it is fine
+    return resolveClientAcquire(this.semaphore, options);
+  }
+
+  private requestNow(acquire: ResolvedClientAcquire): ClientRequest {
+    const caller = { sinceMs: Date.now(), identity: this.server.identity };
+    return clientRequestOf(this.semaphore, acquire, caller, monotonicMs());
+  }
+
+  private async acquireOne(acquire: ResolvedClientAcquire): Promise<Permit> {
+    checkSelfDeadlock([this.semaphore], acquire);
+    const request = this.requestNow(acquire);
+    return this.permitOf(request, await this.acquireGrant(request));
+  }
+
+  /** A permit that can line up again. The timeout counts anew then. */
+  private permitOf(request: ClientRequest, grant: Grant): Permit {
+    const lineUp = () => this.acquireGrant({ ...again(request), fromMs: monotonicMs() });
+    return new Permit(grant, { atCheckpoints: request.atCheckpoints, lineUp });
+  }
+
+  /** Whether it takes a permit of the key too. */
+  private isKeyed({ key }: ResolvedClientAcquire): boolean {
+    return this.semaphore.perKey !== undefined || key !== undefined;
+  }
+
+  private wanted({ key }: ResolvedClientAcquire): WantedSet {
+    return [{ semaphore: this.ofSet, key }];
+  }
+
+  private async acquireWithin(request: ClientRequest): Promise<Grant> {
+    const served = new AbortController();
+    void this.pollers.warn(served.signal);
+    const deadlineMs = request.fromMs + request.timeoutMs;
+    const circumstances = this.pollers.circumstancesAt(deadlineMs, served.signal);
+    const { resource } = request.semaphore;
+    try {
+      const grant = await this.acquirer(request, deadlineMs).acquire();
+      if (grant) return grant;
+    } catch (error) {
+      request.signal.throwIfAborted(); // its reason, such as a lost part of a set, may look like a failed call
+      if (!isTransient(error)) throw error; // a transient error comes through only at the deadline
+      throw new PermitTimeoutError(resource, request.timeoutMs, { cause: error });
+    } finally {
+      served.abort();
+    }
+    // A waiter that hears nothing may have lost the server meanwhile, or the permits their workers.
+    throw new PermitTimeoutError(resource, request.timeoutMs, await circumstances);
+  }
+
+  /** Tries every slot once. */
+  private async claimEvery(request: ClientRequest): Promise<Grant | undefined> {
+    return await this.acquirer(request, monotonicMs() + NO_WAIT_MS).tryOnce();
+  }
+
+  private acquirer(request: ClientRequest, deadlineMs: number): Acquirer<Grant> {
     const triesBeforeJoin = request.semaphore.fair ? 0 : Number.POSITIVE_INFINITY;
     return clientAcquirer(this.server, request, {
       deadlineMs,
@@ -391,4 +279,58 @@ export class SemaphoreClient {
 
 function noneInTime(error: unknown): undefined {
   if (!(error instanceof PermitTimeoutError)) throw error;
+}
+
+/**
+ * Runs `fn` under permits of several resources: acquires them as {@link acquireAll} does, and releases them when `fn` returns or
+ * throws. When one is lost, the `signal` that `fn` gets aborts. `fn` must heed it. Each permit has its own token: pass to a
+ * resource the token of the permit that protects it. A release that fails only warns, as in `withPermit`.
+ *
+ * @throws PermitLostError that names the lost permit, whatever `fn` returned or threw
+ * @throws PermitTimeoutError that names the resource without a free permit; `fn` has not run then
+ *
+ * @example
+ * ```ts
+ * const gpus = new SemaphoreClient(client, 'gpu-pool', { capacity: 3, taskQueue: 'permits' });
+ * const licences = new SemaphoreClient(client, 'licences', { capacity: 5, taskQueue: 'permits' });
+ *
+ * await withPermits([gpus, licences], async ([gpu, licence], signal) => {
+ *   await fetch(`https://gpus.example/${gpu.slot}`, { method: 'POST', body: licence.slot, signal });
+ * });
+ * ```
+ */
+export async function withPermits<const Entries extends readonly SetEntry<SemaphoreClient>[], T>(
+  entries: Entries,
+  fn: (permits: PermitsOf<Entries, Permit>, signal: AbortSignal) => T | Promise<T>,
+  options?: ClientSetOptions,
+): Promise<T> {
+  const { wanted, acquire } = resolveSet(entries, options);
+  return await withSet(wanted, acquire, (permits, signal) =>
+    fn(permits as unknown as PermitsOf<Entries, Permit>, signal),
+  );
+}
+
+/**
+ * Acquires a permit of each resource: all, or none. All callers claim in one order, by the bytes of the resources' names
+ * (a key's pool before its resource), whatever order they write. So no two of them can block each other for ever. Permits that this holds already renew themselves
+ * while it waits for others. The `timeout` covers all of them together, and the caller keeps its age in every line.
+ *
+ * Not guaranteed: freedom from deadlock with callers that nest `withPermit` by hand in another order.
+ *
+ * @throws PermitTimeoutError that names the resource without a free permit; nothing is held then
+ * @throws PermitLostError when one was lost during the wait for another; nothing is held then
+ * @throws the reason of `signal` when that aborts; nothing is held then
+ * @throws InvalidOptionsError, before any call, also when a resource comes twice
+ */
+export async function acquireAll<const Entries extends readonly SetEntry<SemaphoreClient>[]>(
+  entries: Entries,
+  options?: ClientSetOptions,
+): Promise<PermitSet<PermitsOf<Entries, Permit>>> {
+  const { wanted, acquire } = resolveSet(entries, options);
+  return (await acquireSet(wanted, acquire)) as unknown as PermitSet<PermitsOf<Entries, Permit>>;
+}
+
+function resolveSet(entries: readonly SetEntry<SemaphoreClient>[], options: ClientSetOptions | undefined) {
+  const acquire = resolveClientSet(options);
+  return { acquire, wanted: wantedOf(entries, (of) => (of instanceof SemaphoreClient ? of.ofSet : undefined)) };
 }

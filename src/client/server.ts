@@ -1,7 +1,14 @@
 import { setMaxListeners } from 'node:events';
-import { type Client, Connection, isGrpcServiceError } from '@temporalio/client';
+import { setTimeout as delay } from 'node:timers/promises';
+import {
+  type Client,
+  Connection,
+  isGrpcDeadlineError,
+  isGrpcServiceError,
+  QueryNotRegisteredError,
+  WorkflowNotFoundError,
+} from '@temporalio/client';
 import { type BackoffPolicy, backoffMs } from '../shared/backoff';
-import { monotonicMs, pause } from './clock';
 
 /** gRPC's codes of errors that a retry may overcome. None of them says anything about a slot. */
 const TRANSIENT = new Set([
@@ -24,6 +31,19 @@ const LAST_CALL_MS = 300;
 
 /** … and one that follows on its answer has at least this long. */
 const LEAST_CALL_MS = 100;
+
+/** gRPC's code for a query whose task queue no worker has polled for long. */
+const FAILED_PRECONDITION = 9;
+
+/**
+ * How long one query may wait for a worker: less than the second after which `createPermitWorker`'s Workflows pass from a worker that is
+ * gone to another one. A worker that takes a Workflow over for a query, while a signal waits for its task, gives the Workflow that
+ * signal with an old time (SDK 1.24.0), and its history does not replay: see `docs/reliability.md`.
+ */
+export const QUERY_MS = 800;
+
+/** After this time a long poll starts again, so that a dead connection does not hold it for ever. */
+const POLL_MS = 70_000;
 
 export interface Persistence {
   /** When to give up, on the monotonic clock. */
@@ -99,6 +119,25 @@ export class Server {
       }
     }
   }
+
+  /**
+   * Makes a long poll until it has an answer, however long that takes, also while connections break.
+   * @param ended reads an error that is an answer; `undefined` for one that is not
+   * @throws the signal's reason, or what `ended` throws
+   */
+  async poll<T>(make: () => Promise<T>, signal: AbortSignal, ended: (error: unknown) => T | undefined): Promise<T> {
+    for (let failures = 0; ; ) {
+      try {
+        return await this.call(make, POLL_MS, signal);
+      } catch (error) {
+        signal.throwIfAborted();
+        const answer = ended(error);
+        if (answer !== undefined) return answer;
+        failures = isGrpcDeadlineError(error) ? 0 : failures + 1;
+        if (failures > 0) await pause(retryDelayMs(failures), signal);
+      }
+    }
+  }
 }
 
 /** The delay before the next try, in milliseconds. */
@@ -112,4 +151,49 @@ export function isTransient(error: unknown): boolean {
     if (isGrpcServiceError(cause) && TRANSIENT.has(cause.code)) return true;
   }
   return false;
+}
+
+/** The Workflow of a query is gone, or does not know the query. */
+export function isNotThere(error: unknown): boolean {
+  return error instanceof QueryNotRegisteredError || error instanceof WorkflowNotFoundError;
+}
+
+/** No worker has answered a query. */
+export function isSilence(error: unknown): boolean {
+  if (isNotThere(error)) return true;
+  const { cause } = error as { cause?: unknown };
+  return isTransient(error) || (isGrpcServiceError(cause) && cause.code === FAILED_PRECONDITION);
+}
+
+/** Milliseconds on a clock that never jumps. It goes on while the process is stopped, and stands still while the machine sleeps. */
+export function monotonicMs(): number {
+  return performance.now();
+}
+
+/** The longest that one timer of Node can be. */
+export const MAX_TIMER_MS = 2 ** 31 - 1;
+
+/** Waits for that time, or until the signal aborts. */
+export async function pause(ms: number, signal: AbortSignal): Promise<void> {
+  // Many acquires may share a signal, and all pause while the server is away. Each listener goes with its pause.
+  setMaxListeners(0, signal);
+  try {
+    await delay(Math.min(Math.max(0, ms), MAX_TIMER_MS), undefined, { signal });
+  } catch (error) {
+    if (!signal.aborted) throw error;
+  }
+}
+
+/** Enough calls at once to be quick, and too few for the server's rate limits. */
+const MAX_AT_ONCE = 32;
+
+/** Does `work` for each item, at most 32 at a time. The results are in the items' order. */
+export async function mapConcurrently<T, R>(items: readonly T[], work: (item: T) => Promise<R>): Promise<R[]> {
+  const results: R[] = [];
+  const left = items.entries();
+  const worker = async () => {
+    for (const [index, item] of left) results[index] = await work(item);
+  };
+  await Promise.all(Array.from({ length: Math.min(MAX_AT_ONCE, items.length) }, worker));
+  return results;
 }

@@ -2,7 +2,7 @@ import { createHash, createHmac, randomBytes, timingSafeEqual } from 'node:crypt
 import { isIP } from 'node:net';
 import type { Context, MiddlewareHandler } from 'hono';
 import { getCookie, setCookie } from 'hono/cookie';
-import { refuse } from '../client/operators';
+import { refuse } from '../shared/check';
 import { CSRF_HEADER } from './page-protocol';
 
 /** The visitors that the dashboard admits, and how it recognises them. */

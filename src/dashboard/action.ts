@@ -1,7 +1,7 @@
-import { MAX_REASON_LENGTH, refuse } from '../client/operators';
+import { MAX_REASON_LENGTH, refuse } from '../shared/check';
 import type { Hub } from './hub';
 import type { Action } from './page-protocol';
-import type { Pool } from './pool';
+import type { ResourceOperator } from './poller';
 
 /** Checks the action that a page asks for. @throws InvalidOptionsError */
 export function parseAction(input: unknown): Action {
@@ -25,24 +25,24 @@ export function parseAction(input: unknown): Action {
   }
 }
 
-/** Carries the action out, and looks at the pool at once. */
-export async function act(hub: Hub, pool: Pool, action: Action): Promise<void> {
+/** Carries the action out, and looks at the resource at once. */
+export async function act(hub: Hub, operator: ResourceOperator, action: Action): Promise<void> {
   switch (action.do) {
     case 'revoke':
-      // Only the permit that the operator saw: another one may hold the slot by now.
-      await pool.revoke(action.slot, { runId: action.runId, reason: action.reason || undefined });
+      // Only the permit that the operator saw: another run may hold the slot by now.
+      await operator.revoke(action.slot, { runId: action.runId, reason: action.reason || undefined });
       break;
     case 'resize':
-      await pool.resize(action.capacity, { ifVersion: action.ifVersion, reason: action.reason || undefined });
+      await operator.resize(action.capacity, { ifVersion: action.ifVersion, reason: action.reason || undefined });
       break;
     case 'pause':
-      await pool.pause({ ifVersion: action.ifVersion, reason: action.reason || undefined });
+      await operator.pause({ ifVersion: action.ifVersion, reason: action.reason || undefined });
       break;
     case 'resume':
-      await pool.resume({ ifVersion: action.ifVersion });
+      await operator.resume({ ifVersion: action.ifVersion });
       break;
   }
-  hub.look(pool.resource);
+  hub.look(operator.resource);
 }
 
 function text(fields: Record<string, unknown>, name: string, mayBeEmpty = false): string {

@@ -4,7 +4,7 @@ import { resolveAccess } from './access';
 import { createApp } from './app';
 import { Hub } from './hub';
 import { CSRF_HEADER } from './page-protocol';
-import type { Pool } from './pool';
+import type { ResourceOperator } from './poller';
 
 const ORIGIN = 'http://127.0.0.1:8244';
 const TOKEN = 'a token of enough characters';
@@ -24,8 +24,8 @@ function dashboard({
     (what: string) =>
     async (...args: unknown[]) =>
       void done.push([what, ...args]);
-  const pool: Pool = {
-    resource: 'pool',
+  const operator: ResourceOperator = {
+    resource: 'gpu',
     inspect: () => new Promise(() => undefined),
     revoke: noted('revoke'),
     resize: noted('resize'),
@@ -34,7 +34,7 @@ function dashboard({
   };
   const access = resolveAccess(host, token);
   const session = { namespace: 'default', address: 'localhost:7233', readOnly };
-  const app = createApp({ hub: new Hub([pool]), access, session, page: PAGE });
+  const app = createApp({ hub: new Hub([operator]), access, session, page: PAGE });
   const get = (path: string, headers: Record<string, string> = {}) =>
     app.request(path, { headers: { host: '127.0.0.1:8244', ...headers } });
   const head = (path: string) => app.request(path, { method: 'HEAD', headers: { host: '127.0.0.1:8244' } });
@@ -48,12 +48,12 @@ function dashboard({
   return { access, done, get, head, post };
 }
 
-const PAUSE = { do: 'pause', resource: 'pool', reason: 'maintenance' };
+const PAUSE = { do: 'pause', resource: 'gpu', reason: 'maintenance' };
 
 test('a page of ours may act, on what the operator saw', async () => {
   const { post, done } = dashboard();
-  const revoke = { do: 'revoke', resource: 'pool', slot: '1', runId: 'r1', reason: 'stuck' };
-  for (const body of [PAUSE, revoke, { do: 'resize', resource: 'pool', capacity: 5, ifVersion: 2, reason: '' }]) {
+  const revoke = { do: 'revoke', resource: 'gpu', slot: '1', runId: 'r1', reason: 'stuck' };
+  for (const body of [PAUSE, revoke, { do: 'resize', resource: 'gpu', capacity: 5, ifVersion: 2, reason: '' }]) {
     assert.equal((await post(body)).status, 200);
   }
   assert.deepEqual(done, [
@@ -87,8 +87,8 @@ test('bad requests are told what was expected, and do nothing', async () => {
   for (const [body, status, message] of [
     [{ ...PAUSE, do: 'delete' }, 400, /do: expected revoke, resize, pause or resume, got .*delete/],
     [{ ...PAUSE, reason: 7 }, 400, /reason: expected a string, got 7/],
-    [{ do: 'resize', resource: 'pool', capacity: '5', reason: '' }, 400, /capacity: expected a whole number/],
-    [{ do: 'revoke', resource: 'pool', slot: '0', reason: '' }, 400, /runId: expected a string/],
+    [{ do: 'resize', resource: 'gpu', capacity: '5', reason: '' }, 400, /capacity: expected a whole number/],
+    [{ do: 'revoke', resource: 'gpu', slot: '0', reason: '' }, 400, /runId: expected a string/],
     [[], 400, /resource/],
     [null, 400, /an object/],
     [{ ...PAUSE, resource: 'other' }, 404, /no such resource/],

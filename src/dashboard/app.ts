@@ -2,8 +2,9 @@ import { Hono } from 'hono';
 import { bodyLimit } from 'hono/body-limit';
 import { secureHeaders } from 'hono/secure-headers';
 import { streamSSE } from 'hono/streaming';
-import { InvalidOptionsError, NotHeldError, StaleOverrideError } from '../client';
-import { messageOf } from '../client/operators';
+import { InvalidOptionsError } from '../client';
+import { messageOf } from '../client/errors';
+import { NotHeldError, StaleOverrideError } from '../operator';
 import { type Access, checkChange, checkHost, checkSite, checkToken } from './access';
 import { act, parseAction } from './action';
 import { sendEvents } from './events';
@@ -38,14 +39,14 @@ export function createApp({ hub, access, session, page }: AppOptions): Hono {
         baseUri: NONE,
         formAction: NONE,
         frameAncestors: NONE,
-        // Even by a mistake of ours, no name becomes markup.
+        // No name becomes markup, even by a mistake in the page.
         requireTrustedTypesFor: ["'script'"],
         trustedTypes: NONE,
       },
       crossOriginResourcePolicy: 'same-origin',
       referrerPolicy: 'no-referrer',
       xFrameOptions: 'DENY',
-      // It would forbid plain HTTP for everything else on this machine.
+      // This header would forbid plain HTTP for everything else on this machine.
       strictTransportSecurity: false,
     }),
   );
@@ -82,9 +83,9 @@ export function createApp({ hub, access, session, page }: AppOptions): Hono {
     if (session.readOnly) return c.json({ error: 'This dashboard is read-only.' }, 403);
     try {
       const action = parseAction(await c.req.json());
-      const pool = hub.pool(action.resource);
-      if (!pool) return c.json({ error: 'This dashboard has no such resource.' }, 404);
-      await act(hub, pool, action);
+      const operator = hub.operator(action.resource);
+      if (!operator) return c.json({ error: 'This dashboard has no such resource.' }, 404);
+      await act(hub, operator, action);
       return c.json({});
     } catch (error) {
       return c.json({ error: messageOf(error) }, statusOf(error));

@@ -1,17 +1,17 @@
 import type { SSEStreamingApi } from 'hono/streaming';
 import type { Hub } from './hub';
-import type { Hello, PoolView, Session, Update } from './page-protocol';
+import type { Hello, ResourceView, Session, Update } from './page-protocol';
 import { diff, emptyView } from './view-diff';
 
 /** The server sends something at least this often, so that each side notices when the other is gone. */
 const BEAT_MS = 10_000;
 
 /**
- * Sends one page all pools, and then the changes, until the page is gone. Each page has its own record of what it got last,
- * so a slow page gets fewer and larger updates, and never a growing backlog.
+ * Sends one page all resources, and then the changes, until the page is gone. This keeps what each page has got last, so a slow page
+ * gets fewer and larger updates, and never a growing backlog.
  */
 export async function sendEvents(stream: SSEStreamingApi, hub: Hub, session: Session): Promise<void> {
-  let told: PoolView[] = [];
+  let told: ResourceView[] = [];
   let changed = false;
   let wake: () => void = () => undefined;
   const unsubscribe = hub.subscribe(() => {
@@ -24,7 +24,7 @@ export async function sendEvents(stream: SSEStreamingApi, hub: Hub, session: Ses
   });
   try {
     told = hub.views;
-    const hello: Hello = { nowMs: Date.now(), session, search: hub.searchView, pools: told };
+    const hello: Hello = { nowMs: Date.now(), session, search: hub.searchView, resources: told };
     await stream.writeSSE({ event: 'hello', data: JSON.stringify(hello) });
     while (!stream.aborted) {
       if (!changed) await untilWoken(BEAT_MS, (resolve) => (wake = resolve));
@@ -42,7 +42,7 @@ export async function sendEvents(stream: SSEStreamingApi, hub: Hub, session: Ses
   }
 }
 
-function updateOf(before: PoolView[], after: PoolView[]): Omit<Update, 'search'> {
+function updateOf(before: ResourceView[], after: ResourceView[]): Omit<Update, 'search'> {
   const known = new Map(before.map((view) => [view.resource, view]));
   const patches = after.flatMap((view) => diff(known.get(view.resource) ?? emptyView(view.resource), view) ?? []);
   const others = after.length !== before.length || after.some(({ resource }) => !known.has(resource));

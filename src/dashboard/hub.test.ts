@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { mock, test } from 'node:test';
-import type { SeenPool } from '../client/operators';
+import type { Inspection } from '../operator';
 import { Hub } from './hub';
-import type { Pool } from './pool';
+import type { ResourceOperator } from './poller';
 
-/** A pool of one slot, and what is asked of it. */
-class OneSlot implements Pool {
+/** A resource of one slot, and what is asked of it. */
+class OneSlot implements ResourceOperator {
   looks = 0;
   isHeld = true;
   /** Looks wait for it. */
@@ -17,12 +17,13 @@ class OneSlot implements Pool {
 
   constructor(readonly resource: string) {}
 
-  async inspect(): Promise<SeenPool> {
+  async inspect(): Promise<Inspection> {
     this.looks++;
     await this.gate;
     const permit = { workflowId: 'permit:x:0', runId: 'r', holder: { identity: 'a' }, since: new Date(0) };
     const slot = this.isHeld ? { slot: '0', state: 'held' as const, permit } : { slot: '0', state: 'free' as const };
-    return { resource: this.resource, capacity: 1, slots: [slot], waiters: [], queue: 'none', recent: [] };
+    const held = this.isHeld ? 1 : 0;
+    return { resource: this.resource, capacity: 1, held, slots: [slot], waiters: [], queue: 'none', recent: [] };
   }
 }
 
@@ -37,8 +38,8 @@ async function pass(seconds: number): Promise<void> {
 test('what nobody looked at for a while is shown as of then, until somebody has looked', async (t) => {
   mock.timers.enable({ apis: ['setTimeout', 'Date'], now: 1_000_000 });
   t.after(() => mock.timers.reset());
-  const pool = new OneSlot('pool');
-  const hub = new Hub([pool]);
+  const gpu = new OneSlot('gpu');
+  const hub = new Hub([gpu]);
   t.after(() => hub.close());
   const head = () => hub.views[0]?.head;
   const leave = hub.subscribe(() => undefined);
@@ -48,10 +49,10 @@ test('what nobody looked at for a while is shown as of then, until somebody has 
   leave();
   await pass(60);
   let open: () => void = () => undefined;
-  pool.gate = new Promise<void>((resolve) => {
+  gpu.gate = new Promise<void>((resolve) => {
     open = resolve;
   });
-  pool.isHeld = false;
+  gpu.isHeld = false;
   hub.subscribe(() => undefined);
   const asOfMs = head()?.asOfMs ?? assert.fail('an old view is given for a new one');
   assert.ok(Math.abs(asOfMs - lastLookMs) <= 4_000, `${asOfMs - lastLookMs} ms`);
@@ -65,13 +66,13 @@ test('what nobody looked at for a while is shown as of then, until somebody has 
 test('a look that takes long leaves the view behind the times; one that fails too, and says why', async (t) => {
   mock.timers.enable({ apis: ['setTimeout', 'Date'], now: 1_000_000 });
   t.after(() => mock.timers.reset());
-  const pool = new OneSlot('pool');
-  const hub = new Hub([pool]);
+  const gpu = new OneSlot('gpu');
+  const hub = new Hub([gpu]);
   t.after(() => hub.close());
   hub.subscribe(() => undefined);
   await pass(3);
   let fail: (error: Error) => void = () => undefined;
-  pool.gate = new Promise((_, reject) => {
+  gpu.gate = new Promise((_, reject) => {
     fail = reject;
   });
   await pass(8);
@@ -80,7 +81,7 @@ test('a look that takes long leaves the view behind the times; one that fails to
   await pass(1);
   assert.ok(hub.views[0]?.head.asOfMs);
   assert.equal(hub.views[0]?.head.problem, 'no such server');
-  pool.gate = Promise.resolve();
+  gpu.gate = Promise.resolve();
   await pass(2);
   assert.deepEqual([hub.views[0]?.head.asOfMs, hub.views[0]?.head.problem], [undefined, undefined]);
 });
@@ -107,13 +108,13 @@ test('a page that is loaded again while a search is under way begins one more se
   assert.ok(searches - before <= 11, `${searches - before} searches`);
 });
 
-test('found pools are looked at less while idle, and go when nobody has used them for five minutes; named ones stay', async (t) => {
+test('found resources are looked at less while idle, and go when nobody has used them for five minutes; named ones stay', async (t) => {
   mock.timers.enable({ apis: ['setTimeout', 'Date'], now: 1_000_000 });
   t.after(() => mock.timers.reset());
   const named = new OneSlot('named');
   named.isHeld = false;
   const once = Array.from({ length: 200 }, (_, index) => new OneSlot(`once-${index}`));
-  let inUse: Pool[] = once;
+  let inUse: ResourceOperator[] = once;
   let fails = false;
   const forgotten: string[] = [];
   const find = async () => (fails ? Promise.reject(new Error('not now')) : inUse);
@@ -124,7 +125,7 @@ test('found pools are looked at less while idle, and go when nobody has used the
   assert.equal(hub.views.length, 201);
   assert.deepEqual(forgotten, []);
 
-  for (const pool of once) pool.isHeld = false;
+  for (const one of once) one.isHeld = false;
   inUse = once.slice(0, 1);
   await pass(30);
   const before = once[5]?.looks ?? 0;

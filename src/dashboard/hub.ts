@@ -1,19 +1,19 @@
-import { messageOf } from '../client/operators';
-import type { PoolView, SearchView } from './page-protocol';
+import { messageOf } from '../client/errors';
+import type { ResourceView, SearchView } from './page-protocol';
+import type { ResourceFinder, ResourceOperator } from './poller';
 import { type Pace, Poller } from './poller';
-import type { Pool, PoolFinder } from './pool';
 
 /** The time between two looks at one resource. */
 const LOOK_EVERY_MS = 1_000;
 
-/** A look asks for each slot, so with many slots the looks are further apart: this long for each slot of all pools. */
+/** A look asks for each slot, so with many slots the looks are further apart: this long for each slot of all resources. */
 const LOOK_EVERY_MS_PER_SLOT = 20;
 
 /** The time between two queries for past holds: a namespace allows 10 calls a second to visibility, and others need them too. */
 const PAST_EVERY_MS = 4_000;
 const PAST_APART_MS = 1_000;
 
-/** The time between two searches for resources, each some calls to visibility; and between looks at a found one that is idle. */
+/** The time between two searches for resources, each some calls to visibility; and between two looks at a found resource that is idle. */
 const FIND_EVERY_MS = 10_000;
 
 /** A found resource stays this long after its last use, as its last holds do. */
@@ -23,40 +23,40 @@ const FORGET_AFTER_MS = 5 * 60_000;
 const LINGER_MS = 3_000;
 
 interface Watched {
-  pool: Pool;
+  operator: ResourceOperator;
   poller: Poller;
-  /** When a search or a look last found it in use. Absent for a pool that the operator has named: that one stays. */
+  /** When a search or a look last found the resource in use. Absent for a resource that the operator has named: it stays. */
   usedAtMs?: number;
 }
 
 /** All resources, and the pages that follow them. It looks at nothing while no page is open. */
 export class Hub {
-  private readonly pools = new Map<string, Watched>();
+  private readonly watched = new Map<string, Watched>();
   private readonly listeners = new Set<() => void>();
   private linger: NodeJS.Timeout | undefined;
   private search: NodeJS.Timeout | undefined;
   private searches = 0;
   private searched: SearchView = { done: false };
 
-  /** @param finder finds more pools, which leave when they are no longer in use */
+  /** @param finder finds more resources, which leave when they are no longer in use */
   constructor(
-    pools: readonly Pool[],
-    private readonly finder: PoolFinder = { find: async () => [], forget: () => undefined },
+    operators: readonly ResourceOperator[],
+    private readonly finder: ResourceFinder = { find: async () => [], forget: () => undefined },
   ) {
-    for (const pool of pools) this.add(pool);
+    for (const operator of operators) this.add(operator);
   }
 
-  get views(): PoolView[] {
-    return [...this.pools.values()].map(({ poller }) => poller.view);
+  get views(): ResourceView[] {
+    return [...this.watched.values()].map(({ poller }) => poller.view);
   }
 
-  /** How the search for pools goes. */
+  /** How the search for resources goes. */
   get searchView(): SearchView {
     return this.searched;
   }
 
-  pool(resource: string): Pool | undefined {
-    return this.pools.get(resource)?.pool;
+  operator(resource: string): ResourceOperator | undefined {
+    return this.watched.get(resource)?.operator;
   }
 
   /** @param changed called when there are new views @returns a function that ends the subscription */
@@ -74,7 +74,7 @@ export class Hub {
 
   /** Looks at this resource now: an operator has just changed it. */
   look(resource: string): void {
-    this.pools.get(resource)?.poller.look();
+    this.watched.get(resource)?.poller.look();
   }
 
   close(): void {
@@ -82,13 +82,13 @@ export class Hub {
     this.stopAll();
   }
 
-  private add(pool: Pool, usedAtMs?: number): Poller {
+  private add(operator: ResourceOperator, usedAtMs?: number): Poller {
     const poller = new Poller(
-      pool,
-      () => this.pace(pool.resource),
+      operator,
+      () => this.pace(operator.resource),
       () => this.tellAll(),
     );
-    this.pools.set(pool.resource, { pool, poller, usedAtMs });
+    this.watched.set(operator.resource, { operator, poller, usedAtMs });
     return poller;
   }
 
@@ -106,11 +106,13 @@ export class Hub {
     this.search = setTimeout(() => void this.searchOn(turn), FIND_EVERY_MS).unref();
   }
 
-  private keep(found: readonly Pool[]): void {
+  private keep(found: readonly ResourceOperator[]): void {
     const nowMs = Date.now();
-    for (const pool of found) if (!this.pools.has(pool.resource)) this.add(pool, nowMs).start(0);
+    for (const operator of found) {
+      if (!this.watched.has(operator.resource)) this.add(operator, nowMs).start(0);
+    }
     const listed = new Set(found.map(({ resource }) => resource));
-    for (const [resource, watched] of this.pools) {
+    for (const [resource, watched] of this.watched) {
       if (watched.usedAtMs === undefined) continue;
       const { poller, usedAtMs } = watched;
       const isIdle = !isInUse(poller.view);
@@ -122,26 +124,26 @@ export class Hub {
 
   private forget(resource: string, { poller }: Watched): void {
     poller.stop();
-    this.pools.delete(resource);
+    this.watched.delete(resource);
     this.finder.forget(resource);
     this.tellAll();
   }
 
   private pace(resource: string): Pace {
     const slots = this.views.reduce((sum, view) => sum + view.slots.length, 0);
-    const watched = this.pools.get(resource);
-    // An idle one is looked at rarely: the next search finds it when somebody uses it again.
+    const watched = this.watched.get(resource);
+    // An idle resource is looked at rarely: the next search finds it when somebody uses it again.
     const isIdle = watched?.usedAtMs !== undefined && watched.poller.view.head.ready && !isInUse(watched.poller.view);
     return {
       lookEveryMs: Math.max(isIdle ? FIND_EVERY_MS : LOOK_EVERY_MS, LOOK_EVERY_MS_PER_SLOT * slots),
-      pastEveryMs: Math.max(PAST_EVERY_MS, PAST_APART_MS * this.pools.size),
+      pastEveryMs: Math.max(PAST_EVERY_MS, PAST_APART_MS * this.watched.size),
     };
   }
 
   private startAll(): void {
-    const { size } = this.pools;
+    const { size } = this.watched;
     let index = 0;
-    for (const { poller } of this.pools.values()) {
+    for (const { poller } of this.watched.values()) {
       poller.start((index * LOOK_EVERY_MS) / size);
       index++;
     }
@@ -152,10 +154,10 @@ export class Hub {
 
   private stopAll(): void {
     clearTimeout(this.search);
-    for (const { poller } of this.pools.values()) poller.stop();
+    for (const { poller } of this.watched.values()) poller.stop();
   }
 }
 
-function isInUse({ head }: PoolView): boolean {
+function isInUse({ head }: ResourceView): boolean {
   return head.held > 0 || head.queue !== 'none';
 }

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { find, isFound } from './page/find';
-import { asOf, titleOf } from './page/title';
-import type { PoolView } from './page-protocol';
+import { asOf, titleOf } from './page/format';
+import type { ResourceView } from './page-protocol';
 import { emptyView } from './view-diff';
 
-const VIEW: PoolView = {
+const VIEW: ResourceView = {
   ...emptyView('gpu-pool'),
   slots: [
     {
@@ -38,7 +38,7 @@ for (const [text, found] of [
   });
 }
 
-test('a pool is found by its own name too', () => assert.ok(isFound(VIEW, 'GPU')));
+test('a resource is found by its own name too', () => assert.ok(isFound(VIEW, 'GPU')));
 
 test("the tab's title has the counts, and none that are old", () => {
   const live = { link: 'live' as const, heardAtMs: 5_000 };

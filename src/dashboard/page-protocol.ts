@@ -4,9 +4,9 @@
  */
 
 /** One resource, as the page shows it. It never changes: each look at the resource makes a new one. */
-export interface PoolView {
+export interface ResourceView {
   resource: string;
-  head: PoolHead;
+  head: ResourceHead;
   slots: SlotView[];
   /** The first in line, as of `head.waitersAsOfMs`; `head.waiting` counts all. */
   waiters: WaiterView[];
@@ -14,7 +14,7 @@ export interface PoolView {
   holds: HoldView[];
 }
 
-export interface PoolHead {
+export interface ResourceHead {
   /** `false` until the first look is done: until then, ignore the other fields. */
   ready: boolean;
   /** Absent while nobody knows how many slots there are. */
@@ -22,27 +22,27 @@ export interface PoolHead {
   held: number;
   /** Absent while the queue has never answered. */
   waiting?: number;
-  /** Since when the longest of them waits; absent while nobody does. */
+  /** Since when the first of the waiters to come has waited; absent while nobody waits. */
   longestSinceMs?: number;
-  /** When the queue last told the waiters; absent while it answers. */
+  /** When the queue last told the waiters; absent while the queue answers. */
   waitersAsOfMs?: number;
   queue: 'none' | 'running' | 'silent';
   override?: { version: number; capacity?: number; paused: boolean; pausedUntilMs?: number; reason?: string };
-  /** What acquirers take the slots to be, where two of them differ: the belief of most of them first. */
+  /** What callers take the slots to be, where two of them differ: the most common belief first. */
   disagreement?: readonly { slots: number | string; count: number; by: string }[];
-  stats: PoolStats;
+  stats: ResourceStats;
   /** Why the last look failed. */
   problem?: string;
   /** The time of this view, if it is old: nobody has looked for a while, or the last look failed or takes long. */
   asOfMs?: number;
 }
 
-/** Statistics of the last {@link PoolStats.windowMs}, as far as the server has looked. */
-export interface PoolStats {
+/** Statistics of the last {@link ResourceStats.windowMs}, as far as the server has looked. */
+export interface ResourceStats {
   windowMs: number;
   /** Permits granted in the last minute. */
   grantsPerMinute: number;
-  /** How long the holders waited that the server saw come, to the precision of its looks. */
+  /** How long holders waited, to the precision of the looks. Only holders that this server saw come count. */
   waits?: Percentiles;
   /** How long the ended permits were held. */
   holds?: Percentiles;
@@ -77,7 +77,7 @@ export interface PermitStatus {
   purpose?: string;
   sinceMs: number;
   leaseDeadlineMs?: number;
-  /** A waiter of higher priority has asked for it, and it ends then at the latest. */
+  /** A waiter of higher priority has asked for the permit, which ends at this time at the latest. */
   preemptedUntilMs?: number;
   /** The longest time to the deadline that a look has seen: a full lease, or a little less. */
   leaseSpanMs?: number;
@@ -100,7 +100,7 @@ export interface HoldView {
   /** The wait queue holds it, because an operator took the slot out of use. */
   drained?: true;
   fromMs: number;
-  /** Absent while it is held. */
+  /** Absent while the slot is held. */
   toMs?: number;
   /** Absent until visibility lists the closed Workflow, seconds after the end. */
   outcome?: string;
@@ -111,14 +111,14 @@ export interface Hello {
   nowMs: number;
   session: Session;
   search: SearchView;
-  pools: PoolView[];
+  resources: ResourceView[];
 }
 
-/** The search for the pools in use. */
+/** The search for the resources in use. */
 export interface SearchView {
-  /** Whether one has succeeded since a page was opened. */
+  /** Whether a search has succeeded since a page was opened. */
   done: boolean;
-  /** Why the last one has failed. */
+  /** Why the last search has failed. */
   problem?: string;
 }
 
@@ -137,14 +137,14 @@ export interface Session {
 export interface Update {
   nowMs: number;
   search: SearchView;
-  patches: PoolPatch[];
+  patches: ResourcePatch[];
   /** All resources; present when some have come or gone. */
   resources?: string[];
 }
 
-export interface PoolPatch {
+export interface ResourcePatch {
   resource: string;
-  head?: PoolHead;
+  head?: ResourceHead;
   slots?: ListPatch<SlotView>;
   waiters?: ListPatch<WaiterView>;
   holds?: ListPatch<HoldView>;

@@ -1,14 +1,39 @@
-import { messageOf } from '../client/operators';
-import type { PoolView } from './page-protocol';
-import type { Pool } from './pool';
-import { PoolHistory } from './pool-history';
+import { messageOf } from '../client/errors';
+import type { Operator } from '../operator';
+import type { ResourceView } from './page-protocol';
+import { ResourceHistory } from './resource-history';
 import { emptyView } from './view-diff';
 
 /** How many past holds one query asks for. */
 const PAST_HOLDS = 50;
 
+/**
+ * A query is an Action on Temporal Cloud. So a look asks a permit, or an unchanged queue, again only after this time: 20 held slots cost
+ * less than two Actions a second.
+ */
+const ANSWER_SERVES_MS = 15_000;
+
 /** When a look takes longer, the view counts as outdated. */
 const SLOW_LOOK_MS = 4_000;
+
+/** The part of an `Operator` that the dashboard needs. */
+export interface ResourceOperator extends Pick<Operator, 'resource' | 'inspect'> {
+  revoke(slot: string, options: { runId?: string; reason?: string }): Promise<unknown>;
+  resize(capacity: number, options: { ifVersion?: number; reason?: string }): Promise<unknown>;
+  pause(options: { ifVersion?: number; reason?: string }): Promise<unknown>;
+  resume(options: { ifVersion?: number }): Promise<unknown>;
+}
+
+/** Finds resources that the operator has not named. */
+export interface ResourceFinder {
+  /**
+   * The resources in use. A resource that was found before has the same operator, until {@link forget}. The hub asks now and then
+   * while a page is open.
+   */
+  find(): Promise<readonly ResourceOperator[]>;
+  /** The dashboard no longer shows this resource. */
+  forget(resource: string): void;
+}
 
 export interface Pace {
   lookEveryMs: number;
@@ -24,8 +49,8 @@ export interface Pace {
  */
 export class Poller {
   /** The latest view. */
-  view: PoolView;
-  private readonly history = new PoolHistory();
+  view: ResourceView;
+  private readonly history = new ResourceHistory();
   private running: AbortController | undefined;
   private wake: () => void = () => undefined;
   private wanted = false;
@@ -37,11 +62,11 @@ export class Poller {
    * @param changed called when `view` has been replaced
    */
   constructor(
-    private readonly pool: Pool,
+    private readonly operator: ResourceOperator,
     private readonly pace: () => Pace,
     private readonly changed: () => void,
   ) {
-    this.view = emptyView(pool.resource);
+    this.view = emptyView(operator.resource);
   }
 
   /** @param afterMs the pause before the first look, so that the looks at many resources spread out */
@@ -77,17 +102,20 @@ export class Poller {
     }
   }
 
-  private show(view: PoolView): void {
+  private show(view: ResourceView): void {
     this.view = view;
     this.changed();
   }
 
-  private async lookOnce(): Promise<PoolView> {
+  private async lookOnce(): Promise<ResourceView> {
     const nowMs = Date.now();
     const recent = nowMs >= this.askPastAtMs ? PAST_HOLDS : 0;
     if (recent > 0) this.askPastAtMs = nowMs + this.pace().pastEveryMs;
     try {
-      const view = this.history.look(await this.pool.inspect({ recent }), nowMs);
+      const view = this.history.look(
+        await this.operator.inspect({ recent, search: false, servesMs: ANSWER_SERVES_MS }),
+        nowMs,
+      );
       this.seenAtMs = nowMs;
       return view;
     } catch (error) {
@@ -96,7 +124,7 @@ export class Poller {
   }
 
   /** The latest view, marked as old. The page goes on showing it, and says how old it is. */
-  private outdated(problem = this.view.head.problem): PoolView {
+  private outdated(problem = this.view.head.problem): ResourceView {
     const { head } = this.view;
     return { ...this.view, head: { ...head, asOfMs: head.ready ? this.seenAtMs : undefined, problem } };
   }

@@ -12,7 +12,7 @@ for (const [what, token, isPrinted] of [
 ] as const) {
   test(what, async (t) => {
     const access = resolveAccess('0.0.0.0', token);
-    const dashboard = await startDashboard({ pools: [], access, session: SESSION, page: PAGE });
+    const dashboard = await startDashboard({ operators: [], access, session: SESSION, page: PAGE });
     t.after(() => dashboard.close());
     assert.equal(new URL(dashboard.url).searchParams.get('token'), isPrinted ? access.token : null);
   });

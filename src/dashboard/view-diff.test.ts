@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import type { PoolView } from './page-protocol';
+import type { ResourceView } from './page-protocol';
 import { apply, diff, emptyView } from './view-diff';
 
 const name = fc.constantFrom('a', 'b', 'c', 'd', '__proto__');
@@ -13,9 +13,9 @@ const hold = fc.record(
   { requiredKeys: ['runId', 'slot', 'holder', 'fromMs'] },
 );
 
-const view: fc.Arbitrary<PoolView> = fc.record({
-  resource: fc.constant('pool'),
-  head: fc.nat(2).map((held) => ({ ...emptyView('pool').head, held })),
+const view: fc.Arbitrary<ResourceView> = fc.record({
+  resource: fc.constant('gpu'),
+  head: fc.nat(2).map((held) => ({ ...emptyView('gpu').head, held })),
   slots: fc.uniqueArray(slot, { selector: ({ slot }) => slot }),
   waiters: fc.uniqueArray(waiter, { selector: ({ ticketId }) => ticketId }),
   holds: fc.uniqueArray(hold, { selector: ({ runId }) => runId }),
@@ -38,12 +38,12 @@ test('whatever changes, the page ends up with what the server has', () => {
 
 test('what did not change is not sent, and keeps its identity', () => {
   const held = { slot: '0', state: 'held' as const };
-  const before = { ...emptyView('pool'), slots: [held, { slot: '1', state: 'free' as const }] };
+  const before = { ...emptyView('gpu'), slots: [held, { slot: '1', state: 'free' as const }] };
   assert.equal(diff(before, sent(before)), undefined);
 
   const after = { ...before, slots: [held, { slot: '1', state: 'drained' as const }] };
   const patch = diff(before, after);
-  assert.deepEqual(sent(patch), { resource: 'pool', slots: { put: [{ slot: '1', state: 'drained' }] } });
+  assert.deepEqual(sent(patch), { resource: 'gpu', slots: { put: [{ slot: '1', state: 'drained' }] } });
   assert.ok(patch);
   assert.equal(apply(before, patch).slots[0], held);
   assert.equal(apply(before, patch).waiters, before.waiters);
@@ -56,7 +56,7 @@ test('a queue that moves up sends who left and who came, not everybody', () => {
     priorityKey: 3,
     sinceMs: index,
   }));
-  const before = { ...emptyView('pool'), waiters: waiters.slice(0, 99) };
-  const after = { ...emptyView('pool'), waiters: waiters.slice(1) };
+  const before = { ...emptyView('gpu'), waiters: waiters.slice(0, 99) };
+  const after = { ...emptyView('gpu'), waiters: waiters.slice(1) };
   assert.deepEqual(diff(before, after)?.waiters, { gone: ['t0'], put: [waiters[99]] });
 });

@@ -1,9 +1,9 @@
-import type { ListPatch, PoolPatch, PoolView } from './page-protocol';
+import type { ListPatch, ResourcePatch, ResourceView } from './page-protocol';
 
 /** The patch that turns `before` into `after`; `undefined` when they look the same. */
-export function diff(before: PoolView, after: PoolView): PoolPatch | undefined {
+export function diff(before: ResourceView, after: ResourceView): ResourcePatch | undefined {
   if (before === after) return undefined;
-  const patch: PoolPatch = {
+  const patch: ResourcePatch = {
     resource: after.resource,
     head: same(before.head, after.head) ? undefined : after.head,
     slots: diffList(before.slots, after.slots, slotKey),
@@ -14,7 +14,7 @@ export function diff(before: PoolView, after: PoolView): PoolPatch | undefined {
 }
 
 /** Undoes {@link diff}: `apply(before, diff(before, after))` is `after`. Unchanged parts keep their identity. */
-export function apply(before: PoolView, patch: PoolPatch): PoolView {
+export function apply(before: ResourceView, patch: ResourcePatch): ResourceView {
   return {
     resource: before.resource,
     head: patch.head ?? before.head,
@@ -25,7 +25,7 @@ export function apply(before: PoolView, patch: PoolPatch): PoolView {
 }
 
 /** The view of a resource before the first look. */
-export function emptyView(resource: string): PoolView {
+export function emptyView(resource: string): ResourceView {
   const stats = { windowMs: 0, grantsPerMinute: 0 };
   const head = { ready: false, held: 0, queue: 'none' as const, stats };
   return { resource, head, slots: [], waiters: [], holds: [] };

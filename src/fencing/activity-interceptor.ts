@@ -1,7 +1,12 @@
 import { ApplicationFailure, defaultPayloadConverter } from '@temporalio/common';
 import type { ActivityInterceptorsFactory, WorkerInterceptors } from '@temporalio/worker';
-import { FencingError, StaleTokenError } from '../shared/fencing-errors';
-import { FENCING_SCHEDULED_HEADER, FENCING_TOKEN_HEADER, FencingToken } from '../shared/fencing-token';
+import {
+  FENCING_SCHEDULED_HEADER,
+  FENCING_TOKEN_HEADER,
+  FencingError,
+  FencingToken,
+  StaleTokenError,
+} from '../shared/fencing-token';
 import { withFencingToken } from './current-token';
 
 /**

@@ -1,6 +1,5 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
-import { MissingTokenError } from '../shared/fencing-errors';
-import { FencingToken, type FencingTokenSource } from '../shared/fencing-token';
+import { FencingToken, type FencingTokenSource, MissingTokenError } from '../shared/fencing-token';
 
 const storage = new AsyncLocalStorage<() => FencingToken>();
 

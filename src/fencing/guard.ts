@@ -1,5 +1,10 @@
-import { FutureTokenError, UnorderedRunIdError, WrongResourceError } from '../shared/fencing-errors';
-import { FencingToken, type FencingTokenSource } from '../shared/fencing-token';
+import {
+  FencingToken,
+  type FencingTokenSource,
+  FutureTokenError,
+  UnorderedRunIdError,
+  WrongResourceError,
+} from '../shared/fencing-token';
 
 /** A guard's answer for a token that it admitted. */
 export interface Admission {

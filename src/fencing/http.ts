@@ -1,5 +1,10 @@
-import { MalformedTokenError, MissingTokenError } from '../shared/fencing-errors';
-import { FENCING_TOKEN_HEADER, FencingToken, type FencingTokenSource } from '../shared/fencing-token';
+import {
+  FENCING_TOKEN_HEADER,
+  FencingToken,
+  type FencingTokenSource,
+  MalformedTokenError,
+  MissingTokenError,
+} from '../shared/fencing-token';
 import { currentFencingToken } from './current-token';
 
 /** Request headers: the `Headers` of `fetch`, or an object as in Node's `http` and most frameworks. */

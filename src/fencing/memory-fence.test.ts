@@ -3,13 +3,13 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import { assertAttempts, runIds } from '../../test/support/tokens';
 import {
+  FencingToken,
   FutureTokenError,
   MalformedTokenError,
   StaleTokenError,
   UnorderedRunIdError,
   WrongResourceError,
-} from '../shared/fencing-errors';
-import { FencingToken } from '../shared/fencing-token';
+} from '../shared/fencing-token';
 import { orderedTokenOf } from './guard';
 import { MemoryFence } from './memory-fence';
 

@@ -1,5 +1,5 @@
-import { StaleTokenError } from '../shared/fencing-errors';
 import type { FencingTokenSource } from '../shared/fencing-token';
+import { StaleTokenError } from '../shared/fencing-token';
 import { checkResource } from '../shared/permit-id';
 import { type CountedAdmission, type FenceGuard, orderedTokenOf } from './guard';
 

@@ -1,5 +1,4 @@
-import { StaleTokenError } from '../shared/fencing-errors';
-import { FencingToken, type FencingTokenSource } from '../shared/fencing-token';
+import { FencingToken, type FencingTokenSource, StaleTokenError } from '../shared/fencing-token';
 import { checkResource } from '../shared/permit-id';
 import { type Admission, type FenceGuard, tokenOf } from './guard';
 

@@ -1,5 +1,4 @@
-import { RecheckDelay } from './recheck-delay';
-import { shuffle } from './shuffle';
+import { RecheckDelay } from './backoff';
 
 /** A turn that names a slot which this acquirer may claim. */
 export interface Offer {
@@ -16,7 +15,7 @@ export interface Offer {
  * - `full`: the queue is alive, and has no room for it;
  * - `stuck`: the Workflow that waits on its behalf has found that the queue does not answer.
  */
-export type Word = Offer | 'waiting' | 'full' | 'stuck';
+export type LineMessage = Offer | 'waiting' | 'full' | 'stuck';
 
 /** A place in the line of a resource. */
 export interface Place {
@@ -27,7 +26,7 @@ export interface Place {
   /** Sends the ticket again, asking for a sign of life. Absent where somebody else waits, and asks, on the acquirer's behalf. */
   ask?(): Promise<void>;
   /** Waits for a message; `undefined` when none came in time. An offer stays open until `missed`, `served` or `leave`. */
-  next(withinMs: number): Promise<Word | undefined>;
+  next(withinMs: number): Promise<LineMessage | undefined>;
   /** Somebody else was faster at the slot of the open offer. The place is kept. */
   missed(): Promise<void>;
   /** The open offer has become a permit: the queue needs no message. */
@@ -136,20 +135,20 @@ export class Acquirer<Won> {
       const recheckMs = place.ask
         ? this.delay.nextMs(this.outside.random(), this.outside.nowMs())
         : Number.POSITIVE_INFINITY;
-      const word = await place.next(Math.min(leftMs, recheckMs));
-      const won = await this.handle(word, place);
+      const message = await place.next(Math.min(leftMs, recheckMs));
+      const won = await this.handle(message, place);
       if (won !== undefined) return won;
     }
   }
 
-  private async handle(word: Word | undefined, place: Place): Promise<Won | undefined> {
-    if (word === undefined) return this.leftMs() > 0 ? await this.handleSilence(place) : undefined;
-    if (word === 'waiting')
+  private async handle(message: LineMessage | undefined, place: Place): Promise<Won | undefined> {
+    if (message === undefined) return this.leftMs() > 0 ? await this.handleSilence(place) : undefined;
+    if (message === 'waiting')
       this.delay.answered(); // A6
-    else if (word === 'full' && this.outside.full) return this.outside.full();
-    else if (word === 'full') this.delay.hadNoRoom();
-    else if (word === 'stuck') return await this.tryOnce(this.options.triesPerRound);
-    else return await this.handleOffer(word, place);
+    else if (message === 'full' && this.outside.full) return this.outside.full();
+    else if (message === 'full') this.delay.hadNoRoom();
+    else if (message === 'stuck') return await this.tryOnce(this.options.triesPerRound);
+    else return await this.handleOffer(message, place);
     return undefined;
   }
 
@@ -188,4 +187,14 @@ export class Acquirer<Won> {
   private leftMs(): number {
     return this.options.deadlineMs - this.outside.nowMs();
   }
+}
+
+/** A shuffled copy (Fisher and Yates). The caller determines the order: `random` gives numbers in [0, 1). */
+export function shuffle<T>(items: readonly T[], random: () => number): T[] {
+  const shuffled = [...items];
+  for (let last = shuffled.length - 1; last > 0; last--) {
+    const pick = Math.floor(random() * (last + 1));
+    [shuffled[last], shuffled[pick]] = [shuffled[pick] as T, shuffled[last] as T];
+  }
+  return shuffled;
 }

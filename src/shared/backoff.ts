@@ -18,3 +18,99 @@ export function backoffMs(attempt: number, random: number, { baseMs, maxMs, fact
   const full = Math.min(maxMs, baseMs * factor ** attempt);
   return Math.max(1, Math.round(full * (1 - jitter * random)));
 }
+
+/** How an acquirer goes on that the queue had no room for. */
+const QUEUE_FULL: BackoffPolicy = { baseMs: 1_000, maxMs: 30_000, factor: 2, jitter: 0.5 };
+
+/** Rounds of own tries at a stuck queue before it backs off, at most. */
+const MAX_FAST_ROUNDS = 3;
+
+/** The longest delays: of one that the queue has answered, and of one behind a stuck queue. */
+const LONGEST_ASSURED_MS = 4 * 60 * 60_000;
+const LONGEST_STUCK_MS = 12 * 60 * 60_000;
+
+/**
+ * How long a parked acquirer waits for word from the queue before it checks again: `recheckAfter`, and 20 to 25 times that once
+ * the queue has answered. While an answer is owed it is short again: the queue may be stuck, and then the acquirer has to look after
+ * itself. After a rotation of its slots, or three rounds, it is 20 times that.
+ *
+ * The long delays grow with the wait: they are as long as it, and half as long again where the queue is stuck. So a Workflow's history
+ * grows by no more than 200 events a day (with the default of 30 s), and one that waits for months reaches no limit.
+ *
+ *     fresh --asked--> owed --answered--> assured: 20 to 25 times longer --asked--> owed
+ *     any --turn--> fresh          any --no room--> full: 1 s to 30 s
+ */
+export class RecheckDelay {
+  private readonly short: BackoffPolicy;
+  private readonly long: BackoffPolicy;
+  private readonly stuck: BackoffPolicy;
+  private state: 'fresh' | 'owed' | 'assured' | 'full' = 'fresh';
+  private refusals = 0;
+  /** Since when the queue has given no turn. */
+  private sinceMs: number | undefined;
+  /** Since when an answer is owed, and how many delays there were since. */
+  private owedSinceMs: number | undefined;
+  private owedFor = 0;
+
+  /** @param rotation how many rounds of tries go through all slots */
+  constructor(
+    recheckAfterMs: number,
+    private readonly rotation = 1,
+  ) {
+    this.stuck = { baseMs: recheckAfterMs * 20, maxMs: recheckAfterMs * 20, factor: 1, jitter: 0.25 };
+    this.short = { baseMs: recheckAfterMs, maxMs: recheckAfterMs, factor: 1, jitter: 0.25 };
+    this.long = { baseMs: recheckAfterMs * 25, maxMs: recheckAfterMs * 25, factor: 1, jitter: 0.2 };
+  }
+
+  /** @param random a number in [0, 1) @param nowMs the time, on any clock */
+  nextMs(random: number, nowMs: number): number {
+    this.sinceMs ??= nowMs;
+    if (this.state === 'full') return backoffMs(this.refusals - 1, random, QUEUE_FULL);
+    if (this.state === 'assured') {
+      return Math.max(backoffMs(0, random, this.long), Math.min(LONGEST_ASSURED_MS, nowMs - this.sinceMs));
+    }
+    if (this.state !== 'owed') return backoffMs(0, random, this.short);
+    this.owedSinceMs ??= nowMs;
+    this.owedFor++;
+    if (!this.isBackedOff) return backoffMs(0, random, this.short);
+    return Math.max(backoffMs(0, random, this.stuck), Math.min(LONGEST_STUCK_MS, 1.5 * (nowMs - this.owedSinceMs)));
+  }
+
+  /** Whether the queue has given no answer for so long that checks are rare. */
+  get isBackedOff(): boolean {
+    return this.owedFor > Math.min(this.rotation, MAX_FAST_ROUNDS);
+  }
+
+  /** Whether the queue has been asked for a sign of life, and has given none since. */
+  get isAnswerOwed(): boolean {
+    return this.state === 'owed';
+  }
+
+  /** The ticket was sent again, and asks for a sign of life. */
+  asked(): void {
+    if (this.state === 'owed') return;
+    this.state = 'owed';
+    this.owedSinceMs = undefined;
+    this.owedFor = 0;
+  }
+
+  /** The queue has given it. Unasked, it means nothing. */
+  answered(): void {
+    if (this.state !== 'owed') return;
+    this.state = 'assured';
+    this.refusals = 0;
+  }
+
+  /** The queue is alive: it gave a turn. */
+  hadTurn(): void {
+    this.state = 'fresh';
+    this.sinceMs = undefined;
+    this.refusals = 0;
+  }
+
+  /** The queue is alive, and has no room. */
+  hadNoRoom(): void {
+    this.state = 'full';
+    this.refusals++;
+  }
+}

@@ -3,9 +3,8 @@ import { test } from 'node:test';
 import { isDeepStrictEqual } from 'node:util';
 import fc from 'fast-check';
 import { runIds } from '../../test/support/tokens';
-import { MalformedTokenError, UnorderedRunIdError } from './fencing-errors';
-import { FencingToken } from './fencing-token';
-import { InvalidOptionsError } from './invalid-options';
+import { InvalidOptionsError } from './check';
+import { FencingToken, MalformedTokenError, UnorderedRunIdError } from './fencing-token';
 import { parsePermitId } from './permit-id';
 
 const OLD = '01890a5d-ac96-774b-bcce-b302099a8057';

@@ -3,11 +3,19 @@ import { createHash } from 'node:crypto';
 import { test } from 'node:test';
 import type { MetricMeter } from '@temporalio/common';
 import fc from 'fast-check';
-import { claimOrder, isKeyPool, keyResource, metricLabel, wholeOf } from './key-pool';
 import { SemaphoreMetrics } from './metrics';
 import { resolveAcquire, resolveSemaphore } from './options';
-import { isResource, parsePermitId, permitId } from './permit-id';
-import { sha256 } from './sha256';
+import {
+  claimOrder,
+  isKeyPool,
+  isResource,
+  keyResource,
+  metricLabel,
+  parsePermitId,
+  permitId,
+  sha256,
+  wholeOf,
+} from './permit-id';
 
 /** The vectors of docs/protocol.md. */
 const VECTORS: [resource: string, key: string, name: string][] = [
@@ -70,9 +78,10 @@ test('limits that are none, names that are too long, and keys that are none are 
     /resource: expected at most 130 bytes of UTF-8, because it has keys/,
   );
   assert.ok(semaphore(1, 'x'.repeat(130)));
-  for (const key of ['', 7, null]) assert.throws(() => resolveAcquire({ key: key as string }), /key: expected/);
-  assert.throws(() => resolveAcquire({ key: 'cafe\u0301' }), /NFC/);
-  assert.throws(() => resolveAcquire({ key: '\ud800' }), /NFC/);
+  for (const key of ['', 7, null])
+    assert.throws(() => resolveAcquire(semaphore(1), { key: key as string }), /key: expected/);
+  assert.throws(() => resolveAcquire(semaphore(1), { key: 'cafe\u0301' }), /NFC/);
+  assert.throws(() => resolveAcquire(semaphore(1), { key: '\ud800' }), /NFC/);
 });
 
 test('metrics count all keys of a resource under one name, and no waiters of theirs', () => {

@@ -1,3 +1,4 @@
+import type { ResolvedAcquire, ResolvedSemaphore } from './options';
 import type { PermitAddress } from './permit-id';
 import type { PermitOutcome } from './protocol';
 
@@ -39,4 +40,34 @@ export function timeoutMessage(resource: string, timeoutMs: number): string {
   if (timeoutMs === 0)
     return `No permit of "${resource}" is free: all slots are held. Try later, or give a timeout to wait.`;
   return `No permit of "${resource}" came free within ${timeoutMs} ms. Wait longer, or add capacity.`;
+}
+
+/** The message of a `SelfDeadlockError`, in Workflows and outside. */
+export function selfDeadlockMessage(resource: string, held: number, capacity: number): string {
+  return (
+    `Holding ${held} of the ${capacity} permits of "${resource}", this waits for itself: nobody else can give back enough. ` +
+    'Use the permit that is held already, or give a timeout.'
+  );
+}
+
+/**
+ * How many permits of the pool the caller holds itself, if it would wait for them for ever; 0 if it would not. Permits are
+ * not reentrant, for each has one fencing token: to hold one is no reason to get another.
+ *
+ * @param held the resources of the permits under which the calling code runs
+ * @param wanted how many it asks for
+ */
+export function waitsForItself(
+  { resource, slots }: Pick<ResolvedSemaphore, 'resource' | 'slots'>,
+  { timeoutMs }: Pick<ResolvedAcquire, 'timeoutMs'>,
+  held: readonly string[],
+  wanted = 1,
+): number {
+  const own = held.filter((it) => it === resource).length;
+  return timeoutMs === Number.POSITIVE_INFINITY && own > 0 && own + wanted > slots.length ? own : 0;
+}
+
+/** The message of a `LineFullError`, in Workflows and outside. */
+export function lineFullMessage(resource: string, maxWaiting: number): string {
+  return `No permit of "${resource}" is free, and the line is full: maxWaiting is ${maxWaiting}. Try later.`;
 }

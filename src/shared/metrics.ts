@@ -1,6 +1,6 @@
 import type { Metric, MetricMeter } from '@temporalio/common';
-import { isKeyPool, metricLabel } from './key-pool';
 import type { PermitLoss } from './loss';
+import { isKeyPool, metricLabel } from './permit-id';
 import type { PermitOutcome } from './protocol';
 
 /** How an acquire ended. `full`: the caller did not wait, and all slots were held. */

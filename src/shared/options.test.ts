@@ -1,11 +1,18 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { InvalidOptionsError } from './invalid-options';
-import { type AcquireOptions, resolveAcquire, resolveSemaphore, type SemaphoreOptions } from './options';
+import { InvalidOptionsError } from './check';
+import {
+  type AcquireOptions,
+  resolveAcquire,
+  resolveSemaphore,
+  resolveSetAcquire,
+  type SemaphoreOptions,
+} from './options';
 import { longestSetHoldMs } from './run-limits';
 
 const DEFAULTS = { leaseMs: 600_000 };
+const SEMAPHORE = resolveSemaphore('pool', { capacity: 3 }, DEFAULTS);
 const HOUR_MS = 3_600_000;
 
 test('defaults are filled in once', () => {
@@ -13,6 +20,7 @@ test('defaults are filled in once', () => {
     resource: 'pool',
     slots: ['0', '1', '2'],
     compactSlots: 3,
+    mark: 3,
     perKey: undefined,
     leaseMs: 600_000,
     renewEveryMs: 200_000,
@@ -20,14 +28,13 @@ test('defaults are filled in once', () => {
     paceMs: undefined,
     taskQueue: undefined,
     fair: false,
+    reentrant: false,
     recheckAfterMs: 30_000,
   });
-  assert.deepEqual(resolveAcquire(), {
+  assert.deepEqual(resolveAcquire(SEMAPHORE), {
     timeoutMs: Number.POSITIVE_INFINITY,
     maxWaiting: undefined,
-    attempts: undefined,
     key: undefined,
-    permits: undefined,
     purpose: undefined,
     priority: undefined,
     outlivesRun: false,
@@ -112,10 +119,6 @@ const REFUSED_ACQUIRES: [AcquireOptions, RegExp][] = [
   [{ timeout: Number.NaN }, /timeout: .*got NaN/],
   [{ maxWaiting: 0 }, /maxWaiting: expected a whole number from 1, got 0/],
   [{ maxWaiting: 1.5 }, /maxWaiting: .*got 1.5/],
-  [{ attempts: 0 }, /attempts: expected a whole number from 1, got 0/],
-  [{ attempts: '2' as unknown as number }, /attempts: .*got "2"/],
-  [{ attempts: 2, timeout: '1s' }, /timeout: expected none beside attempts, which do not wait, got 1000/],
-  [{ attempts: 2, maxWaiting: 2 }, /maxWaiting: expected none beside attempts, which never line up, got 2/],
   [{ outlivesRun: true, key: 'acme' }, /outlivesRun: expected false beside key, got true/],
   [{ priority: { priorityKey: 2 ** 31 } }, /priorityKey: expected a whole number from 1 to 2147483647, got 2147483648/],
   [{ priority: { priorityKey: -1 } }, /priorityKey: .*got -1/],
@@ -126,13 +129,31 @@ const REFUSED_ACQUIRES: [AcquireOptions, RegExp][] = [
 ];
 for (const [options, message] of REFUSED_ACQUIRES) {
   test(`refused: ${message.source}`, () => {
-    assert.throws(() => resolveAcquire(options), refusal(message));
+    assert.throws(() => resolveAcquire(SEMAPHORE, options), refusal(message));
   });
 }
 
-test('attempts do not wait', () => {
-  assert.equal(resolveAcquire({ attempts: 2 }).timeoutMs, 0);
-  assert.equal(resolveAcquire({ attempts: 2, timeout: 0 }).timeoutMs, 0);
+test('an unknown option is an error that names the nearest known one, whatever its value', () => {
+  const unknown = (options: object) => () => resolveAcquire(SEMAPHORE, options);
+  assert.throws(unknown({ timeOut: '3s' }), refusal(/^Unknown option "timeOut"\. Did you mean "timeout"\?$/));
+  assert.throws(unknown({ tiemout: 0 }), refusal(/Did you mean "timeout"\?/));
+  assert.throws(
+    unknown({ onSaturated: 'reject' }),
+    refusal(/Unknown option "onSaturated"\. Known: timeout, maxWaiting, /),
+  );
+  assert.ok(resolveAcquire(SEMAPHORE, { timeOut: undefined } as object), 'a spread may leave an absent one');
+  assert.throws(
+    () => resolveSemaphore('pool', { capcity: 3 } as object, DEFAULTS),
+    refusal(/Did you mean "capacity"\?/),
+  );
+  const preemptible = { grace: '1s', atCheckpoint: true };
+  assert.throws(unknown({ preemptible, priority: { priorityKey: 1 } }), refusal(/Did you mean "atCheckpoints"\?/));
+});
+
+test('the options of a set refuse what belongs to an entry, and pre-emption', () => {
+  assert.throws(() => resolveSetAcquire({ key: 'x' } as object), refusal(/key: expected the key in its entry/));
+  assert.throws(() => resolveSetAcquire({ preempt: true } as object), refusal(/a set of permits does not pre-empt/));
+  assert.throws(() => resolveSetAcquire({ permits: 2 } as object), refusal(/Unknown option "permits"/));
 });
 
 test('any options either resolve to something sound or are refused by name', () => {

@@ -1,13 +1,39 @@
 import type { Duration, Priority } from '@temporalio/common';
-import { msToNumber } from '@temporalio/common/lib/time';
-import { refuse } from './invalid-options';
-import { checkKey, checkPerKey, type PerKey } from './key-pool';
-import { type Pace, resolvePace } from './pace';
-import { byteLength, checkResource, checkSlot } from './permit-id';
-import { type PreemptionOptions, type ResolvedPreemption, resolvePreemption } from './preemption';
+import {
+  asIs,
+  boolean,
+  type Check,
+  type Checked,
+  type Checks,
+  checkOptions,
+  durationFrom,
+  MAX_DURATION_MS,
+  MAX_REASON_LENGTH,
+  nonEmpty,
+  refuse,
+  textWithin,
+  wholeFrom,
+} from './check';
+import {
+  byteLength,
+  checkResource,
+  checkSlot,
+  MAX_KEYED_RESOURCE_BYTES,
+  type Slots,
+  slotNames,
+  slotsMark,
+} from './permit-id';
+import type { PreemptionTerms, SlotsMark } from './protocol';
 import { longestHoldMs } from './run-limits';
-import { type ResolvedLimits, resolveLimits } from './saturation';
-import { type Slots, slotNames } from './slots';
+
+/** How often a slot is given. */
+export interface Pace {
+  /** The time from one start on a slot to the next, at least; from 1 ms. */
+  every: Duration;
+}
+
+/** How many permits each key may have: the same for all, or what a function of the key says. */
+export type PerKey = number | ((key: string) => number);
 
 /** A semaphore's slots, and how long a holder may be silent. All acquirers of one resource must agree on the slots. */
 export interface SemaphoreOptions {
@@ -45,8 +71,8 @@ export interface SemaphoreOptions {
   /**
    * A slot is not given again before this time has passed since it was taken, whatever its holder does and whether it dies: N slots
    * give at most N starts in any time of `every`. A holder that is done does not wait for it. All acquirers must agree on it, as on
-   * the slots. In a Workflow that ends, the permit is released, not terminated. Not for permits that are reused (`PermitPool`,
-   * `mapWithPermits`). See `docs/pacing.md`. The idea is epocxy's fount.
+   * the slots. In a Workflow that ends, the permit is released, not terminated. Not for a `PermitPool`, which reuses permits. See
+   * `docs/pacing.md`. The idea is epocxy's fount.
    * @default none: a slot is free when it is released
    */
   pace?: Pace;
@@ -58,6 +84,13 @@ export interface SemaphoreOptions {
    */
   fair?: boolean;
   /**
+   * A `withPermit` inside another `withPermit` of this resource (and key), in the same Workflow or async context, runs under the outer
+   * permit: it costs nothing, and has the outer permit's token. Without it, such a call takes another permit, or fails with a
+   * `SelfDeadlockError` where it would wait for itself. The idea is that of Redisson's lock.
+   * @default false
+   */
+  reentrant?: boolean;
+  /**
    * How long a parked waiter hears nothing before it asks the queue for a sign of life, and starts a new queue if it is gone.
    * Once the queue has answered, the waiter asks again after 20 to 25 times this. If no answer comes within this time, the waiter
    * takes the queue for stuck: it tries a few slots each time this has passed, the next ones in turn.
@@ -66,45 +99,70 @@ export interface SemaphoreOptions {
   recheckAfter?: Duration;
 }
 
+/** How a holder gives way to waiters of higher priority. The idea is that of gen-lock, and of the Kubernetes scheduler. */
+export interface PreemptibleOptions {
+  /**
+   * How long the holder may keep the permit after it was told to give way; at most the lease. The permit ends then, whatever the
+   * holder does. The server's timers may be up to a second late.
+   */
+  grace: Duration;
+  /**
+   * The holder gives way at its own safe points, by `permit.checkpoint()`. So neither its scope is cancelled nor its `signal`
+   * aborts before the grace ends.
+   * @default false
+   */
+  atCheckpoints?: boolean;
+}
+
 /** The options of one acquire. */
-export interface AcquireOptions extends PreemptionOptions {
+export interface AcquireOptions {
   /** How long to wait for a permit, from the call on. `0` tries every slot once. @default for ever */
   timeout?: Duration;
   /**
    * The longest line that it joins: it throws `LineFullError` at once when so many wait already, at least 1. A waiter that has its
    * turn does not count. The wait queue checks it: a queue whose worker is gone refuses nobody. An acquirer whose place was lost with
    * a terminated queue may be refused later too.
-   * @default no limit but the queue's own of 2,000, at which an acquire goes on trying
+   * @default no limit but the queue's own of 10,000, at which an acquire goes on trying
    */
   maxWaiting?: number;
-  /**
-   * Try only so many slots, each at most once and in random order, and do not wait; at least 1. In a large pool it costs less than
-   * `timeout: 0`, which tries every slot.
-   * @default every slot, and then wait
-   */
-  attempts?: number;
   /**
    * The rank among waiters, as Temporal's own `Priority`: by `priorityKey` (1 is served first), then by weighted fairness between
    * `fairnessKey`s, then by arrival. @default in a Workflow its own priority; outside `priorityKey` 3
    */
   priority?: Priority;
-  /** Whose permit it is, where the semaphore has a limit `perKey`: a tenant, a customer. In a set, the entry names it instead. */
-  key?: string;
   /**
-   * How many permits, all or none; at most the capacity. In a set, the entry says it instead.
-   * @default 1
+   * Whose permit it is, where the semaphore has a limit `perKey`: a tenant, a customer. The holder then has a permit of the key too,
+   * behind its own.
    */
-  permits?: number;
+  key?: string;
   /** The permit's purpose, shown to operators beside the holder; at most 1,000 characters. */
   purpose?: string;
   /**
+   * Lets a waiter take this permit that has a strictly higher priority and asks with `preempt`. It needs a
+   * `priority.priorityKey`: only waiters with a smaller number can take it. Not with a `key`. See `docs/priorities.md`.
+   * @default nobody can
+   */
+  preemptible?: PreemptibleOptions;
+  /**
+   * While this acquire waits, a holder of lower priority that is `preemptible` is asked to give way: of those whose slots it would
+   * take, the one of the lowest priority, and of equals the youngest. It needs a `priority.priorityKey`, and a wait. Not with a `key`.
+   * @default false
+   */
+  preempt?: boolean;
+  /**
    * Lets the permit outlive this Workflow run, so that the next run or another Workflow can adopt it: hand over `permit.ref()`.
    * The price: when this run ends without a release, the slot stays taken until the lease ends. A permit outside Workflows always
-   * works so.
+   * works so. Not with a `key`.
    * @default false: the permit ends with this run, also when that continues as new
    */
   outlivesRun?: boolean;
 }
+
+/** The options of one acquire of several permits: what concerns one resource stands in its entry, and a set is not pre-empted. */
+export type SetOptions<Options extends AcquireOptions = AcquireOptions> = Omit<
+  Options,
+  'key' | 'preempt' | 'preemptible'
+>;
 
 /** Checked {@link SemaphoreOptions}, with every default filled in. */
 export interface ResolvedSemaphore {
@@ -112,6 +170,8 @@ export interface ResolvedSemaphore {
   readonly slots: readonly string[];
   /** The slots in the form of a ticket. */
   readonly compactSlots: Slots;
+  /** The slots in the form of a memo. */
+  readonly mark: SlotsMark;
   readonly perKey: PerKey | undefined;
   readonly leaseMs: number;
   readonly renewEveryMs: number | false;
@@ -119,16 +179,19 @@ export interface ResolvedSemaphore {
   readonly paceMs: number | undefined;
   readonly taskQueue: string | undefined;
   readonly fair: boolean;
+  readonly reentrant: boolean;
   readonly recheckAfterMs: number;
 }
 
 /** Checked {@link AcquireOptions}. */
-export interface ResolvedAcquire extends ResolvedLimits, ResolvedPreemption {
+export interface ResolvedAcquire {
   readonly timeoutMs: number;
+  readonly maxWaiting: number | undefined;
   readonly key: string | undefined;
-  readonly permits: number | undefined;
   readonly purpose: string | undefined;
   readonly priority: Priority | undefined;
+  readonly preempt: boolean;
+  readonly preemptible: (PreemptionTerms & { readonly atCheckpoints: boolean }) | undefined;
   readonly outlivesRun: boolean;
 }
 
@@ -136,8 +199,23 @@ export const MAX_SLOTS = 1_000;
 const MAX_PURPOSE_LENGTH = 1_000;
 const MINUTE_MS = 60_000;
 const DAY_MS = 24 * 60 * MINUTE_MS;
-/** The longest duration that an option may have: deadlines stay exact, and the server accepts the timer. */
-export const MAX_DURATION_MS = 10 * 365 * DAY_MS;
+
+/** How much longer than its pace a permit must be able to run. */
+const SPARE_MS = MINUTE_MS;
+
+const SEMAPHORE = {
+  capacity: asIs<number>(),
+  slots: asIs<readonly string[]>(),
+  perKey: asIs<PerKey>(),
+  lease: durationFrom(1),
+  renewEvery: (value: unknown, what: string) => (value === false ? (false as const) : durationFrom(1)(value, what)),
+  taskQueue: nonEmpty,
+  maxHold: durationFrom(1),
+  pace: asIs<Pace>(),
+  fair: boolean,
+  reentrant: boolean,
+  recheckAfter: durationFrom(1),
+} satisfies Checks<SemaphoreOptions>;
 
 /** Checks the options and fills in the defaults. @throws InvalidOptionsError */
 export function resolveSemaphore(
@@ -146,101 +224,164 @@ export function resolveSemaphore(
   defaults: { leaseMs: number; inWorkflow?: boolean },
 ): ResolvedSemaphore {
   checkResource(resource);
-  if (typeof options !== 'object' || options === null) refuse('options', 'an object', options);
-  const slots = resolveSlots(resource, options);
-  const leaseMs = durationMs('lease', options.lease, 1) ?? defaults.leaseMs;
-  const renewEveryMs =
-    options.renewEvery === false
-      ? false
-      : (durationMs('renewEvery', options.renewEvery, 1) ?? Math.max(1, Math.floor(leaseMs / 3)));
-  const longestMs = longestHoldMs(leaseMs, renewEveryMs, defaults.inWorkflow);
-  const givenMaxHoldMs = durationMs('maxHold', options.maxHold, 1);
-  const paceMs = resolvePace(options.pace, givenMaxHoldMs ?? longestMs);
-  const maxHoldMs = givenMaxHoldMs ?? Math.min(longestMs, Math.max(DAY_MS, Math.max(leaseMs, paceMs ?? 0) + MINUTE_MS));
-  const recheckAfterMs = durationMs('recheckAfter', options.recheckAfter, 1) ?? 30_000;
-  const { taskQueue, fair = false, perKey } = options;
+  const checked = checkOptions(options, SEMAPHORE);
+  const { perKey } = checked;
+  const slots = resolveSlots(resource, checked);
+  const compactSlots = checked.capacity ?? [...slots];
+  if (perKey !== undefined) checkPerKey(resource, perKey);
+  const { taskQueue, fair = false, reentrant = false, recheckAfter: recheckAfterMs = 30_000 } = checked;
+  const times = resolveTimes(checked, options, defaults);
+  const mark = slotsMark(compactSlots);
+  return { resource, slots, compactSlots, mark, perKey, ...times, taskQueue, fair, reentrant, recheckAfterMs };
+}
 
+/** Lease, renewals, pace and the longest hold, which bound each other. @param given as the user wrote them, for messages */
+function resolveTimes(
+  checked: { lease?: number; renewEvery?: number | false; maxHold?: number; pace?: Pace },
+  given: Pick<SemaphoreOptions, 'lease' | 'renewEvery' | 'maxHold'>,
+  defaults: { leaseMs: number; inWorkflow?: boolean },
+): Pick<ResolvedSemaphore, 'leaseMs' | 'renewEveryMs' | 'maxHoldMs' | 'paceMs'> {
+  const { lease: leaseMs = defaults.leaseMs, maxHold } = checked;
+  const { renewEvery: renewEveryMs = Math.max(1, Math.floor(leaseMs / 3)) } = checked;
   if (renewEveryMs !== false && renewEveryMs >= leaseMs) {
-    refuse('renewEvery', `less than the lease (${leaseMs} ms)`, options.renewEvery ?? renewEveryMs);
+    refuse('renewEvery', `less than the lease (${leaseMs} ms)`, given.renewEvery ?? renewEveryMs);
   }
+  const longestMs = longestHoldMs(leaseMs, renewEveryMs, defaults.inWorkflow);
   if (longestMs < leaseMs) {
-    if (options.renewEvery) {
+    if (given.renewEvery) {
       refuse(
         'renewEvery',
         `a value so long that the server takes all renewals of one lease (${leaseMs} ms)`,
         renewEveryMs,
       );
     }
-    refuse('lease', `at most ${longestMs} ms, the longest possible hold with these renewals`, options.lease ?? leaseMs);
+    refuse('lease', `at most ${longestMs} ms, the longest possible hold with these renewals`, given.lease ?? leaseMs);
   }
+  const paceMs = resolvePace(checked.pace, maxHold ?? longestMs);
+  const maxHoldMs = maxHold ?? Math.min(longestMs, Math.max(DAY_MS, Math.max(leaseMs, paceMs ?? 0) + MINUTE_MS));
   if (maxHoldMs > longestMs) {
     refuse(
       'maxHold',
       `at most ${longestMs} ms, the most that ${renewEveryMs === false ? 'one run' : `renewals every ${renewEveryMs} ms`} allow`,
-      options.maxHold,
+      given.maxHold,
     );
   }
-  if (maxHoldMs < leaseMs) refuse('maxHold', `at least the lease (${leaseMs} ms)`, options.maxHold);
-  if (taskQueue !== undefined && (typeof taskQueue !== 'string' || taskQueue === '')) {
-    refuse('taskQueue', 'a non-empty string', taskQueue);
+  if (maxHoldMs < leaseMs) refuse('maxHold', `at least the lease (${leaseMs} ms)`, given.maxHold);
+  return { leaseMs, renewEveryMs, maxHoldMs, paceMs };
+}
+
+/**
+ * How often the holder renews a permit that it has adopted: as the semaphore says, where that fits the permit's own lease.
+ * @param noticeMs the last part of the lease, in which the holder has to stop
+ */
+export function adoptedRenewalMs(
+  { renewEveryMs }: Pick<ResolvedSemaphore, 'renewEveryMs'>,
+  { leaseMs }: { leaseMs: number },
+  noticeMs = 0,
+): number | false {
+  if (renewEveryMs === false || renewEveryMs < leaseMs - noticeMs) return renewEveryMs;
+  return Math.max(1, Math.floor(leaseMs / 3));
+}
+
+function resolvePace(pace: Pace | undefined, mostMs: number): number | undefined {
+  if (pace === undefined) return undefined;
+  if (typeof pace !== 'object' || pace === null) refuse('pace', 'an object such as { every: "1s" }', pace);
+  const longestMs = mostMs - SPARE_MS;
+  const { every: ms } = checkOptions(pace, { every: durationFrom(1) }, 'pace');
+  if (ms !== undefined && ms <= longestMs) return ms;
+  return refuse('pace.every', `a duration of 1 ms to ${longestMs} ms, a minute less than maxHold`, pace.every);
+}
+
+const PREEMPTIBLE = { grace: durationFrom(1), atCheckpoints: boolean } satisfies Checks<PreemptibleOptions>;
+
+/** The checks of what every acquire takes. */
+export const ACQUIRE_CHECKS = {
+  timeout: durationFrom(0),
+  maxWaiting: wholeFrom(1),
+  priority: checkPriority,
+  purpose: textWithin(MAX_PURPOSE_LENGTH),
+  outlivesRun: boolean,
+} satisfies Checks<SetOptions>;
+
+const ACQUIRE = {
+  ...ACQUIRE_CHECKS,
+  key: checkKey,
+  preemptible: asIs<PreemptibleOptions>(),
+  preempt: boolean,
+} satisfies Checks<AcquireOptions>;
+
+/**
+ * Checks the options of one acquire against its semaphore, and fills in the defaults.
+ * @param more the checks of options that one side has on top
+ * @throws InvalidOptionsError
+ */
+export function resolveAcquire(
+  semaphore: Pick<ResolvedSemaphore, 'perKey' | 'leaseMs' | 'paceMs'>,
+  options: AcquireOptions = {},
+  more: Record<string, Check<unknown>> = {},
+): ResolvedAcquire {
+  const {
+    timeout,
+    preemptible: asked,
+    preempt = false,
+    ...rest
+  } = checkOptions(options, { ...ACQUIRE, ...more }) as Checked<typeof ACQUIRE>;
+  const { maxWaiting, priority, purpose, key, outlivesRun = false } = rest;
+  const timeoutMs = timeout ?? Number.POSITIVE_INFINITY;
+  const isKeyed = semaphore.perKey !== undefined || key !== undefined;
+  if (preempt) {
+    if (isKeyed) refuse('preempt', 'none together with key', preempt);
+    if (timeoutMs === 0) refuse('preempt', 'none where the caller does not wait (a timeout of 0)', preempt);
+    priorityKeyFor('preempt', priority);
   }
-  if (typeof fair !== 'boolean') refuse('fair', 'a boolean', fair);
-  checkPerKey(resource, perKey, MAX_SLOTS);
-  const compactSlots = options.capacity ?? [...slots];
-  return {
-    resource,
-    slots,
-    compactSlots,
-    perKey,
-    leaseMs,
-    renewEveryMs,
-    maxHoldMs,
-    paceMs,
-    taskQueue,
-    fair,
-    recheckAfterMs,
-  };
+  if (outlivesRun && isKeyed) refuse('outlivesRun', 'false beside key', true);
+  if (asked !== undefined && isKeyed) refuse('preemptible', 'none together with key', asked);
+  const preemptible = asked === undefined ? undefined : resolvePreemptible(asked, priority, semaphore);
+  return { timeoutMs, maxWaiting, priority, purpose, key, preempt, preemptible, outlivesRun };
 }
 
-/** Checks the options and fills in the defaults. @throws InvalidOptionsError */
-export function resolveAcquire(options: AcquireOptions = {}): ResolvedAcquire {
-  if (typeof options !== 'object' || options === null) refuse('options', 'an object', options);
-  const { key, permits, purpose, priority, outlivesRun = false } = options;
-  checkKey(key);
-  checkPermits(permits);
-  const givenMs = durationMs('timeout', options.timeout, 0);
-  const { maxWaiting, attempts } = resolveLimits(options, givenMs);
-  const timeoutMs = givenMs ?? (attempts === undefined ? Number.POSITIVE_INFINITY : 0);
-  if (purpose !== undefined && (typeof purpose !== 'string' || purpose.length > MAX_PURPOSE_LENGTH)) {
-    refuse('purpose', `a string of at most ${MAX_PURPOSE_LENGTH} characters`, purpose);
+/** Checks the options of one acquire of several permits, and fills in the defaults. @throws InvalidOptionsError */
+export function resolveSetAcquire(
+  options: SetOptions = {},
+  more: Record<string, Check<unknown>> = {},
+): ResolvedAcquire {
+  const { key, preempt, preemptible } = options as AcquireOptions;
+  if (key !== undefined) refuse('key', 'the key in its entry, { of: semaphore, key }', key);
+  if (preempt !== undefined) refuse('preempt', 'none: a set of permits does not pre-empt', preempt);
+  if (preemptible !== undefined) refuse('preemptible', 'none: a set of permits is not pre-empted', preemptible);
+  const checked = checkOptions(options, { ...ACQUIRE_CHECKS, ...more }) as Checked<typeof ACQUIRE_CHECKS>;
+  const { timeout: timeoutMs = Number.POSITIVE_INFINITY, maxWaiting, priority, purpose, outlivesRun = false } = checked;
+  const alone = { key: undefined, preempt: false, preemptible: undefined };
+  return { timeoutMs, maxWaiting, priority, purpose, outlivesRun, ...alone };
+}
+
+function resolvePreemptible(
+  preemptible: PreemptibleOptions,
+  priority: Priority | undefined,
+  { leaseMs, paceMs }: Pick<ResolvedSemaphore, 'leaseMs' | 'paceMs'>,
+): ResolvedAcquire['preemptible'] {
+  const priorityKey = priorityKeyFor('preemptible', priority);
+  if (typeof preemptible !== 'object' || preemptible?.grace === undefined) {
+    refuse('preemptible', 'an object such as { grace: "30s" }', preemptible);
   }
-  checkPriority(priority);
-  if (typeof outlivesRun !== 'boolean') refuse('outlivesRun', 'a boolean', outlivesRun);
-  if (outlivesRun) checkNoKey(key);
-  const graceMs = durationMs('preemptible.grace', options.preemptible?.grace, 1);
-  const preemption = resolvePreemption(options, { timeoutMs, key, permits, priority, graceMs });
-  return { timeoutMs, maxWaiting, attempts, key, permits, purpose, priority, outlivesRun, ...preemption };
+  const { grace: graceMs = 0, atCheckpoints = false } = checkOptions(preemptible, PREEMPTIBLE, 'preemptible');
+  if (paceMs !== undefined) refuse('preemptible', 'none where a pace keeps the slot', preemptible);
+  if (graceMs > leaseMs) refuse('preemptible.grace', `at most the lease (${leaseMs} ms)`, graceMs);
+  return { graceMs, priorityKey, atCheckpoints };
 }
 
-/** A permit that may be handed over has no key: the permit of the key stands behind it, and nobody could adopt that. */
-export function checkNoKey(key: string | undefined): void {
-  if (key !== undefined) refuse('outlivesRun', 'false beside key', true);
-}
-
-/** The pool's capacity is checked where the pool is known. */
-export function checkPermits(permits: unknown): asserts permits is number | undefined {
-  if (permits === undefined || (Number.isInteger(permits) && (permits as number) >= 1)) return;
-  refuse('permits', 'a whole number from 1', permits);
+/** A priority that is inherited, or Temporal's default, would decide by accident whose work is thrown away. */
+function priorityKeyFor(what: string, priority: Priority | undefined): number {
+  return priority?.priorityKey || refuse(what, 'a priority.priorityKey beside it', priority?.priorityKey);
 }
 
 /** The greatest that Temporal's API has room for. */
 const MAX_PRIORITY_KEY = 2 ** 31 - 1;
 
 /** Checks Temporal's own bounds. An absent or zero field means "inherit", as in Temporal. */
-function checkPriority(priority: Priority | undefined): void {
-  if (priority === undefined) return;
+function checkPriority(priority: unknown): Priority {
   if (typeof priority !== 'object' || priority === null) refuse('priority', "Temporal's Priority", priority);
-  const { priorityKey = 0, fairnessKey = '', fairnessWeight = 0 } = priority;
+  const { priorityKey = 0, fairnessKey = '', fairnessWeight = 0 } = priority as Priority;
   if (!Number.isInteger(priorityKey) || priorityKey < 0 || priorityKey > MAX_PRIORITY_KEY) {
     refuse('priority.priorityKey', `a whole number from 1 to ${MAX_PRIORITY_KEY}`, priorityKey);
   }
@@ -250,6 +391,7 @@ function checkPriority(priority: Priority | undefined): void {
   if (!(fairnessWeight === 0 || (fairnessWeight >= 0.001 && fairnessWeight <= 1_000))) {
     refuse('priority.fairnessWeight', 'a number from 0.001 to 1000', fairnessWeight);
   }
+  return priority as Priority;
 }
 
 /** Checks the slots, and gives their names. @throws InvalidOptionsError */
@@ -260,12 +402,7 @@ export function resolveSlots(
   if ((capacity === undefined) === (slots === undefined)) {
     refuse('options', 'exactly one of "capacity" and "slots"', { capacity, slots });
   }
-  if (slots === undefined) {
-    if (!Number.isInteger(capacity) || (capacity as number) < 1 || (capacity as number) > MAX_SLOTS) {
-      refuse('capacity', `a whole number from 1 to ${MAX_SLOTS}`, capacity);
-    }
-    return checkSlots(resource, slotNames(capacity as number));
-  }
+  if (slots === undefined) return checkSlots(resource, slotNames(wholeFrom(1, MAX_SLOTS)(capacity, 'capacity')));
   if (!Array.isArray(slots) || slots.length < 1 || slots.length > MAX_SLOTS) {
     refuse('slots', `an array of 1 to ${MAX_SLOTS} slot names`, slots);
   }
@@ -278,16 +415,29 @@ function checkSlots(resource: string, slots: readonly string[]): readonly string
   return slots;
 }
 
-/** A duration in whole milliseconds, rounded up; `undefined` when absent, so that the caller can put its default. */
-export function durationMs(what: string, value: Duration | undefined, leastMs: number): number | undefined {
-  if (value === undefined) return undefined;
-  const expected = `a duration of ${leastMs} ms or more, as a number of milliseconds or a string like "30s"`;
-  let ms: number;
-  try {
-    ms = Math.ceil(msToNumber(value));
-  } catch {
-    return refuse(what, expected, value);
+/** Refuses limits of keys that no resource of a key could have. */
+function checkPerKey(resource: string, perKey: PerKey): void {
+  if (typeof perKey !== 'function') wholeFrom(1, MAX_SLOTS)(perKey, 'perKey');
+  if (byteLength(resource) > MAX_KEYED_RESOURCE_BYTES) {
+    refuse('resource', `at most ${MAX_KEYED_RESOURCE_BYTES} bytes of UTF-8, because it has keys`, resource);
   }
-  if (!(ms >= leastMs && ms <= MAX_DURATION_MS)) refuse(what, expected, value);
-  return ms;
+}
+
+/** Refuses a key that is none, or of which two spellings look the same. */
+export function checkKey(value: unknown): string {
+  const key = nonEmpty(value, 'key');
+  if (/\p{Cs}/u.test(key) || key.normalize('NFC') !== key) refuse('key', "a text in Unicode's form NFC", key);
+  return key;
+}
+
+/** When a pause is to end, in epoch milliseconds. @throws InvalidOptionsError for a time in the past, or more than 10 years ahead */
+export function pauseEndMs(until: Date, nowMs: number): number {
+  const untilMs = typeof until?.getTime === 'function' ? until.getTime() : Number.NaN;
+  if (untilMs > nowMs && untilMs <= nowMs + MAX_DURATION_MS) return untilMs;
+  return refuse('until', 'a Date in the future, at most 10 years ahead', until);
+}
+
+/** @throws InvalidOptionsError */
+export function checkReason(reason: string | undefined): void {
+  if (reason !== undefined) textWithin(MAX_REASON_LENGTH)(reason, 'reason');
 }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { InvalidOptionsError } from './invalid-options';
+import { InvalidOptionsError } from './check';
 import { checkResource, checkSlot, parsePermitId, permitId, queueId, waiterId } from './permit-id';
 
 /** One character in four is the separator, which chance alone would hardly ever draw. */

@@ -7,10 +7,9 @@ import { Acquirer } from './acquirer';
 import { type ResolvedSemaphore, resolveSemaphore } from './options';
 import {
   acquireInOrder,
-  besideTheLine,
-  byEntry,
-  checkSetOptions,
+  acquireUntilEnough,
   partsInOrder,
+  permitsByEntry,
   releaseInReverse,
   type SetEntry,
   type SetPart,
@@ -26,7 +25,7 @@ const pools = (...resources: string[]) => resources.map((resource) => poolOf(res
 const isPool = (value: unknown) =>
   typeof value === 'object' && value !== null && 'slots' in value ? (value as ResolvedSemaphore) : undefined;
 const parts = (entries: Entry[], outlivesRun = false) => partsInOrder(wantedOf(entries, isPool), { outlivesRun });
-const order = (entries: Entry[]) => parts(entries).map(({ pool }) => pool.resource);
+const order = (entries: Entry[]) => parts(entries).map(({ semaphore }) => semaphore.resource);
 
 test('whatever order the caller writes, parts are claimed by the bytes of their names', () => {
   assert.deepEqual(order(pools('b', 'a')), ['a', 'b']);
@@ -39,13 +38,14 @@ test("a key's pool comes right before its resource, whatever else is in the set"
   const keyed = { of: poolOf('b', 2), key: 'x' };
   assert.deepEqual(order([poolOf('b~'), keyed, poolOf('a'), poolOf('bb')]), ['a', 'b~key:x', 'b', 'bb', 'b~']);
   const [key, whole] = parts([keyed]) as [SetPart<ResolvedSemaphore>, SetPart<ResolvedSemaphore>];
-  assert.deepEqual(key.pool.slots, ['0', '1']);
+  assert.deepEqual(key.semaphore.slots, ['0', '1']);
   const held = [
-    { part: key, permit: 'of the key' },
-    { part: whole, permit: 'of all' },
+    { part: key, grant: 'of the key' },
+    { part: whole, grant: 'of all' },
   ];
-  assert.deepEqual(byEntry([{}], held), ['of all']);
-  assert.deepEqual(byEntry([{ permits: 1 }], held), [['of all']]);
+  const name = (own: string, behind: string | undefined) => `${own}, behind it ${behind}`;
+  assert.deepEqual(permitsByEntry([{}], held, name).permits, ['of all, behind it of the key']);
+  assert.deepEqual(permitsByEntry([{ permits: 1 }], held, name).permits, [['of all, behind it of the key']]);
 });
 
 test('an entry with a key is refused where the permits may be handed over: nobody could adopt that of the key', () => {
@@ -57,21 +57,23 @@ test('an entry with a key is refused where the permits may be handed over: nobod
 });
 
 test('who wants several of one resource takes the permit to accumulate first', () => {
-  const names = (entries: Entry[]) => parts(entries).map(({ pool }) => pool.resource);
+  const names = (entries: Entry[]) => parts(entries).map(({ semaphore }) => semaphore.resource);
   assert.deepEqual(names([{ of: poolOf('b'), permits: 2 }, poolOf('a')]), ['a', 'b~set', 'b', 'b']);
   assert.deepEqual(names([{ of: poolOf('b'), permits: 1 }]), ['b']);
   const keyed = { of: poolOf('b', 2), key: 'x', permits: 2 };
   assert.deepEqual(names([keyed]), ['b~key:x~set', 'b~key:x', 'b~key:x', 'b~set', 'b', 'b']);
   const [accumulator] = parts([{ of: poolOf('b'), permits: 2 }]);
-  assert.deepEqual(accumulator?.pool.slots, ['0']);
+  assert.deepEqual(accumulator?.semaphore.slots, ['0']);
   assert.throws(() => names([{ of: poolOf('b'), permits: 4 }]), /permits: expected at most 3, the capacity of "b"/);
   assert.throws(() => names([{ ...keyed, permits: 3 }]), /permits: expected at most 2, the capacity of "b~key:x"/);
   assert.throws(() => names([{ of: poolOf('b'), permits: 0 }]), /permits: expected a whole number from 1/);
 });
 
 test('the caller gets its permits in the order that it wrote', () => {
-  const held = parts(pools('c', 'a', 'b')).map((part) => ({ part, permit: `permit of ${part.resource}` }));
-  assert.deepEqual(byEntry([{}, {}, {}], held), ['permit of c', 'permit of a', 'permit of b']);
+  const held = parts(pools('c', 'a', 'b')).map((part) => ({ part, grant: `permit of ${part.resource}` }));
+  const { permits, inOrder } = permitsByEntry([{}, {}, {}], held, (own) => own);
+  assert.deepEqual(permits, ['permit of c', 'permit of a', 'permit of b']);
+  assert.deepEqual(inOrder, ['permit of a', 'permit of b', 'permit of c']);
 });
 
 test('no entries, a resource twice, a missing key and what is no semaphore are refused', () => {
@@ -81,8 +83,6 @@ test('no entries, a resource twice, a missing key and what is no semaphore are r
   assert.throws(() => order([poolOf('a', 1)]), /key: expected a key, because "a" has a limit per key/);
   assert.throws(() => order([{ of: poolOf('a'), key: 'x' }]), /key: expected no key, because "a" has no perKey/);
   assert.throws(() => order([{ of: poolOf('a', 1), key: '' }]), /key: expected a non-empty string/);
-  assert.throws(() => checkSetOptions({ key: 'x', permits: undefined }), /key: expected the key in its entry/);
-  assert.throws(() => checkSetOptions({ key: undefined, permits: 2 }), /permits: expected the number in its entry/);
 });
 
 test('a release that fails keeps none of the others from being tried, and is told', async () => {
@@ -120,14 +120,18 @@ test('with any pools: one part at a time, all or none, and back in reverse order
       const clock = new FakeClock();
       // Each resource has two parts, of which the first may be the accumulator's.
       const parts = scripts.map(({ hasLine }, part) => {
-        return { part, resource: `r${Math.floor(part / 2)}`, isAccumulator: part % 2 === 0 && hasLine };
+        return {
+          part,
+          resource: `r${Math.floor(part / 2)}`,
+          role: part % 2 === 0 && hasLine ? ('accumulator' as const) : ('own' as const),
+        };
       });
       const waits: Wait[] = [];
       const held: number[] = [];
       const releases: number[] = [];
       const acquire = async ({ part }: { part: number }) => {
         const before = parts.slice(0, part);
-        const open = before.filter((it) => !it.isAccumulator || it.resource === parts[part]?.resource);
+        const open = before.filter((it) => it.role !== 'accumulator' || it.resource === parts[part]?.resource);
         assert.deepEqual(
           held,
           open.map((it) => it.part),
@@ -149,7 +153,7 @@ test('with any pools: one part at a time, all or none, and back in reverse order
         return {
           release: async () => {
             await clock.sleep(RELEASE_MS);
-            const isDone = parts[part]?.isAccumulator && waits.at(-1)?.won;
+            const isDone = parts[part]?.role === 'accumulator' && waits.at(-1)?.won;
             if (isDone) held.splice(held.indexOf(part), 1);
             else assert.equal(held.pop(), part, 'S2: the last first');
             releases.push(part);
@@ -169,16 +173,16 @@ test('with any pools: one part at a time, all or none, and back in reverse order
         assert.deepEqual(held, [], 'S2: none is held');
         const given = parts
           .slice(0, missing.part)
-          .filter((it) => !(it.isAccumulator && it.resource !== missed(missing)));
+          .filter((it) => !(it.role === 'accumulator' && it.resource !== missed(missing)));
         const back = releases.slice(-given.length || releases.length);
         assert.deepEqual(back, given.map((it) => it.part).reverse(), 'S2: the last first');
         assert.ok(missing.untilMs <= deadlineMs + 10 || ended === 'cancelled', 'one deadline for all');
       } else {
-        const accumulators = parts.filter((it) => it.isAccumulator).map((it) => it.part);
+        const accumulators = parts.filter((it) => it.role === 'accumulator').map((it) => it.part);
         assert.deepEqual(releases, accumulators, 'S3');
         assert.deepEqual(
           held,
-          parts.filter((it) => !it.isAccumulator).map((it) => it.part),
+          parts.filter((it) => it.role !== 'accumulator').map((it) => it.part),
         );
       }
     }),
@@ -194,15 +198,15 @@ test('as long as too few slots are in use it comes back, ever more rarely; what 
     return 'held';
   };
   const pause = async (ms: number) => void pauses.push(ms);
-  assert.equal(await besideTheLine(acquire, pause, () => 0), 'held');
+  assert.equal(await acquireUntilEnough(acquire, pause, () => 0), 'held');
   assert.deepEqual(pauses, [100, 200, 400, 800, 1_600, 2_000, 2_000]);
   const late = async (_ms: number, resource: string) => {
     throw new Error(`late for ${resource}`);
   };
   left = 1;
-  await assert.rejects(besideTheLine(acquire, late, Math.random), /late for gpus/);
+  await assert.rejects(acquireUntilEnough(acquire, late, Math.random), /late for gpus/);
   const failing = async () => {
     throw new Error('forbidden');
   };
-  await assert.rejects(besideTheLine(failing, pause, Math.random), /forbidden/);
+  await assert.rejects(acquireUntilEnough(failing, pause, Math.random), /forbidden/);
 });

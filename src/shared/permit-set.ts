@@ -1,9 +1,10 @@
+import type { Duration } from '@temporalio/common';
 import { backoffMs } from './backoff';
-import { refuse } from './invalid-options';
-import { accumulatorOf, checkKey, claimOrder, poolsFor } from './key-pool';
-import { checkNoKey, checkPermits, MAX_SLOTS, type ResolvedAcquire, type ResolvedSemaphore } from './options';
-import { checkNoPreemption, type ResolvedPreemption } from './preemption';
-import type { Rank } from './ticket';
+import { refuse, wholeFrom } from './check';
+import { earliest } from './lease';
+import { checkKey, MAX_SLOTS, type ResolvedAcquire, type ResolvedSemaphore } from './options';
+import { accumulatorResource, checkResource, claimOrder, keyResource, slotNames } from './permit-id';
+import type { PartOfSet } from './request';
 
 /**
  * What a caller wants a permit of: a semaphore; or one with the `key` that its limit per key asks for, or with how many `permits`.
@@ -16,118 +17,143 @@ export type PermitsOf<Entries extends readonly unknown[], Permit> = {
   -readonly [I in keyof Entries]: Entries[I] extends { readonly permits: number } ? Permit[] : Permit;
 };
 
-/** What is wanted of one pool. */
-export interface Wanted<Pool> {
-  readonly pool: Pool;
+/** What is wanted of one resource. */
+export interface Wanted<S> {
+  readonly semaphore: S;
   readonly key?: string;
   readonly permits?: number;
 }
 
 /** One permit of a set. */
-export interface SetPart<Pool> {
-  readonly pool: Pool;
+export interface SetPart<S> {
+  readonly semaphore: S;
   /** The parts of one resource come one after the other. The accumulator's part names the resource that it is for. */
   readonly resource: string;
   /** Of the entry for which it is. */
   readonly key: string | undefined;
-  /** Of the entry whose permit it is; `undefined` for one that only has to be held: a key's, or the accumulator's. */
-  readonly index: number | undefined;
-  /** Allows its holder to keep some permits of the resource while it waits for more. Given back when it has them. */
-  readonly isAccumulator: boolean;
+  /** For which of the entries it is. */
+  readonly index: number;
+  /**
+   * - `own`: the permit that the entry asks for;
+   * - `key`: the key's own permit, which stands behind that;
+   * - `accumulator`: allows its holder to keep some permits of the resource while it waits for more. Given back when it has them.
+   */
+  readonly role: 'own' | 'key' | 'accumulator';
   /** How many permits of the resource the caller accumulates; `undefined` for one. */
   readonly permits: number | undefined;
 }
 
-/** Refuses options that belong to an entry. */
-export function checkSetOptions({
-  key,
-  permits,
-  ...preemption
-}: Pick<ResolvedAcquire, 'key' | 'permits'> & Partial<ResolvedPreemption>): void {
-  if (key !== undefined) refuse('key', 'the key in its entry, { of: semaphore, key }', key);
-  if (permits !== undefined) refuse('permits', 'the number in its entry, { of: semaphore, permits }', permits);
-  checkNoPreemption(preemption);
-}
-
-/** Reads the caller's entries. @param poolOf `undefined` for what is no semaphore @throws InvalidOptionsError */
-export function wantedOf<S, Pool>(
+/** Reads the caller's entries. @param semaphoreOf `undefined` for what is no semaphore @throws InvalidOptionsError */
+export function wantedOf<S, Resolved>(
   entries: readonly SetEntry<S>[],
-  poolOf: (value: unknown) => Pool | undefined,
-): Wanted<Pool>[] {
+  semaphoreOf: (value: unknown) => Resolved | undefined,
+): Wanted<Resolved>[] {
   if (!Array.isArray(entries) || entries.length === 0) refuse('entries', 'an array of one or more semaphores', entries);
   return entries.map((entry: unknown, index) => {
     const { of, key, permits } = (
       typeof entry === 'object' && entry !== null && 'of' in entry ? entry : { of: entry }
     ) as { of: unknown; key?: string; permits?: number };
-    const pool = poolOf(of);
-    if (pool === undefined) refuse(`entries[${index}]`, 'a semaphore, or { of: semaphore }', typeof of);
-    checkKey(key);
-    checkPermits(permits);
-    return { pool, key, permits };
+    const semaphore = semaphoreOf(of);
+    if (semaphore === undefined) refuse(`entries[${index}]`, 'a semaphore, or { of: semaphore }', typeof of);
+    if (key !== undefined) checkKey(key);
+    if (permits !== undefined) wholeFrom(1)(permits, 'permits');
+    return { semaphore, key, permits };
   });
 }
 
 /**
- * The parts of a set, in the order in which everybody claims them ({@link claimOrder}). It is one for all callers, so that none
- * can hold what another waits for while it waits for what that one holds. The slots of one resource have no order. So a
- * caller that wants several of them first takes the accumulator's permit, of which there is one.
+ * The parts of a set, in the order in which everybody claims them ({@link claimOrder}). All callers claim in the same order, so two
+ * callers can never each hold what the other waits for. The slots of one resource have no order. So a caller that wants several of
+ * them first takes the accumulator's permit, of which there is one.
  *
  * @throws InvalidOptionsError
  */
-export function partsInOrder<Pool extends ResolvedSemaphore>(
-  wanted: readonly Wanted<Pool>[],
+export function partsInOrder<S extends ResolvedSemaphore>(
+  wanted: readonly Wanted<S>[],
   { outlivesRun }: Pick<ResolvedAcquire, 'outlivesRun'>,
-): SetPart<Pool>[] {
-  const resources = wanted.flatMap(({ pool: whole, key, permits = 1 }, index) => {
-    if (outlivesRun) checkNoKey(key);
-    const pools = poolsFor(whole, key, MAX_SLOTS);
-    return pools.map((pool) => ({ pool, key, permits, index: pool === whole ? index : undefined }));
+): SetPart<S>[] {
+  const resources = wanted.flatMap(({ semaphore: whole, key, permits = 1 }, index) => {
+    if (outlivesRun && key !== undefined) refuse('outlivesRun', 'false beside key', true);
+    return semaphoresFor(whole, key).map((semaphore) => ({
+      semaphore,
+      key,
+      permits,
+      index,
+      isKeys: semaphore !== whole,
+    }));
   });
-  resources.sort((a, b) => claimOrder(a.pool.resource, b.pool.resource));
-  return resources.flatMap(({ pool, key, permits, index }, at) => {
-    const { resource, slots } = pool;
-    if (resource === resources[at - 1]?.pool.resource) refuse('entries', 'each resource once', resource);
+  resources.sort((a, b) => claimOrder(a.semaphore.resource, b.semaphore.resource));
+  return resources.flatMap(({ semaphore, key, permits, index, isKeys }, at) => {
+    const { resource, slots } = semaphore;
+    if (resource === resources[at - 1]?.semaphore.resource) refuse('entries', 'each resource once', resource);
     if (permits > slots.length) refuse('permits', `at most ${slots.length}, the capacity of "${resource}"`, permits);
-    const part = { pool, resource, key, index, isAccumulator: false, permits: permits > 1 ? permits : undefined };
-    const parts = Array.from({ length: permits }, () => part);
-    if (permits === 1) return parts;
+    const role = isKeys ? 'key' : 'own';
+    const part: SetPart<S> = { semaphore, resource, key, index, role, permits: permits > 1 ? permits : undefined };
+    if (permits === 1) return [part];
     return [
-      { pool: accumulatorOf(pool), resource, key, index: undefined, isAccumulator: true, permits: undefined },
-      ...parts,
+      { ...part, semaphore: accumulatorOf(semaphore), role: 'accumulator', permits: undefined },
+      ...Array.from({ length: permits }, () => part),
     ];
   });
 }
 
-/** What was acquired, as the caller's entries name it: a list for each that says how many. */
-export function byEntry<Permit>(
-  wanted: readonly Pick<Wanted<unknown>, 'permits'>[],
-  held: readonly { readonly part: SetPart<unknown>; readonly permit: Permit }[],
-): (Permit | Permit[])[] {
-  return wanted.map(({ permits }, index) => {
-    const own = held.filter(({ part }) => part.index === index).map(({ permit }) => permit);
-    return permits === undefined ? (own[0] as Permit) : own;
-  });
+/**
+ * The semaphores of which an acquirer needs a permit: the key's first, so that a key which is full holds no slot of the whole.
+ * @throws InvalidOptionsError when the key is missing, or there is nothing that it could limit
+ */
+function semaphoresFor<S extends ResolvedSemaphore>(whole: S, key: string | undefined): S[] {
+  const { resource, perKey } = whole;
+  if (perKey === undefined) {
+    if (key !== undefined) refuse('key', `no key, because "${resource}" has no perKey`, key);
+    return [whole];
+  }
+  if (key === undefined) refuse('key', `a key, because "${resource}" has a limit per key`, key);
+  const limit = typeof perKey === 'function' ? perKey(key) : perKey;
+  const capacity = wholeFrom(1, MAX_SLOTS)(limit, `perKey(${JSON.stringify(key)})`);
+  const slots = { slots: slotNames(capacity), compactSlots: capacity, mark: capacity };
+  // The pace is that of the whole.
+  return [{ ...whole, ...slots, resource: keyResource(resource, key), perKey: undefined, paceMs: undefined }, whole];
+}
+
+/**
+ * A one-permit semaphore that a caller holds while it collects several permits, so that no two callers each hold half. In strict
+ * order: callers that want several are served as they came.
+ */
+function accumulatorOf<S extends ResolvedSemaphore>(semaphore: S): S {
+  const resource = accumulatorResource(semaphore.resource);
+  checkResource(resource);
+  const slots = { slots: ['0'], compactSlots: 1, mark: 1 };
+  return { ...semaphore, ...slots, resource, perKey: undefined, paceMs: undefined, fair: true };
 }
 
 /** The slots that a caller tries by itself, without those that it holds already. */
-export function withoutHeld(
-  { resource, slots }: Pick<ResolvedSemaphore, 'resource' | 'slots'>,
+export function withoutHeld<S extends ResolvedSemaphore>(
+  semaphore: S,
   held: readonly { readonly resource: string; readonly slot: string }[],
-): readonly string[] {
-  const own = new Set(held.filter((permit) => permit.resource === resource).map(({ slot }) => slot));
-  return own.size === 0 ? slots : slots.filter((slot) => !own.has(slot));
+): S {
+  const own = new Set(held.filter(({ resource }) => resource === semaphore.resource).map(({ slot }) => slot));
+  return own.size === 0 ? semaphore : { ...semaphore, slots: semaphore.slots.filter((slot) => !own.has(slot)) };
 }
 
-/** How the permits that a caller keeps rank it in the line of another part. */
-export function rankOf(resource: string, held: readonly { readonly resource: string }[]): Rank {
+/** What the ticket of a part says: how many its caller accumulates, and how the permits that the caller keeps rank it. */
+export function ticketPartOf(
+  { semaphore: { resource }, permits }: SetPart<ResolvedSemaphore>,
+  held: readonly { readonly resource: string }[],
+): PartOfSet {
   const others = new Set(held.map((permit) => permit.resource).filter((other) => other !== resource));
   const kept = held.filter((permit) => permit.resource === resource).length;
-  return { kept, inherits: others.size > 0 ? [...others] : undefined };
+  return { permits, kept, inherits: others.size > 0 ? [...others] : undefined };
 }
 
 /** A permit as a set sees it. */
 interface Releasable {
   release(): Promise<void>;
+}
+
+/** One permit of a set that the caller has. */
+export interface HeldPart<Grant> {
+  readonly part: Pick<SetPart<unknown>, 'index' | 'role'>;
+  readonly grant: Grant;
 }
 
 /**
@@ -145,28 +171,28 @@ interface Releasable {
  * @returns all but the accumulators' permits, in the order in which they were acquired
  */
 export async function acquireInOrder<
-  Part extends Pick<SetPart<unknown>, 'resource' | 'isAccumulator'>,
-  Permit extends Releasable,
+  Part extends Pick<SetPart<unknown>, 'resource' | 'role'>,
+  Grant extends Releasable,
 >(
   parts: readonly Part[],
-  acquire: (part: Part, held: readonly Permit[]) => Promise<Permit>,
+  acquire: (part: Part, held: readonly Grant[]) => Promise<Grant>,
   confirm: () => Promise<void> | void,
-  giveBack: (permit: Permit) => Promise<void> = (permit) => permit.release(),
-): Promise<{ part: Part; permit: Permit }[]> {
-  const held: { part: Part; permit: Permit }[] = [];
-  const permits = () => held.map(({ permit }) => permit);
+  giveBack: (grant: Grant) => Promise<void> = (grant) => grant.release(),
+): Promise<{ part: Part; grant: Grant }[]> {
+  const held: { part: Part; grant: Grant }[] = [];
+  const grants = () => held.map(({ grant }) => grant);
   try {
     for (const [at, part] of parts.entries()) {
-      held.push({ part, permit: await acquire(part, permits()) }); // S1
-      const accumulator = held.find((it) => it.part.isAccumulator);
+      held.push({ part, grant: await acquire(part, grants()) }); // S1
+      const accumulator = held.find((it) => it.part.role === 'accumulator');
       if (!accumulator || parts[at + 1]?.resource === part.resource) continue;
-      await giveBack(accumulator.permit); // S3
+      await giveBack(accumulator.grant); // S3
       held.splice(held.indexOf(accumulator), 1);
     }
     await confirm();
     return held;
   } catch (error) {
-    await releaseInReverse(permits()).catch(() => undefined); // why it can't be had counts more; the lease ends what is left
+    await releaseInReverse(grants()).catch(() => undefined); // why it can't be had counts more; the lease ends what is left
     throw error; // S2
   }
 }
@@ -188,7 +214,7 @@ export class TooFewSlots extends Error {
  * @param pause waits so long; it throws when the deadline comes first, or the caller is cancelled
  * @param isMaxHold whether an error says so
  */
-export async function besideTheLine<T>(
+export async function acquireUntilEnough<T>(
   acquire: () => Promise<T>,
   pause: (ms: number, resource: string) => Promise<void>,
   random: () => number,
@@ -206,6 +232,29 @@ export async function besideTheLine<T>(
   }
 }
 
+/**
+ * The permits of a set, as the caller's entries name them: a list for each entry that says how many.
+ * @param permitOf makes a permit of the entry's own grant, and of the key's grant behind it
+ * @returns `inOrder`: those permits, in the order in which they were acquired
+ */
+export function permitsByEntry<Grant, Permit>(
+  wanted: readonly Pick<Wanted<unknown>, 'permits'>[],
+  held: readonly HeldPart<Grant>[],
+  permitOf: (own: Grant, behind: Grant | undefined, index: number) => Permit,
+): { permits: (Permit | Permit[])[]; inOrder: Permit[] } {
+  const inOrder: Permit[] = [];
+  const permits = wanted.map((): Permit[] => []);
+  for (const { part, grant } of held) {
+    if (part.role !== 'own') continue;
+    const own = permits[part.index] ?? [];
+    const behind = held.filter((it) => it.part.role === 'key' && it.part.index === part.index)[own.length];
+    const permit = permitOf(grant, behind?.grant, part.index);
+    own.push(permit);
+    inOrder.push(permit);
+  }
+  return { inOrder, permits: permits.map((own, at) => (wanted[at]?.permits === undefined ? (own[0] as Permit) : own)) };
+}
+
 /** Releases each, the last first, also after a failure. @throws the first failure, after trying each */
 export async function releaseInReverse(permits: readonly Releasable[]): Promise<void> {
   const failures: unknown[] = [];
@@ -213,4 +262,43 @@ export async function releaseInReverse(permits: readonly Releasable[]): Promise<
     await permit.release().catch((error: unknown) => failures.push(error));
   }
   if (failures.length > 0) throw failures[0];
+}
+
+/** Permits that were acquired together, and are renewed and released together. The base of both sets: of Workflows and of clients. */
+export abstract class HeldSet<
+  Permit extends Releasable & {
+    renew(lease?: Duration): Promise<Date>;
+    confirmLoss(): Promise<Error | undefined>;
+  },
+  Permits extends readonly (Permit | Permit[])[],
+> implements AsyncDisposable
+{
+  constructor(
+    /** In the order of the caller's entries. */
+    readonly permits: Permits,
+    /** @internal In the order in which they were acquired. */
+    protected readonly inOrder: readonly Permit[],
+  ) {}
+
+  /** Starts the lease of each anew. @returns when the first of the leases ends now @throws PermitLostError when one has ended */
+  async renew(lease?: Duration): Promise<Date> {
+    return earliest(await Promise.all(this.inOrder.map((permit) => permit.renew(lease))));
+  }
+
+  /** Releases all permits, in the reverse of the order in which they were acquired. Idempotent. Throws as a permit's `release` does, after trying each. */
+  async release(): Promise<void> {
+    await releaseInReverse(this.inOrder);
+  }
+
+  /** @internal After the release: how the first of them was lost before it, although nobody had heard of that. */
+  async confirmLoss(): Promise<Awaited<ReturnType<Permit['confirmLoss']>>> {
+    let loss: Error | undefined;
+    for (const permit of this.inOrder) loss ??= await permit.confirmLoss();
+    return loss as Awaited<ReturnType<Permit['confirmLoss']>>;
+  }
+
+  /** `await using set = await acquireAll([…])` releases at the end of the block. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.release();
+  }
 }

@@ -1,65 +1,78 @@
-import type { OverrideState } from './operator-protocol';
-import type { PreemptionTerms } from './preemption-protocol';
-import type { Ticket } from './protocol';
+import { textOf } from './lenient-input';
+import type { OverrideState, QueueView, SlotState, Ticket } from './protocol';
+import { ticketsOf } from './ticket-rows';
+import {
+  areSlots,
+  fieldsOf,
+  isCount,
+  isFairnessKey,
+  isNumber,
+  isOverride,
+  listOf,
+  MAX_TIME_MS,
+  readTicket,
+} from './wire-input';
+// Readers of what a wait queue remembers: for its next run, to which anybody may hand anything, and for callers that only look. They
+// keep each sound part, and leave out the rest.
 
-/** The query that a wait queue answers with a {@link ShownView}. */
-export const QUEUE_VIEW = 'queue';
-
-/** What the queue knows of a holder that may have to give way to a waiter. Only while a waiter asks for it. */
-export interface AskedSlot {
-  /** Until when its answer may come, in epoch milliseconds; 0: none has come. Absent: it was not asked. */
-  answersByMs?: number;
-  /** `untilMs`: it was told to give way, and has ended by then. */
-  holder?: PreemptionTerms & { runId: string; untilMs?: number };
+/** Reads a wait queue's answer. `undefined` when it is no answer at all. */
+export function readQueueView(resource: string, answer: unknown): QueueView | undefined {
+  if (typeof answer !== 'object' || answer === null) return undefined;
+  const { slots, shares, override } = fieldsOf(answer);
+  return {
+    tickets: [...readTickets(resource, answer).values()].map((ticket) => ({
+      ...ticket,
+      identity: textOf(ticket.identity),
+      fairnessKey: textOf(ticket.fairnessKey),
+    })),
+    slots: listOf(slots).flatMap((slot) => readSlot(slot)),
+    shares: readShares(shares),
+    override: readOverride(resource, override),
+  };
 }
 
-/** A slot as the queue sees it. A slot of which it knows nothing has no state. */
-export type SlotState =
-  /** `unheard`: so many turns for it in a row, or at once, brought no word. */
-  | { at: 'free'; unheard?: number }
-  /** An operator's order names it. A queue that was terminated may have left it drained, so this one is to look at it once. */
-  | { at: 'unseen' }
-  /** `drainedBy`: the permit of this run has answered that it keeps the slot out of use. */
-  | ({
-      at: 'probing';
-      heldSinceMs?: number;
-      closed?: boolean;
-      asks?: boolean;
-      drainedBy?: string;
-      /** After a turn that brought no word: how many had one, and who was the first of them. */
-      overdue?: { turns: number; waiter: string };
-    } & AskedSlot)
-  /** `runId`: the queue's own claim, which it is giving up. */
-  | ({ at: 'held'; sinceMs: number; probeAtMs: number; runId?: string } & AskedSlot)
-  /** `turns`: so many waiters have a turn for it. `reserved`: without a turn, for the next ticket of the accumulator whose ticket that is. */
-  | ({ at: 'offered'; ticketId: string; untilMs: number; reserved?: true; turns?: number } & AskedSlot)
-  /** The queue is claiming it, to keep it out of use. `closed`: runs that have ended meanwhile. */
-  | { at: 'draining'; closed: string[] }
-  | { at: 'drained'; runId: string; renewAtMs: number };
-
-/** The queue's whole memory. The queue hands it to its next run, and answers queries with it. */
-export interface QueueView {
-  tickets: Ticket[];
-  slots: [slot: string, state: SlotState][];
-  /** For each priority, how much each fairness key has been served, in virtual time. */
-  shares: [priorityKey: number, nowAt: number, keys: [fairnessKey: string, servedTo: number][]][];
-  /** The present override, if there is one. */
-  override?: OverrideState;
+function readSlot(value: unknown): QueueView['slots'] {
+  const [name, state] = listOf(value);
+  const slot = textOf(name);
+  return slot !== undefined && textOf(fieldsOf(state).at) !== undefined ? [[slot, state as SlotState]] : [];
 }
 
-/** A {@link QueueView} as the query shows it: a ticket of named slots says which of the `lists` they are. */
-export interface ShownView extends Omit<QueueView, 'tickets'> {
-  tickets: ((Omit<Ticket, 'slots'> & { list: number }) | Ticket)[];
-  lists?: string[][];
+/** The tickets of a view, by ID. */
+export function readTickets(resource: string, view: unknown): Map<string, Ticket> {
+  const { tickets, rows, lists } = fieldsOf(view);
+  const known = listOf(lists).map((list) => (areSlots(resource, list) ? (list as Ticket['slots']) : undefined));
+  const read = new Map<string, Ticket>();
+  for (const sent of [...listOf(tickets), ...ticketsOf(rows)]) {
+    const { list } = fieldsOf(sent);
+    const slots = isCount(list, known.length, 0) ? known[list] : undefined;
+    // A list is checked once, and not for each of a thousand tickets.
+    const ticket = readTicket(resource, slots ? { ...fieldsOf(sent), slots: 1 } : sent);
+    if (ticket) read.set(ticket.id, slots ? { ...ticket, slots } : ticket);
+  }
+  return read;
 }
 
-/** A wait queue's argument. */
-export interface QueueInput {
-  tickets: Ticket[];
-  /** The memory of the run that continued as new. */
-  view?: ShownView;
-  /** Tickets in `view` that are still owed a sign of life. */
-  unanswered?: string[];
-  /** Tickets in `view` that may be beyond their bound on the line: see `BoundedQueueState`. */
-  inDoubt?: string[];
+/** Far more than a queue can charge, and far from where numbers get coarse. */
+const MAX_VIRTUAL_TIME = 1e12;
+
+export function readShares(value: unknown): QueueView['shares'] {
+  const isShare = (it: unknown) => isNumber(it, 0, MAX_VIRTUAL_TIME);
+  return listOf(value).flatMap((share): QueueView['shares'] => {
+    const [priorityKey, nowAt, keys] = listOf(share);
+    if (!isCount(priorityKey, Number.MAX_SAFE_INTEGER) || !isShare(nowAt)) return [];
+    const served = listOf(keys).filter((pair): pair is [string, number] => {
+      const [key, servedTo] = listOf(pair);
+      return isFairnessKey(key) && isShare(servedTo);
+    });
+    return [[priorityKey, nowAt as number, served]];
+  });
+}
+
+export function readOverride(resource: string, value: unknown): OverrideState | undefined {
+  const { version, slots, capacity, paused, pausedUntilMs, reason } = fieldsOf(value);
+  if (!isOverride(resource, { slots, capacity, paused, reason }) || typeof paused !== 'boolean') return undefined;
+  if (!isCount(version, MAX_TIME_MS) || !(pausedUntilMs === undefined || isNumber(pausedUntilMs, 0, MAX_TIME_MS)))
+    return undefined;
+  const state = { version, slots, capacity, paused, pausedUntilMs, reason } as OverrideState;
+  return JSON.parse(JSON.stringify(state)) as OverrideState; // without what is absent
 }

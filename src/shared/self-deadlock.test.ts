@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { waitsForItself } from './self-deadlock';
+import { waitsForItself } from './loss';
 
 const pool = { resource: 'gpus', slots: ['0', '1'] };
 const forEver = { timeoutMs: Number.POSITIVE_INFINITY };

@@ -1,10 +1,16 @@
-import { DEFAULT_PRIORITY_KEY } from './limits';
-import type { Ticket } from './protocol';
-import type { QueueView } from './queue-view';
+import { priorityOf } from './check';
+import { byteLength } from './permit-id';
+import type { QueueView, Ticket } from './protocol';
 
 /** Priorities, and fairness keys of all of them, whose shares are remembered: the last used, and those that are furthest ahead. */
 const MAX_LEVELS = 100;
 const MAX_KEYS = 1_000;
+
+/** So many bytes of keys and their shares, as JSON, fit into what one run of the queue hands to the next … */
+const MAX_KEY_BYTES = 150_000;
+/** … of which a key of 64 bytes takes so many at most, and its share so many. */
+const MOST_KEY_BYTES = 400;
+const SHARE_BYTES = 24;
 
 interface Level {
   /** The virtual time to which this level has been served: where a key that was away joins in. */
@@ -61,8 +67,9 @@ export class TurnOrder {
       if (servedTo <= level.nowAt) level.servedTo.delete(key); // no different from a key that was never here
     }
     const all = [...this.levels.values()].map(({ servedTo }) => servedTo);
-    if (all.reduce((sum, { size }) => sum + size, 0) > MAX_KEYS)
-      forgive(all.reduce((a, b) => (b.size > a.size ? b : a)));
+    const keys = all.reduce((sum, { size }) => sum + size, 0);
+    const isTooMuch = keys > MAX_KEYS || (keys * MOST_KEY_BYTES > MAX_KEY_BYTES && bytesOf(all) > MAX_KEY_BYTES);
+    if (isTooMuch) forgive(all.reduce((a, b) => (b.size > a.size ? b : a)));
   }
 
   /** Takes a charge back: the turn was not used. */
@@ -76,7 +83,8 @@ export class TurnOrder {
     return [...this.levels].map(([priorityKey, { nowAt, servedTo }]) => [priorityKey, nowAt, [...servedTo]]);
   }
 
-  private compare(a: Ticket, b: Ticket): number {
+  /** Less than 0 when `a` has its turn first. */
+  compare(a: Ticket, b: Ticket): number {
     return (
       Number(!a.kept) - Number(!b.kept) ||
       priorityOf(a) - priorityOf(b) ||
@@ -102,15 +110,18 @@ export class TurnOrder {
   }
 }
 
+function bytesOf(shares: readonly Map<string, number>[]): number {
+  let bytes = 0;
+  for (const servedTo of shares)
+    for (const key of servedTo.keys()) bytes += byteLength(JSON.stringify(key)) + SHARE_BYTES;
+  return bytes;
+}
+
 /** Forgets the key that has the least to wait for the others. */
 function forgive(servedTo: Map<string, number>): void {
   let [least] = servedTo;
   for (const entry of servedTo) if (least && entry[1] < least[1]) least = entry;
   if (least) servedTo.delete(least[0]);
-}
-
-export function priorityOf(ticket: Pick<Ticket, 'priorityKey'>): number {
-  return ticket.priorityKey || DEFAULT_PRIORITY_KEY;
 }
 
 function permitsWith({ pool }: Ticket): number {

@@ -22,7 +22,7 @@ import {
   soundTicket,
 } from '../../test/support/malformed';
 import { isRaw } from '../../test/support/strangers';
-import { slotNames } from './slots';
+import { slotNames } from './permit-id';
 import {
   isOverride,
   offersSlot,

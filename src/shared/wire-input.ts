@@ -1,11 +1,36 @@
+import type { ConverterHint, Payload, PayloadConverter, SerializationContext } from '@temporalio/common';
+import { MAX_DURATION_MS, refuse } from './check';
 import { type PermitLoss, readLoss } from './loss';
-import type { OverrideInput } from './operator-protocol';
-import { MAX_DURATION_MS, MAX_SLOTS, resolveSlots } from './options';
-import { byteLength, isResource, isRunId, MAX_ID_BYTES, queueId, resourceOfQueue } from './permit-id';
-import type { InheritNotice, PoolShare, PriorityQuestion } from './pool-protocol';
-import type { PreemptInput, PreemptibleNotice, PreemptionTerms } from './preemption-protocol';
-import type { ClosingNotice, DeclinedNotice, Holder, MissedNotice, Ticket, Turn } from './protocol';
-import { type Slots, wantsSlot } from './slots';
+import { MAX_SLOTS, resolveSlots } from './options';
+import {
+  byteLength,
+  checkResource,
+  checkSlot,
+  isResource,
+  isRunId,
+  MAX_ID_BYTES,
+  permitId,
+  queueId,
+  resourceOfQueue,
+  type Slots,
+  wantsSlot,
+} from './permit-id';
+import type {
+  ClosingNotice,
+  DeclinedNotice,
+  Holder,
+  InheritNotice,
+  MissedNotice,
+  OverrideInput,
+  PermitRef,
+  PoolShare,
+  PreemptInput,
+  PreemptibleNotice,
+  PreemptionTerms,
+  PriorityQuestion,
+  Ticket,
+  Turn,
+} from './protocol';
 
 // Other versions, other languages or people write the messages on the wire. One message that a Workflow can't handle would
 // fail its task for ever: a malformed ticket would block the queue for everyone, a malformed `watch` would keep a slot. The
@@ -83,7 +108,7 @@ function isTicket(resource: string, value: unknown): value is Ticket {
 }
 
 /** Reads a pool's share. A malformed one is left out: the ticket then counts as that of an acquirer of one permit. */
-export function readPoolShare(value: unknown): PoolShare | undefined {
+function readPoolShare(value: unknown): PoolShare | undefined {
   const { id, nth } = fieldsOf(value);
   return isText(id, MAX_TICKET_ID_LENGTH) && isCount(nth, MAX_SLOTS) ? { id, nth: nth as number } : undefined;
 }
@@ -257,4 +282,40 @@ export function isFairnessKey(value: unknown): value is string {
 
 export function fieldsOf(value: unknown): Record<string, unknown> {
   return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {};
+}
+
+/** Checks a reference to a permit. @throws InvalidOptionsError */
+export function resolveRef(ref: PermitRef): PermitRef {
+  if (typeof ref !== 'object' || ref === null) refuse('ref', 'the result of permit.ref()', ref);
+  const { resource, slot, workflowId, runId, leaseMs, paceMs, preemptible } = ref;
+  checkResource(resource);
+  checkSlot(resource, slot);
+  const expected = permitId({ resource, slot });
+  if (workflowId !== expected) refuse('ref.workflowId', `"${expected}"`, workflowId);
+  if (!isRunId(runId)) refuse('ref.runId', 'a run ID, which is a UUID', runId);
+  if (!isPositive(leaseMs)) refuse('ref.leaseMs', 'a number of milliseconds above 0', leaseMs);
+  if (paceMs !== undefined && !isPositive(paceMs)) refuse('ref.paceMs', 'a number of milliseconds above 0', paceMs);
+  const extra = { ...(paceMs !== undefined && { paceMs }), ...(preemptible === true && { preemptible }) };
+  return { resource, slot, workflowId, runId, leaseMs, ...extra };
+}
+
+function isPositive(value: unknown): boolean {
+  return typeof value === 'number' && value > 0 && value < Number.POSITIVE_INFINITY;
+}
+
+/** Reads a payload that it can't decode as `undefined`, which every reader here leaves out as malformed. */
+export class LenientPayloadConverter implements PayloadConverter {
+  constructor(private readonly converter: PayloadConverter) {}
+
+  toPayload<T>(value: T, context?: SerializationContext, hint?: ConverterHint<T>): Payload {
+    return this.converter.toPayload(value, context, hint);
+  }
+
+  fromPayload<T>(payload: Payload, context?: SerializationContext, hint?: ConverterHint<T>): T {
+    try {
+      return this.converter.fromPayload(payload, context, hint);
+    } catch {
+      return undefined as T;
+    }
+  }
 }

@@ -3,9 +3,8 @@ import type { ActivityInterceptorsFactory, WorkerOptions, WorkerPlugin } from '@
 import type { PermitPool } from '@/client/pool/permit-pool';
 import type { PoolAcquireOptions } from '@/client/pool/pool-options';
 import { PermitTimeoutError } from '../client/errors';
-import { StaleTokenError } from '../shared/fencing-errors';
-import { refuse } from '../shared/invalid-options';
-import { MAX_DURATION_MS } from '../shared/options';
+import { MAX_DURATION_MS, refuse } from '../shared/check';
+import { StaleTokenError } from '../shared/fencing-token';
 
 type Context = Parameters<ActivityInterceptorsFactory>[0];
 
@@ -180,6 +179,10 @@ async function withSignal<T>(context: Context, lost: AbortSignal, run: () => Pro
   }
 }
 
+/**
+ * The SDK has no public way to abort an attempt's signal for a reason of ours, so the property of its context is defined anew.
+ * `test/unit/sdk-internals.test.ts` fails when a release of the SDK no longer lets us.
+ */
 function replaceSignal(context: Context, value: AbortSignal): void {
   Object.defineProperty(context, 'cancellationSignal', { value, configurable: true, enumerable: true, writable: true });
 }

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Worker, WorkerOptions, WorkerPlugin } from '@temporalio/worker';
-import { refuse } from '@/shared/invalid-options';
+import { refuse } from '@/shared/check';
 import { checkPermitWorker, createPermitWorker, type PermitWorkerOptions } from './permit-worker';
 
 /** How soon your worker ends when the permit worker has ended before yours began. */

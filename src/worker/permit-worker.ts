@@ -1,8 +1,8 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { NativeConnection, Worker, type WorkerOptions } from '@temporalio/worker';
-import { refuse } from '@/shared/invalid-options';
-import { prebuiltBundle } from './prebuilt-bundle';
+import { version } from '@temporalio/worker/package.json';
+import { refuse } from '@/shared/check';
 
 /** This library decides what a permit worker runs, so the caller can't set these options of the SDK. */
 const OURS = ['activities', 'nexusServices', 'workflowBundle', 'workflowsPath'] as const;
@@ -104,4 +104,14 @@ function changesBundle({ bundlerOptions, connection, dataConverter, interceptors
       plugins?.length ||
       connection?.plugins.length,
   );
+}
+
+/**
+ * The path of the prebuilt bundle of the permit Workflows in the built package. A bundle runs only on the SDK version that
+ * made it, so its name has that version. With another SDK version installed, there is no such file.
+ *
+ * @param directory the package's `lib`
+ */
+export function prebuiltBundle(directory: string): string {
+  return join(directory, `permit-workflows.sdk-${version}.js`);
 }

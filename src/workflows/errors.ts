@@ -1,9 +1,7 @@
 import { ApplicationFailure } from '@temporalio/workflow';
-import { InvalidOptionsError } from '../shared/invalid-options';
-import { lossMessage, type PermitLoss, timeoutMessage } from '../shared/loss';
+import { InvalidOptionsError } from '../shared/check';
+import { lineFullMessage, lossMessage, type PermitLoss, selfDeadlockMessage, timeoutMessage } from '../shared/loss';
 import type { PermitAddress } from '../shared/permit-id';
-import { lineFullMessage } from '../shared/saturation';
-import { selfDeadlockMessage } from '../shared/self-deadlock';
 
 // In Workflow code a plain Error fails the Workflow Task, which is then retried for ever. These are
 // ApplicationFailures, so an error that nobody catches fails the Workflow; `type` stays the same across releases.
@@ -33,11 +31,12 @@ export class LineFullError extends ApplicationFailure {
 }
 
 /**
- * The permit has ended before its holder released it. Another holder may have the slot now: stop using the resource.
- * Type `PermitLostError`, not retryable.
+ * The permit has ended before its holder released it. Another holder may have the slot now: stop using the resource. With
+ * `how: 'preempted'`, a waiter of higher priority has asked for it, and it ends with its grace at the latest. Type `PermitLostError`,
+ * not retryable.
  */
 export class PermitLostError extends ApplicationFailure {
-  override readonly name: string = 'PermitLostError';
+  override readonly name = 'PermitLostError';
   readonly resource: string;
   readonly slot: string;
 
@@ -54,19 +53,6 @@ export class PermitLostError extends ApplicationFailure {
     ]);
     this.resource = resource;
     this.slot = slot;
-  }
-}
-
-/**
- * A waiter of higher priority has asked for the permit, and its holder gives way: the permit ends with its grace at the latest. Type
- * `PermitPreemptedError`, not retryable.
- */
-export class PermitPreemptedError extends PermitLostError {
-  override readonly name = 'PermitPreemptedError';
-  override readonly type = 'PermitPreemptedError';
-
-  constructor(address: PermitAddress, runId: string) {
-    super(address, runId, 'preempted');
   }
 }
 

@@ -1,8 +1,6 @@
 import type { SignalDefinition } from '@temporalio/workflow';
-import { maybeGetActivator } from '@temporalio/workflow/lib/global-attributes';
-import { PACED_PERMIT_WORKFLOW } from '../shared/pace-protocol';
-import { PERMIT_WORKFLOW, QUEUE_WORKFLOW } from '../shared/protocol';
-import './lenient-converter';
+import { PACED_PERMIT_WORKFLOW, PERMIT_WORKFLOW, QUEUE_WORKFLOW } from '../shared/protocol';
+import { activatorOf } from './lenient-converter';
 
 /** The Workflow types of the protocol that anybody may signal as often as the server allows. Users' Workflows keep the SDK's way. */
 const OURS: readonly string[] = [PERMIT_WORKFLOW, PACED_PERMIT_WORKFLOW, QUEUE_WORKFLOW];
@@ -31,9 +29,8 @@ export function onSignal<Arg>(signal: SignalDefinition<[Arg?]>, handler: (payloa
   for (const { name, payload } of waiting) if (name === signal.name) take(payload);
 }
 
-// The sandbox loads this module anew for each Workflow, before it activates it.
-const activator = maybeGetActivator();
-if (activator && OURS.includes(activator.info.workflowType)) {
+const activator = activatorOf(OURS);
+if (activator) {
   const { namespace, workflowId } = activator.info;
   const context = { type: 'workflow', namespace, workflowId } as const;
   activator.interceptors.internals.push({

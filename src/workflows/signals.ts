@@ -7,33 +7,29 @@ import {
 } from '@temporalio/common';
 import {
   ApplicationFailure,
+  CancellationScope,
   defineSignal,
   getExternalWorkflowHandle,
   type SignalDefinition,
   setHandler,
 } from '@temporalio/workflow';
-import * as adoption from '../shared/adoption-protocol';
-import { DRAINED, type DrainedNotice, OVERRIDE, type OverrideInput } from '../shared/operator-protocol';
-import * as pool from '../shared/pool-protocol';
-import * as preemption from '../shared/preemption-protocol';
 import * as protocol from '../shared/protocol';
 import { isSignalTarget, type SignalTarget } from '../shared/wire-input';
-import { shielded } from './shielded';
 
 export const renewSignal = defineSignal<[protocol.RenewInput?]>(protocol.RENEW);
 export const releaseSignal = defineSignal(protocol.RELEASE);
 export const revokeSignal = defineSignal<[protocol.RevokeInput?]>(protocol.REVOKE);
-export const adoptSignal = defineSignal<[adoption.AdoptInput]>(adoption.ADOPT);
+export const adoptSignal = defineSignal<[protocol.AdoptInput]>(protocol.ADOPT);
 export const watchSignal = defineSignal<[protocol.WatchInput]>(protocol.WATCH);
-export const preemptSignal = defineSignal<[preemption.PreemptInput]>(preemption.PREEMPT);
+export const preemptSignal = defineSignal<[protocol.PreemptInput]>(protocol.PREEMPT);
 
 export const enqueueSignal = defineSignal<[protocol.Ticket]>(protocol.ENQUEUE);
 export const missedSignal = defineSignal<[protocol.MissedNotice]>(protocol.MISSED);
 export const declinedSignal = defineSignal<[protocol.DeclinedNotice]>(protocol.DECLINED);
 export const closingSignal = defineSignal<[protocol.ClosingNotice]>(protocol.CLOSING);
-export const preemptibleSignal = defineSignal<[preemption.PreemptibleNotice]>(preemption.PREEMPTIBLE);
-export const inheritSignal = defineSignal<[pool.InheritNotice]>(pool.INHERIT);
-export const askPrioritySignal = defineSignal<[pool.PriorityQuestion]>(pool.ASK_PRIORITY);
+export const preemptibleSignal = defineSignal<[protocol.PreemptibleNotice]>(protocol.PREEMPTIBLE);
+export const inheritSignal = defineSignal<[protocol.InheritNotice]>(protocol.INHERIT);
+export const askPrioritySignal = defineSignal<[protocol.PriorityQuestion]>(protocol.ASK_PRIORITY);
 
 /** Payload after payload, however many a stranger sends. */
 const ALL_RAW = new Proxy<TypeInfo[]>([], { get: () => rawValueTypeInfo });
@@ -47,8 +43,8 @@ function defineNotice<T>(name: string): SignalDefinition<[T]> {
 }
 
 export const revokedSignal = defineNotice<protocol.RevokedNotice>(protocol.REVOKED);
-export const preemptedSignal = defineNotice<preemption.PreemptedNotice>(preemption.PREEMPTED);
-export const endedSignal = defineNotice<adoption.EndedNotice>(adoption.ENDED);
+export const preemptedSignal = defineNotice<protocol.PreemptedNotice>(protocol.PREEMPTED);
+export const endedSignal = defineNotice<protocol.EndedNotice>(protocol.ENDED);
 export const turnSignal = defineNotice<protocol.Turn>(protocol.TURN);
 
 /** Handles a signal to a user's own Workflow. @param heard gets `undefined` in the place of what nobody here can decode */
@@ -68,8 +64,8 @@ function decoded(raw: unknown): unknown {
   }
 }
 
-export const overrideSignal = defineSignal<[OverrideInput]>(OVERRIDE);
-export const drainedSignal = defineSignal<[DrainedNotice]>(DRAINED);
+export const overrideSignal = defineSignal<[protocol.OverrideInput]>(protocol.OVERRIDE);
+export const drainedSignal = defineSignal<[protocol.DrainedNotice]>(protocol.DRAINED);
 
 /** `refused`: the Workflow runs, but has taken its 10,000 signals. */
 export type Delivery = 'delivered' | 'not-found' | 'refused';
@@ -120,4 +116,33 @@ async function delivered(command: () => Promise<void>): Promise<Delivery> {
     if (!(error instanceof ApplicationFailure)) throw error;
     return error.type === 'ExternalWorkflowExecutionNotFound' ? 'not-found' : 'refused';
   }
+}
+
+let shield: CancellationScope | undefined;
+
+/**
+ * Runs what is not to be stopped by a cancellation, as `CancellationScope.nonCancellable` does. One scope serves the whole Workflow: a
+ * new one would make five more promises, and for each promise the SDK keeps a stack trace, which takes longer than all else here.
+ */
+export function shielded<T>(act: () => Promise<T>): Promise<T> {
+  shield ??= new CancellationScope({ cancellable: false });
+  return shield.run(act);
+}
+
+/**
+ * Has at most one message under way, and at most one more to follow it, however often it is called. Anybody may ask a permit
+ * thousands of times, and the server takes 2,000 messages at once: with more, the task fails for ever.
+ */
+export function oneAtATime(send: () => Promise<unknown>): () => void {
+  let isUnderWay = false;
+  let isDue = false;
+  const sendWhileDue = async () => {
+    isUnderWay = true;
+    for (; isDue; await send()) isDue = false;
+    isUnderWay = false;
+  };
+  return () => {
+    isDue = true;
+    if (!isUnderWay) void sendWhileDue();
+  };
 }

@@ -142,6 +142,23 @@ test('S4: one token for two holds one after the other: only by a permit pool', (
   assert.deepEqual(again(false), ['S4']);
 });
 
+test('S1, S2: a permit pool may serve on under a permit that it had before a shrink; nobody else', () => {
+  const afterShrink = (pooled: boolean, startedMs: number) =>
+    broken(({ acquires, bodies, permits, pools, orders }) => {
+      at(pools, 0).slots = 1;
+      const order = (capacity: number, sentMs: number) =>
+        orders.push({ kind: 'resize', resource: POOL, capacity, sentMs, answeredMs: sentMs + 10 });
+      order(2, 100);
+      order(1, 1_100);
+      Object.assign(at(acquires, 1), { pooled, askedMs: 1_400 });
+      Object.assign(at(permits, 1), { startedMs });
+      at(bodies, 1).beganMs = 1_500;
+    });
+  assert.deepEqual(afterShrink(true, 1_000), []);
+  assert.deepEqual(afterShrink(true, 1_450), ['S1', 'S2']);
+  assert.deepEqual(afterShrink(false, 1_000), ['S1', 'S2']);
+});
+
 test('S5: a paced permit that ends too early by itself; one that somebody takes away may', () => {
   const pace = (outcome: string | undefined) =>
     broken(({ pools, permits }) => {

@@ -1,6 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { permitId, queueId } from '@/shared/permit-id';
-import { slotNames } from '@/shared/slots';
+import { permitId, queueId, slotNames } from '@/shared/permit-id';
 import type { Cut, Slowness } from '../../scripts/support/tcp-proxy';
 import type { ActorProcess } from './actor-process';
 import type { ActorInput, PoolSetup } from './actors/input';
@@ -86,7 +85,7 @@ export const FAULTS: readonly Fault[] = [
   // Operators.
   onPool('revoke', 2, async (world, pool, { luck }) => {
     const [slot, { resource }] = [slotOf(pool, luck[1]), pool];
-    const revoke = () => world.operated(pool).revoke(slot, { reason: 'chaos', timeout: ANSWER });
+    const revoke = () => world.operatorOf(pool).revoke(slot, { reason: 'chaos', timeout: ANSWER });
     await ordered(world.observer, { kind: 'revoke', resource, slot }, revoke);
   }),
   onPool('resize', 3, async (world, pool, { luck }) => {
@@ -131,18 +130,18 @@ function paused(kind: string, weight: number, lastsMs: Fault['lastsMs']): Fault 
 }
 
 async function resize(world: World, pool: PoolSetup, capacity: number): Promise<void> {
-  const order = () => world.operated(pool).resize(capacity, { reason: 'chaos', timeout: ANSWER });
+  const order = () => world.operatorOf(pool).resize(capacity, { reason: 'chaos', timeout: ANSWER });
   await ordered(world.observer, { kind: 'resize', resource: pool.resource, capacity }, order);
 }
 
 async function pause(world: World, pool: PoolSetup, untilMs?: number): Promise<void> {
   const until = untilMs === undefined ? undefined : new Date(untilMs);
-  const order = () => world.operated(pool).pause({ until, reason: 'chaos', timeout: ANSWER });
+  const order = () => world.operatorOf(pool).pause({ until, reason: 'chaos', timeout: ANSWER });
   await ordered(world.observer, { kind: 'pause', resource: pool.resource, untilMs }, order);
 }
 
 async function resume(world: World, pool: PoolSetup): Promise<void> {
-  const order = () => world.operated(pool).resume({ timeout: ANSWER });
+  const order = () => world.operatorOf(pool).resume({ timeout: ANSWER });
   await ordered(world.observer, { kind: 'resume', resource: pool.resource }, order);
 }
 

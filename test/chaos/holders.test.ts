@@ -63,11 +63,28 @@ test('S6: a permit that ends in the midst of its holder’s work', () => {
     [],
     'the server was down',
   );
+  assert.deepEqual(
+    lost('lease-expired', ({ faults }) => void faults.push(hit('server', 104_000, 105_000))),
+    [],
+    'the server was slow',
+  );
   const workerDown = (scope: string) => ({ scope, fromMs: 104_000, toMs: 105_000 });
   const down = (...scopes: string[]) =>
     lost('lease-expired', ({ outages }) => void outages.push(...scopes.map(workerDown)));
   assert.deepEqual(down('permits-1', 'permits-2'), []);
   assert.deepEqual(down('permits-1'), ['S6'], 'the other permit worker was up');
+});
+
+test('S6: a Workflow that was reset may work on under a permit that it has released', () => {
+  const again = (resetMs: number) =>
+    long(({ faults }, body, permit) => {
+      permit.closedMs = 101_000;
+      body.beganMs = 103_000;
+      body.endedMs = 104_000;
+      faults.push({ ...hit(body.acquire, resetMs, resetMs + 10), kind: 'reset-holder' });
+    });
+  assert.deepEqual(again(102_900), []);
+  assert.deepEqual(again(103_100), ['S6'], 'it was reset later');
 });
 
 test('S6: what may take a permit explains the loss of that permit, and of no other', () => {

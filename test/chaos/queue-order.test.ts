@@ -1,9 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { INHERIT } from '../../src/shared/pool-protocol';
-import { CLOSING, DECLINED, ENQUEUE, MISSED, type Ticket, TURN } from '../../src/shared/protocol';
+import { CLOSING, DECLINED, ENQUEUE, INHERIT, MISSED, type Ticket, TURN } from '../../src/shared/protocol';
+import { MAX_WAITERS } from '../../src/workflows/queue/line';
 import { NOWHERE } from './actors/signal-faults';
 import { checkTurns, type QueueEvent } from './checks/queue-order';
+
+const RUN_ID = '01a20fff-0d03-798b-873f-7e0b76d60c6f';
 
 /** A queue's history, written by hand. */
 class Script {
@@ -41,6 +43,12 @@ class Script {
     return this.add({ signalExternalWorkflowExecutionInitiatedEventAttributes: { signalName: TURN, input } });
   }
 
+  /** There is no permit in that slot. */
+  noPermit(slot: string): this {
+    const workflowExecution = { workflowId: `permit:pool:${slot}` };
+    return this.add({ signalExternalWorkflowExecutionFailedEventAttributes: { workflowExecution } });
+  }
+
   get disorder(): number {
     return checkTurns(this.events).disorder.length;
   }
@@ -56,7 +64,7 @@ function payloads(...values: unknown[]) {
 }
 
 function ticket(id: string, sinceMs: number, priorityKey?: number): Ticket {
-  return { id, sinceMs, priorityKey, slots: 1, waiter: { workflowId: id, runId: 'run' } };
+  return { id, sinceMs, priorityKey, slots: 1, waiter: { workflowId: id, runId: RUN_ID } };
 }
 
 const [early, late, urgent] = [ticket('early', 1), ticket('late', 2), ticket('urgent', 3, 1)];
@@ -123,7 +131,7 @@ test('a turn that a fault has sent nowhere is a turn all the same', () => {
 });
 
 test('who has left, was served, or has its turn is not overtaken', () => {
-  const left = line().signal(DECLINED, { ticketId: 'urgent', runId: 'run' });
+  const left = line().signal(DECLINED, { ticketId: 'urgent', runId: RUN_ID });
   assert.equal(left.task({ '0': 'early' }).disorder, 0);
   const another = line().signal(DECLINED, { ticketId: 'urgent', runId: 'another' });
   assert.equal(another.task({ '0': 'early' }).disorder, 1, 'the ticket is of another waiter by now');
@@ -175,15 +183,36 @@ test('a run that continues another has its line', () => {
   assert.equal(without.task({ '1': 'late' }).disorder, 1);
 });
 
+/** A dead caller has had its turn. It has another ticket in line, before that of a caller which lives. */
+const deadFirst = () =>
+  [1, 2, 3]
+    .map((n) => ({ ...ticket(`t${n}`, n), identity: n === 3 ? 'live' : 'dead' }))
+    .reduce((all, each) => all.signal(ENQUEUE, each), new Script({ tickets: [] }))
+    .task({ '0': 't1' });
+
 test('who lets a turn pass comes last until it is heard of, and many have a turn for a slot then', () => {
-  const [dead, next, other] = [1, 2, 3].map((n) => ({ ...ticket(`t${n}`, n), identity: n === 3 ? 'live' : 'dead' }));
-  const script = () =>
-    [dead, next, other]
-      .reduce((all, each) => all.signal(ENQUEUE, each), new Script({ tickets: [] }))
-      .task({ '0': 't1' });
-  assert.equal(script().task({ '0': 't3' }).disorder, 0);
-  assert.equal(script().task({ '1': 't3' }).disorder, 1, 'its turn is not over');
-  assert.equal(script().signal(DECLINED, { ticketId: 't1' }).task({ '0': 't3' }).disorder, 1, 'it lives');
+  assert.equal(deadFirst().task({ '0': 't3' }).disorder, 0);
+  assert.equal(deadFirst().task({ '1': 't3' }).disorder, 1, 'its turn is not over');
+  assert.equal(deadFirst().signal(DECLINED, { ticketId: 't1' }).task({ '0': 't3' }).disorder, 1, 'it lives');
+});
+
+test('a caller whose turn has brought no permit comes last', () => {
+  assert.equal(deadFirst().noPermit('0').task({ '1': 't3' }).disorder, 0);
+  assert.equal(
+    deadFirst().task({}).refusal('t1').noPermit('0').task({ '1': 't3' }).disorder,
+    0,
+    'told that its turn is over',
+  );
+  assert.equal(deadFirst().noPermit('1').task({ '1': 't3' }).disorder, 1, 'that slot was not its own');
+});
+
+test('a ticket that comes to a full line has no place in it', () => {
+  const full = (more: number) => {
+    const flood = Array.from({ length: MAX_WAITERS + more }, (_, n) => ticket(`flood${n}`, 9));
+    return new Script({ tickets: flood }).signal(ENQUEUE, early).task({ '0': 'flood0' });
+  };
+  assert.equal(full(0).disorder, 0);
+  assert.equal(full(-1).disorder, 1);
 });
 
 test('what a ticket has inherited in the run before stays, also when it is sent again', () => {
@@ -192,4 +221,8 @@ test('what a ticket has inherited in the run before stays, also when it is sent 
   const script = new Script({ tickets: [ticket('urgent', 8, 1), heir] });
   assert.equal(script.signal(ENQUEUE, sentAgain).task({ 0: 'heir' }).disorder, 0);
   assert.equal(new Script({ tickets: [ticket('urgent', 8, 1), sentAgain] }).task({ 0: 'heir' }).disorder, 1);
+  const missed = new Script({ tickets: [ticket('urgent', 8, 1), heir] })
+    .task({ 0: 'heir' })
+    .signal(MISSED, { ticket: sentAgain, slot: '0' });
+  assert.equal(missed.task({ 0: 'heir' }).disorder, 0, 'it has its old place');
 });

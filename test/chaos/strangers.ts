@@ -1,9 +1,19 @@
 import { randomUUID } from 'node:crypto';
 import type { Client } from '@temporalio/client';
-import { permitId, queueId } from '@/shared/permit-id';
-import { CLOSING, DECLINED, ENQUEUE, MISSED, QUEUE_WORKFLOW, RENEW, REVOKED, TURN, WATCH } from '@/shared/protocol';
-import { QUEUE_VIEW, type QueueView } from '@/shared/queue-view';
-import { slotNames } from '@/shared/slots';
+import { permitId, queueId, slotNames } from '@/shared/permit-id';
+import {
+  CLOSING,
+  DECLINED,
+  ENQUEUE,
+  MISSED,
+  QUEUE_VIEW,
+  QUEUE_WORKFLOW,
+  type QueueView,
+  RENEW,
+  REVOKED,
+  TURN,
+  WATCH,
+} from '@/shared/protocol';
 import { names, soundTicket } from '../support/malformed';
 import { send, UNDECODABLE } from '../support/strangers';
 import type { PoolSetup } from './actors/input';

@@ -2,7 +2,7 @@ import { openSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Client, Connection } from '@temporalio/client';
-import { SemaphoreClient } from '@/client';
+import { Operator } from '@/operator';
 import { TcpProxy } from '../../scripts/support/tcp-proxy';
 import { ActorProcess } from './actor-process';
 import type { ActorInput, PoolSetup } from './actors/input';
@@ -84,9 +84,8 @@ export class World {
     return () => void this.observer.outages.push({ scope, fromMs, toMs: Date.now() });
   };
 
-  /** An operator's view of a pool. */
-  operated({ resource, slots, perKey }: PoolSetup): SemaphoreClient {
-    return new SemaphoreClient(this.client, resource, { ...slots, perKey, taskQueue: this.options.taskQueue });
+  operatorOf({ resource, slots }: PoolSetup): Operator {
+    return new Operator(this.client, resource, { ...slots, taskQueue: this.options.taskQueue });
   }
 
   /**

@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
-import { keyResource } from '../../src/shared/key-pool';
-import { permitId } from '../../src/shared/permit-id';
+import { keyResource, permitId } from '../../src/shared/permit-id';
 import { assertEnds, contract, finishAll, startHolding } from '../support/drivers';
 import { clientOf } from '../support/sets';
 import { assertNoPermitLeft, eventually, permitsRunning, untilWaiting, useTemporal } from '../support/temporal';

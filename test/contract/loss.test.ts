@@ -25,7 +25,7 @@ for (const how of ['revoked', 'terminated'] as const) {
     assert.deepEqual(details, { resource, slot, runId, how, ...reason });
     await next.holding();
     await finishAll([next]);
-    if (how === 'revoked') await assertQueueTold(temporal.client, resource, runId); // the queue has to look for the other
+    await assertQueueTold(temporal.client, resource, runId); // by the permit, or by its holder
     await driver.assertSafe(resource, 1);
   });
 }

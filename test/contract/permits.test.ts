@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
-import { PERMIT_STATUS, type PermitStatus } from '../../src/shared/operator-protocol';
 import { permitId } from '../../src/shared/permit-id';
+import { PERMIT_STATUS, type PermitStatus } from '../../src/shared/protocol';
 import { assertEnds, contract, drivers, finishAll, startHolding } from '../support/drivers';
 import { assertReleased } from '../support/holders';
 import { assertSafe, until, untilWaiting, useTemporal } from '../support/temporal';

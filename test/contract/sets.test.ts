@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
-import { accumulatorResource } from '../../src/shared/key-pool';
-import { permitId } from '../../src/shared/permit-id';
+import { Operator } from '../../src/operator';
+import { accumulatorResource, permitId } from '../../src/shared/permit-id';
 import { assertEnds, contract, type Driver, finishAll, startHolding } from '../support/drivers';
+import { operatorOf } from '../support/operators';
 import { untilRenewedAgain } from '../support/permit-signals';
 import { assertNothingLeft, clientOf } from '../support/sets';
 import { assertNoPermitLeft, eventually, permitsRunning, untilWaiting, useTemporal } from '../support/temporal';
@@ -88,7 +89,7 @@ contract(
   'one that is lost while another is waited for ends the wait, and the error names it',
   async (driver) => {
     const { a, b, other, set } = await startWaitingForSecond(driver);
-    await clientOf(temporal, a).revoke('0', { reason: 'needed elsewhere' });
+    await operatorOf(clientOf(temporal, a)).revoke('0', { reason: 'needed elsewhere' });
     const { details } = await assertEnds(set, 'PermitLostError', /needed elsewhere/);
     assert.equal(details.resource, a);
     await untilWaiting(temporal.client, b, 0);
@@ -153,7 +154,7 @@ contract(
     const [a, b] = twoResources();
     const set = await startSet(driver, [a, b]);
     await set.holding();
-    await clientOf(temporal, b).revoke('0');
+    await operatorOf(clientOf(temporal, b)).revoke('0');
     const { details } = await assertEnds(set, 'PermitLostError', /an operator revoked it/);
     assert.equal(details.resource, b);
     await assertNoPermitLeft(temporal.client, a);
@@ -206,7 +207,7 @@ contract(
     const { caller: blocker } = await startHolding(driver, { resource, semaphore });
     const large = await driver.startMany({ resource, semaphore, holdMs: 0 }, 3);
     await untilWaiting(temporal.client, resource, 1);
-    const operator = clientOf(temporal, resource, { capacity: 3 });
+    const operator = new Operator(temporal.client, resource, { capacity: 3, taskQueue: temporal.taskQueue });
     await operator.resize(2);
     const late = await driver.startMany({ resource, semaphore, acquire: { timeout: 300 } }, 3);
     await assertEnds(late, 'PermitTimeoutError', /./);

@@ -9,7 +9,7 @@ const CONTENTION = { slots: 1, acquirers: 2 };
 const FAULTS: [Fault, mostMs: number][] = [
   ['kill an acquirer', 1_000],
   ['cancel an acquirer', 1_000],
-  ['terminate a permit', 1_000],
+  ['terminate a permit', 0],
   ['terminate the queue', RECHECK_MS],
   ['continue as new', 1_000],
   ['repeat a turn', 1_000],

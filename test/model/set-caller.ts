@@ -4,7 +4,7 @@ import type { Actor, System } from './system';
 
 interface Part {
   readonly resource: string;
-  readonly isAccumulator: boolean;
+  readonly role: 'own' | 'accumulator';
 }
 
 interface HeldPart {
@@ -38,12 +38,12 @@ export class SetCaller {
     private readonly size: number,
     private readonly addActor: (part: SetCaller, held: readonly string[]) => Actor,
   ) {
-    const part = (isAccumulator: boolean): Part => ({ resource: 'pool', isAccumulator });
-    const parts = [part(true), ...Array.from({ length: size }, () => part(false))];
+    const part = (role: Part['role']): Part => ({ resource: 'pool', role });
+    const parts = [part('accumulator'), ...Array.from({ length: size }, () => part('own'))];
     const acquire = (part: Part, held: readonly HeldPart[]) => this.acquire(part, held);
     acquireInOrder(parts, acquire, () => {}).then(
       (held) => {
-        this.held = held.map(({ permit }) => permit);
+        this.held = held.map(({ grant }) => grant);
         if (this.isStopped) void this.releaseAll();
         else if (this.fate === 'waits') this.fate = 'holds';
       },
@@ -127,9 +127,9 @@ export class SetCaller {
     else if (this.fate === 'holds' && !this.isReleasing) void this.releaseAll();
   }
 
-  private async acquire({ isAccumulator }: Part, held: readonly HeldPart[]): Promise<HeldPart> {
+  private async acquire({ role }: Part, held: readonly HeldPart[]): Promise<HeldPart> {
     if (this.isStopped) throw STOPPED;
-    if (isAccumulator) {
+    if (role === 'accumulator') {
       await this.wait('the accumulator');
       return { actor: undefined, release: async () => this.endAccumulator() };
     }

@@ -1,9 +1,8 @@
 import assert from 'node:assert/strict';
-import { Acquirer, type Offer, type Place, type Surroundings, type Word } from '../../src/shared/acquirer';
-import type { Ticket } from '../../src/shared/protocol';
-import type { QueueView } from '../../src/shared/queue-view';
-import { slotNames } from '../../src/shared/slots';
-import { OperatedQueueState } from '../../src/workflows/queue/operated-queue-state';
+import { Acquirer, type LineMessage, type Offer, type Place, type Surroundings } from '../../src/shared/acquirer';
+import { slotNames } from '../../src/shared/permit-id';
+import type { QueueView, Ticket } from '../../src/shared/protocol';
+import { QueueState } from '../../src/workflows/queue/queue-state';
 import { SetCaller } from './set-caller';
 
 /** What is explored: everything that these counts allow, in every order. */
@@ -46,7 +45,7 @@ interface Permit {
 }
 
 interface Queue {
-  state: OperatedQueueState;
+  state: QueueState;
   /** Accepted by the server, and not seen by the queue's code yet. */
   readonly inbox: { name: string; handle: () => void }[];
   readonly unanswered: Map<string, Ticket>;
@@ -217,7 +216,7 @@ export class System {
 
   startQueue(): void {
     this.queue = {
-      state: new OperatedQueueState(),
+      state: new QueueState(),
       inbox: [],
       unanswered: new Map(),
       lingersUntilMs: Number.POSITIVE_INFINITY,
@@ -244,7 +243,7 @@ export class System {
   }
 
   private permitSteps(slot: string, permit: Permit): Step[] {
-    const { owner, runId } = permit;
+    const { owner } = permit;
     if (!permit.isEnding) {
       if (owner.fate === 'dead') return [{ name: `lease of ${slot} ends`, run: () => this.end(owner) }];
       const mayRelease = owner.fate === 'holds' && !owner.part;
@@ -257,9 +256,13 @@ export class System {
     if (!permit.watched) return [{ name: `${slot} closes`, run: close }];
     const notify = () => {
       permit.watched = false; // a watch that comes from now on is answered anew
-      this.tellQueue(`closing ${slot} ${owner.ticket.id}`, ({ state }) => state.closing(slot, runId));
+      this.tellClosing(slot, permit);
     };
     return [{ name: `${slot} notifies`, run: notify }];
+  }
+
+  private tellClosing(slot: string, { owner, runId }: Permit): void {
+    this.tellQueue(`closing ${slot} ${owner.ticket.id}`, ({ state }) => state.closing(slot, runId));
   }
 
   private faultSteps(): Step[] {
@@ -271,11 +274,15 @@ export class System {
       if (actor.fate !== 'gone' && actor.fate !== 'dead') may('kill an acquirer', `${actor.number}`, () => actor.die());
       if (actor.fate === 'waits') may('cancel an acquirer', `${actor.number}`, () => actor.cancel());
     }
-    for (const [slot, { owner }] of this.permits) {
+    for (const [slot, permit] of this.permits) {
+      const { owner } = permit;
       may('terminate a permit', slot, () => {
         this.permits.delete(slot);
         owner.closed();
+        const isHeard = owner.fate !== 'dead'; // also while it waits for the end of what it has released
         owner.lose();
+        if (isHeard)
+          this.underWay.push({ name: `${owner.number} tells of ${slot}`, land: () => this.tellClosing(slot, permit) });
       });
     }
     const { accumulator } = this;
@@ -291,7 +298,7 @@ export class System {
       });
       if (queue.inbox.length === 0 && !this.underWay.some(({ of }) => of === queue))
         may('continue as new', '', () => {
-          queue.state = new OperatedQueueState(JSON.parse(JSON.stringify(queue.state.view())) as QueueView);
+          queue.state = new QueueState(JSON.parse(JSON.stringify(queue.state.view())) as QueueView);
         });
     }
     for (const [slot, state] of queue.state.view().slots) {
@@ -376,7 +383,7 @@ export class System {
   }
 
   /** The queue's state with times counted from now. */
-  private relative(state: OperatedQueueState): unknown {
+  private relative(state: QueueState): unknown {
     const fields = {
       ...state.view(),
       closed: [...(state as unknown as { lastClosed: Map<string, string> }).lastClosed],
@@ -402,7 +409,7 @@ type Request =
       reject(error: Error): void;
     }
   | { kind: 'tell'; what: string; resolve(): void; run(): void }
-  | { kind: 'next'; untilMs: number; resolve(word: Word | undefined): void; reject(error: Error): void };
+  | { kind: 'next'; untilMs: number; resolve(word: LineMessage | undefined): void; reject(error: Error): void };
 
 const CANCELLED = new Error('cancelled');
 
@@ -413,7 +420,7 @@ export class Actor implements Surroundings<string>, Place {
   private readonly acquirer: Acquirer<string>;
   /** For what the acquirer waits. */
   private request: Request | undefined;
-  private word: Word | undefined;
+  private word: LineMessage | undefined;
   private openOffer: Offer | undefined;
   private inLine = false;
   private hasLeft = false;
@@ -544,7 +551,7 @@ export class Actor implements Surroundings<string>, Place {
   }
 
   /** A message of the queue reaches this Workflow. */
-  hear(word: Word): void {
+  hear(word: LineMessage): void {
     if (this.fate === 'dead' || this.fate === 'gone') return;
     const offer = typeof word === 'object' ? word : undefined;
     if (this.hasLeft) {
@@ -593,7 +600,7 @@ export class Actor implements Surroundings<string>, Place {
     await this.tell('ask', () => this.lineUp({ ...this.ticket, answer: true }));
   }
 
-  next(withinMs: number): Promise<Word | undefined> {
+  next(withinMs: number): Promise<LineMessage | undefined> {
     this.trail = 'n';
     if (this.isCancelled) return Promise.reject(CANCELLED);
     if (this.word) return Promise.resolve(this.takeWord());
@@ -664,7 +671,7 @@ export class Actor implements Surroundings<string>, Place {
     if (this.fate === 'waits') this.fate = fate;
   }
 
-  private takeWord(): Word | undefined {
+  private takeWord(): LineMessage | undefined {
     const { word } = this;
     this.word = undefined;
     if (typeof word === 'object') this.openOffer = word;

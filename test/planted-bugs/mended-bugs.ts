@@ -11,23 +11,23 @@ export const MENDED: readonly PlantedBug[] = [
   },
   {
     name: 'A set that waits for ever ends when maxHold ends what it keeps',
-    in: 'client/holder/acquireParts',
+    in: 'client/holder/acquireSet',
     find: "error.how === 'timed-out'",
     replace: 'false',
     caughtBy: 'when maxHold ends what a caller keeps while it waits',
   },
   {
     name: 'A permit that has a key is handed over, and the permit of the key stays behind',
-    in: 'client/holder/Permit.ref',
+    in: 'HeldPermit.ref',
     find: 'key !== undefined',
     replace: 'false',
     caughtBy: 'a client hands over no permit that has a key',
   },
   {
     name: 'Each waiter of named slots counts the names of all of them',
-    in: 'Tickets.hasRoomFor',
+    in: 'Line.hasRoomFor',
     find: 'this.sharing(ticket) === ticket ? bytesOfList(ticket) : 0',
-    replace: 'this.size * bytesOfList(ticket)',
+    replace: 'this.tickets.size * bytesOfList(ticket)',
     caughtBy: 'queue-state.test.ts',
   },
   {
@@ -39,9 +39,9 @@ export const MENDED: readonly PlantedBug[] = [
   },
   {
     name: 'A permit that was lost counts as held until its lease is over',
-    in: 'client/holder/Permit.isHeld',
-    find: 'this.looksHeld()',
-    replace: 'true',
+    in: 'HeldPermit.isHeld',
+    find: '!this.away && this.grants.every(({ isHeld }) => isHeld)',
+    replace: '!this.away',
     caughtBy: 'client-loss.test.ts',
   },
   {

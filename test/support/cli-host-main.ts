@@ -1,6 +1,6 @@
 // Runs commands of the command line one after the other, as `src/cli/main.ts` runs one, and marks where the output of each
 // ends: by NUL characters, which the command line lets nobody print.
-import { execute } from '../../src/cli/execute';
+import { execute } from '../../src/cli/program';
 
 process.setMaxListeners(0); // each `run` listens for signals, and expects its process to end with it
 

@@ -1,9 +1,10 @@
 import { afterEach, before } from 'node:test';
 import { bundlePage } from '../../scripts/support/bundle-page';
-import { DashboardPools, parseResource } from '../../src/cli/dashboard-pools';
+import { DashboardResources, parseResource } from '../../src/cli/dashboard';
 import { SemaphoreClient, type SemaphoreClientOptions } from '../../src/client';
 import type { PageFiles } from '../../src/dashboard/page-files';
 import { type Dashboard, type DashboardOptions, startDashboard } from '../../src/dashboard/server';
+import { operatorOf } from './operators';
 import type { Temporal } from './temporal';
 
 /** Starts dashboards on the test's own server, and closes them after each test. Call it at the top of a test file. */
@@ -21,7 +22,7 @@ export function useDashboards(temporal: Temporal) {
     await Promise.all(all.map((dashboard) => dashboard.close()));
   });
 
-  const start = async (options: Pick<DashboardOptions, 'pools' | 'finder' | 'port' | 'access'>) => {
+  const start = async (options: Pick<DashboardOptions, 'operators' | 'finder' | 'port' | 'access'>) => {
     const session = { namespace: 'default', address: temporal.env.address, ui: 'http://ui.example', readOnly: false };
     const dashboard = await startDashboard({ ...options, session, page });
     open.push(dashboard);
@@ -36,7 +37,7 @@ export function useDashboards(temporal: Temporal) {
   ) => {
     const { client, taskQueue } = temporal;
     const pool = new SemaphoreClient(client, resource, { ...semaphore, taskQueue });
-    const dashboard = await start({ pools: [pool], port });
+    const dashboard = await start({ operators: [operatorOf(pool)], port });
     const close = async () => {
       open = open.filter((other) => other !== dashboard);
       await dashboard.close();
@@ -46,10 +47,8 @@ export function useDashboards(temporal: Temporal) {
 
   /** Of what `temporal-semaphore dashboard` shows with these arguments. */
   const showAs = async (...resources: string[]) => {
-    const flags = { taskQueue: temporal.taskQueue };
-    const named = resources.map((text) => parseResource(text, flags));
-    const pools = new DashboardPools(temporal.client, named, flags);
-    return await start({ pools: pools.given, finder: pools });
+    const finder = new DashboardResources(temporal.client, resources.map(parseResource), temporal.taskQueue);
+    return await start({ operators: finder.given, finder });
   };
 
   return { start, show, showAs };

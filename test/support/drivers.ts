@@ -5,7 +5,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { type Workflow, WorkflowFailedError, type WorkflowHandle } from '@temporalio/client';
 import { ApplicationFailure, CancelledFailure } from '@temporalio/common';
 import type { HoldInterval, ReportedHold } from '../../scripts/support/holder-intervals';
-import { type ClientAcquireOptions, SemaphoreClient, withPermits } from '../../src/client';
+import { type ClientAcquireOptions, type ClientSetOptions, SemaphoreClient, withPermits } from '../../src/client';
 import { startOptions, untilAt } from './holders';
 import { assertSafe, type Temporal } from './temporal';
 import type { HolderInput, PoolInput, SetInput } from './workflows';
@@ -203,17 +203,18 @@ class ClientDriver implements Driver {
 
   async startMany({ resource, semaphore, acquire, ...how }: HolderInput, size: number): Promise<Caller> {
     return this.call(how, (hold, signal) =>
-      this.semaphore({ resource, semaphore }).withPermits(size, hold, {
-        ...(acquire as ClientAcquireOptions),
-        signal,
-      }),
+      withPermits(
+        [{ of: this.semaphore({ resource, semaphore }), permits: size }],
+        ([permits], lost) => hold(permits, lost),
+        { ...(acquire as ClientSetOptions), signal },
+      ),
     );
   }
 
   async startSet({ pools, acquire, ...how }: SetInput): Promise<Caller> {
     return this.call(how, async (hold, signal) => {
       const entries = pools.map((pool) => this.semaphore(pool));
-      await withPermits(entries, hold, { ...(acquire as ClientAcquireOptions), signal });
+      await withPermits(entries, hold, { ...(acquire as ClientSetOptions), signal });
     });
   }
 

@@ -1,4 +1,4 @@
-import type { Offer, Place, Surroundings, Word } from '../../src/shared/acquirer';
+import type { LineMessage, Offer, Place, Surroundings } from '../../src/shared/acquirer';
 import { FakeClock } from './fake-clock';
 
 /** How a pool behaves over time, in milliseconds from the start. */
@@ -20,7 +20,7 @@ export interface PoolScript {
 export type Deed =
   | { did: 'claim'; atMs: number; untilMs: number; slot: string; offer?: Offer; won: boolean }
   | { did: 'join' | 'enter' | 'ask' | 'missed' | 'served' | 'leave'; atMs: number }
-  | { did: 'hear'; atMs: number; word: Word | undefined };
+  | { did: 'hear'; atMs: number; word: LineMessage | undefined };
 
 const CLAIM_MS = 5;
 const ANSWER_MS = 20;
@@ -28,7 +28,7 @@ const ANSWER_MS = 20;
 /** The surroundings of one acquirer on a fake clock. It writes down what the acquirer does; it judges nothing. */
 export class FakePool implements Surroundings<string> {
   readonly deeds: Deed[] = [];
-  private readonly mail: Word[] = [];
+  private readonly mail: LineMessage[] = [];
   private wake: () => void = () => undefined;
   private claims = 0;
   private seed: number;
@@ -114,7 +114,7 @@ export class FakePool implements Surroundings<string> {
     return this.script.queueDiesAtMs ?? Number.POSITIVE_INFINITY;
   }
 
-  private async post(word: Word, atMs: number): Promise<void> {
+  private async post(word: LineMessage, atMs: number): Promise<void> {
     await this.clock.sleep(atMs - this.nowMs());
     this.mail.push(word);
     this.wake();

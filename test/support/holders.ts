@@ -4,7 +4,7 @@ import { ApplicationFailure, type Client, WorkflowFailedError, type WorkflowHand
 import { type HistoryEvent, timeMs } from '../../scripts/support/history-events';
 import { queueId } from '../../src/shared/permit-id';
 import { CLOSING, TURN, WATCH } from '../../src/shared/protocol';
-import { PATIENCE_MS } from '../../src/workflows/queue/queue-state';
+import { PATIENCE_MS } from '../../src/workflows/queue/patience';
 import { eventually, type Temporal } from './temporal';
 import type { HolderInput, Stage } from './workflows';
 import * as workflows from './workflows';

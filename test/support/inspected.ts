@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
-import type { Inspection, SemaphoreClient } from '../../src/client';
+import type { SemaphoreClient } from '../../src/client';
+import type { Inspection } from '../../src/operator';
+import { operatorOf } from './operators';
 import { eventually } from './temporal';
 
 /** The slots, as in `0 held, 1 free`. */
@@ -10,7 +12,7 @@ export function states({ slots }: Inspection): string {
 /** Waits until the slots are in these states, as in `0 held, 1 free`. */
 export async function untilStates(pool: SemaphoreClient, expected: RegExp): Promise<Inspection> {
   return await eventually(async () => {
-    const inspection = await pool.inspect({ recent: 0 });
+    const inspection = await operatorOf(pool).inspect({ recent: 0 });
     assert.match(states(inspection), expected);
     return inspection;
   });
@@ -19,7 +21,7 @@ export async function untilStates(pool: SemaphoreClient, expected: RegExp): Prom
 /** Waits until this many wait in line. */
 export async function untilAllWait(pool: SemaphoreClient, count: number): Promise<Inspection> {
   return await eventually(async () => {
-    const inspection = await pool.inspect({ recent: 0 });
+    const inspection = await operatorOf(pool).inspect({ recent: 0 });
     assert.equal(inspection.waiters.length, count);
     return inspection;
   });

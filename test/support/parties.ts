@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { WorkflowFailedError, type WorkflowHandle } from '@temporalio/client';
 import { ApplicationFailure } from '@temporalio/common';
-import type { ClientAcquireOptions, Permit } from '../../src/client';
+import { type ClientAcquireOptions, type Permit, PermitLostError } from '../../src/client';
 import { contract, type Driver } from './drivers';
 import { startPreemptible, stepsOf, untilStep } from './preemptible-holders';
 import type { PreemptibleInput, Step } from './preemption-workflows';
@@ -16,7 +16,7 @@ export interface Party {
   /** All steps that it has come to. */
   steps(): Promise<string[]>;
   finish(): Promise<void>;
-  /** What its function gave, or the name of the error with which it failed. */
+  /** What its function gave, or the name of the error with which it failed; of a lost permit also how. */
   end(): Promise<string>;
 }
 
@@ -67,9 +67,9 @@ class WorkflowParty implements Party {
     try {
       return await this.handle.result();
     } catch (error) {
-      if (error instanceof WorkflowFailedError && error.cause instanceof ApplicationFailure)
-        return `${error.cause.type}`;
-      throw error;
+      if (!(error instanceof WorkflowFailedError && error.cause instanceof ApplicationFailure)) throw error;
+      const { type, details } = error.cause;
+      return type === 'PermitLostError' ? `${type}: ${(details?.[0] as { how?: string })?.how}` : `${type}`;
     }
   }
 
@@ -84,16 +84,30 @@ class ClientParty implements Party {
   private readonly finished = new AbortController();
   private readonly ended: Promise<string>;
 
-  constructor(temporal: Temporal, { resource, semaphore, acquire, onPreempted, body }: PreemptibleInput) {
+  constructor(
+    temporal: Temporal,
+    private readonly input: PreemptibleInput,
+  ) {
+    this.ended = this.hold(temporal).catch((error: Error) =>
+      error instanceof PermitLostError ? `${error.name}: ${error.how}` : error.name,
+    );
+  }
+
+  private async hold(temporal: Temporal): Promise<string> {
+    const { resource, semaphore, acquire, onPreempted, body } = this.input;
+    const pool = clientOf(temporal, resource, semaphore);
+    const run = (permit: Permit) => this.run(permit, body);
     const replace = async (permit: Permit) => {
       this.note('replaced', permit);
       return 'replaced';
     };
-    const under = clientOf(temporal, resource, semaphore).withPermit((permit) => this.run(permit, body), {
-      ...(acquire as ClientAcquireOptions),
-      onPreempted: onPreempted === 'replace' ? { replace } : onPreempted,
-    });
-    this.ended = under.catch((error: Error) => error.name);
+    for (let work = run; ; work = onPreempted === 'again' ? run : replace) {
+      try {
+        return await pool.withPermit(work, acquire as ClientAcquireOptions);
+      } catch (error) {
+        if (!(onPreempted && error instanceof PermitLostError && error.how === 'preempted')) throw error;
+      }
+    }
   }
 
   private note(step: Step['step'], permit?: Permit): void {
@@ -108,7 +122,8 @@ class ClientParty implements Party {
         this.note('yielded');
         await aborted(this.finished.signal);
       };
-      this.note('back', await permit.yieldDuring(wait));
+      await permit.yield(wait);
+      this.note('back', permit);
       return 'back';
     }
     void permit.preempted.then(() => this.note('told', permit));
@@ -121,11 +136,11 @@ class ClientParty implements Party {
   }
 
   private async passCheckpoints(permit: Permit): Promise<string> {
-    for (let held = permit; !this.finished.signal.aborted; ) {
+    while (!this.finished.signal.aborted) {
       await delay(100);
-      const next = await held.checkpoint();
-      if (next !== held) this.note('back', next);
-      held = next;
+      const { runId } = permit;
+      await permit.checkpoint();
+      if (permit.runId !== runId) this.note('back', permit);
     }
     return 'finished';
   }

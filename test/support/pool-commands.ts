@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { type Permit, PermitLostError, type SemaphoreClient } from '../../src/client';
+import { operatorOf } from './operators';
 import { eventually } from './temporal';
 
 /** How many slots the pool is deployed with. */
@@ -48,7 +49,7 @@ async function settle(model: Model, real: Real): Promise<void> {
     keep(model, real, permit);
   }
   await eventually(async () => {
-    const { slots, waiters, override } = await real.pool.inspect();
+    const { slots, waiters, override } = await operatorOf(real.pool).inspect();
     const at = (state: string) => slots.filter((slot) => slot.state === state).map(({ slot }) => slot);
     assert.deepEqual(at('held').sort(), [...model.held].sort());
     assert.equal(waiters.length, model.waiting);
@@ -158,17 +159,17 @@ export function commands(terminate: (permit: Permit) => Promise<void>) {
       picking((pick) =>
         command(`renew(${pick})`, async (_model, real) => void (await oneOf(real, pick).renew()), isHeld),
       ),
-      lose('revoke', async ({ pool }, { slot, runId }) => await pool.revoke(slot, { runId })),
+      lose('revoke', async ({ pool }, { slot, runId }) => await operatorOf(pool).revoke(slot, { runId })),
       lose('terminate', async (_real, permit) => await terminate(permit)),
       fc.integer({ min: 1, max: CAPACITY + 1 }).map((capacity) =>
         command(`resize(${capacity})`, async (model, { pool }) => {
-          await pool.resize(capacity);
+          await operatorOf(pool).resize(capacity);
           model.capacity = capacity;
         }),
       ),
       fc.boolean().map((paused) =>
         command(paused ? 'pause' : 'resume', async (model, { pool }) => {
-          await (paused ? pool.pause() : pool.resume());
+          await (paused ? operatorOf(pool).pause() : operatorOf(pool).resume());
           model.paused = paused;
         }),
       ),
@@ -182,6 +183,6 @@ export async function cleanUp({ pool, permits, waiters }: Real): Promise<void> {
   for (const { stop } of waiters) stop.abort();
   const late = await Promise.all(waiters.map(({ permit }) => permit));
   await Promise.all([...permits.values(), ...late].map((permit) => permit?.release()));
-  await pool.resume();
-  await pool.resize(CAPACITY);
+  await operatorOf(pool).resume();
+  await operatorOf(pool).resize(CAPACITY);
 }

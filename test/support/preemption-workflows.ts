@@ -1,5 +1,5 @@
 import { ApplicationFailure, CancellationScope, defineQuery, setHandler, sleep } from '@temporalio/workflow';
-import { type OnPreempted, type Permit, Semaphore } from '../../src/workflow';
+import { type Permit, PermitLostError, Semaphore, withPermits } from '../../src/workflow';
 import { finishes, marked, type PoolInput } from './finishing';
 
 /** What has happened to a holder, in order. */
@@ -12,7 +12,8 @@ export interface Step {
 }
 
 export interface PreemptibleInput extends PoolInput {
-  onPreempted?: 'reject' | 'restart' | 'replace';
+  /** Pre-empted, the caller asks for a permit again: for the same work, or for other work. */
+  onPreempted?: 'again' | 'replacement';
   /**
    * `wait`: until it is told to finish; the default. `stubborn`: the same, and it ignores its cancellation. `finishing`: cancelled,
    * it returns. `checkpoints`: it passes one each 100 ms. `yielding`: it yields while it waits for `finish`.
@@ -41,11 +42,11 @@ export async function preemptible({
     note('holds', permit);
     if (body === 'checkpoints') return await passCheckpoints(permit);
     if (body === 'yielding') {
-      const yielding = permit.yieldDuring(async () => {
+      await permit.yield(async () => {
         note('yielded');
         await finished();
       });
-      note('back', await yielding);
+      note('back', permit);
       return 'back';
     }
     void permit.preempted.then(() => note('told', permit));
@@ -62,27 +63,28 @@ export async function preemptible({
     });
   };
 
-  const passCheckpoints = async (first: Permit): Promise<string> => {
-    let permit = first;
+  const passCheckpoints = async (permit: Permit): Promise<string> => {
     while (!isFinished) {
       await sleep(100);
-      const next = await permit.checkpoint();
-      if (next !== permit) note('back', next);
-      permit = next;
+      const { runId } = permit;
+      await permit.checkpoint();
+      if (permit.runId !== runId) note('back', permit);
     }
     return 'finished';
   };
 
-  const replacement: OnPreempted<Permit, string> = {
-    replace: async (permit: Permit) => {
-      note('replaced', permit);
-      return 'replaced';
-    },
+  const replace = async (permit: Permit): Promise<string> => {
+    note('replaced', permit);
+    return 'replaced';
   };
-  return await new Semaphore(resource, semaphore).withPermit(run, {
-    ...acquire,
-    onPreempted: onPreempted === 'replace' ? replacement : onPreempted,
-  });
+  const pool = new Semaphore(resource, semaphore);
+  for (let work = run; ; work = onPreempted === 'again' ? run : replace) {
+    try {
+      return await pool.withPermit(work, acquire);
+    } catch (error) {
+      if (!(onPreempted && error instanceof PermitLostError && error.how === 'preempted')) throw error;
+    }
+  }
 }
 
 /** Takes a permit by `acquire`, and gives it back when `preempted` says so. */
@@ -93,7 +95,7 @@ export async function obliging({ resource, semaphore, acquire }: PoolInput): Pro
   log.push({ step: 'holds', slot: permit.slot, runId: permit.runId });
   const error = await permit.preempted;
   await permit.release();
-  return error.name;
+  return `${error.name}: ${error.how}`;
 }
 
 /** Makes bad use of pre-emption, and tells how each was refused. */
@@ -109,10 +111,8 @@ export async function misuser(resource: string): Promise<string[]> {
     () => pool.acquire({ preemptible: {} as typeof preemptible, priority }),
     () => pool.acquire({ preemptible: true as never, priority }),
     () => pool.tryAcquire({ preempt: true, priority }),
-    () => pool.withPermits(2, nothing, { preemptible, priority }),
-    () => pool.withPermits(2, nothing, { preempt: true, priority }),
-    () => pool.withPermit(nothing, { onPreempted: 'restart' }),
-    () => pool.withPermit(nothing, { onPreempted: 'resume' as 'restart', preemptible, priority }),
+    () => withPermits([{ of: pool, permits: 2 }], nothing, { preemptible, priority } as object),
+    () => withPermits([{ of: pool, permits: 2 }], nothing, { preempt: true, priority } as object),
     () => new Semaphore(resource, { capacity: 2, perKey: 1 }).acquire({ key: 'a', preempt: true, priority }),
   ];
   const refusals: string[] = [];
@@ -130,8 +130,8 @@ export async function misuser(resource: string): Promise<string[]> {
 /** Of a permit of a set, asks for what only a permit with a place in line can do. */
 export async function setYielder({ resource, semaphore }: PoolInput): Promise<string> {
   const pool = new Semaphore(resource, semaphore);
-  return await pool.withPermits(2, async ([permit]) => {
-    const refused = await permit?.yieldDuring(async () => undefined).catch((error: unknown) => String(error));
+  return await withPermits([{ of: pool, permits: 2 }], async ([[permit]]) => {
+    const refused = await permit?.yield(async () => undefined).catch((error: unknown) => String(error));
     await permit?.renew(); // it is still held
     return String(refused);
   });
@@ -140,7 +140,8 @@ export async function setYielder({ resource, semaphore }: PoolInput): Promise<st
 /** Passes so many checkpoints under a permit that others may take, and nobody asks for it. */
 export async function unasked({ resource, semaphore, acquire }: PoolInput, checkpoints: number): Promise<boolean> {
   return await new Semaphore(resource, semaphore).withPermit(async (permit) => {
+    const { runId } = permit;
     for (let n = 0; n < checkpoints; n++) if ((await permit.checkpoint()) !== permit) return false;
-    return true;
+    return permit.runId === runId;
   }, acquire);
 }

@@ -2,11 +2,10 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { after, before, test } from 'node:test';
 import { type Client, WorkflowExecutionAlreadyStartedError } from '@temporalio/client';
-import type { TestWorkflowEnvironment } from '@temporalio/testing';
 import { FencingToken } from '@/fencing';
 import { type PermitAddress, permitId } from '@/shared/permit-id';
 import { PERMIT_WORKFLOW, type PermitInput } from '@/shared/protocol';
-import { startServer } from '../../scripts/support/temporal-server';
+import { startServer, type TemporalServer } from '../../scripts/support/temporal-server';
 
 /** One permit as its holder knew it. All times are of this process's clock. */
 interface Grant {
@@ -16,7 +15,7 @@ interface Grant {
   endedMs: number;
 }
 
-let env: TestWorkflowEnvironment;
+let env: TemporalServer;
 
 /**
  * Contenders take and leave one slot. A holder notes its grant while it holds, so the notes are in the order of the grants.

@@ -1,7 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { ReportedHold } from '../../scripts/support/holder-intervals';
 import { type PermitSet, SemaphoreClient, type SemaphoreClientOptions } from '../../src/client';
-import { accumulatorResource } from '../../src/shared/key-pool';
+import { accumulatorResource } from '../../src/shared/permit-id';
+
 import { assertNoPermitLeft, type Temporal } from './temporal';
 
 /** A client of a resource, of one slot unless the options say more. */

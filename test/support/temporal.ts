@@ -3,7 +3,6 @@ import { randomUUID } from 'node:crypto';
 import { after, afterEach, before } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { type Client, WorkflowNotFoundError } from '@temporalio/client';
-import type { TestWorkflowEnvironment } from '@temporalio/testing';
 import {
   DefaultLogger,
   type LogEntry,
@@ -24,15 +23,16 @@ import {
   strays,
 } from '../../scripts/support/holder-intervals';
 import { SHARED_SERVER } from '../../scripts/support/prepared';
-import { startServer, startServerFrom } from '../../scripts/support/temporal-server';
+import { startServer, startServerFrom, type TemporalServer } from '../../scripts/support/temporal-server';
 import { bundleWorkflows } from '../../scripts/support/workflow-bundles';
 import { permitId, queueId, waiterId } from '../../src/shared/permit-id';
-import { QUEUE_VIEW, type QueueView } from '../../src/shared/queue-view';
+import { QUEUE_VIEW, type QueueView, type ShownView } from '../../src/shared/protocol';
+import { readQueueView } from '../../src/shared/queue-view';
 import { toldAtAnyLimit, toldAtLimit } from './limits';
 
 /** A real server, which files may share, and a worker for one test file. Its resources are checked for leaked permits after every test. */
 export interface Temporal {
-  readonly env: TestWorkflowEnvironment;
+  readonly env: TemporalServer;
   readonly client: Client;
   readonly taskQueue: string;
   readonly bundle: WorkflowBundle;
@@ -84,7 +84,7 @@ export function useTemporal(options: UseOptions = {}): Temporal {
 }
 
 function hookTemporal({ dynamicConfig = [], shared = false, telemetry }: UseOptions): Temporal {
-  let env: TestWorkflowEnvironment;
+  let env: TemporalServer;
   let bundle: WorkflowBundle;
   let own: RunningWorker;
   const taskQueue = `test-${randomUUID()}`;
@@ -188,7 +188,9 @@ export async function queueView(client: Client, resource: string): Promise<Queue
     ({ status }) => status.name === 'RUNNING',
     () => false,
   );
-  return running ? await queue.query<QueueView>(QUEUE_VIEW) : undefined;
+  if (!running) return undefined;
+  const view = await queue.query<ShownView>(QUEUE_VIEW);
+  return view.rows ? readQueueView(resource, view) : (view as QueueView); // as it was sent, where that can be compared
 }
 
 /** Waits until exactly this many wait in line, turns under way not counted. */

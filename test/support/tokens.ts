@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import type { CountedAdmission, FenceGuard } from '../../src/fencing';
-import { StaleTokenError } from '../../src/shared/fencing-errors';
-import { FencingToken } from '../../src/shared/fencing-token';
+import { FencingToken, StaleTokenError } from '../../src/shared/fencing-token';
 
 /** Run IDs like those of the server (UUIDv7), each greater than the one before. */
 export function runIds(count: number, fromMs = Date.UTC(2025, 0)): string[] {

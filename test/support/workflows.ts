@@ -16,27 +16,27 @@ import {
   workflowInfo,
 } from '@temporalio/workflow';
 import { BODY_MARKS } from '../../scripts/support/body-marks';
-import type { ExampleActivities } from '../../scripts/support/example-workflow';
+import { currentPermit, FencingToken } from '../../src/fencing-workflow';
 import { isSignalTarget, type SignalTarget } from '../../src/shared/wire-input';
 import {
   type AcquireOptions,
   acquireAll,
-  mapWithPermits,
+  LineFullError,
   type Permit,
   PermitLostError,
   type PermitRef,
   Semaphore,
   type SemaphoreOptions,
-  type WithPermitOptions,
   withPermits,
 } from '../../src/workflow';
 import { WorkflowQueuePlace } from '../../src/workflows/queue/queue-place';
 import { adoptSignal, deliver, endedSignal, releaseSignal, revokeSignal } from '../../src/workflows/signals';
 import { finish, finishes, marked, type PoolInput } from './finishing';
+import { type Use, uses } from './uses';
 
-export * from '../../examples/recipes/workflows';
 export { exampleConsumer } from '../../scripts/support/example-workflow';
 export * from '../../src/workflow';
+export * from '../../src/workflows';
 export * from './finishing';
 export { fourCalls, oneCall } from './limited-workflows';
 export * from './preemption-workflows';
@@ -77,6 +77,45 @@ export async function holder({ resource, semaphore, acquire, holdMs, ending = 'r
     now = { ...now, at: 'done' };
     return now;
   }, acquire);
+}
+
+/** Does one of the {@link uses}, and tells by query what it holds. */
+export async function user(use: Use, { resource, semaphore }: PoolInput, ref?: PermitRef): Promise<unknown> {
+  let now: Stage = { at: 'waiting' };
+  const finished = finishes();
+  setHandler(stage, () => now);
+  const pool = new Semaphore(resource, semaphore);
+  return await uses[use]({
+    pool,
+    ref,
+    outliving: { outlivesRun: true } as object,
+    together: (fn, options) => withPermits([pool], (permits) => fn(permits), options),
+    all: (options) => acquireAll([pool], options),
+    at: ({ slot, runId }) => {
+      now = { at: 'holding', slot, runId };
+    },
+    finished,
+    sleep: (ms) => sleep(ms),
+    token: () => String(FencingToken.from(currentPermit() ?? { resource: 'none', slot: '', runId: '' })),
+    lost: (permit) => (permit as Permit).lost,
+  });
+}
+
+/** Holds one permit through all of its runs, as the page of `Semaphore.withPermit` shows it. Tells the fencing token of the last. */
+export async function epochs({ resource, semaphore }: PoolInput, left: number, held?: PermitRef): Promise<string> {
+  const work = async (permit: Permit): Promise<string> => {
+    if (left > 1) await continueAsNew<typeof epochs>({ resource, semaphore }, left - 1, permit.detach());
+    return permit.runId;
+  };
+  return await new Semaphore(resource, semaphore).withPermit(work, { adopt: held, outlivesRun: true });
+}
+
+/** Asks so many times for what it holds. */
+export async function again({ resource, semaphore }: PoolInput, times: number): Promise<void> {
+  const pool = new Semaphore(resource, semaphore);
+  await pool.withPermit(async () => {
+    for (let n = 0; n < times; n++) await pool.withPermit(async () => undefined);
+  });
 }
 
 /** Its function is one activity, on another task queue. */
@@ -145,11 +184,7 @@ export async function lateHolder({ resource, semaphore }: PoolInput): Promise<st
   setHandler(stage, () => now);
   const lost = await permit.lost;
   await finished();
-  for (const goOn of [
-    () => permit.renew(),
-    () => permit.checkpoint(),
-    () => permit.yieldDuring(async () => undefined),
-  ]) {
+  for (const goOn of [() => permit.renew(), () => permit.checkpoint(), () => permit.yield(async () => undefined)]) {
     const error = await goOn().catch((error: unknown) => error);
     if (!(error instanceof PermitLostError)) throw ApplicationFailure.nonRetryable(`${goOn} went on after the loss`);
   }
@@ -234,9 +269,8 @@ export async function offerLeaver(resource: string): Promise<string> {
 
 /** Acquires a permit in its first run, and hands it on until it has had as many runs as asked. Tells each run's fencing token. */
 export async function relay({ resource, semaphore }: PoolInput, runs: number, held?: PermitRef): Promise<string> {
-  const permit = held
-    ? await Semaphore.adopt(held)
-    : await new Semaphore(resource, semaphore).acquire({ outlivesRun: true });
+  const pool = new Semaphore(resource, semaphore);
+  const permit = held ? await pool.adopt(held) : await pool.acquire({ outlivesRun: true });
   if (runs > 1) await continueAsNew<typeof relay>({ resource, semaphore }, runs - 1, permit.ref());
   const { runId } = permit;
   await permit.release();
@@ -261,14 +295,13 @@ export async function adopter(ref: PermitRef, renewEvery?: number): Promise<Stag
   let now: Stage = { at: 'waiting' };
   const finished = finishes();
   setHandler(stage, () => now);
-  return await Semaphore.withAdopted(
-    ref,
+  return await new Semaphore(ref.resource, { capacity: 1, renewEvery }).withPermit(
     async (permit) => {
       now = { at: 'holding', slot: permit.slot, runId: permit.runId };
       await finished();
       return { ...now, at: 'done' };
     },
-    { renewEvery },
+    { adopt: ref },
   );
 }
 
@@ -290,9 +323,10 @@ export async function slowlyEndingPermit(): Promise<void> {
 
 /** Adopts a permit and releases it. Whether its slot is free then. */
 export async function adoptAndRelease(ref: PermitRef): Promise<boolean> {
-  const permit = await Semaphore.adopt(ref);
+  const pool = new Semaphore(ref.resource, { capacity: 1 });
+  const permit = await pool.adopt(ref);
   await permit.release();
-  const next = await new Semaphore(ref.resource, { capacity: 1 }).tryAcquire();
+  const next = await pool.tryAcquire();
   await next?.release();
   return next !== undefined;
 }
@@ -452,11 +486,11 @@ export async function manyHolder(
   const fail = () => {
     throw ApplicationFailure.nonRetryable('as asked', 'AsAsked');
   };
-  return await new Semaphore(resource, semaphore).withPermits(
-    size,
+  return await withPermits(
+    [{ of: new Semaphore(resource, semaphore), permits: size }],
     ending === 'throw'
       ? fail
-      : async (permits) => {
+      : async ([permits]) => {
           now = {
             at: 'holding',
             slot: permits.map(({ slot }) => slot).join(' '),
@@ -475,85 +509,6 @@ export async function manyHolder(
   );
 }
 
-const { useGpu } = proxyActivities<ExampleActivities>({ startToCloseTimeout: '1 minute' });
-
-export interface MapperInput extends PoolInput {
-  count: number;
-  onError?: 'stop' | 'collect';
-  /** The item that waits until it is told to finish. */
-  waitAt?: number;
-  failAt?: number;
-  chunk?: number;
-}
-
-/** Maps so many numbers, by an activity each. Gives the numbers, or the names of errors. */
-export async function mapper(input: MapperInput): Promise<(number | string)[]> {
-  const { resource, semaphore, count, onError, waitAt, failAt, chunk } = input;
-  const finished = finishes();
-  let now: Stage = { at: 'waiting' };
-  setHandler(stage, () => now);
-  const call = async (item: number, { slot, runId }: { slot: string; runId: string }) => {
-    if (item === failAt) throw ApplicationFailure.nonRetryable('as asked', 'AsAsked');
-    await useGpu({ slot, fencingToken: runId, holdMs: 0 });
-    if (item === waitAt) {
-      now = { at: 'holding', slot, runId };
-      await finished();
-    }
-    return item;
-  };
-  const pool = new Semaphore(resource, semaphore);
-  if (onError !== 'collect') return await mapWithPermits(Array(count).keys(), call, { semaphore: pool, chunk });
-  const outcomes = await mapWithPermits(Array(count).keys(), call, { semaphore: pool, chunk, onError });
-  return outcomes.map((outcome) => (outcome.status === 'rejected' ? outcome.reason.name : outcome.value));
-}
-
-/** Maps three numbers in a scope that can't be cancelled, when it is cancelled. */
-export async function tidyingMapper({ resource, semaphore }: PoolInput): Promise<number[]> {
-  const pool = new Semaphore(resource, semaphore);
-  try {
-    return await sleep('1 hour').then(() => []);
-  } catch {
-    return await CancellationScope.nonCancellable(() =>
-      mapWithPermits([0, 1, 2], async (item) => item, { semaphore: pool }),
-    );
-  }
-}
-
-/** Maps four numbers. The second releases the permit itself, and goes on for a second and a half. */
-export async function releasingMapper({ resource, semaphore }: PoolInput): Promise<number[]> {
-  const release = async (item: number, permit: Permit) => {
-    if (item === 1) {
-      await permit.release();
-      await sleep(1_500);
-    }
-    return item;
-  };
-  return await mapWithPermits([0, 1, 2, 3], release, { semaphore: new Semaphore(resource, semaphore) });
-}
-
-/** Maps so many numbers, by an activity each, in as many runs as it takes. Tells what each run has done. */
-export async function cursorMapper(
-  { resource, semaphore, count }: MapperInput,
-  cursor = 0,
-  runs: number[][] = [],
-): Promise<number[][]> {
-  const call = async (item: number, { slot, runId }: { slot: string; runId: string }) => {
-    await useGpu({ slot, fencingToken: runId, holdMs: 0 });
-    return item;
-  };
-  const pool = new Semaphore(resource, semaphore);
-  const part = await mapWithPermits(Array(count).keys(), call, { semaphore: pool, cursor });
-  const done = [...runs, part.results];
-  if (part.cursor === undefined) return done;
-  return await continueAsNew<typeof cursorMapper>({ resource, semaphore, count }, part.cursor, done);
-}
-
-/** Makes a map of bad options. */
-export async function badMapper(items: unknown, options: object): Promise<void> {
-  const semaphore = new Semaphore('pool', { capacity: 2 });
-  await mapWithPermits(items as number[], async () => undefined, { semaphore, ...options });
-}
-
 /** Has its pool paused until then: while it holds a permit of it, or as one who has nothing to do with it. */
 export async function pauser({ resource, semaphore }: PoolInput, untilMs: number, holds = true): Promise<void> {
   const pool = new Semaphore(resource, semaphore);
@@ -561,12 +516,22 @@ export async function pauser({ resource, semaphore }: PoolInput, untilMs: number
   await (holds ? pool.withPermit(pause) : pause());
 }
 
-/** `withPermit` with what to do when saturated: says under which slot the function ran, `none` without a permit. */
-export async function saturated({ resource, semaphore }: PoolInput, options: WithPermitOptions): Promise<string> {
-  const pool = new Semaphore(resource, semaphore);
-  return await pool.withPermit(async (permit: Permit | undefined) => permit?.slot ?? 'none', {
-    ...options,
-    onSaturated: options.onSaturated as 'inline',
+/** Works without a permit where none is free: says under which slot it worked, `none` without a permit. */
+export async function inline({ resource, semaphore }: PoolInput): Promise<string> {
+  const permit = await new Semaphore(resource, semaphore).tryAcquire();
+  try {
+    return permit ? permit.slot : 'none';
+  } finally {
+    await permit?.release();
+  }
+}
+
+/** Works without a permit where the line is full: says under which slot it worked, `none` without a permit. */
+export async function governed({ resource, semaphore, acquire }: PoolInput): Promise<string> {
+  const work = async (permit?: Permit) => permit?.slot ?? 'none';
+  return await new Semaphore(resource, semaphore).withPermit(work, acquire).catch((error: unknown) => {
+    if (!(error instanceof LineFullError)) throw error;
+    return work();
   });
 }
 

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { PACED_PERMIT_WORKFLOW } from '../../src/shared/pace-protocol';
-import { PERMIT_WORKFLOW, QUEUE_WORKFLOW, WAITER_WORKFLOW } from '../../src/shared/protocol';
+import { PACED_PERMIT_WORKFLOW, PERMIT_WORKFLOW, QUEUE_WORKFLOW, WAITER_WORKFLOW } from '../../src/shared/protocol';
 import * as workflows from '../../src/workflows';
 
 test('the Workflows to export are all four, by the names that other languages start them by, and nothing else', () => {

@@ -1,19 +1,25 @@
 import { randomUUID } from 'node:crypto';
 import { WorkflowExecutionAlreadyStartedError, WorkflowNotFoundError } from '@temporalio/client';
-import { slotsMark } from '../../shared/agreement';
+import { Acquirer, type AcquirerOptions } from '../../shared/acquirer';
 import { Lease } from '../../shared/lease';
-import { PACED_PERMIT_WORKFLOW } from '../../shared/pace-protocol';
 import { permitId } from '../../shared/permit-id';
-import { termsOf } from '../../shared/preemption-protocol';
-import { PERMIT_WORKFLOW, type PermitInput, type PermitMemo, RELEASE } from '../../shared/protocol';
-import { permitSummary, WORKFLOW_PRIORITY } from '../../shared/start-options';
-import { monotonicMs } from '../clock';
-import { NoAnswerError } from '../errors';
-import type { Request } from '../options';
+import { TooFewSlots } from '../../shared/permit-set';
+import {
+  PACED_PERMIT_WORKFLOW,
+  PERMIT_WORKFLOW,
+  type PermitInput,
+  type PermitMemo,
+  RELEASE,
+} from '../../shared/protocol';
+import { permitSummary, refOf, WORKFLOW_PRIORITY } from '../../shared/request';
+import { LineFullError, NoAnswerError } from '../errors';
+import type { ClientMetrics } from '../metrics';
+import type { ClientRequest } from '../options';
 import { Pollers } from '../pollers';
-import { isTransient, type Server } from '../server';
-import { Permit } from './permit';
+import { isTransient, monotonicMs, type Server } from '../server';
+import { Grant } from './grant';
 import { PermitRun } from './permit-run';
+import { ClientQueuePlace } from './queue-place';
 
 /** When a start takes longer than this, its answer may name a run that has ended meanwhile. */
 const SLOW_MS = 1_000;
@@ -27,7 +33,7 @@ const LATE_GIVE_BACK_MS = 150;
 /** What a claim asks for. */
 export interface ClaimOptions {
   slot: string;
-  request: Request;
+  request: ClientRequest;
   /** When to stop retrying, on the monotonic clock. */
   untilMs: number;
   /** The queue whose turn this is. */
@@ -54,7 +60,7 @@ interface Claim extends ClaimOptions {
  * @returns the permit; `undefined` when somebody else has the slot
  * @throws the last transient error when nothing got through; the request's abort reason; any other error of the server
  */
-export async function claimSlot(server: Server, options: ClaimOptions): Promise<Permit | undefined> {
+export async function claimSlot(server: Server, options: ClaimOptions): Promise<Grant | undefined> {
   const { slot, request, untilMs } = options;
   const workflowId = permitId({ resource: request.semaphore.resource, slot });
   const claim = { ...options, server, workflowId, claimId: randomUUID(), sentMs: monotonicMs(), mayHold: false };
@@ -68,13 +74,13 @@ export async function claimSlot(server: Server, options: ClaimOptions): Promise<
       return undefined;
     }
     claim.mayHold = true;
-    const permit = await server.persist(() => permitOf(claim, runId), persistence);
-    if (!permit) {
+    const grant = await server.persist(() => grantOf(claim, runId), persistence);
+    if (!grant) {
       signal.throwIfAborted();
       return monotonicMs() < untilMs ? await claimSlot(server, options) : undefined;
     }
-    if (!signal.aborted) return permit;
-    await permit.release().catch((error: unknown) => {
+    if (!signal.aborted) return grant;
+    await grant.release().catch((error: unknown) => {
       // The release has been sent, and takes effect when a worker is up. The caller's own reason counts more.
       if (!(error instanceof NoAnswerError)) throw error;
     });
@@ -89,20 +95,10 @@ export async function claimSlot(server: Server, options: ClaimOptions): Promise<
 /** The run ID of the permit that is ours, or `undefined`. */
 async function start(claim: Claim): Promise<string | undefined> {
   const { server, workflowId, claimId, watchedBy, request } = claim;
-  const { compactSlots, leaseMs, maxHoldMs, paceMs, taskQueue } = request.semaphore;
-  const { purpose, pool, preemptible } = request;
+  const { maxHoldMs, taskQueue } = request.semaphore;
   const { client, identity } = server;
-  const memo: PermitMemo = {
-    leaseMs,
-    holder: { identity },
-    claimId,
-    slots: slotsMark(compactSlots),
-    ...(purpose === undefined ? undefined : { purpose }),
-    ...(pool && { pool: pool.id }),
-    ...(paceMs !== undefined && { paceMs }),
-    ...(preemptible && { preemptible: termsOf(preemptible) }),
-  };
-  const type = paceMs === undefined ? PERMIT_WORKFLOW : PACED_PERMIT_WORKFLOW;
+  const memo: PermitMemo = { ...request.memo, holder: { identity }, claimId };
+  const type = memo.paceMs === undefined ? PERMIT_WORKFLOW : PACED_PERMIT_WORKFLOW;
   const input: PermitInput = { ...memo, watchedBy };
   try {
     const { firstExecutionRunId } = await client.workflow.start(type, {
@@ -111,7 +107,7 @@ async function start(claim: Claim): Promise<string | undefined> {
       args: [input],
       memo: { ...memo },
       priority: WORKFLOW_PRIORITY,
-      staticSummary: permitSummary(identity, purpose),
+      staticSummary: permitSummary(identity, memo.purpose),
       taskQueue,
       workflowExecutionTimeout: maxHoldMs,
     });
@@ -127,20 +123,14 @@ async function start(claim: Claim): Promise<string | undefined> {
 }
 
 /** `undefined` when the run has ended, or its lease is about to. */
-async function permitOf(
-  { server, slot, workflowId, sentMs, request }: Claim,
-  runId: string,
-): Promise<Permit | undefined> {
-  const { resource, leaseMs, maxHoldMs, paceMs, renewEveryMs, taskQueue } = request.semaphore;
-  const { preemptible, again, key } = request;
-  const extra = { ...(paceMs !== undefined && { paceMs }), ...(preemptible && { preemptible: true }) };
-  const ref = { resource, slot, workflowId, runId, leaseMs, ...extra };
+async function grantOf({ server, slot, sentMs, request }: Claim, runId: string): Promise<Grant | undefined> {
+  const { leaseMs, maxHoldMs, renewEveryMs, taskQueue } = request.semaphore;
+  const ref = refOf(request, slot, runId);
   const run = new PermitRun(server, ref);
   const lease = new Lease(leaseMs, sentMs, maxHoldMs, monotonicMs);
   const slow = monotonicMs() - sentMs > SLOW_MS || lease.safeMs <= 0;
   if (!slow || ((await run.isRunning()) && lease.safeMs > 0)) {
-    const place = { again, key, atCheckpoints: preemptible?.atCheckpoints };
-    return new Permit(run, ref, lease, renewEveryMs, new Pollers(server, taskQueue), place);
+    return new Grant(run, ref, lease, renewEveryMs, new Pollers(server, taskQueue));
   }
   await run.send(RELEASE);
   return undefined;
@@ -167,4 +157,41 @@ async function giveBackIfOurs(claim: Claim): Promise<void> {
   } catch {
     // see above
   }
+}
+
+/** Slots that an acquirer tries in each round while the queue does not answer. Each is one call. */
+const TRIES_PER_ROUND = 20;
+
+type Tries = Pick<AcquirerOptions, 'deadlineMs' | 'firstTries' | 'triesBeforeJoin'>;
+
+/** An acquirer whose claims are calls to the server. */
+export function clientAcquirer(
+  server: Server,
+  request: ClientRequest,
+  { metrics, ...tries }: Tries & { metrics: ClientMetrics },
+): Acquirer<Grant> {
+  const { slots, recheckAfterMs } = request.semaphore;
+  const { deadlineMs } = tries;
+  const { maxWaiting, permits } = request.ticket;
+  const full = () => {
+    const { resource } = request.semaphore;
+    throw maxWaiting === undefined
+      ? new TooFewSlots(resource, recheckAfterMs)
+      : new LineFullError(resource, maxWaiting);
+  };
+  return new Acquirer(
+    { slots, recheckAfterMs, triesPerRound: TRIES_PER_ROUND, ...tries },
+    {
+      nowMs: monotonicMs,
+      random: Math.random,
+      claim: async (slot, offer) => {
+        const sinceMs = monotonicMs();
+        const grant = await claimSlot(server, { slot, request, untilMs: deadlineMs, watchedBy: offer?.queueId });
+        if (grant && offer) metrics.claimed(request.semaphore.resource, sinceMs);
+        return grant;
+      },
+      place: () => new ClientQueuePlace(server, request, deadlineMs),
+      ...((maxWaiting ?? permits) !== undefined && { full }),
+    },
+  );
 }

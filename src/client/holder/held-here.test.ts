@@ -3,37 +3,15 @@ import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
-import { YieldingPermit } from '../../shared/yielding-permit';
-import { checkSelfDeadlock, holding } from './held-here';
+import { FakePermit } from '../../../test/support/fake-permit';
+import { checkSelfDeadlock, holding } from './hold';
 import type { Permit } from './permit';
 
-class FakePermit extends YieldingPermit<FakePermit> {
-  readonly resource = 'gpus';
-  isHeld = true;
-  readonly isWanted = false;
-
-  protected override async giveUp(): Promise<void> {
-    this.isHeld = false;
-  }
-
-  override async lateLoss(): Promise<undefined> {}
-
-  protected override throwLost(): never {
-    throw new Error('lost');
-  }
-
-  protected override throwNoPlace(): never {
-    throw new Error('no place');
-  }
-
-  static make(): Permit {
-    return new FakePermit(async () => new FakePermit(undefined)) as unknown as Permit;
-  }
-}
+const makePermit = () => new FakePermit() as unknown as Permit;
 
 function askForOneMore(capacity: number): void {
   const slots = Array.from({ length: capacity }, (_, slot) => String(slot));
-  checkSelfDeadlock([{ pool: { resource: 'gpus', slots } as never }], { timeoutMs: Number.POSITIVE_INFINITY });
+  checkSelfDeadlock([{ resource: 'gpus', slots } as never], { timeoutMs: Number.POSITIVE_INFINITY });
 }
 
 test('a chain of withPermits, each begun inside the one before, keeps in memory only those that are held', async () => {
@@ -42,7 +20,7 @@ test('a chain of withPermits, each begun inside the one before, keeps in memory 
   const made: WeakRef<Permit>[] = [];
   const kept = await new Promise<number>((done) => {
     const next = async (before?: Permit) => {
-      const permit = FakePermit.make();
+      const permit = makePermit();
       made.push(new WeakRef(permit));
       await holding([permit], async () => {
         await before?.release();
@@ -60,10 +38,10 @@ test('a chain of withPermits, each begun inside the one before, keeps in memory 
 });
 
 test('one that is given up for a while counts again when it is held again', async () => {
-  const permit = FakePermit.make();
+  const permit = makePermit();
   let work = () => {};
   await holding([permit], async () => {
-    const yielded = permit.yieldDuring(async () => {
+    const yielded = permit.yield(async () => {
       await new Promise<void>((resolve) => {
         work = resolve;
       });

@@ -1,5 +1,4 @@
 import {
-  isGrpcDeadlineError,
   isGrpcServiceError,
   TerminatedFailure,
   TimeoutFailure,
@@ -8,10 +7,11 @@ import {
   WorkflowNotFoundError,
   WorkflowUpdateFailedError,
 } from '@temporalio/client';
-import type { AdoptInput } from '../../shared/adoption-protocol';
 import type { PermitLoss } from '../../shared/loss';
-import { UNTIL_PREEMPTED } from '../../shared/preemption-protocol';
+import { parsePermitId, queueId } from '../../shared/permit-id';
+import type { AdoptInput } from '../../shared/protocol';
 import {
+  CLOSING,
   type PermitMemo,
   type PermitOutcome,
   type PermitRef,
@@ -19,10 +19,10 @@ import {
   RENEW,
   type RenewInput,
   type RevokeInput,
+  UNTIL_PREEMPTED,
 } from '../../shared/protocol';
 import { readReason } from '../../shared/wire-input';
-import { pause } from '../clock';
-import { retryDelayMs, type Server } from '../server';
+import type { Server } from '../server';
 
 /** How a permit ended. */
 export interface PermitEnd {
@@ -30,11 +30,11 @@ export interface PermitEnd {
   reason?: string;
 }
 
-/** After this time a long poll starts again, so that a dead connection does not hold it for ever. */
-const POLL_MS = 70_000;
-
 /** The holder of a revoked permit learns of it only after this long, where the server does not tell the reason. */
 const REASON_MS = 500;
+
+/** The holder of a terminated permit learns of it only after this long, where the server does not take its word to the queue. */
+const TELL_MS = 1_000;
 
 /** A permit's run at the server. Every call is pinned to the run, so none touches the slot's next holder. */
 export class PermitRun {
@@ -42,9 +42,9 @@ export class PermitRun {
 
   constructor(
     readonly server: Server,
-    { workflowId, runId }: Pick<PermitRef, 'workflowId' | 'runId'>,
+    private readonly ref: Pick<PermitRef, 'workflowId' | 'runId'>,
   ) {
-    this.handle = server.client.workflow.getHandle(workflowId, runId);
+    this.handle = server.client.workflow.getHandle(ref.workflowId, ref.runId);
   }
 
   /** Sends a signal once, within that time. `false`: the run has ended. */
@@ -76,18 +76,24 @@ export class PermitRun {
 
   /** Waits for the run's end, however long it takes, also while connections break. @throws the signal's reason */
   async end(signal: AbortSignal): Promise<PermitEnd> {
-    for (let failures = 0; ; ) {
-      try {
-        const how = await this.server.call(() => this.handle.result(), POLL_MS, signal);
-        return how === 'revoked' ? { how, reason: await this.revocationReason() } : { how };
-      } catch (error) {
-        signal.throwIfAborted();
-        if (error instanceof WorkflowFailedError) return { how: lossOf(error) };
-        if (error instanceof WorkflowNotFoundError) return { how: 'not-found' };
-        failures = isGrpcDeadlineError(error) ? 0 : failures + 1;
-        if (failures > 0) await pause(retryDelayMs(failures), signal);
-      }
-    }
+    const how = await this.server.poll<PermitLoss>(
+      () => this.handle.result(),
+      signal,
+      (error) => {
+        if (error instanceof WorkflowFailedError) return lossOf(error);
+        return error instanceof WorkflowNotFoundError ? 'not-found' : undefined;
+      },
+    );
+    if (how === 'terminated' || how === 'timed-out') await this.tellQueue();
+    return how === 'revoked' ? { how, reason: await this.revocationReason() } : { how };
+  }
+
+  /** A permit that was terminated, or that the server ended, could not. Where this fails too, the queue asks after a while. */
+  private async tellQueue(): Promise<void> {
+    const { workflowId, runId } = this.ref;
+    const { resource = '', slot = '' } = parsePermitId(workflowId) ?? {};
+    const queue = this.server.client.workflow.getHandle(queueId(resource));
+    await this.server.call(() => queue.signal(CLOSING, { slot, runId }), TELL_MS).catch(() => undefined);
   }
 
   /**
@@ -96,18 +102,13 @@ export class PermitRun {
    * @throws the signal's reason
    */
   async preemption(signal: AbortSignal): Promise<boolean> {
-    const ask = () => this.handle.executeUpdate<void, []>(UNTIL_PREEMPTED, { updateId: UNTIL_PREEMPTED });
-    for (let failures = 0; ; ) {
-      try {
-        await this.server.call(ask, POLL_MS, signal);
-        return true;
-      } catch (error) {
-        signal.throwIfAborted();
-        if (error instanceof WorkflowNotFoundError || error instanceof WorkflowUpdateFailedError) return false;
-        failures = isGrpcDeadlineError(error) ? 0 : failures + 1;
-        if (failures > 0) await pause(retryDelayMs(failures), signal);
-      }
-    }
+    const ask = async () => {
+      await this.handle.executeUpdate<void, []>(UNTIL_PREEMPTED, { updateId: UNTIL_PREEMPTED });
+      return true;
+    };
+    const isOver = (error: unknown) =>
+      error instanceof WorkflowNotFoundError || error instanceof WorkflowUpdateFailedError ? false : undefined;
+    return await this.server.poll(ask, signal, isOver);
   }
 
   private async revocationReason(): Promise<string | undefined> {

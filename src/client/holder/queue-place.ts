@@ -1,22 +1,19 @@
 import { randomUUID } from 'node:crypto';
 import {
-  isGrpcDeadlineError,
   TimeoutFailure,
   WorkflowExecutionAlreadyStartedError,
   WorkflowFailedError,
   type WorkflowHandle,
   WorkflowNotFoundError,
 } from '@temporalio/client';
-import type { Offer, Place, Word } from '../../shared/acquirer';
+import type { LineMessage, Offer, Place } from '../../shared/acquirer';
 import { queueId, waiterId } from '../../shared/permit-id';
+import type { AwaitTurnInput } from '../../shared/protocol';
 import { DECLINED, type DeclinedNotice, type Turn, WAITER_WORKFLOW } from '../../shared/protocol';
-import { WORKFLOW_PRIORITY } from '../../shared/start-options';
-import { draftTicket, type TicketDraft } from '../../shared/ticket';
-import type { AwaitTurnInput } from '../../shared/waiter-protocol';
+import { WORKFLOW_PRIORITY } from '../../shared/request';
 import { offersSlot, readTurn } from '../../shared/wire-input';
-import { monotonicMs, pause } from '../clock';
-import type { Request } from '../options';
-import { isTransient, retryDelayMs, type Server } from '../server';
+import type { ClientRequest } from '../options';
+import { isTransient, monotonicMs, pause, retryDelayMs, type Server } from '../server';
 
 /**
  * A waiter Workflow waits for `waitMs`; then the next one takes over, which costs a dozen events. This bounds how long the
@@ -36,9 +33,6 @@ const LEAVE_MS = 5_000;
 /** … and so long after the deadline: then the waiters end by themselves. */
 const LATE_LEAVE_MS = 200;
 
-/** After this time a poll for a waiter's result starts again, so that a dead connection does not hold it for ever. */
-const POLL_MS = 70_000;
-
 type Handle = WorkflowHandle<(input: AwaitTurnInput) => Promise<Turn | null>>;
 
 /** A waiter's result: a turn, `null` when its time was up, or the reason why there is none. */
@@ -54,7 +48,7 @@ interface Waiter {
  * after the other, all with the same ticket. Each starts before the last one leaves.
  */
 export class ClientQueuePlace implements Place {
-  private readonly ticket: TicketDraft;
+  private readonly ticket: AwaitTurnInput['ticket'];
   private readonly left = new AbortController();
   /** Aborted when nobody needs an answer any more. */
   private readonly forgotten = new AbortController();
@@ -62,31 +56,18 @@ export class ClientQueuePlace implements Place {
   private readonly waiters = new Set<Waiter>();
   private handOverAtMs = Number.POSITIVE_INFINITY;
   private failures = 0;
-  private hearing: Promise<Word> | undefined;
+  private hearing: Promise<LineMessage> | undefined;
   private openOffer: Offer | undefined;
   private missedSlot: string | undefined;
 
   constructor(
     private readonly server: Server,
-    private readonly request: Request,
+    private readonly request: ClientRequest,
     /** When the acquire times out, on the monotonic clock. */
     private readonly deadlineMs: number,
     private readonly shift = SHIFT,
   ) {
-    const { priority, semaphore, since, pool, maxWaiting, preempt, permits, rank } = request;
-    const { identity } = server;
-    this.ticket = draftTicket({
-      id: randomUUID(),
-      slots: semaphore.compactSlots,
-      sinceMs: since.epochMs,
-      priority,
-      identity,
-      pool,
-      maxWaiting,
-      preempt,
-      permits,
-      rank,
-    });
+    this.ticket = { ...request.ticket, id: randomUUID() };
   }
 
   /** Only asks whether a queue runs, which may be empty by now; {@link next} lines up. */
@@ -107,7 +88,7 @@ export class ClientQueuePlace implements Place {
   async enter(): Promise<void> {}
 
   /** @throws the request's abort reason */
-  async next(withinMs: number): Promise<Word | undefined> {
+  async next(withinMs: number): Promise<LineMessage | undefined> {
     if (!this.hearing) {
       this.hearing = this.hear();
       this.hearing.catch(() => undefined); // it may fail while nobody waits for it: the next call throws the error
@@ -153,14 +134,14 @@ export class ClientQueuePlace implements Place {
   }
 
   /** Passes on an offer that nobody here uses. */
-  private async pass(offer: Word | undefined, limitMs: number): Promise<void> {
+  private async pass(offer: LineMessage | undefined, limitMs: number): Promise<void> {
     if (typeof offer !== 'object') return;
     const { client } = this.server;
     const declined: DeclinedNotice = { ticketId: this.ticket.id, slot: offer.slot };
     await this.server.call(() => client.workflow.getHandle(offer.queueId).signal(DECLINED, declined), limitMs);
   }
 
-  private async hear(): Promise<Word> {
+  private async hear(): Promise<LineMessage> {
     for (;;) {
       if (this.waiters.size === 0 || monotonicMs() >= this.handOverAtMs) this.startWaiter();
       const ended = await this.firstToEnd();
@@ -195,7 +176,7 @@ export class ClientQueuePlace implements Place {
   }
 
   /** `undefined` for a result that calls for nothing. */
-  private wordOf(result: Result): Word | undefined {
+  private wordOf(result: Result): LineMessage | undefined {
     if (result === 'timed-out') return 'stuck'; // nobody runs our waiters
     const turn = readTurn(result);
     if (!turn) return undefined;
@@ -244,17 +225,17 @@ export class ClientQueuePlace implements Place {
   }
 
   private async resultOf(handle: Handle): Promise<Result> {
-    for (let failures = 0; ; ) {
-      try {
-        return await this.server.call(() => handle.result(), POLL_MS, this.forgotten.signal);
-      } catch (error) {
+    return await this.server.poll<Result>(
+      () => handle.result(),
+      this.forgotten.signal,
+      (error) => {
         if (error instanceof WorkflowFailedError) return error.cause instanceof TimeoutFailure ? 'timed-out' : 'failed';
         if (error instanceof WorkflowNotFoundError) return 'failed';
         if (!isTransient(error)) throw error;
-        if (!isGrpcDeadlineError(error)) await pause(retryDelayMs(failures++), this.left.signal);
         this.left.signal.throwIfAborted();
-      }
-    }
+        return undefined;
+      },
+    );
   }
 
   private async cancel(handle: Handle, limitMs: number): Promise<void> {

@@ -1,36 +1,33 @@
+import { AsyncResource } from 'node:async_hooks';
 import { setMaxListeners } from 'node:events';
 import { withFencingToken } from '../../fencing/current-token';
-import { refuse } from '../../shared/invalid-options';
-import { DEFAULT_PRIORITY_KEY } from '../../shared/limits';
+import { DEFAULT_PRIORITY_KEY, refuse } from '../../shared/check';
 import type { AcquireOutcome } from '../../shared/metrics';
-import { monotonicMs } from '../clock';
 import { PermitTimeoutError, PoolClosedError } from '../errors';
-import { checkSelfDeadlock } from '../holder/held-here';
+import { checkSelfDeadlock, releaseOrWarn } from '../holder/hold';
 import type { Permit } from '../holder/permit';
-import { releaseOrWarn } from '../holder/release-or-warn';
 import { SemaphoreClient } from '../semaphore-client';
-import { isTransient } from '../server';
+import { isTransient, MAX_TIMER_MS, monotonicMs } from '../server';
 import { LineEntry } from './caller-line';
 import type { Place } from './growth';
 import type { PermitSource } from './permit-source';
 import {
   type PermitPoolOptions,
   type PoolAcquireOptions,
-  type PoolRequest,
+  type PoolCall,
   resolvePool,
-  resolvePoolRequest,
+  resolvePoolCall,
 } from './pool-options';
 import { type Held, type PoolCommand, PoolState } from './pool-state';
 import { PooledPermit } from './pooled-permit';
-import { Steps } from './steps';
 
-/** Somebody in this process who waits for a permit. */
-class Caller extends LineEntry {
+/** A call of this process that waits for a permit. */
+class WaitingCall extends LineEntry {
   readonly sinceMs = monotonicMs();
   stopListening = () => {};
 
   constructor(
-    readonly request: PoolRequest,
+    readonly request: PoolCall,
     readonly resolve: (permit: PooledPermit | undefined) => void,
     readonly reject: (error: unknown) => void,
   ) {
@@ -62,10 +59,8 @@ class Caller extends LineEntry {
  */
 export class PermitPool implements AsyncDisposable {
   readonly resource: string;
-  /** @internal The most permits that it holds at once. */
-  readonly max: number;
   private readonly source: PermitSource;
-  private readonly state: PoolState<Caller, Permit>;
+  private readonly state: PoolState<WaitingCall, Permit>;
   private readonly steps = new Steps(() => this.step());
   /** The call that runs under each permit. */
   private readonly calls = new Map<Held<Permit>, PooledPermit>();
@@ -84,7 +79,6 @@ export class PermitPool implements AsyncDisposable {
     this.resource = semaphore.resource;
     this.source = semaphore.permitSource();
     const rules = resolvePool(this.source.semaphore, options);
-    this.max = rules.max;
     this.state = new PoolState({ ...rules, id: this.source.poolId }, ({ signal }) => !signal.aborted);
     setMaxListeners(0, this.stop.signal); // one for each call to the server
   }
@@ -123,7 +117,7 @@ export class PermitPool implements AsyncDisposable {
    * @throws ServiceError when the server refuses, and the pool holds no permit
    */
   async acquire(options?: PoolAcquireOptions): Promise<PooledPermit> {
-    const request = resolvePoolRequest(options);
+    const request = resolvePoolCall(options);
     const permit = await this.ask(request);
     if (permit) return permit;
     // With a permit in hand, somebody is there to run permits.
@@ -136,7 +130,7 @@ export class PermitPool implements AsyncDisposable {
    * pool has its `max`, or other callers wait. Throws as {@link acquire} does, except for the timeout.
    */
   async tryAcquire(options?: Omit<PoolAcquireOptions, 'timeout'>): Promise<PooledPermit | undefined> {
-    return await this.ask(resolvePoolRequest({ ...options, timeout: 0 }));
+    return await this.ask(resolvePoolCall({ ...options, timeout: 0 }));
   }
 
   /**
@@ -165,12 +159,12 @@ export class PermitPool implements AsyncDisposable {
     await this.source.ended(); // such as a look, or a call that was given up
   }
 
-  private async ask(request: PoolRequest): Promise<PooledPermit | undefined> {
+  private async ask(request: PoolCall): Promise<PooledPermit | undefined> {
     request.signal?.throwIfAborted();
     if (this.closing) throw new PoolClosedError(this.resource);
-    if (this.held.size === 0) checkSelfDeadlock([{ pool: this.source.semaphore }], request);
+    if (this.held.size === 0) checkSelfDeadlock([this.source.semaphore], request);
     return await new Promise((resolve, reject) => {
-      const caller = new Caller(request, resolve, reject);
+      const caller = new WaitingCall(request, resolve, reject);
       this.listen(caller, request.signal);
       if (request.timeoutMs > 0) this.state.enqueue(caller);
       else this.state.tryOnce(caller);
@@ -178,7 +172,7 @@ export class PermitPool implements AsyncDisposable {
     });
   }
 
-  private listen(caller: Caller, signal: AbortSignal | undefined): void {
+  private listen(caller: WaitingCall, signal: AbortSignal | undefined): void {
     if (!signal) return;
     const leave = () => {
       if (this.state.withdraw(caller)) this.fail(caller, 'cancelled', signal.reason);
@@ -197,7 +191,7 @@ export class PermitPool implements AsyncDisposable {
     return this.state.dueMs();
   }
 
-  private carryOut(command: PoolCommand<Caller, Permit>): void {
+  private carryOut(command: PoolCommand<WaitingCall, Permit>): void {
     if (command.do === 'serve') this.serve(command.caller, command.held);
     else if (command.do === 'time-out') this.settle(command.caller, 'timeout', undefined);
     else if (command.do === 'refuse') this.settle(command.caller, 'full', undefined);
@@ -209,7 +203,7 @@ export class PermitPool implements AsyncDisposable {
     else this.places.get(command.place)?.abort();
   }
 
-  private serve(caller: Caller, held: Held<Permit>): void {
+  private serve(caller: WaitingCall, held: Held<Permit>): void {
     const permit = new PooledPermit(held.permit, () => {
       this.calls.delete(held);
       this.state.finished(held, monotonicMs());
@@ -220,13 +214,13 @@ export class PermitPool implements AsyncDisposable {
     this.settle(caller, 'acquired', permit);
   }
 
-  private settle(caller: Caller, outcome: AcquireOutcome, permit: PooledPermit | undefined): void {
+  private settle(caller: WaitingCall, outcome: AcquireOutcome, permit: PooledPermit | undefined): void {
     caller.stopListening();
     this.source.metrics.poolWait(this.resource, caller.sinceMs, outcome);
     caller.resolve(permit);
   }
 
-  private fail(caller: Caller, outcome: AcquireOutcome, error: unknown): void {
+  private fail(caller: WaitingCall, outcome: AcquireOutcome, error: unknown): void {
     caller.stopListening();
     this.source.metrics.poolWait(this.resource, caller.sinceMs, outcome);
     caller.reject(error);
@@ -262,7 +256,7 @@ export class PermitPool implements AsyncDisposable {
     this.steps.soon();
   }
 
-  private async try({ count, everySlot, caller }: PoolCommand<Caller, Permit> & { do: 'try' }): Promise<void> {
+  private async try({ count, everySlot, caller }: PoolCommand<WaitingCall, Permit> & { do: 'try' }): Promise<void> {
     const without = new Set([...this.held].map(({ permit }) => permit.slot));
     const asking = { purpose: caller?.request.purpose, priority: caller?.request.priority };
     const { signal } = this.stop;
@@ -279,7 +273,7 @@ export class PermitPool implements AsyncDisposable {
     this.steps.soon();
   }
 
-  private async lineUp(place: Place, request: PoolRequest | undefined): Promise<void> {
+  private async lineUp(place: Place, request: PoolCall | undefined): Promise<void> {
     const stop = new AbortController();
     this.places.set(place, stop);
     const served = new AbortController();
@@ -296,5 +290,44 @@ export class PermitPool implements AsyncDisposable {
     if (permit) this.acquired(permit, place);
     else this.state.left(place, monotonicMs(), failure);
     this.steps.soon();
+  }
+}
+
+/** After so many steps in a row the event loop has a turn, so that calls which do nothing keep no renewal waiting. */
+const STEPS_IN_A_ROW = 100;
+
+/** Runs steps: soon after something has happened, one for all that has happened by then; and when one is due. One timer. */
+class Steps {
+  private isComing = false;
+  private row = 0;
+  private timer: NodeJS.Timeout | undefined;
+  private timerMs = Number.POSITIVE_INFINITY;
+
+  /** Not in the context of the caller that happened to stir it: its token, its trace and its calls' limits are its own. */
+  private readonly run = AsyncResource.bind(() => this.runOne());
+
+  /** @param step says when it is due again, on the monotonic clock */
+  constructor(private readonly step: () => number) {}
+
+  soon(): void {
+    if (this.isComing) return;
+    this.isComing = true;
+    if (++this.row % STEPS_IN_A_ROW === 0) setImmediate(this.run);
+    else queueMicrotask(this.run);
+  }
+
+  private runOne(): void {
+    this.isComing = false;
+    const dueMs = this.step();
+    // A timer that rings too early does no harm, and setting it anew for each call would cost more.
+    if (dueMs >= this.timerMs && dueMs < Number.POSITIVE_INFINITY) return;
+    clearTimeout(this.timer);
+    this.timerMs = dueMs;
+    if (dueMs === Number.POSITIVE_INFINITY) return;
+    const ring = () => {
+      this.timerMs = Number.POSITIVE_INFINITY;
+      this.soon();
+    };
+    this.timer = setTimeout(ring, Math.min(Math.max(1, Math.ceil(dueMs - monotonicMs())), MAX_TIMER_MS));
   }
 }

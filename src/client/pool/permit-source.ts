@@ -1,18 +1,18 @@
 import { randomUUID } from 'node:crypto';
-import type { Client, WorkflowClient } from '@temporalio/client';
-import type { ResolvedAcquire } from '../../shared/options';
-import { shuffle } from '../../shared/shuffle';
-import { monotonicMs } from '../clock';
+import { type Client, WorkflowNotFoundError } from '@temporalio/client';
+import { shuffle } from '../../shared/acquirer';
+import { type ResolvedAcquire, resolveSetAcquire } from '../../shared/options';
+import { isSlotInUse, queueId } from '../../shared/permit-id';
+import { QUEUE_VIEW, type QueueView } from '../../shared/protocol';
+import { readQueueView } from '../../shared/queue-view';
 import type { Circumstances } from '../errors';
-import { clientAcquirer } from '../holder/acquirer';
-import { claimSlot } from '../holder/claim';
-import type { Permit } from '../holder/permit';
+import { claimSlot, clientAcquirer } from '../holder/claim';
+import { Permit } from '../holder/permit';
 import type { ClientMetrics } from '../metrics';
-import { type Request, thisMoment } from '../options';
+import { type ClientRequest, type ClientSemaphore, clientRequestOf } from '../options';
 import { Pollers } from '../pollers';
-import { Server } from '../server';
+import { isSilence, monotonicMs, QUERY_MS, Server } from '../server';
 import type { Place } from './growth';
-import { lookAtQueue, openQueryClient } from './queue-look';
 import type { Others } from './turnover';
 
 /** How many slots more than it needs a pool tries before it lines up. Each is one call. */
@@ -37,16 +37,16 @@ export class PermitSource {
   readonly poolId = randomUUID();
   /** Its calls are this pool's alone. */
   private readonly server: Server;
-  private readonly reader: WorkflowClient;
+  /** What the queue said last, and where its history was then. */
+  private seen: { state: string; others: Others } | undefined;
   private readonly pollers: Pollers;
 
   constructor(
     client: Client,
-    readonly semaphore: Request['semaphore'],
+    readonly semaphore: ClientSemaphore,
     readonly metrics: ClientMetrics,
   ) {
     this.server = new Server(client);
-    this.reader = openQueryClient(client);
     this.pollers = new Pollers(this.server, semaphore.taskQueue);
   }
 
@@ -66,8 +66,8 @@ export class PermitSource {
     const tryOn = async () => {
       for (let slot = tried.shift(); slot !== undefined && !signal.aborted; slot = tried.shift()) {
         const claim = { slot, request, untilMs };
-        const permit = await this.metrics.acquire(this.semaphore.resource, signal, () => claimSlot(this.server, claim));
-        if (permit) return take(permit);
+        const grant = await this.metrics.acquire(this.semaphore.resource, signal, () => claimSlot(this.server, claim));
+        if (grant) return take(new Permit(grant));
       }
     };
     const ends = await Promise.allSettled(Array.from({ length: count }, tryOn));
@@ -79,13 +79,31 @@ export class PermitSource {
     const request = this.request(asking, nth, signal);
     const never = { deadlineMs: Number.POSITIVE_INFINITY, firstTries: 0, triesBeforeJoin: 0 };
     const acquirer = clientAcquirer(this.server, request, { ...never, metrics: this.metrics });
-    return await this.metrics.acquire(this.semaphore.resource, signal, () => acquirer.acquire());
+    const grant = await this.metrics.acquire(this.semaphore.resource, signal, () => acquirer.acquire());
+    return grant && new Permit(grant);
   }
 
-  /** Sees which others wait; `undefined` when no worker answers. */
+  /**
+   * Looks who else waits for permits of the resource. That a queue runs says little, for an empty one stays for a while: so this asks the
+   * queue. That is an Action on Temporal Cloud, so it does not ask one that has not changed since. `undefined` when no worker answers at
+   * once: a permit then serves on.
+   */
   async look(): Promise<Others | undefined> {
     const { resource } = this.semaphore;
-    return await lookAtQueue(this.server, this.reader, { resource, poolId: this.poolId });
+    const handle = this.server.client.workflow.getHandle(queueId(resource));
+    try {
+      const { runId, status, historyLength } = await this.server.call(() => handle.describe(), QUERY_MS);
+      if (status.name !== 'RUNNING') return NOBODY;
+      const state = `${runId} ${historyLength}`;
+      if (this.seen?.state === state) return this.seen.others;
+      const view = readQueueView(resource, await this.server.call(() => handle.query(QUEUE_VIEW), QUERY_MS));
+      const others = view && othersIn(view, this.poolId);
+      this.seen = others && { state, others };
+      return others;
+    } catch (error) {
+      if (error instanceof WorkflowNotFoundError) return NOBODY;
+      return isSilence(error) ? undefined : PERHAPS;
+    }
   }
 
   /** Why it may have had no permit. */
@@ -103,25 +121,22 @@ export class PermitSource {
     await this.server.ended();
   }
 
-  private request({ purpose, priority }: Asking, nth: number, signal: AbortSignal): Request {
-    const { semaphore } = this;
-    const pool = { id: this.poolId, nth };
-    const timeoutMs = Number.POSITIVE_INFINITY;
-    return {
-      semaphore,
-      purpose,
-      priority,
-      signal,
-      since: thisMoment(),
-      pool,
-      timeoutMs,
-      maxWaiting: undefined,
-      attempts: undefined,
-      outlivesRun: false,
-      key: undefined,
-      permits: 1,
-      preempt: false,
-      preemptible: undefined,
-    };
+  private request(asking: Asking, nth: number, signal: AbortSignal): ClientRequest {
+    const caller = { sinceMs: Date.now(), identity: this.server.identity, pool: { id: this.poolId, nth } };
+    return clientRequestOf(this.semaphore, { ...FOR_EVER, ...asking, signal }, caller, monotonicMs());
   }
+}
+
+/** How a permit pool waits: its callers have times of their own. */
+const FOR_EVER = resolveSetAcquire();
+
+const NOBODY: Others = { tickets: [], isInUse: () => true };
+
+/** Whether others wait can't be told. They must not wait for ever. */
+const PERHAPS: Others = { tickets: [{ id: '', priorityKey: 1 }], isInUse: () => true };
+
+function othersIn({ tickets, slots, override }: QueueView, poolId: string): Others {
+  const offered = new Set(slots.flatMap(([, state]) => (state.at === 'offered' ? state.ticketId : [])));
+  const waiting = tickets.filter(({ id, pool }) => pool?.id !== poolId && !offered.has(id));
+  return { tickets: waiting, isInUse: (slot) => isSlotInUse(slot, override) };
 }

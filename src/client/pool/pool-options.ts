@@ -1,8 +1,7 @@
 import type { Duration } from '@temporalio/common';
-import { refuse } from '../../shared/invalid-options';
-import { durationMs, type ResolvedAcquire, resolveAcquire } from '../../shared/options';
-import { refusePace } from '../../shared/pace';
-import type { ClientAcquireOptions, Request } from '../options';
+import { type Checks, checkOptions, durationFrom, refuse, wholeFrom } from '../../shared/check';
+import { ACQUIRE_CHECKS, type ResolvedAcquire } from '../../shared/options';
+import { abortSignal, type ClientAcquireOptions, type ClientSemaphore } from '../options';
 import type { PoolRules } from './pool-state';
 
 /** How a permit pool holds its permits. */
@@ -27,22 +26,10 @@ export interface PermitPoolOptions {
  */
 export type PoolAcquireOptions = Pick<ClientAcquireOptions, 'timeout' | 'priority' | 'purpose' | 'signal'>;
 
-export interface PoolRequest extends ResolvedAcquire {
+/** Checked {@link PoolAcquireOptions}. */
+export interface PoolCall extends Pick<ResolvedAcquire, 'timeoutMs' | 'priority' | 'purpose'> {
   readonly signal: AbortSignal | undefined;
 }
-
-/** Callers share their permits, one each, so they can't set these. */
-const SEMAPHORES = [
-  'lease',
-  'renewEvery',
-  'maxHold',
-  'key',
-  'permits',
-  'maxWaiting',
-  'attempts',
-  'preemptible',
-  'preempt',
-] as const;
 
 const DEFAULT_REUSE_MS = 1_000;
 const DEFAULT_IDLE_MS = 200;
@@ -52,32 +39,35 @@ const SERVING = 0.5;
 
 /** Checks what was given and fills in the rest. @throws InvalidOptionsError */
 export function resolvePool(
-  { slots, perKey, paceMs, leaseMs, renewEveryMs, maxHoldMs }: Request['semaphore'],
+  { slots, perKey, paceMs, leaseMs, renewEveryMs, maxHoldMs }: ClientSemaphore,
   options: PermitPoolOptions = {},
 ): Omit<PoolRules, 'id'> {
-  if (typeof options !== 'object' || options === null) refuse('options', 'an object', options);
+  const { max = slots.length, ...times } = checkOptions(options, {
+    max: wholeFrom(1, slots.length),
+    reuseFor: durationFrom(1),
+    idleFor: durationFrom(0),
+  } satisfies Checks<PermitPoolOptions>);
   if (perKey !== undefined) refuse('semaphore', 'one without perKey: callers of a pool share its permits', 'perKey');
-  refusePace(paceMs);
-  const { max = slots.length } = options;
-  if (!Number.isInteger(max) || max < 1 || max > slots.length) {
-    refuse('max', `a whole number from 1 to the number of slots (${slots.length})`, max);
-  }
+  if (paceMs !== undefined)
+    refuse('semaphore', 'one without a pace: permits are reused here', `a pace of ${paceMs} ms`);
   return {
     max,
-    reuseForMs: durationMs('reuseFor', options.reuseFor, 1) ?? DEFAULT_REUSE_MS,
-    idleForMs: durationMs('idleFor', options.idleFor, 0) ?? DEFAULT_IDLE_MS,
+    reuseForMs: times.reuseFor ?? DEFAULT_REUSE_MS,
+    idleForMs: times.idleFor ?? DEFAULT_IDLE_MS,
     retireAfterMs: SERVING * (renewEveryMs === false ? Math.min(leaseMs, maxHoldMs) : maxHoldMs),
   };
 }
 
+/** Callers share the semaphore's permits, one each, so the other options of an acquire are not theirs. */
+const CALL = {
+  timeout: ACQUIRE_CHECKS.timeout,
+  priority: ACQUIRE_CHECKS.priority,
+  purpose: ACQUIRE_CHECKS.purpose,
+  signal: abortSignal,
+} satisfies Checks<PoolAcquireOptions>;
+
 /** Checks what was given and fills in the rest. @throws InvalidOptionsError */
-export function resolvePoolRequest(options: PoolAcquireOptions = {}): PoolRequest {
-  const request = resolveAcquire(options);
-  const { signal } = options;
-  if (signal !== undefined && !(signal instanceof AbortSignal)) refuse('signal', 'an AbortSignal', typeof signal);
-  for (const key of SEMAPHORES) {
-    const given = (options as ClientAcquireOptions)[key];
-    if (given !== undefined) refuse(key, "nothing: callers of a pool share the semaphore's permits, one each", given);
-  }
-  return { ...request, signal };
+export function resolvePoolCall(options: PoolAcquireOptions = {}): PoolCall {
+  const { timeout: timeoutMs = Number.POSITIVE_INFINITY, priority, purpose, signal } = checkOptions(options, CALL);
+  return { timeoutMs, priority, purpose, signal };
 }

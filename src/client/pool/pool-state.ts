@@ -17,16 +17,16 @@ export interface Held<Permit> {
   isUnwanted: boolean;
 }
 
-export type PoolCommand<Caller, Permit> =
-  | { do: 'serve'; caller: Caller; held: Held<Permit> }
+export type PoolCommand<Call, Permit> =
+  | { do: 'serve'; caller: Call; held: Held<Permit> }
   /** Its time is up. */
-  | { do: 'time-out'; caller: Caller }
+  | { do: 'time-out'; caller: Call }
   /** It does not wait, and there is none. */
-  | { do: 'refuse'; caller: Caller }
-  | { do: 'fail'; caller: Caller; error: unknown }
+  | { do: 'refuse'; caller: Call }
+  | { do: 'fail'; caller: Call; error: unknown }
   | { do: 'release'; held: Held<Permit> }
   /** `caller`: the first of those for whom it is. */
-  | (GrowthCommand & { caller?: Caller });
+  | (GrowthCommand & { caller?: Call });
 
 export interface PoolRules {
   /** On the tickets of the pool. */
@@ -56,12 +56,12 @@ export interface PoolRules {
  * - **P5** Every caller ends in exactly one of: served, timed out, refused, failed, or taken out of the line.
  * - **P6** Once closed, the pool serves nobody, asks for nothing, and gives each permit back at the end of its call.
  */
-export class PoolState<Caller extends LineEntry, Permit extends { readonly slot: string }> {
-  private readonly line = new CallerLine<Caller>();
+export class PoolState<Call extends LineEntry, Permit extends { readonly slot: string }> {
+  private readonly line = new CallerLine<Call>();
   /** They wait for one try of every slot only. */
-  private tryers: Caller[] = [];
+  private tryers: Call[] = [];
   /** Callers for whom that try is under way. */
-  private trying: Caller[] = [];
+  private trying: Call[] = [];
   private readonly held = new Set<Held<Permit>>();
   /** The last one is used next, so that the others come to the end of `idleFor`. */
   private idle: Held<Permit>[] = [];
@@ -70,7 +70,7 @@ export class PoolState<Caller extends LineEntry, Permit extends { readonly slot:
   private isClosed = false;
   private readonly growth: Growth;
   private readonly turnover: Turnover;
-  private outbox: PoolCommand<Caller, Permit>[] = [];
+  private outbox: PoolCommand<Call, Permit>[] = [];
 
   /** @param looksHeld whether the permit is held, by all that is known here; one that is not is gone */
   constructor(
@@ -86,17 +86,17 @@ export class PoolState<Caller extends LineEntry, Permit extends { readonly slot:
     return this.held.size === 0 && this.growth.asked === 0 && !this.growth.isTrying;
   }
 
-  enqueue(caller: Caller): void {
+  enqueue(caller: Call): void {
     this.line.add(caller);
   }
 
   /** One that does not wait. */
-  tryOnce(caller: Caller): void {
+  tryOnce(caller: Call): void {
     this.tryers.push(caller);
   }
 
   /** The caller waits no longer. `false`: it had been served, or told otherwise. */
-  withdraw(caller: Caller): boolean {
+  withdraw(caller: Call): boolean {
     if (this.line.delete(caller)) return true;
     return [this.tryers, this.trying].some((list) => {
       const index = list.indexOf(caller);
@@ -181,9 +181,9 @@ export class PoolState<Caller extends LineEntry, Permit extends { readonly slot:
   }
 
   /** From now on nobody is served (P6). @returns those who waited */
-  close(): Caller[] {
+  close(): Call[] {
     this.isClosed = true;
-    const waiting: Caller[] = [...this.tryers, ...this.trying];
+    const waiting: Call[] = [...this.tryers, ...this.trying];
     this.tryers = [];
     this.trying = [];
     for (let caller = this.line.shift(); caller; caller = this.line.shift()) waiting.push(caller);
@@ -195,7 +195,7 @@ export class PoolState<Caller extends LineEntry, Permit extends { readonly slot:
   }
 
   /** What to do now. Each call moves the state on, so it gives a command once. */
-  next(nowMs: number): PoolCommand<Caller, Permit>[] {
+  next(nowMs: number): PoolCommand<Call, Permit>[] {
     if (nowMs >= this.answerDueMs) this.settleAsking(nowMs);
     this.serve();
     for (let late = this.line.overdue(nowMs); late; late = this.line.overdue(nowMs)) {

@@ -75,12 +75,6 @@ export class PooledPermit implements AsyncDisposable {
     this.controller?.abort(loss);
   }
 
-  /** @internal Neither released nor known to be lost. */
-  get isHeld(): boolean {
-    this.look();
-    return !this.isOver && !this.loss;
-  }
-
   /** @internal @throws PermitLostError when the permit was lost before the call was over */
   throwIfLost(): void {
     this.look();

@@ -1,5 +1,5 @@
-import type { PoolShare } from '../../shared/pool-protocol';
-import { priorityOf } from '../../shared/turn-order';
+import { priorityOf } from '../../shared/check';
+import type { PoolShare } from '../../shared/protocol';
 
 /** What a pool has seen of the line of its resource. */
 export interface Others {

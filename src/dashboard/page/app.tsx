@@ -1,12 +1,11 @@
-import { useEffect, useReducer, useState } from 'preact/hooks';
-import type { PoolView, SearchView, Session } from '../page-protocol';
+import { useEffect, useReducer, useRef, useState } from 'preact/hooks';
+import type { ResourceView, SearchView, Session } from '../page-protocol';
 import { Confirm, type Question } from './confirm';
 import { isFound } from './find';
-import { Pool } from './pool';
-import { PoolList } from './pool-list';
-import { Search } from './search';
+import { asOf, titleOf } from './format';
+import { Resource } from './resource';
+import { ResourceList } from './resource-list';
 import type { State, Store } from './store';
-import { asOf, titleOf } from './title';
 
 const TICK_MS = 500;
 const NOTICE_MS = 6_000;
@@ -19,12 +18,12 @@ export function App({ store }: { store: Store }) {
     return () => clearInterval(timer);
   }, [store]);
   const { state } = store;
-  const { session, pools } = state;
-  const [wanted, chosen] = useChosen(pools);
+  const { session, resources } = state;
+  const [wanted, chosen] = useChosen(resources);
   const [text, search] = useState('');
   const [question, ask] = useState<Question>();
   const [notice, tell] = useNotice();
-  const asked = question && pools.find(({ resource }) => resource === question.resource);
+  const asked = question && resources.find(({ resource }) => resource === question.resource);
   const title = titleOf(state, chosen);
   useEffect(() => {
     document.title = title;
@@ -34,16 +33,16 @@ export function App({ store }: { store: Store }) {
     <>
       <Header link={state.link} session={session} />
       <main>
-        {pools.length > 0 && <Search text={text} search={search} />}
-        {pools.length > 1 && (
-          <PoolList
-            pools={pools.filter((view) => isFound(view, text))}
+        {resources.length > 0 && <Search text={text} search={search} />}
+        {resources.length > 1 && (
+          <ResourceList
+            resources={resources.filter((view) => isFound(view, text))}
             chosen={chosen?.resource}
             isCurrent={(view) => asOf(state, view) === undefined}
           />
         )}
         {session && chosen && (
-          <Pool
+          <Resource
             key={chosen.resource}
             view={chosen}
             session={session}
@@ -97,15 +96,15 @@ function Header({ link, session }: { link: State['link']; session?: Session }) {
 }
 
 function emptyText(wanted: string | undefined, { done, problem }: SearchView): string {
-  if (problem !== undefined) return `The dashboard can't find the pools in use: ${problem}`;
-  if (!done) return 'Looking for pools in use …';
+  if (problem !== undefined) return `The dashboard can't find the resources in use: ${problem}`;
+  if (!done) return 'Looking for resources in use …';
   return wanted === undefined
     ? 'Nobody holds or waits for a permit anywhere in this namespace. When somebody does, it shows up here.'
     : `Nobody holds or waits for a permit of ${wanted}. When somebody does, it shows up here.`;
 }
 
 /** The resource that the address names, or else the first. */
-function useChosen(pools: readonly PoolView[]): [wanted: string | undefined, chosen: PoolView | undefined] {
+function useChosen(resources: readonly ResourceView[]): [wanted: string | undefined, chosen: ResourceView | undefined] {
   const [hash, setHash] = useState(location.hash);
   useEffect(() => {
     const heed = () => setHash(location.hash);
@@ -113,7 +112,7 @@ function useChosen(pools: readonly PoolView[]): [wanted: string | undefined, cho
     return () => removeEventListener('hashchange', heed);
   }, []);
   const wanted = hash.length > 1 ? decoded(hash.slice(1)) : undefined;
-  return [wanted, wanted === undefined ? pools[0] : pools.find(({ resource }) => resource === wanted)];
+  return [wanted, wanted === undefined ? resources[0] : resources.find(({ resource }) => resource === wanted)];
 }
 
 function decoded(text: string): string {
@@ -133,4 +132,37 @@ function useNotice(): [string, (notice: string) => void] {
     return () => clearTimeout(timer);
   }, [notice]);
   return [notice, tell];
+}
+
+interface SearchProps {
+  text: string;
+  search: (text: string) => void;
+}
+
+/** Finds holders, waiters, purposes and slots in all resources. */
+function Search({ text, search }: SearchProps) {
+  const input = useRef<HTMLInputElement>(null);
+  useEffect(() => {
+    const press = (event: KeyboardEvent) => {
+      const isTyping = event.target instanceof Element && event.target.closest('input, dialog') !== null;
+      if (event.key !== '/' || isTyping || event.ctrlKey || event.metaKey || event.altKey) return;
+      event.preventDefault();
+      input.current?.focus();
+    };
+    addEventListener('keydown', press);
+    return () => removeEventListener('keydown', press);
+  }, []);
+  return (
+    <search>
+      <input
+        ref={input}
+        type="search"
+        aria-label="Find a holder, waiter, purpose or slot"
+        placeholder="Find a holder, waiter, purpose or slot  ( / )"
+        value={text}
+        onInput={({ currentTarget }) => search(currentTarget.value)}
+        onKeyDown={({ key }) => key === 'Escape' && search('')}
+      />
+    </search>
+  );
 }

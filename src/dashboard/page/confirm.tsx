@@ -1,7 +1,7 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { MAX_REASON_LENGTH } from '../../shared/limits';
-import type { PoolView } from '../page-protocol';
-import { send } from './send';
+import { MAX_REASON_LENGTH } from '../../shared/check';
+import type { ResourceView } from '../page-protocol';
+import { send } from './store';
 
 /** The action to confirm, with the state that the operator saw. */
 export type Question = { resource: string } & (
@@ -12,8 +12,8 @@ export type Question = { resource: string } & (
 
 interface ConfirmProps {
   question: Question;
-  /** The pool as it is now. */
-  view?: PoolView;
+  /** The resource as it is now. */
+  view?: ResourceView;
   /** Whether the view is current. */
   isCurrent: boolean;
   csrfToken: string;
@@ -151,7 +151,7 @@ function actionOf(question: Question, reason: string, capacity: number): Paramet
 }
 
 /** Whether the permit in question has ended: somebody else may hold its slot. */
-function isOver(question: Question, view: PoolView | undefined): boolean {
+function isOver(question: Question, view: ResourceView | undefined): boolean {
   if (question.do !== 'revoke') return false;
   return view?.slots.find(({ slot }) => slot === question.slot)?.permit?.runId !== question.runId;
 }

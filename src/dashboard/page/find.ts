@@ -1,7 +1,7 @@
-import type { HoldView, PartyView, PoolView, SlotView, WaiterView } from '../page-protocol';
+import type { HoldView, PartyView, ResourceView, SlotView, WaiterView } from '../page-protocol';
 
-/** The slots, waiters and holds of a pool whose names contain this text, ignoring case. An empty text finds all. */
-export function find(view: PoolView, text: string): Pick<PoolView, 'slots' | 'waiters' | 'holds'> {
+/** The slots, waiters and holds of a resource whose names contain this text, ignoring case. An empty text finds all. */
+export function find(view: ResourceView, text: string): Pick<ResourceView, 'slots' | 'waiters' | 'holds'> {
   if (text === '') return view;
   const has = (names: (string | undefined)[]) => names.some((name) => name?.toLowerCase().includes(text.toLowerCase()));
   return {
@@ -11,8 +11,8 @@ export function find(view: PoolView, text: string): Pick<PoolView, 'slots' | 'wa
   };
 }
 
-/** Whether a name of the pool, its slots, waiters or holds contains this text. */
-export function isFound(view: PoolView, text: string): boolean {
+/** Whether a name of the resource, its slots, waiters or holds contains this text. */
+export function isFound(view: ResourceView, text: string): boolean {
   if (view.resource.toLowerCase().includes(text.toLowerCase())) return true;
   return Object.values(find(view, text)).some(({ length }) => length > 0);
 }

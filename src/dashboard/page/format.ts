@@ -1,3 +1,5 @@
+import type { ResourceView } from '../page-protocol';
+
 const SECOND = 1_000;
 const MINUTE = 60 * SECOND;
 const HOUR = 60 * MINUTE;
@@ -60,4 +62,26 @@ export function hue(name: string): string {
   let hash = 0;
   for (const char of name) hash = (hash * 31 + (char.codePointAt(0) ?? 0)) >>> 0;
   return `hue-${hash % HUES}`;
+}
+
+/** The state of the page's connection. */
+export interface Connection {
+  link: 'connecting' | 'live' | 'lost';
+  /** When the server last sent an event, by its clock. */
+  heardAtMs: number;
+}
+
+/** The time of the page's view of this resource; `undefined` when it is current. */
+export function asOf({ link, heardAtMs }: Connection, { head }: ResourceView): number | undefined {
+  if (!head.ready) return undefined;
+  return head.asOfMs ?? (link === 'live' ? undefined : heardAtMs);
+}
+
+/** The title of the browser's tab: `3/4 +2 gpu-pool` when two wait, `? gpu-pool` when the view is old. */
+export function titleOf(connection: Connection, view: ResourceView | undefined): string {
+  if (!view) return 'temporal-semaphore';
+  const { held, capacity, waiting = 0, ready } = view.head;
+  const isKnown = ready && asOf(connection, view) === undefined;
+  const line = waiting > 0 ? ` +${waiting}` : '';
+  return `${isKnown ? `${held}${capacity === undefined ? '' : `/${capacity}`}${line}` : '?'} ${view.resource}`;
 }

@@ -1,10 +1,10 @@
-import { DEFAULT_PRIORITY_KEY } from '../../shared/limits';
-import type { PoolView, Session, WaiterView } from '../page-protocol';
+import { DEFAULT_PRIORITY_KEY } from '../../shared/check';
+import type { ResourceView, Session, WaiterView } from '../page-protocol';
 import { clock, count, ticking } from './format';
 import { Party } from './names';
 
 interface QueueProps {
-  view: PoolView;
+  view: ResourceView;
   /** The waiters to show. */
   waiters: WaiterView[];
   /** The text searched for in their names. */

@@ -1,7 +1,7 @@
 import type { PermitStatus, Session, SlotView } from '../page-protocol';
 import { hue, ticking } from './format';
 import { Cut, linkTo, Party } from './names';
-import type { Act } from './pool';
+import type { Act } from './resource';
 
 /** With more slots than this, cards are smaller. */
 const MANY = 24;

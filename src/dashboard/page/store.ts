@@ -1,12 +1,20 @@
-import type { Hello, PoolView, SearchView, Session, Update } from '../page-protocol';
+import {
+  type Action,
+  CSRF_HEADER,
+  type Hello,
+  type ResourceView,
+  type SearchView,
+  type Session,
+  type Update,
+} from '../page-protocol';
 import { apply, emptyView } from '../view-diff';
-import type { Connection } from './title';
+import type { Connection } from './format';
 
 /** Everything that the page knows. It never changes: each event makes a new one. */
 export interface State extends Connection {
   session?: Session;
   search: SearchView;
-  pools: readonly PoolView[];
+  resources: readonly ResourceView[];
   /** How far the server's clock is ahead of this browser's. */
   skewMs: number;
 }
@@ -18,7 +26,7 @@ const RECONNECT_MS = 2_000;
 
 /** Follows the server's events, and reconnects when the connection is lost. */
 export class Store {
-  state: State = { link: 'connecting', search: { done: false }, pools: [], heardAtMs: 0, skewMs: 0 };
+  state: State = { link: 'connecting', search: { done: false }, resources: [], heardAtMs: 0, skewMs: 0 };
   private source: EventSource | undefined;
   private listener: () => void = () => undefined;
   private timer: number | undefined;
@@ -62,15 +70,35 @@ export class Store {
   }
 }
 
-function hello(state: State, { session, search, pools }: Hello): State {
-  return { ...state, session, search, pools };
+function hello(state: State, { session, search, resources }: Hello): State {
+  return { ...state, session, search, resources };
 }
 
 function update(state: State, { search, patches, resources }: Update): State {
-  const views = new Map(state.pools.map((view) => [view.resource, view]));
+  const views = new Map(state.resources.map((view) => [view.resource, view]));
   for (const patch of patches) {
     views.set(patch.resource, apply(views.get(patch.resource) ?? emptyView(patch.resource), patch));
   }
-  const names = resources ?? state.pools.map(({ resource }) => resource);
-  return { ...state, search, pools: names.map((name) => views.get(name) ?? emptyView(name)) };
+  const names = resources ?? state.resources.map(({ resource }) => resource);
+  return { ...state, search, resources: names.map((name) => views.get(name) ?? emptyView(name)) };
+}
+
+/** Asks the server to carry out an action. @returns why that failed; `undefined` when it is done */
+export async function send(action: Action, csrfToken: string): Promise<string | undefined> {
+  try {
+    const answer = await fetch('/actions', {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', [CSRF_HEADER]: csrfToken },
+      body: JSON.stringify(action),
+    });
+    if (answer.ok) return undefined;
+    const text = await answer.text();
+    try {
+      return (JSON.parse(text) as { error: string }).error;
+    } catch {
+      return text;
+    }
+  } catch {
+    return "The dashboard's server does not answer.";
+  }
 }

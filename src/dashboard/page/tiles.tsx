@@ -1,10 +1,10 @@
-import type { HoldView, Percentiles, PoolView } from '../page-protocol';
+import type { HoldView, Percentiles, ResourceView } from '../page-protocol';
 import { clock, duration, ticking } from './format';
 
 const BUCKETS = 30;
 
 /** The resource in five figures. */
-export function Tiles({ view, nowMs }: { view: PoolView; nowMs: number }) {
+export function Tiles({ view, nowMs }: { view: ResourceView; nowMs: number }) {
   const { held, capacity, waiting, longestSinceMs, waitersAsOfMs, stats } = view.head;
   const free = view.slots.filter(({ state }) => state === 'free').length;
   const minutes = Math.round(stats.windowMs / 60_000);

@@ -1,9 +1,8 @@
 import { useMemo, useState } from 'preact/hooks';
 import { permitId } from '../../shared/permit-id';
-import type { HoldView, PoolView, Session } from '../page-protocol';
+import type { HoldView, ResourceView, Session } from '../page-protocol';
 import { clock, duration, hue, shortNames } from './format';
 import { Cut, linkTo } from './names';
-import { moveFocus } from './timeline-keys';
 
 /**
  * The length of a present hold's bar: it reaches beyond the right edge, which is now, for as long as a page may be open. The
@@ -15,9 +14,9 @@ const OPEN_MS = 100 * 3_600_000;
 const MANY = 24;
 
 interface TimelineProps {
-  view: PoolView;
+  view: ResourceView;
   /** The slots and holds to show. */
-  found: Pick<PoolView, 'slots' | 'holds'>;
+  found: Pick<ResourceView, 'slots' | 'holds'>;
   session: Session;
   nowMs: number;
 }
@@ -150,4 +149,46 @@ function bySlot(holds: HoldView[]): Map<string, HoldView[]> {
     else rows.set(hold.slot, [hold]);
   }
   return rows;
+}
+
+/** Moves the focus by arrow keys: along a row, and to the nearest bar of the next row that has one. */
+function moveFocus(event: KeyboardEvent): void {
+  const from = event.target;
+  if (!(from instanceof HTMLElement) || !from.matches('.hold')) return;
+  const to = target(from, event.key);
+  if (to === undefined) return;
+  event.preventDefault();
+  to?.focus({ preventScroll: true });
+}
+
+/** `undefined` for any other key; `null` when no bar lies that way. */
+function target(from: HTMLElement, key: string): HTMLElement | null | undefined {
+  const row = from.closest('.row');
+  switch (key) {
+    case 'ArrowLeft':
+      return from.previousElementSibling as HTMLElement | null;
+    case 'ArrowRight':
+      return from.nextElementSibling as HTMLElement | null;
+    case 'ArrowUp':
+      return nearest(from, row, 'previousElementSibling');
+    case 'ArrowDown':
+      return nearest(from, row, 'nextElementSibling');
+    default:
+      return undefined;
+  }
+}
+
+function nearest(
+  from: HTMLElement,
+  row: Element | null,
+  next: 'previousElementSibling' | 'nextElementSibling',
+): HTMLElement | null {
+  const { left } = from.getBoundingClientRect();
+  const distance = (bar: HTMLElement) => Math.abs(bar.getBoundingClientRect().left - left);
+  for (let other = row?.[next]; other; other = other[next]) {
+    const bars = [...other.querySelectorAll<HTMLElement>('.hold')];
+    const [first, ...others] = bars;
+    if (first) return others.reduce((best, bar) => (distance(bar) < distance(best) ? bar : best), first);
+  }
+  return null;
 }

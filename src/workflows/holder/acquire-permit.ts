@@ -1,19 +1,16 @@
 import { CancellationScope, uuid4, workflowInfo } from '@temporalio/workflow';
 import { Acquirer, type Offer } from '../../shared/acquirer';
 import { Lease } from '../../shared/lease';
-import type { ResolvedAcquire, ResolvedSemaphore } from '../../shared/options';
 import { TooFewSlots } from '../../shared/permit-set';
-import { waitingAgain } from '../../shared/preemption';
-import type { Ticket } from '../../shared/protocol';
-import { draftTicket, type Rank } from '../../shared/ticket';
+import { again, type Caller, type Request, refOf } from '../../shared/request';
 import { LineFullError, PermitTimeoutError } from '../errors';
 import { metrics, timeAcquire } from '../metrics';
-import { claimSlot, type PermitChild } from '../permit/claim';
+import { claimSlot } from '../permit/claim';
 import { WorkflowQueuePlace } from '../queue/queue-place';
-import { shielded } from '../shielded';
-import { listenForPreemptions, listenForRevocations } from './holder-inbox';
+import { shielded } from '../signals';
+import { Grant } from './grant';
+import { endOfChild, listenForPreemptions, listenForRevocations } from './holder-inbox';
 import { Permit } from './permit';
-import { endOfChild } from './permit-end';
 
 /**
  * Each try of a held slot costs a Workflow five history events. When all slots are held, few tries are better. When half are
@@ -21,146 +18,102 @@ import { endOfChild } from './permit-end';
  */
 const TRIES = { firstTries: 2, triesPerRound: 2 };
 
-/** Where an acquire stands. */
-interface Standing {
-  /** When the caller began to wait, for this permit or for those before it: its place in line. */
-  sinceMs: number;
-  /** From when its timeout counts. @default sinceMs */
-  fromMs?: number;
-  /** The permit is one of a set, so it has no place of its own to which it could return. */
-  ofSet?: boolean;
-  /** How the permits that the caller keeps meanwhile rank it. */
-  rank?: Rank;
+/** This Workflow, which begins to wait now. */
+export function callerNow(): Caller {
+  return { sinceMs: Date.now(), priority: workflowInfo().priority };
+}
+
+/** Waits for a permit that can line up again. Throws as {@link acquireGrant} does. */
+export async function acquirePermit(request: Request): Promise<Permit> {
+  return permitOf(request, await acquireGrant(request));
+}
+
+/** Tries every slot once. `undefined` when all are held. */
+export async function tryPermit(request: Request): Promise<Permit | undefined> {
+  const timer = timeAcquire(request.semaphore.resource);
+  try {
+    const grant = timer.ended(await acquirer(request).tryOnce());
+    return grant && permitOf(request, grant);
+  } catch (error) {
+    throw timer.failed(error);
+  }
 }
 
 /**
  * Waits for a permit.
+ * @param fromMs from when its timeout counts
  * @throws PermitTimeoutError, and CancelledFailure when the current scope is cancelled
  */
-export async function acquirePermit(
-  semaphore: ResolvedSemaphore,
-  request: ResolvedAcquire,
-  standing: Standing,
-): Promise<Permit> {
+export async function acquireGrant(request: Request, fromMs = request.ticket.sinceMs): Promise<Grant> {
+  const { timeoutMs, semaphore } = request;
   const { resource } = semaphore;
-  const { timeoutMs, attempts } = request;
-  const { fromMs = standing.sinceMs } = standing;
   const timer = timeAcquire(resource);
   try {
-    const permit =
-      timeoutMs === 0
-        ? await acquirer(semaphore, request, standing).tryOnce(attempts)
-        : await acquirer(semaphore, request, standing, fromMs + timeoutMs).acquire();
-    if (!permit) throw new PermitTimeoutError(resource, timeoutMs);
-    return timer.ended(permit);
+    const grant =
+      timeoutMs === 0 ? await acquirer(request).tryOnce() : await acquirer(request, fromMs + timeoutMs).acquire();
+    if (!grant) throw new PermitTimeoutError(resource, timeoutMs);
+    return timer.ended(grant);
   } catch (error) {
     throw timer.failed(error);
   }
 }
 
-/** Tries every slot once. `undefined` when all are held. */
-export async function tryPermit(semaphore: ResolvedSemaphore, request: ResolvedAcquire): Promise<Permit | undefined> {
-  const timer = timeAcquire(semaphore.resource);
-  try {
-    return timer.ended(await acquirer(semaphore, request, { sinceMs: Date.now() }).tryOnce(request.attempts));
-  } catch (error) {
-    throw timer.failed(error);
-  }
+function permitOf(request: Request, grant: Grant): Permit {
+  const { outlivesRun, atCheckpoints } = request;
+  return new Permit(grant, { outlivesRun, atCheckpoints, lineUp: () => acquireGrant(again(request), Date.now()) });
 }
 
-function acquirer(
-  semaphore: ResolvedSemaphore,
-  request: ResolvedAcquire,
-  { sinceMs, ofSet, rank }: Standing,
-  deadlineMs = Number.POSITIVE_INFINITY,
-): Acquirer<Permit> {
-  const again = ofSet ? undefined : lineUpAgain(semaphore, request, sinceMs);
-  const { resource, slots, fair, recheckAfterMs, taskQueue } = semaphore;
-  const { maxWaiting, permits } = request;
+function acquirer(request: Request, deadlineMs = Number.POSITIVE_INFINITY): Acquirer<Grant> {
+  const { resource, slots, fair, recheckAfterMs, taskQueue } = request.semaphore;
+  const { maxWaiting, permits } = request.ticket;
   const full = () => {
     throw maxWaiting === undefined
       ? new TooFewSlots(resource, recheckAfterMs)
       : new LineFullError(resource, maxWaiting);
+  };
+  const place = () => {
+    const { workflowId, runId } = workflowInfo();
+    const ticket = { ...request.ticket, id: uuid4(), waiter: { workflowId, runId } };
+    return new WorkflowQueuePlace(resource, ticket, taskQueue);
   };
   return new Acquirer(
     { slots, deadlineMs, recheckAfterMs, ...TRIES, triesBeforeJoin: fair ? 0 : 1 },
     {
       nowMs: Date.now,
       random: Math.random,
-      claim: (slot, offer) => timeClaim({ semaphore, slot, request, again }, offer),
-      place: () => new WorkflowQueuePlace(resource, ticketFor(semaphore, request, sinceMs, rank), taskQueue),
+      // On the way to a permit that nobody waits for, each async function costs a tenth of a millisecond: see `shielded`.
+      claim: (slot, offer) => (offer ? claimOffered(request, slot, offer) : claim(request, slot)),
+      place,
       ...((maxWaiting ?? permits) !== undefined && { full }),
     },
   );
 }
 
-function ticketFor(
-  { compactSlots: slots }: ResolvedSemaphore,
-  { priority, maxWaiting, preempt, permits }: ResolvedAcquire,
-  sinceMs: number,
-  rank: Rank | undefined,
-): Ticket {
-  const { workflowId, runId, priority: ownPriority } = workflowInfo();
-  const draft = draftTicket({ id: uuid4(), slots, sinceMs, priority, ownPriority, maxWaiting, preempt, permits, rank });
-  return { ...draft, waiter: { workflowId, runId } };
-}
-
-/** What a claim is for. */
-interface Claim {
-  semaphore: ResolvedSemaphore;
-  slot: string;
-  request: ResolvedAcquire;
-  /** Lines up again with the old place, when the permit was given up. */
-  again: (() => Promise<Permit>) | undefined;
-}
-
-/** In strict order: the slot that was given up is for those before it. */
-function lineUpAgain(semaphore: ResolvedSemaphore, request: ResolvedAcquire, sinceMs: number): () => Promise<Permit> {
-  const again = { ...request, ...waitingAgain(request) };
-  return () => acquirePermit({ ...semaphore, fair: true }, again, { sinceMs, fromMs: Date.now() });
-}
-
-/** On the way to a permit that nobody waits for, each async function costs a tenth of a millisecond: see {@link shielded}. */
-function timeClaim(wanted: Claim, offer?: Offer): Promise<Permit | undefined> {
-  return offer ? claimOffered(wanted, offer) : claim(wanted);
-}
-
-async function claimOffered(wanted: Claim, offer: Offer): Promise<Permit | undefined> {
+async function claimOffered(request: Request, slot: string, offer: Offer): Promise<Grant | undefined> {
   const fromMs = Date.now();
-  const permit = await claim(wanted, offer.queueId);
-  if (permit) metrics.handoff(wanted.semaphore.resource, 'claim', Date.now() - fromMs);
-  return permit;
+  const grant = await claim(request, slot, offer.queueId);
+  if (grant) metrics.handoff(request.semaphore.resource, 'claim', Date.now() - fromMs);
+  return grant;
 }
 
 /**
  * The atomic step. Nobody can recall a start that is under way, so this shields it from cancellation, and releases its permit
  * if the caller no longer wants it. `undefined` when the slot is held: the server already runs a Workflow of that ID.
  */
-async function claim(wanted: Claim, watchedBy?: string): Promise<Permit | undefined> {
-  const { semaphore, slot, request } = wanted;
+async function claim(request: Request, slot: string, watchedBy?: string): Promise<Grant | undefined> {
   const caller = CancellationScope.current();
   if (caller.consideredCancelled) return await caller.cancelRequested;
-  const { resource, compactSlots: slots, leaseMs, maxHoldMs, paceMs, taskQueue } = semaphore;
-  const { purpose, outlivesRun, preemptible } = request;
+  const { semaphore, memo, outlivesRun } = request;
+  const { resource, leaseMs, maxHoldMs, taskQueue } = semaphore;
   listenForRevocations();
-  if (preemptible) listenForPreemptions();
-  const options = { leaseMs, maxHoldMs, paceMs, taskQueue, purpose, preemptible, outlivesRun, watchedBy, slots };
+  if (memo.preemptible) listenForPreemptions();
   const sentMs = Date.now();
-  const child = await shielded(() => claimSlot({ resource, slot }, options));
-  const permit = child && permitOf(child, wanted, sentMs);
-  if (!caller.consideredCancelled) return permit;
-  await permit?.release();
+  const child = await shielded(() =>
+    claimSlot({ resource, slot }, memo, { maxHoldMs, taskQueue, outlivesRun, watchedBy }),
+  );
+  const ref = child && refOf(request, slot, child.firstExecutionRunId);
+  const grant = ref && new Grant(ref, endOfChild(child, ref), new Lease(leaseMs, sentMs, maxHoldMs, Date.now));
+  if (!caller.consideredCancelled) return grant;
+  await grant?.release();
   return await caller.cancelRequested;
-}
-
-function permitOf(child: PermitChild, { semaphore, slot, request, again }: Claim, sentMs: number): Permit {
-  const { resource, leaseMs, maxHoldMs, paceMs } = semaphore;
-  const { outlivesRun, preemptible } = request;
-  const ref = { resource, slot, workflowId: child.workflowId, runId: child.firstExecutionRunId, leaseMs, paceMs };
-  const lease = new Lease(leaseMs, sentMs, maxHoldMs, Date.now);
-  return new Permit(preemptible ? { ...ref, preemptible: true } : ref, endOfChild(child), lease, {
-    outlivesRun,
-    atCheckpoints: preemptible?.atCheckpoints,
-    again,
-  });
 }

@@ -4,7 +4,7 @@ import {
   type WorkflowOutboundCallsInterceptor,
 } from '@temporalio/workflow';
 import { FENCING_SCHEDULED_HEADER, FENCING_TOKEN_HEADER, FencingToken } from '../../shared/fencing-token';
-import { currentPermit } from './current-permit';
+import { currentPermit } from './hold';
 import type { Permit } from './permit';
 
 /** The activities that run under one permit at the same time. */

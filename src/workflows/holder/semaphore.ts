@@ -1,32 +1,39 @@
-import { refuse } from '../../shared/invalid-options';
-import { checkNoKeyPool } from '../../shared/key-pool';
+import { ApplicationFailure } from '@temporalio/workflow';
+import { refuse } from '../../shared/check';
 import {
   type AcquireOptions,
+  adoptedRenewalMs,
+  checkReason,
+  pauseEndMs,
   type ResolvedAcquire,
   type ResolvedSemaphore,
   resolveAcquire,
   resolveSemaphore,
+  resolveSetAcquire,
   type SemaphoreOptions,
+  type SetOptions,
 } from '../../shared/options';
-import { checkReason, pauseEndMs } from '../../shared/pause-end';
-import { checkGrace, checkNoPreemption, type OnPreempted, resolveOnPreempted } from '../../shared/preemption';
-import type { PermitRef } from '../../shared/protocol';
-import { orInline, type SaturationOptions, splitSaturation } from '../../shared/saturation';
+import { checkNoKeyPool, queueId } from '../../shared/permit-id';
+import { type PermitsOf, type SetEntry, wantedOf } from '../../shared/permit-set';
+import type { OverrideInput, PermitRef } from '../../shared/protocol';
+import { requestOf } from '../../shared/request';
 import { checked, PermitTimeoutError } from '../errors';
-import { acquirePermit, tryPermit } from './acquire-permit';
-import { adopt } from './adoption';
-import { checkSelfDeadlock, withCurrentPermit } from './current-permit';
-import { pauseUntil } from './pause-until';
-import type { Permit } from './permit';
-import { acquireSet, type PermitSet, underSet, type WantedSet } from './permit-set';
-import { withPreemptiblePermit } from './preemptible-hold';
-import { withHeldPermit } from './with-permit';
+import { startQueue } from '../queue/queue-place';
+import { deliver, overrideSignal } from '../signals';
+import { acquirePermit, callerNow, tryPermit } from './acquire-permit';
+import { asHolder, checkSelfDeadlock, heldHere, holdWhile } from './hold';
+import { adopt, type Permit } from './permit';
+import { acquireSet, type PermitSet, type WantedSet, withSet } from './permit-set';
 
-/** The options of one acquire, and what to do when no slot is free. */
-export type WithPermitOptions = AcquireOptions & SaturationOptions;
-
-type Unsaturated<T> = AcquireOptions & { onPreempted?: OnPreempted<Permit, T> };
-type HoldOptions<T> = WithPermitOptions & Unsaturated<T>;
+/** The options of `withPermit`. */
+export interface WithPermitOptions extends AcquireOptions {
+  /**
+   * Runs the function under this permit, which it takes over as {@link Semaphore.adopt} does, in the place of a new one. The options of
+   * the wait do not count then.
+   * @default undefined: it acquires a permit
+   */
+  adopt?: PermitRef | undefined;
+}
 
 const DEFAULTS = { leaseMs: 10 * 60_000, inWorkflow: true };
 
@@ -37,8 +44,8 @@ const DEFAULTS = { leaseMs: 10 * 60_000, inWorkflow: true };
  *
  * Not guaranteed:
  * - that acquirers agree on `capacity`. With two different ones, the larger holds; `inspect` and `ls` show where two differ.
- * - that a caller which holds all permits by `acquire` does not wait for itself. Inside `withPermit` that is refused. A permit
- *   is not reentrant, since it has one token.
+ * - that a caller which holds all permits by `acquire` does not wait for itself. Inside `withPermit` that is refused, or costs nothing
+ *   with `reentrant`.
  * - that work stops when its permit is lost. Code that ignores cancellation goes on: check the fencing token at the resource.
  *
  * @example
@@ -72,140 +79,80 @@ export class Semaphore {
    * Runs `fn` under a permit: acquires one, renews its lease while `fn` runs, and releases it when `fn` returns, throws or
    * is cancelled. When the permit is lost, this cancels the scope in which `fn` runs.
    *
-   * With `onSaturated: 'inline'` it runs `fn` without a permit when there is none to be had.
-   *
    * With `preemptible`, a waiter of higher priority may ask for the permit: the scope of `fn` is cancelled, unless `fn` gives way
-   * `atCheckpoints`. `onPreempted` says what comes then. If `fn` returns within the grace all the same, its result counts.
+   * `atCheckpoints`. If `fn` returns within the grace all the same, its result counts.
    *
-   * @throws PermitLostError when the permit was lost before `fn` was done, whatever `fn` returned or threw
-   * @throws PermitPreemptedError when it was pre-empted, and `onPreempted` is `'reject'`, whatever `fn` threw
+   * @throws PermitLostError when the permit was lost before `fn` was done, whatever `fn` returned or threw; with `how: 'preempted'` when
+   * a waiter of higher priority asked for it and `fn` threw
    * @throws PermitTimeoutError and LineFullError as {@link acquire} does; `fn` has not run then
-   */
-  async withPermit<T>(
-    fn: (permit: Permit | undefined) => Promise<T>,
-    options: HoldOptions<T> & { onSaturated: 'inline' },
-  ): Promise<T>;
-  async withPermit<T>(fn: (permit: Permit) => Promise<T>, options?: HoldOptions<T>): Promise<T>;
-  async withPermit<T>(fn: (permit: Permit) => Promise<T>, options?: HoldOptions<T>): Promise<T> {
-    const { inline, acquire } = checked(() => splitSaturation<Unsaturated<T>>(options));
-    if (!inline) return await this.underPermit(fn, acquire);
-    return await orInline((held) => this.underPermit(held, acquire), fn as (permit?: Permit) => Promise<T>);
-  }
-
-  private async underPermit<T>(fn: (permit: Permit) => Promise<T>, options?: Unsaturated<T>): Promise<T> {
-    const request = this.request(options);
-    const onPreempted = checked(() => resolveOnPreempted(options?.onPreempted, request));
-    if (!this.isSet(request)) {
-      checkSelfDeadlock([{ pool: this.options }], request);
-      const permit = await acquirePermit(this.options, request, { sinceMs: Date.now() });
-      const { renewEveryMs } = this.options;
-      return request.preemptible
-        ? await withPreemptiblePermit(permit, renewEveryMs, fn, onPreempted)
-        : await withHeldPermit(permit, renewEveryMs, fn);
-    }
-    checked(
-      () =>
-        request.permits === undefined || refuse('permits', 'none: withPermits(n, fn) takes several', request.permits),
-    );
-    return await underSet(this.wanted(request), request, ([permit]) => withCurrentPermit(permit as Permit, fn));
-  }
-
-  /**
-   * Runs `fn` under so many permits of this resource, all or none: as {@link withPermit} does for one, with the options of one
-   * acquire. When one is lost, the scope in which `fn` runs is cancelled. Each permit has a token of its own.
-   *
-   * Of those that want more than one, a single one at a time keeps a part while it waits for the rest, in the order in which
-   * they came. While it accumulates, it holds the only permit of the pool `<resource>~set` too.
-   *
-   * @param permits at most the capacity
-   * @throws as {@link withPermit} does
    *
    * @example
    * ```ts
-   * await gpus.withPermits(3, async (permits) => trainOn(permits.map(({ slot }) => slot)));
+   * // One permit for all runs of a Workflow that continues as new.
+   * export async function train(epoch: number, held?: PermitRef): Promise<void> {
+   *   const work = async (permit: Permit) => {
+   *     await runEpoch(epoch, permit.runId);
+   *     if (epoch < 100) await continueAsNew<typeof train>(epoch + 1, permit.detach());
+   *   };
+   *   await gpus.withPermit(work, { adopt: held, outlivesRun: true });
+   * }
    * ```
    */
-  async withPermits<T>(
-    permits: number,
-    fn: (permits: Permit[]) => Promise<T>,
-    options?: Omit<AcquireOptions, 'permits'>,
-  ): Promise<T> {
-    const request = this.request({ ...options, permits });
-    return await underSet(this.wanted(request), request, ([all]) => fn(all as Permit[]));
+  async withPermit<T>(fn: (permit: Permit) => T | Promise<T>, options: WithPermitOptions = {}): Promise<T> {
+    const { adopt: ref, ...rest } = options ?? {};
+    const acquire = this.acquireOptions(options && rest);
+    if (ref) return await holdWhile(await this.adopt(ref), adoptedRenewalMs(this.options, ref), fn);
+    const outer = this.options.reentrant ? heldHere(this.resource, acquire.key) : undefined;
+    if (outer) return await asHolder(outer, fn);
+    if (this.isKeyed(acquire)) {
+      return await withSet(this.wanted(acquire), acquire, ([permit]) => asHolder(permit as Permit, fn));
+    }
+    return await holdWhile(await this.acquireOne(acquire), this.options.renewEveryMs, fn);
   }
 
   /**
-   * Takes over a permit that the former run of this Workflow acquired, another Workflow (both with `outlivesRun`), or a client.
-   * It renews the lease. From now on this Workflow renews and releases the permit, and learns of its loss. The holder before
-   * must have detached it (`permit.detach()`).
+   * Waits for a free slot and claims it. The caller must then renew and release the permit; prefer {@link withPermit}. A permit
+   * that nobody releases ends with its lease, or with this Workflow (also when it continues as new). With a `key`, the key's own
+   * permit stands behind it, and is renewed and released with it.
+   *
+   * @throws SelfDeadlockError inside `withPermit`s that hold all permits of this resource, if no `timeout` is given
+   * @throws PermitTimeoutError when no slot came free within `timeout`
+   * @throws LineFullError when as many as `maxWaiting` wait already
+   * @throws CancelledFailure when the current scope is cancelled; a slot won meanwhile has been released
+   * @throws ApplicationFailure of type `InvalidOptionsError`
+   */
+  async acquire(options?: AcquireOptions): Promise<Permit> {
+    const acquire = this.acquireOptions(options);
+    if (!this.isKeyed(acquire)) return await this.acquireOne(acquire);
+    const { permits } = await acquireSet(this.wanted(acquire), acquire);
+    return permits[0] as Permit;
+  }
+
+  /** Tries every slot once. `undefined` when all are held. Throws as {@link acquire} does, except PermitTimeoutError. */
+  async tryAcquire(options?: Omit<AcquireOptions, 'timeout'>): Promise<Permit | undefined> {
+    const acquire = this.acquireOptions({ ...options, timeout: 0 });
+    if (!this.isKeyed(acquire)) return await tryPermit(requestOf(this.options, acquire, callerNow()));
+    const set = await acquireSet(this.wanted(acquire), acquire).catch(noneInTime);
+    return set?.permits[0] as Permit | undefined;
+  }
+
+  /**
+   * Takes over a permit of this resource that the former run of this Workflow acquired, another Workflow (both with `outlivesRun`), or
+   * a client. It renews the lease once. From now on this Workflow renews and releases the permit, and learns of its loss; prefer
+   * {@link withPermit} with `adopt`. The holder before must have detached it (`permit.detach()`).
    *
    * Not guaranteed: that nobody else adopts the same reference; the last adopter learns of the end. Nor that this Workflow
    * learns at once when the permit is terminated: an adopted permit is no child, so only the next renewal finds it gone.
    *
    * @param ref the reference that `permit.ref()` or `permit.detach()` returned
    * @throws PermitLostError when the permit has ended meanwhile, or never was: the server does not tell a Workflow which, nor how
-   * @throws ApplicationFailure of type `InvalidOptionsError` when `ref` is no reference
-   *
-   * @example
-   * ```ts
-   * export async function train(epoch: number, held?: PermitRef): Promise<void> {
-   *   const permit = held ? await Semaphore.adopt(held) : await gpus.acquire({ outlivesRun: true });
-   *   await runEpoch(epoch, permit.runId);
-   *   if (epoch < 100) await continueAsNew<typeof train>(epoch + 1, permit.detach());
-   *   await permit.release();
-   * }
-   * ```
+   * @throws ApplicationFailure of type `InvalidOptionsError` when `ref` is no reference to a permit of this resource
    */
-  static async adopt(ref: PermitRef): Promise<Permit> {
+  async adopt(ref: PermitRef): Promise<Permit> {
+    checked(() => {
+      if (ref?.resource !== this.resource) refuse('ref', `a permit of "${this.resource}"`, ref?.resource);
+    });
     return await adopt(ref);
-  }
-
-  /**
-   * As {@link withPermit}, with a permit that it takes over as {@link adopt} does.
-   * @param renewEvery the time between two renewals while `fn` runs; default a third of the lease
-   */
-  static async withAdopted<T>(
-    ref: PermitRef,
-    fn: (permit: Permit) => Promise<T>,
-    { renewEvery }: Pick<SemaphoreOptions, 'renewEvery'> = {},
-  ): Promise<T> {
-    const { renewEveryMs } = checked(() =>
-      resolveSemaphore(ref?.resource, { slots: [ref?.slot], lease: ref?.leaseMs, renewEvery }, DEFAULTS),
-    );
-    return await withHeldPermit(await adopt(ref), renewEveryMs, fn);
-  }
-
-  /**
-   * Waits for a free slot and claims it. The caller must then renew and release the permit; prefer {@link withPermit}. A permit
-   * that nobody releases ends with its lease, or with this Workflow (also when it continues as new).
-   *
-   * With `permits` it gives a {@link PermitSet}, as {@link withPermits} takes it. With a `key` it gives a set of one permit, and the
-   * set holds the key's own permit behind it.
-   *
-   * @throws SelfDeadlockError inside `withPermit`s that hold all permits of this resource, if no `timeout` is given
-   * @throws PermitTimeoutError when no slot came free within `timeout`, or within its `attempts`
-   * @throws LineFullError when as many as `maxWaiting` wait already
-   * @throws CancelledFailure when the current scope is cancelled; a slot won meanwhile has been released
-   * @throws ApplicationFailure of type `InvalidOptionsError`
-   */
-  async acquire(options: AcquireOptions & ({ key: string } | { permits: number })): Promise<PermitSet>;
-  async acquire(options?: Omit<AcquireOptions, 'key' | 'permits'>): Promise<Permit>;
-  async acquire(options?: AcquireOptions): Promise<Permit | PermitSet> {
-    const request = this.request(options);
-    if (this.isSet(request)) return await this.acquireSet(request);
-    checkSelfDeadlock([{ pool: this.options }], request);
-    return await acquirePermit(this.options, request, { sinceMs: Date.now() });
-  }
-
-  /** Tries every slot once. `undefined` when all are held. Throws as {@link acquire} does, except PermitTimeoutError. */
-  async tryAcquire(
-    options: Omit<AcquireOptions, 'timeout'> & ({ key: string } | { permits: number }),
-  ): Promise<PermitSet | undefined>;
-  async tryAcquire(options?: Omit<AcquireOptions, 'timeout' | 'key' | 'permits'>): Promise<Permit | undefined>;
-  async tryAcquire(options?: Omit<AcquireOptions, 'timeout'>): Promise<Permit | PermitSet | undefined> {
-    const request = this.request({ ...options, timeout: 0 });
-    if (!this.isSet(request)) return await tryPermit(this.options, request);
-    return await this.acquireSet(request).catch(noneInTime);
   }
 
   /**
@@ -214,7 +161,7 @@ export class Semaphore {
    * end, stays as it is. This resolves when the server has the order.
    *
    * @param until in the future, by this Workflow's clock
-   * @param options.reason shown to operators; at most 1,000 characters
+   * @param options with a `reason`, shown to operators; at most 1,000 characters
    * @throws ApplicationFailure of type `InvalidOptionsError`
    *
    * @example
@@ -227,33 +174,106 @@ export class Semaphore {
       checkReason(reason);
       return pauseEndMs(until, Date.now());
     });
-    await pauseUntil(this.options, { pauseUntilMs, reason });
+    await orderPause(this.options, { pauseUntilMs, reason });
   }
 
-  private request(options: AcquireOptions | undefined): ResolvedAcquire {
-    return checked(() => {
-      const request = resolveAcquire(options);
-      if (this.options.perKey !== undefined) checkNoPreemption(request);
-      checkGrace(request, this.options);
-      return request;
-    });
+  private acquireOptions(options: AcquireOptions | undefined): ResolvedAcquire {
+    return checked(() => resolveAcquire(this.options, options));
   }
 
-  /** Whether it takes more than one permit. */
-  private isSet({ key, permits }: ResolvedAcquire): boolean {
-    return this.options.perKey !== undefined || key !== undefined || permits !== undefined;
+  private async acquireOne(acquire: ResolvedAcquire): Promise<Permit> {
+    checkSelfDeadlock([this.options], acquire);
+    return await acquirePermit(requestOf(this.options, acquire, callerNow()));
   }
 
-  private wanted({ key, permits }: ResolvedAcquire): WantedSet {
-    return [{ pool: this.options, key, permits }];
+  /** Whether it takes a permit of the key too. */
+  private isKeyed({ key }: ResolvedAcquire): boolean {
+    return this.options.perKey !== undefined || key !== undefined;
   }
 
-  private async acquireSet(request: ResolvedAcquire): Promise<PermitSet> {
-    const { key, permits = 1 } = request;
-    return (await acquireSet([{ pool: this.options, key, permits }], request)).flat();
+  private wanted({ key }: ResolvedAcquire): WantedSet {
+    return [{ semaphore: this.options, key }];
   }
 }
 
 function noneInTime(error: unknown): undefined {
   if (!(error instanceof PermitTimeoutError)) throw error;
+}
+
+/**
+ * Runs `fn` under permits of several resources: acquires them as {@link acquireAll} does, renews them while `fn` runs, and
+ * releases them when `fn` returns, throws or is cancelled. When one is lost, this cancels the scope in which `fn` runs. Each
+ * permit has its own token: pass to a resource the token of the permit that protects it.
+ *
+ * @throws PermitLostError that names the lost permit, whatever `fn` returned or threw
+ * @throws PermitTimeoutError that names the resource without a free permit; `fn` has not run then
+ *
+ * @example
+ * ```ts
+ * const gpus = new Semaphore('gpu-pool', { capacity: 3 });
+ * const licences = new Semaphore('licences', { capacity: 5 });
+ *
+ * export async function simulate(model: string): Promise<string> {
+ *   return await withPermits([licences, { of: gpus, permits: 2 }], async ([licence, [one, other]]) =>
+ *     run(model, licence.slot, one.slot, other.slot),
+ *   );
+ * }
+ * ```
+ */
+export async function withPermits<const Entries extends readonly SetEntry<Semaphore>[], T>(
+  entries: Entries,
+  fn: (permits: PermitsOf<Entries, Permit>) => T | Promise<T>,
+  options?: SetOptions,
+): Promise<T> {
+  const { wanted, acquire } = resolveSet(entries, options);
+  return await withSet(wanted, acquire, (permits) => fn(permits as unknown as PermitsOf<Entries, Permit>));
+}
+
+/**
+ * Acquires permits of several resources, or several of one: all, or none. All callers claim in one order, by the bytes of the resources'
+ * names (a key's own permit before its resource), whatever order they write. So no two of them can block each other for ever. While
+ * this waits for one permit, it renews those that it holds already. The `timeout` covers all of them together, and the caller keeps
+ * its age in every line.
+ *
+ * Of the callers that want more than one permit of a resource, a single one at a time collects its permits. The others queue for their
+ * turn, first come, first served. While it collects, it holds the only permit of the resource `<resource>~set` too.
+ *
+ * The caller must then renew and release them; prefer {@link withPermits}. On return, each was renewed less than `renewEvery` ago.
+ *
+ * Not guaranteed: freedom from deadlock with callers that nest `withPermit` by hand in another order.
+ *
+ * @throws PermitTimeoutError that names the resource without a free permit; nothing is held then
+ * @throws PermitLostError when one was lost during the wait for another; nothing is held then
+ * @throws CancelledFailure when the current scope is cancelled; nothing is held then
+ * @throws ApplicationFailure of type `InvalidOptionsError`, also when a resource comes twice
+ */
+export async function acquireAll<const Entries extends readonly SetEntry<Semaphore>[]>(
+  entries: Entries,
+  options?: SetOptions,
+): Promise<PermitSet<PermitsOf<Entries, Permit>>> {
+  const { wanted, acquire } = resolveSet(entries, options);
+  return (await acquireSet(wanted, acquire)) as unknown as PermitSet<PermitsOf<Entries, Permit>>;
+}
+
+function resolveSet(entries: readonly SetEntry<Semaphore>[], options: SetOptions | undefined) {
+  return checked(() => ({
+    wanted: wantedOf(entries, (of) => (of instanceof Semaphore ? of.options : undefined)),
+    acquire: resolveSetAcquire(options),
+  }));
+}
+
+/** A queue that ends at this very moment takes no order. More than one in a row is not to be expected. */
+const ATTEMPTS = 5;
+
+/** Has the queue pause the resource until then. Without a queue, this starts one. It resolves when the server has the order. */
+async function orderPause(
+  { resource, compactSlots: slots, taskQueue }: ResolvedSemaphore,
+  { pauseUntilMs, reason }: Pick<OverrideInput, 'pauseUntilMs' | 'reason'>,
+): Promise<void> {
+  const order: OverrideInput = { slots, pauseUntilMs, reason };
+  for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
+    if ((await deliver({ workflowId: queueId(resource) }, overrideSignal, order)) === 'delivered') return;
+    await startQueue(resource, taskQueue);
+  }
+  throw ApplicationFailure.nonRetryable(`The wait queue of "${resource}" has not taken the pause.`, 'NoAnswerError');
 }

@@ -1,31 +1,19 @@
 import { WorkflowExecutionAlreadyStartedError } from '@temporalio/common';
 import { type ChildWorkflowHandle, ParentClosePolicy, startChild, workflowInfo } from '@temporalio/workflow';
-import { slotsMark } from '../../shared/agreement';
 import { type PermitAddress, permitId } from '../../shared/permit-id';
-import { type PreemptionTerms, termsOf } from '../../shared/preemption-protocol';
 import type { PermitMemo } from '../../shared/protocol';
-import type { Slots } from '../../shared/slots';
-import { permitSummary, WORKFLOW_PRIORITY } from '../../shared/start-options';
-import { pacedPermitWorkflow } from './paced-permit';
-import { permitSlotWorkflow } from './permit-slot';
+import { type MemoDraft, permitSummary, WORKFLOW_PRIORITY } from '../../shared/request';
+import { pacedPermitWorkflow, permitSlotWorkflow } from './permit-slot';
 
 export type PermitChild = ChildWorkflowHandle<typeof permitSlotWorkflow>;
 
 interface ClaimOptions {
-  leaseMs: number;
-  purpose: string | undefined;
-  /** Absent: no waiter can take the permit. */
-  preemptible?: PreemptionTerms | undefined;
-  /** The queue that is told when the permit closes: the one whose turn this is. */
-  watchedBy: string | undefined;
   /** Whether the permit goes on when this run ends. */
   outlivesRun: boolean;
-  taskQueue?: string;
+  /** The queue that is told when the permit closes: the queue that gave the turn. */
+  watchedBy?: string | undefined;
+  taskQueue?: string | undefined;
   maxHoldMs?: number;
-  /** As the semaphore's. */
-  paceMs?: number;
-  /** The slots that the claimer takes the resource to have; the queue, which drains, takes none. */
-  slots?: Slots;
 }
 
 /**
@@ -35,24 +23,18 @@ interface ClaimOptions {
  */
 export function claimSlot(
   address: PermitAddress,
-  { leaseMs, purpose, preemptible, watchedBy, outlivesRun, taskQueue, maxHoldMs, paceMs, slots }: ClaimOptions,
+  draft: MemoDraft,
+  { outlivesRun, watchedBy, taskQueue, maxHoldMs }: ClaimOptions,
 ): Promise<PermitChild | undefined> {
   const { workflowId, runId, workflowType } = workflowInfo();
-  const memo: PermitMemo = {
-    leaseMs,
-    holder: { workflowId, runId, workflowType },
-    purpose,
-    paceMs,
-    ...(preemptible && { preemptible: termsOf(preemptible) }),
-  };
-  if (slots !== undefined) memo.slots = slotsMark(slots);
-  return startChild(paceMs === undefined ? permitSlotWorkflow : pacedPermitWorkflow, {
+  const memo: PermitMemo = { ...draft, holder: { workflowId, runId, workflowType } };
+  return startChild(memo.paceMs === undefined ? permitSlotWorkflow : pacedPermitWorkflow, {
     workflowId: permitId(address),
     args: [{ ...memo, watchedBy }],
     memo: { ...memo },
-    staticSummary: permitSummary(workflowId, purpose),
+    staticSummary: permitSummary(workflowId, memo.purpose),
     taskQueue,
-    // A cancel request is a release: unlike a terminated permit, this one keeps its pace, and tells the queue.
+    // A cancel request is a release: unlike a terminated permit, a released one keeps its pace, and tells the queue.
     parentClosePolicy: outlivesRun ? ParentClosePolicy.ABANDON : ParentClosePolicy.REQUEST_CANCEL,
     workflowExecutionTimeout: maxHoldMs,
     priority: WORKFLOW_PRIORITY,

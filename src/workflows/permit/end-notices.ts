@@ -1,7 +1,6 @@
 import { condition } from '@temporalio/workflow';
-import type { EndedNotice } from '../../shared/adoption-protocol';
 import { parsePermitId, queueId } from '../../shared/permit-id';
-import type { Holder, WatchInput } from '../../shared/protocol';
+import type { EndedNotice, Holder, WatchInput } from '../../shared/protocol';
 import { isSignalTarget, type SignalTarget } from '../../shared/wire-input';
 import { closingSignal, deliver, deliverAfterReset, endedSignal, revokedSignal } from '../signals';
 
@@ -12,16 +11,16 @@ const HOLDER = 'holder';
 const MAX_NOTICES = 10;
 
 /**
- * The recipients of a permit's end: its parent, its adopter, its queue. Recipients added while notices go out are still
- * notified, and notified again if they were there already. A delivered `watch` promises that.
+ * Who is told that a permit ends: its parent, its adopter, its queue. A recipient that is added while notices go out is told too, and
+ * a known one is told again: a delivered `watch` promises a notice.
  */
 export class EndNotices {
-  private readonly endNotices = new Map<string, () => Promise<unknown>>();
+  private readonly notices = new Map<string, () => Promise<unknown>>();
 
   /** @param end tells how the permit has ended; called only then */
   constructor(private readonly end: () => EndedNotice) {}
 
-  /** Tells the parent why the permit was revoked. Of the end itself, the server tells it. */
+  /** Tells the parent why the permit was revoked. The server tells the parent of the end itself. */
   toParent(holder: Holder | undefined): void {
     this.set(HOLDER, holder, async (target) => {
       const { outcome, ...notice } = this.end();
@@ -34,7 +33,7 @@ export class EndNotices {
     this.set(HOLDER, adopter, (target) => deliverAfterReset(target, endedSignal, this.end()));
   }
 
-  /** Tells the queue of the permit's own resource, and no other: telling a thousand, one by one, would keep the slot meanwhile. */
+  /** Tells the queue of the permit's own resource, and no other: a thousand notices, one by one, would keep the slot meanwhile. */
   toQueue(watch: unknown): void {
     const { workflowId, runId } = this.end();
     const { resource = '', slot = '' } = parsePermitId(workflowId) ?? {};
@@ -44,21 +43,21 @@ export class EndNotices {
   }
 
   /**
-   * Sends all notices. A recipient that misses one has ended or finds out itself: a holder by our end, a queue by its probes. A
-   * recipient that asks again gets another notice at once: the server refuses signals to a Workflow that is about to continue as
-   * new, and may keep the first one for seconds. But that has an end, because the slot is held meanwhile.
+   * Sends all notices. A recipient that misses its notice has ended or finds out itself: a holder by the permit's end, a queue by its
+   * probes. A recipient that asks again gets another notice at once: the server refuses signals to a Workflow that is about to continue
+   * as new, and may keep the first notice for seconds. The number of notices is bounded, because the slot is held meanwhile.
    */
   async send(): Promise<void> {
     let sent = 0;
-    for (const [recipient, notice] of this.endNotices) {
+    for (const [recipient, notice] of this.notices) {
       if (sent++ === MAX_NOTICES) return;
-      await Promise.race([notice(), condition(() => this.endNotices.get(recipient) !== notice)]);
+      await Promise.race([notice(), condition(() => this.notices.get(recipient) !== notice)]);
     }
   }
 
-  private set(who: string, target: Holder | undefined, notice: (target: SignalTarget) => Promise<unknown>): void {
-    this.endNotices.delete(who);
+  private set(recipient: string, target: Holder | undefined, notice: (target: SignalTarget) => Promise<unknown>): void {
+    this.notices.delete(recipient);
     // A client learns of the end by its long poll. A malformed target would fail our task.
-    if (isSignalTarget(target)) this.endNotices.set(who, () => notice(target));
+    if (isSignalTarget(target)) this.notices.set(recipient, () => notice(target));
   }
 }

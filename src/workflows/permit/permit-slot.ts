@@ -1,4 +1,5 @@
 import {
+  ApplicationFailure,
   CancellationScope,
   condition,
   defineQuery,
@@ -8,17 +9,33 @@ import {
   upsertMemo,
   workflowInfo,
 } from '@temporalio/workflow';
-import { PERMIT_STATUS, type PermitStatus } from '../../shared/operator-protocol';
-import type { PermitInput, PermitMemo, PermitOutcome } from '../../shared/protocol';
+import { MAX_DURATION_MS } from '../../shared/check';
+
+import { parsePermitId, queueId } from '../../shared/permit-id';
+import {
+  type Holder,
+  PERMIT_STATUS,
+  type PermitInput,
+  type PermitMemo,
+  type PermitOutcome,
+  type PermitStatus,
+} from '../../shared/protocol';
 import { MAX_SIGNALS } from '../../shared/run-limits';
-import { readHolder, readLeaseMs, readReason } from '../../shared/wire-input';
+import { readHolder, readLeaseMs, readReason, readTerms } from '../../shared/wire-input';
 import { countHold } from '../metrics';
 import { onSignal, signalsTaken } from '../signal-inbox';
-import { adoptSignal, releaseSignal, renewSignal, revokeSignal, watchSignal } from '../signals';
-import { DrainedSlot } from './drained-slot';
+import {
+  adoptSignal,
+  deliver,
+  drainedSignal,
+  oneAtATime,
+  releaseSignal,
+  renewSignal,
+  revokeSignal,
+  watchSignal,
+} from '../signals';
 import { EndNotices } from './end-notices';
-import { checkInput } from './permit-input';
-import { Preemption } from './preemption';
+import { GivingWay } from './giving-way';
 
 const permitViewQuery = defineQuery<PermitStatus>(PERMIT_STATUS);
 
@@ -31,22 +48,19 @@ const permitViewQuery = defineQuery<PermitStatus>(PERMIT_STATUS);
  *     held --release | cancel--> "released"
  *       |---revoke-------------> "revoked"        (the holding Workflow is told why)
  *       |---deadline passed----> "lease-expired"
- *       |---preempt, grace over> "preempted"      (see `preemption`)
+ *       |---preempt, grace over> "preempted"      (see `giving-way`)
  *       |---renew--------------> held, deadline = now + lease, or what the renewal says
  *       '---adopt--------------> held by somebody else, deadline = now + lease
  *
- * The server takes 10,000 signals. A stranger who sends so many keeps renewals out, so the lease of such a permit no longer ends it: its
- * holder releases it by a cancel request.
+ * The server takes 10,000 signals for one run. A stranger who sends so many keeps renewals out, so the lease no longer ends such a
+ * permit: its holder releases it by a cancel request.
  */
 export async function permitSlotWorkflow(input: PermitInput): Promise<PermitOutcome> {
   return await holdSlot(input);
 }
 
 /** @param pace keeps the slot until then at least, whatever its holder does */
-export async function holdSlot(
-  input: PermitInput,
-  pace?: { untilMs: number; over(isRevoked: () => boolean): Promise<void> },
-) {
+async function holdSlot(input: PermitInput, pace?: { untilMs: number; over(isRevoked: () => boolean): Promise<void> }) {
   const checked = checkInput(input);
   const { leaseMs, holder, watchedBy } = checked;
   const { startTime, workflowId, runId } = workflowInfo();
@@ -58,10 +72,10 @@ export async function holdSlot(
   const endNotices = new EndNotices(() => ({ workflowId, runId, outcome: outcome ?? 'released', reason }));
   endNotices.toParent(holder);
   endNotices.toQueue({ queueId: watchedBy });
-  const preemption = new Preemption(checked, holder, () => outcome !== undefined);
+  const givingWay = new GivingWay(checked, holder, () => outcome !== undefined);
   const drained = DrainedSlot.of(holder);
 
-  setHandler(permitViewQuery, () => ({ deadlineMs: Math.min(deadlineMs, preemption.endsAtMs) }));
+  setHandler(permitViewQuery, () => ({ deadlineMs: Math.min(deadlineMs, givingWay.endsAtMs) }));
   onSignal(renewSignal, (renewal) => {
     deadlineMs = Math.max(deadlineMs, Date.now() + (readLeaseMs(renewal) ?? leaseMs));
   });
@@ -87,26 +101,26 @@ export async function holdSlot(
     if (!adopted) void Promise.resolve().then(writeAdopter);
     adopted = adopter;
     endNotices.toAdopter(adopter);
-    preemption.heldBy(adopter);
+    givingWay.heldBy(adopter);
   });
   onSignal(watchSignal, (watch) => {
     endNotices.toQueue(watch);
-    preemption.answer(watch);
+    givingWay.answer(watch);
     drained?.answer();
   });
 
   try {
     while (!outcome) {
-      // A renewal leaves the timer alone and moves only the deadline, which is read again on every wake: this saves two
-      // events a renewal, and settles a renewal that stands in the same batch as the timer in the holder's favour. Nor is
-      // the timer cancelled at the end, as `condition(…, leftMs)` would: it ends with us.
-      const { endsAtMs } = preemption;
+      // A renewal moves only the deadline, and each wake reads the deadline again. A timer that stays saves two events a renewal,
+      // and a renewal in the same batch as the timer counts. Nor does the permit cancel the timer at its end, as
+      // `condition(…, leftMs)` would: the timer ends with the permit.
+      const { endsAtMs } = givingWay;
       const leftMs =
         Math.min(signalsTaken() < MAX_SIGNALS ? deadlineMs : Number.POSITIVE_INFINITY, endsAtMs) - Date.now();
       if (leftMs <= 0 && (await drained?.hasQueue())) deadlineMs = Date.now() + leaseMs;
-      else if (leftMs <= 0) outcome ??= preemption.isOver ? 'preempted' : 'lease-expired';
+      else if (leftMs <= 0) outcome ??= givingWay.isOver ? 'preempted' : 'lease-expired';
       else {
-        const isChanged = condition(() => !!outcome || preemption.endsAtMs !== endsAtMs);
+        const isChanged = condition(() => !!outcome || givingWay.endsAtMs !== endsAtMs);
         await (leftMs < Number.POSITIVE_INFINITY ? Promise.race([sleep(leftMs), isChanged]) : isChanged);
       }
     }
@@ -116,11 +130,88 @@ export async function holdSlot(
   }
   countHold(holder, outcome);
 
-  // The result, "revoked", has no room for a reason, and nobody can signal a client.
+  // Nobody can signal a client, and the result, "revoked", has no room for a reason.
   if (reason) upsertMemo({ revokedBecause: reason } satisfies Partial<PermitMemo>);
   await CancellationScope.nonCancellable(async () => {
     if (outcome === 'released') await pace?.over(() => isRevoked);
     await endNotices.send();
   });
   return outcome;
+}
+
+/**
+ * Checks a permit's argument: other languages start permits too. A grace that is longer than the lease would hold the slot for too
+ * long when the holder is gone.
+ */
+function checkInput(input: PermitInput): PermitInput {
+  const leaseMs = checkMs('leaseMs', input?.leaseMs);
+  const { preemptible: given } = input;
+  if (given === undefined || given === null) return { ...input, preemptible: undefined };
+  const preemptible = readTerms(given);
+  if (input.paceMs !== undefined) return refuse('preemptible: expected none beside paceMs, which keeps the slot');
+  if (!preemptible || preemptible.graceMs > leaseMs) {
+    return refuse('preemptible: expected a graceMs from 1 to leaseMs, and a priorityKey from 1');
+  }
+  return { ...input, preemptible };
+}
+
+/** A lease or a pace that is no number, or lasts centuries, would hold the slot for ever. */
+function checkMs(what: 'leaseMs' | 'paceMs', ms: unknown): number {
+  if (typeof ms === 'number' && ms > 0 && ms <= MAX_DURATION_MS) return ms;
+  return refuse(`${what}: expected a number of milliseconds above 0, and at most ${MAX_DURATION_MS}`);
+}
+
+function refuse(message: string): never {
+  throw ApplicationFailure.nonRetryable(message, 'InvalidOptionsError');
+}
+
+/**
+ * A permit that keeps its slot until its pace has passed, counted from the claim, even if its holder releases it earlier. Its lease
+ * ends no earlier either. Only an operator's `revoke` frees the slot at once.
+ *
+ *     held --release | cancel--> paced --pace over | revoke--> "released"
+ *       '--as any permit, but the lease ends no earlier than the pace
+ */
+export async function pacedPermitWorkflow(input: PermitInput): Promise<PermitOutcome> {
+  // From the first Workflow Task, which comes after the claim. The start's own time may be a little before the claim.
+  const untilMs = Date.now() + checkMs('paceMs', input?.paceMs);
+  return await holdSlot(input, {
+    untilMs,
+    async over(isRevoked) {
+      const releasedAtMs = Date.now();
+      const leftMs = untilMs - releasedAtMs;
+      if (leftMs <= 0) return;
+      upsertMemo({ pacedUntilMs: untilMs, releasedAtMs } satisfies Partial<PermitMemo>);
+      await Promise.race([sleep(leftMs), condition(isRevoked)]);
+    },
+  });
+}
+
+/**
+ * A permit by which the queue keeps a slot out of use. A queue that was terminated can't release the permit, so the permit names itself
+ * to any queue that asks. At the end of its lease the permit asks whether its queue runs: so a pause outlasts an outage of the workers.
+ */
+class DrainedSlot {
+  /** Answers the queue's `watch`. */
+  readonly answer = oneAtATime(() => this.tell());
+
+  private constructor(
+    private readonly queue: string,
+    private readonly slot: string,
+  ) {}
+
+  /** `undefined`: the holder is not the resource's own queue. */
+  static of(holder: Holder | undefined): DrainedSlot | undefined {
+    const { resource, slot } = parsePermitId(workflowInfo().workflowId) ?? {};
+    const queue = resource && queueId(resource);
+    return queue && slot && holder?.workflowId === queue ? new DrainedSlot(queue, slot) : undefined;
+  }
+
+  async hasQueue(): Promise<boolean> {
+    return (await this.tell()) !== 'not-found';
+  }
+
+  private tell() {
+    return deliver({ workflowId: this.queue }, drainedSignal, { slot: this.slot, runId: workflowInfo().runId });
+  }
 }

@@ -1,23 +1,21 @@
 import { ApplicationFailure, workflowInfo } from '@temporalio/workflow';
 import { Acquirer } from '../../shared/acquirer';
-import { MAX_DURATION_MS } from '../../shared/options';
-import { isResource, queueId } from '../../shared/permit-id';
-import type { Turn } from '../../shared/protocol';
-import { slotNames } from '../../shared/slots';
-import type { AwaitTurnInput } from '../../shared/waiter-protocol';
+import { MAX_DURATION_MS } from '../../shared/check';
+
+import { isResource, queueId, slotNames } from '../../shared/permit-id';
+import type { AwaitTurnInput, Turn } from '../../shared/protocol';
 import { isSlotText, readTicket } from '../../shared/wire-input';
 import '../lenient-converter';
 import { WorkflowQueuePlace } from './queue-place';
 
 /**
- * Waits in the queue for somebody outside Workflows, `permit-waiter:<resource>:<uuid>`, and ends with the turn: the client
- * waits for one result instead of polling slots. It claims nothing. Its client starts the permit, and if somebody else was
- * faster, starts another waiter with the same ticket, which keeps the place.
+ * A waiter, `permit-waiter:<resource>:<uuid>`: it waits in the queue for a client, and ends with the turn. So the client waits for one
+ * result instead of polling slots. The waiter claims nothing. Its client starts the permit. If somebody else was faster, the client
+ * starts another waiter with the same ticket, which keeps the place.
  *
- * Where an acquirer would try a slot of its own, because the queue does not answer, the waiter ends with a turn without a
- * slot: its client is to try. Cancelled, it leaves the line first. It can't see whether its client lives, so it waits for
- * `waitMs` only: a dead client's waiter is gone after that, and if its turn comes before, the slot passes on at once or after
- * the offer timeout.
+ * An acquirer tries a slot of its own where the queue does not answer. There the waiter ends with a turn without a slot: its client is
+ * to try. A waiter that is cancelled leaves the line first. It can't see whether its client lives, so it waits for `waitMs` only. If
+ * the turn of a dead client's waiter comes before, the slot passes on at once or after the offer timeout.
  */
 export async function awaitTurnWorkflow(input: AwaitTurnInput): Promise<Turn | null> {
   const { workflowId, runId, startTime } = workflowInfo();

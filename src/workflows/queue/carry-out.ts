@@ -1,9 +1,11 @@
-import { permitId, queueId } from '../../shared/permit-id';
-import type { Ticket } from '../../shared/protocol';
-import { wantsSlot } from '../../shared/slots';
+import { workflowInfo } from '@temporalio/workflow';
+import { permitId, queueId, wantsSlot } from '../../shared/permit-id';
+import { DRAINED, type Ticket } from '../../shared/protocol';
 import { metrics } from '../metrics';
+import { claimSlot, type PermitChild } from '../permit/claim';
 import {
   askPrioritySignal,
+  type Delivery,
   deliver,
   deliverAfterReset,
   inheritSignal,
@@ -13,53 +15,67 @@ import {
   turnSignal,
   watchSignal,
 } from '../signals';
-import { claimDrain } from './drain';
 import type { Inheritance } from './inheritance';
-import type { PreemptingQueueState } from './preempting-queue-state';
 import type { InheritanceCommand, QueueCommand } from './queue-command';
+import type { QueueState } from './queue-state';
 
-/** A new run asks so many of the slots that the last one has offered. In a pool of more, others go on meanwhile. */
+/** A new run asks so many of the slots that the last run has offered. Where there are more, the others go on meanwhile. */
 const MAX_ASKED = 10;
 
-/** Does what the queue's state asks for, and tells the state what came of it. */
+/** Does what the queue's state asks for, and tells the state what came of it. @param wake tells the queue of later news */
 export async function carryOut(
   command: QueueCommand,
   resource: string,
-  state: PreemptingQueueState,
-  stir: () => void,
+  state: QueueState,
+  wake: () => void,
 ): Promise<void> {
-  if (command.do === 'refuse') {
-    const { id: ticketId, waiter } = command.ticket;
-    await deliverAfterReset(waiter, turnSignal, { queueId: queueId(resource), ticketId });
-    return;
-  }
-  const { slot } = command;
-  const workflowId = permitId({ resource, slot });
-  if (command.do === 'probe') {
-    const watch = { queueId: queueId(resource), preempt: command.asks };
-    const delivery = await deliver({ workflowId }, watchSignal, watch);
-    if (command.overdue && delivery === 'not-found') metrics.turnUnused(resource, 'overdue');
-    state.probed(slot, delivery !== 'not-found', Date.now());
-  } else if (command.do === 'offer') {
-    const { ticket, also = [] } = command;
-    await Promise.all([ticket, ...also].map((it) => offer(slot, it, resource, state)));
-  } else if (command.do === 'drain') {
-    await drain(slot, resource, state, stir);
-  } else if (command.do === 'ask') {
-    await deliver({ workflowId }, watchSignal, { queueId: queueId(resource), preempt: true });
-  } else if (command.do === 'preempt') {
-    const { runId, priorityKey } = command;
-    const delivery = await deliver({ workflowId, runId }, preemptSignal, { priorityKey });
-    if (delivery === 'not-found') state.notThere(slot, runId);
-  } else {
-    const { runId } = command;
-    const permit = { workflowId, runId };
-    const delivery = await (command.do === 'renew' ? deliver(permit, renewSignal) : release(permit));
-    if (delivery === 'not-found') state.gone(slot, runId);
+  switch (command.do) {
+    case 'refuse': {
+      const { id: ticketId, waiter } = command.ticket;
+      await deliverAfterReset(waiter, turnSignal, { queueId: queueId(resource), ticketId });
+      return;
+    }
+    case 'probe': {
+      const { slot, asks, overdue } = command;
+      const delivery = await watch(slot, resource, asks);
+      if (overdue && delivery === 'not-found') metrics.turnUnused(resource, 'overdue');
+      state.probed(slot, delivery !== 'not-found', Date.now());
+      return;
+    }
+    case 'ask':
+      await watch(command.slot, resource, true);
+      return;
+    case 'offer': {
+      const { slot, ticket, also = [] } = command;
+      await Promise.all([ticket, ...also].map((it) => offer(slot, it, resource, state)));
+      return;
+    }
+    case 'drain':
+      await drain(command.slot, resource, state, wake);
+      return;
+    case 'renew':
+    case 'release': {
+      const { slot, runId } = command;
+      const permit = { workflowId: permitId({ resource, slot }), runId };
+      const delivery = await (command.do === 'renew' ? deliver(permit, renewSignal) : release(permit));
+      if (delivery === 'not-found') state.gone(slot, runId);
+      return;
+    }
+    case 'preempt': {
+      const { slot, runId, priorityKey } = command;
+      const permit = { workflowId: permitId({ resource, slot }), runId };
+      const delivery = await deliver(permit, preemptSignal, { priorityKey });
+      if (delivery === 'not-found') state.notThere(slot, runId);
+    }
   }
 }
 
-/** Tells another queue, or asks it. One that is not there has nobody in line. */
+/** Asks a permit to tell the queue when it closes. @param preempt whether the permit is to say that its holder may have to give way */
+function watch(slot: string, resource: string, preempt?: boolean): Promise<Delivery> {
+  return deliver({ workflowId: permitId({ resource, slot }) }, watchSignal, { queueId: queueId(resource), preempt });
+}
+
+/** Tells another queue, or asks it. A queue that is not there has nobody in line. */
 export async function passOn(command: InheritanceCommand, resource: string, inheritance: Inheritance): Promise<void> {
   if (command.do === 'ask-priority') {
     await deliver({ workflowId: queueId(command.of) }, askPrioritySignal, { resource });
@@ -71,18 +87,16 @@ export async function passOn(command: InheritanceCommand, resource: string, inhe
 }
 
 /**
- * Asks the slots that the last run of the queue has offered. While that run ended, the server may have refused a permit's
- * `closing`, which it then tries again only after seconds. A permit that is asked while it ends sends another one. The answer says
- * nothing: the waiter may be about to claim its slot.
+ * Asks the slots that the last run of the queue has offered. While the last run ended, the server may have refused a permit's
+ * `closing`, and then tries again only after seconds. A permit that is asked while it ends sends another `closing`. Whether the `watch`
+ * is delivered says nothing: the waiter may be about to claim its slot.
  */
-export async function askOffered(resource: string, state: PreemptingQueueState): Promise<void> {
+export async function askOffered(resource: string, state: QueueState): Promise<void> {
   const offered = state.view().slots.flatMap(([slot, { at }]) => (at === 'offered' ? [slot] : []));
-  const ask = (slot: string) =>
-    deliver({ workflowId: permitId({ resource, slot }) }, watchSignal, { queueId: queueId(resource) });
-  await Promise.all(offered.slice(0, MAX_ASKED).map(ask));
+  await Promise.all(offered.slice(0, MAX_ASKED).map((slot) => watch(slot, resource)));
 }
 
-async function offer(slot: string, ticket: Ticket, resource: string, state: PreemptingQueueState): Promise<void> {
+async function offer(slot: string, ticket: Ticket, resource: string, state: QueueState): Promise<void> {
   const sentMs = Date.now();
   metrics.turnOffered(resource);
   // A waiter takes a slot above its own count only when it is told why.
@@ -96,14 +110,35 @@ async function offer(slot: string, ticket: Ticket, resource: string, state: Pree
   }
 }
 
-async function drain(slot: string, resource: string, state: PreemptingQueueState, stir: () => void): Promise<void> {
+async function drain(slot: string, resource: string, state: QueueState, wake: () => void): Promise<void> {
   const child = await claimDrain(resource, slot);
   const runId = child?.firstExecutionRunId;
   state.claimed(slot, runId, Date.now());
   if (!child || !runId) return;
   const ended = () => {
     state.gone(slot, runId);
-    stir();
+    wake();
   };
   void child.result().then(ended, ended);
+}
+
+/**
+ * If the queue is terminated, its drained slots come free when somebody waits for them, at the next order of an operator, and after
+ * this time. A permit whose queue still runs stays, even if no worker was up to renew it.
+ */
+const DRAIN_LEASE_MS = 60 * 60_000;
+
+/**
+ * The queue takes a slot out of use by claiming it like anybody else, so that safety stays with the claim, and acquirers need to know
+ * nothing. The permit outlives the run, because the queue continues as new. If the queue is gone, the lease ends the permit.
+ *
+ * @returns `undefined` when somebody else was faster
+ */
+async function claimDrain(resource: string, slot: string): Promise<PermitChild | undefined> {
+  const watchedBy = workflowInfo().workflowId;
+  return await claimSlot(
+    { resource, slot },
+    { leaseMs: DRAIN_LEASE_MS, purpose: DRAINED },
+    { watchedBy, outlivesRun: true },
+  );
 }

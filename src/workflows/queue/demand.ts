@@ -1,9 +1,9 @@
+import { slotNames, wantsSlot } from '../../shared/permit-id';
 import type { Ticket } from '../../shared/protocol';
-import { slotNames, wantsSlot } from '../../shared/slots';
 
 /**
- * Which slots some tickets would take, asked slot by slot without a walk through all tickets. It counts the names of a list once
- * for all tickets that share the list, as those of {@link Tickets} do.
+ * Which slots some tickets would take, asked slot by slot without a walk through all tickets. Tickets that share a list of names, as
+ * those of a line do, count its names once.
  */
 export class Demand {
   /** How many tickets ask for each capacity … */
@@ -17,12 +17,12 @@ export class Demand {
     for (const ticket of tickets) this.add(ticket);
   }
 
-  /** @returns whether it brings a list of names that no other one shares */
+  /** @returns whether the ticket brings a list of names that no other one shares */
   add({ slots }: Ticket): boolean {
     return this.count(slots, 1) === 1;
   }
 
-  /** @returns whether it was the last one with its list of names */
+  /** @returns whether the ticket was the last one with its list of names */
   remove({ slots }: Ticket): boolean {
     return this.count(slots, -1) === 0;
   }
@@ -37,12 +37,12 @@ export class Demand {
     return now;
   }
 
-  /** Whether one of them would take this slot by itself. */
+  /** True if some ticket names this slot, or counts it. */
   has(slot: string): boolean {
     return this.names.has(slot) || wantsSlot(this.capacity, slot);
   }
 
-  /** Whether one of them counts its slots, and so takes those that an operator has added, too. */
+  /** True if some ticket uses numbered slots. Its waiter also accepts slots that an operator has added. */
   get counts(): boolean {
     return this.capacities.size > 0;
   }
@@ -51,7 +51,7 @@ export class Demand {
     return new Set([...slotNames(this.capacity), ...this.names.keys()]);
   }
 
-  /** The list with just these names, if one of them has it. */
+  /** A ticket's list with just these names. */
   listOf(names: readonly string[]): string[] | undefined {
     for (const list of this.lists.keys()) if (isSame(list, names)) return list;
     return undefined;
@@ -62,7 +62,7 @@ export class Demand {
     return this.names.size + names.filter((name) => !this.names.has(name)).length;
   }
 
-  /** The most slots that one of them counts. */
+  /** The most slots that one of the tickets counts. */
   get capacity(): number {
     let most = 0;
     for (const capacity of this.capacities.keys()) most = Math.max(most, capacity);
@@ -74,8 +74,8 @@ function isSame(a: readonly string[], b: readonly string[]): boolean {
   return a.length === b.length && a.every((name, index) => name === b[index]);
 }
 
-/** @returns how many there are now */
-function count<K>(counts: Map<K, number>, key: K, change: number): number {
+/** Counts one more or one less. @returns how many there are now */
+export function count<K>(counts: Map<K, number>, key: K, change: number): number {
   const now = (counts.get(key) ?? 0) + change;
   if (now > 0) counts.set(key, now);
   else counts.delete(key);

@@ -3,8 +3,8 @@ import { randomUUID } from 'node:crypto';
 import { test } from 'node:test';
 import type { Ticket } from '../../shared/protocol';
 import { readHandedOn, shown } from './handed-on';
-import { PreemptingQueueState } from './preempting-queue-state';
 import type { QueueCommand } from './queue-command';
+import { QueueState } from './queue-state';
 
 const NOW_MS = 1_795_000_000_000;
 
@@ -13,9 +13,9 @@ function ticket(fields: object = {}): Ticket {
 }
 
 /** The state of a next run that was handed this on. */
-function restored(view: unknown): PreemptingQueueState {
+function restored(view: unknown): QueueState {
   const wire = JSON.parse(JSON.stringify({ view }));
-  return new PreemptingQueueState(readHandedOn('pool', wire, NOW_MS).view);
+  return new QueueState(readHandedOn('pool', wire, NOW_MS).view);
 }
 
 /** What goes over the wire drops what is absent. */
@@ -23,7 +23,7 @@ const plain = (value: unknown) => JSON.parse(JSON.stringify(value));
 
 test('a run hands everything on, and the names of a list once', () => {
   const slots = ['gpu-a', 'gpu-b'];
-  const state = new PreemptingQueueState();
+  const state = new QueueState();
   const waiters = [1, 2, 3].map((sinceMs) => ticket({ slots: [...slots], sinceMs, priorityKey: 2, preempt: true }));
   for (const waiter of [...waiters, ticket({ fairnessKey: 'k' })]) assert.ok(state.enqueue(waiter));
   state.setOverride({ slots: ['gpu-a', 'gpu-b', 'gpu-c'], capacity: 2, reason: 'r' }, NOW_MS);

@@ -1,29 +1,22 @@
-import type { OverrideState } from '../../shared/operator-protocol';
 import { isRunId } from '../../shared/permit-id';
-import type { Ticket } from '../../shared/protocol';
-import type { AskedSlot, QueueInput, QueueView, ShownView, SlotState } from '../../shared/queue-view';
-import {
-  areSlots,
-  fieldsOf,
-  isCount,
-  isFairnessKey,
-  isNumber,
-  isOverride,
-  listOf,
-  MAX_TIME_MS,
-  readTerms,
-  readTicket,
-} from '../../shared/wire-input';
-import { DRAIN_RENEWAL_MS } from './operated-queue-state';
-import { ANSWERS_WITHIN_MS, LATE_MS } from './preempting-queue-state';
-import { MOST_MS as PROBE_WITHIN_MS } from './probe-interval';
-import { OFFER_TIMEOUT_MS } from './queue-state';
+import type { AskedSlot, QueueInput, QueueView, ShownView, SlotState, Ticket } from '../../shared/protocol';
+import { readOverride, readShares, readTickets } from '../../shared/queue-view';
+import { tableOf, ticketsOf } from '../../shared/ticket-rows';
+import { areSlots, fieldsOf, isNumber, listOf, MAX_TIME_MS, readTerms } from '../../shared/wire-input';
+import { DRAIN_RENEWAL_MS } from './in-use';
+import { OFFER_TIMEOUT_MS } from './patience';
+import { ANSWERS_WITHIN_MS, LATE_MS } from './preemption';
+import { MOST_MS as PROBE_WITHIN_MS } from './queue-command';
 
-// What one run of the queue hands to the next. Nothing proves where it comes from: a stranger's Workflow may continue as our queue. So
-// it is read like any message. No time in it is further away than the queue itself would set it, so that no slot waits for ever.
+// What one run of the queue hands to the next. Nothing proves where the argument comes from: a stranger's Workflow may continue as our
+// queue. So a run reads it like any message, and takes no time that is further away than the queue would set it: no slot waits for ever.
 
-/** As the query shows it, and as the next run gets it: the names of each list of slots stand there once. */
+/** The query shows so many tickets as objects, which others read. */
+const MAX_SHOWN = 1_000;
+
+/** As the query shows it: the names of each list of slots stand there once. */
 export function shown(view: QueueView): ShownView {
+  if (view.tickets.length > MAX_SHOWN) return asTable(view);
   const lists = new Map<string[], number>();
   const tickets = view.tickets.map(({ slots, ...ticket }) => {
     if (typeof slots === 'number') return { ...ticket, slots };
@@ -34,11 +27,27 @@ export function shown(view: QueueView): ShownView {
   return { ...view, tickets, ...(lists.size > 0 && { lists: [...lists.keys()] }) };
 }
 
+function asTable({ tickets, ...others }: QueueView): ShownView {
+  return { ...others, tickets: [], ...tableOf(tickets) };
+}
+
+/** The argument of the next run. The IDs are those of tickets in the view. */
+export function handOn(view: QueueView, unanswered: Iterable<string>, inDoubt: Iterable<string>): QueueInput {
+  const rows = new Map(view.tickets.map(({ id }, row) => [id, row]));
+  const rowsOf = (ids: Iterable<string>) => [...ids].flatMap((id) => rows.get(id) ?? []);
+  return { tickets: [], view: asTable(view), unanswered: rowsOf(unanswered), inDoubt: rowsOf(inDoubt) };
+}
+
 /** Keeps what is credible in the argument of a queue. */
 export function readHandedOn(resource: string, { view, unanswered, inDoubt }: Partial<QueueInput>, nowMs: number) {
   const { slots, shares, override } = fieldsOf(view);
   const tickets = readTickets(resource, view);
-  const ofTickets = (ids: unknown) => listOf(ids).filter((id): id is string => tickets.has(id as string));
+  const rows = listOf(fieldsOf(view).rows);
+  const idOf = (row: number) => fieldsOf(ticketsOf([rows[row]])[0]).id;
+  const ofTickets = (named: unknown) =>
+    listOf(named)
+      .map((it) => (typeof it === 'number' ? idOf(it) : it))
+      .filter((id): id is string => tickets.has(id as string));
   return {
     view: {
       tickets: [...tickets.values()],
@@ -49,20 +58,6 @@ export function readHandedOn(resource: string, { view, unanswered, inDoubt }: Pa
     unanswered: ofTickets(unanswered),
     inDoubt: ofTickets(inDoubt),
   };
-}
-
-function readTickets(resource: string, view: unknown): Map<string, Ticket> {
-  const { tickets, lists } = fieldsOf(view);
-  const named = listOf(lists).map((list) => (Array.isArray(list) && areSlots(resource, list) ? list : undefined));
-  const read = new Map<string, Ticket>();
-  for (const sent of listOf(tickets)) {
-    const { list } = fieldsOf(sent);
-    const slots = isCount(list, named.length, 0) ? named[list] : undefined;
-    // A list is checked once, and not for each of a thousand tickets.
-    const ticket = readTicket(resource, slots ? { ...fieldsOf(sent), slots: 1 } : sent);
-    if (ticket) read.set(ticket.id, slots ? { ...ticket, slots } : ticket);
-  }
-  return read;
 }
 
 function readSlots(
@@ -84,7 +79,7 @@ function readSlots(
   });
 }
 
-/** Not of a slot that a run is asking about or claims: it continues as new only when no answer is due. */
+/** Takes no slot that a run is probing or claiming: a run continues as new only when no answer is due. */
 function readState(value: unknown, nowMs: number): SlotState | undefined {
   const { at, sinceMs, probeAtMs, runId, ticketId, untilMs, reserved, renewAtMs } = fieldsOf(value);
   const asked = readAsked(value, nowMs);
@@ -113,32 +108,7 @@ function readAsked(value: unknown, nowMs: number): AskedSlot {
   return asked;
 }
 
-/** A time, but no later than `latestMs`. What is no time is long ago: then the queue looks. */
+/** A time, but no later than `latestMs`. Anything else is long ago: then the queue probes. */
 function by(latestMs: number, value: unknown): number {
   return isNumber(value, 0, MAX_TIME_MS) ? Math.min(latestMs, value) : 0;
-}
-
-/** Far more than a queue can charge, and far from where numbers get coarse. */
-const MAX_VIRTUAL_TIME = 1e12;
-
-function readShares(value: unknown): QueueView['shares'] {
-  const isShare = (it: unknown) => isNumber(it, 0, MAX_VIRTUAL_TIME);
-  return listOf(value).flatMap((share): QueueView['shares'] => {
-    const [priorityKey, nowAt, keys] = listOf(share);
-    if (!isCount(priorityKey, Number.MAX_SAFE_INTEGER) || !isShare(nowAt)) return [];
-    const served = listOf(keys).filter((pair): pair is [string, number] => {
-      const [key, servedTo] = listOf(pair);
-      return isFairnessKey(key) && isShare(servedTo);
-    });
-    return [[priorityKey, nowAt as number, served]];
-  });
-}
-
-function readOverride(resource: string, value: unknown): OverrideState | undefined {
-  const { version, slots, capacity, paused, pausedUntilMs, reason } = fieldsOf(value);
-  if (!isOverride(resource, { slots, capacity, paused, reason }) || typeof paused !== 'boolean') return undefined;
-  if (!isCount(version, MAX_TIME_MS) || !(pausedUntilMs === undefined || isNumber(pausedUntilMs, 0, MAX_TIME_MS)))
-    return undefined;
-  const state = { version, slots, capacity, paused, pausedUntilMs, reason } as OverrideState;
-  return JSON.parse(JSON.stringify(state)) as OverrideState; // without what is absent
 }

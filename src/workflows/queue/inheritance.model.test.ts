@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { accumulatorResource, keyResource } from '../../shared/key-pool';
-import { rankOf } from '../../shared/permit-set';
+import { accumulatorResource, keyResource } from '../../shared/permit-id';
+
+import { ticketPartOf } from '../../shared/permit-set';
 import type { Ticket } from '../../shared/protocol';
 import { Inheritance } from './inheritance';
-import { PreemptingQueueState } from './preempting-queue-state';
+import { QueueState } from './queue-state';
 
 /** How long a message takes in this world, and how long somebody holds at most. */
 const MESSAGE_MS = 30;
@@ -39,7 +40,7 @@ class World {
   readonly callers: Caller[] = [];
   private made = 0;
   private readonly events = new Map<number, (() => void)[]>();
-  private readonly lines = new Map<string, { state: PreemptingQueueState; inheritance: Inheritance }>();
+  private readonly lines = new Map<string, { state: QueueState; inheritance: Inheritance }>();
   private readonly permits = new Map<string, string>();
   private readonly waiting = new Map<string, { caller: Caller; ticket: Ticket; resource: string }>();
   private readonly possessions = new Map<string, Possession>();
@@ -88,7 +89,7 @@ class World {
       slots: this.capacities[resource] ?? 1,
       sinceMs,
       priorityKey,
-      ...rankOf(resource, held),
+      ...ticketPartOf({ semaphore: { resource } } as never, held),
     };
     const permits = wants.filter((it) => it === resource).length;
     if (permits > 1) ticket.permits = permits;
@@ -97,9 +98,9 @@ class World {
   }
 
   /** A message for a queue, which then does what is due. */
-  private tell(resource: string, change: (line: { state: PreemptingQueueState; inheritance: Inheritance }) => void) {
+  private tell(resource: string, change: (line: { state: QueueState; inheritance: Inheritance }) => void) {
     const line = this.lines.get(resource) ?? {
-      state: new PreemptingQueueState(),
+      state: new QueueState(),
       inheritance: new Inheritance(resource),
     };
     this.lines.set(resource, line);
@@ -109,7 +110,7 @@ class World {
     });
   }
 
-  private wake(resource: string, state: PreemptingQueueState, inheritance: Inheritance): void {
+  private wake(resource: string, state: QueueState, inheritance: Inheritance): void {
     for (const command of state.next(this.nowMs)) {
       if (command.do === 'probe') {
         const isHeld = this.permits.has(`${resource}:${command.slot}`);
@@ -118,7 +119,7 @@ class World {
         this.after(MESSAGE_MS, () => this.claim(resource, command.slot, command.ticket));
       }
     }
-    for (const command of inheritance.moves(state.waiting(), this.nowMs)) {
+    for (const command of inheritance.moves(state, this.nowMs)) {
       if (command.do === 'pass-on') {
         this.tell(command.to, (other) => other.state.inherit(resource, command.priorityKey));
       } else {

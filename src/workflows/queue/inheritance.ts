@@ -1,30 +1,39 @@
-import { nextOf } from '../../shared/key-pool';
+import { priorityOf } from '../../shared/check';
+import { nextOf } from '../../shared/permit-id';
 import type { Ticket } from '../../shared/protocol';
-import { priorityOf } from '../../shared/turn-order';
-import { probeAfterMs } from './probe-interval';
 import type { InheritanceCommand } from './queue-command';
+import { MOST_MS } from './queue-command';
 
-/** So many other queues are told of each better priority. */
+/** The queue tells so many other queues of each better priority. */
 const MAX_HEIRS = 100;
+
+/** The queue asks a second time for a priority so soon after the first: the other one may not have run then. */
+const AGAIN_MS = 1_000;
+
+/** What is asked of a line: of the tickets without a turn, the best priority, and those whose callers keep permits of other resources. */
+interface Waiting {
+  readonly bestPriority: number;
+  inheriting(): Iterable<Ticket>;
+}
 
 /**
  * What the queues of several resources tell each other, so that no caller waits behind work of lower priority without a bound. A
- * caller may keep a permit of one resource (its key's, `<resource>~set`, another one of its set) while it waits in the line of another.
- * Those who wait for the first then wait for the second, too. So the queue of the second raises the caller's ticket to the best
- * priority in the line of the first:
+ * caller may keep a permit of one resource (its key's, `<resource>~set`, another of its set) while it waits in the line of a second
+ * one. Callers that wait for the first resource then wait for the second, too. So the second queue raises the caller's ticket to the
+ * best priority in the first line:
  *
- * - It asks for that while somebody of a better priority than the caller's is in line.
- * - A queue tells those that have asked, as often as its best priority gets better. The queue of a key or of `<resource>~set` tells
- *   that of the resource unasked: it may not have been there when that one asked.
+ * - The second queue asks for that priority while somebody of a better priority than the caller's is in its line.
+ * - The first queue tells the queues that have asked, whenever its best priority gets better. The queue of a key or of
+ *   `<resource>~set` tells the queue of the resource unasked: it may not have run when the question came.
  *
  * Pure. Where all have one priority, nobody asks.
  */
 export class Inheritance {
-  /** The best priority in this line that was told. */
+  /** The best priority in this line, as the heirs know it. */
   private told = Number.POSITIVE_INFINITY;
   /** The resources whose queues are told of each better one … */
   private readonly heirs = new Set<string>();
-  /** … and those of them that are to be told now. */
+  /** … and those of these resources whose queues are to be told now. */
   private readonly owed = new Set<string>();
   /** When a ticket's question was asked first, and when it is due again. */
   private readonly asked = new WeakMap<Ticket, { sinceMs: number; againMs: number }>();
@@ -47,17 +56,16 @@ export class Inheritance {
     if (resource !== this.next) this.heirs.delete(resource);
   }
 
-  /** What to ask and to tell now. Where the caller stops early, the rest comes later. @param waiting the tickets without a turn */
-  *moves(waiting: Iterable<Ticket>, nowMs: number): Generator<InheritanceCommand> {
-    const tickets = [...waiting];
-    const best = tickets.reduce((least, ticket) => Math.min(least, priorityOf(ticket)), Number.POSITIVE_INFINITY);
+  /** What to ask and to tell now. Where the caller stops early, the rest comes later. */
+  *moves(waiting: Waiting, nowMs: number): Generator<InheritanceCommand> {
+    const best = waiting.bestPriority;
     if (best < this.told) for (const heir of this.heirs) this.owed.add(heir);
     this.told = best;
     for (const to of this.owed) {
       this.owed.delete(to);
       if (best < Number.POSITIVE_INFINITY) yield { do: 'pass-on', to, priorityKey: best };
     }
-    for (const ticket of tickets) {
+    for (const ticket of waiting.inheriting()) {
       if (!ticket.inherits || priorityOf(ticket) <= best || !this.isDue(ticket, nowMs)) continue;
       for (const of of ticket.inherits) yield { do: 'ask-priority', of };
     }
@@ -67,7 +75,7 @@ export class Inheritance {
   private isDue(ticket: Ticket, nowMs: number): boolean {
     const { sinceMs, againMs } = this.asked.get(ticket) ?? { sinceMs: nowMs, againMs: nowMs };
     if (nowMs < againMs) return false;
-    this.asked.set(ticket, { sinceMs, againMs: nowMs + probeAfterMs(nowMs - sinceMs, 1) });
+    this.asked.set(ticket, { sinceMs, againMs: nowMs + Math.min(MOST_MS, Math.max(AGAIN_MS, (nowMs - sinceMs) / 4)) });
     return true;
   }
 }

@@ -1,39 +1,39 @@
-import { condition, type SignalDefinition } from '@temporalio/workflow';
-import type { Offer, Place, Word } from '../../shared/acquirer';
+import { HandlerUnfinishedPolicy, WorkflowExecutionAlreadyStartedError } from '@temporalio/common';
+import { condition, log, ParentClosePolicy, type SignalDefinition, startChild } from '@temporalio/workflow';
+import type { LineMessage, Offer, Place } from '../../shared/acquirer';
 import { queueId } from '../../shared/permit-id';
 import type { Ticket, Turn } from '../../shared/protocol';
-import { offersSlot } from '../../shared/wire-input';
-import { declinedSignal, deliver, enqueueSignal, missedSignal } from '../signals';
-import { startQueue } from './start-queue';
-import { hearNoMoreTurns, hearTurns, leaveOut } from './turn-inbox';
+import { WORKFLOW_PRIORITY } from '../../shared/request';
+import { offersSlot, readTurn } from '../../shared/wire-input';
+import { declinedSignal, deliver, enqueueSignal, hear, missedSignal, shielded, turnSignal } from '../signals';
+import { waitQueueWorkflow } from './wait-queue';
 
-/** More than one loss of the race to start a queue is rare; after this many steps the next silence tries again. */
+/** A waiter rarely loses the race to start a queue twice. After this many steps it waits for the next silence, and tries again. */
 const ENQUEUE_STEPS = 10;
 
 /**
- * One acquirer's place in the wait queue of a resource, where it is a Workflow: lines up, hears its turn, and leaves without a
- * trace.
+ * The place in the wait queue of an acquirer that is a Workflow: it lines up, hears of its turn, and leaves without a trace.
  *
  *     outside --enter--> waiting --offer--> called --missed--> waiting
  *                           |                  '--served--> outside
  *                           '----leave---------'--> outside (an offer that was not used goes to the next)
  */
 export class WorkflowQueuePlace implements Place {
-  /** The word that has come and is not heeded yet. */
-  private word: Word | undefined;
+  /** The message that has come and that the acquirer has not taken yet. */
+  private message: LineMessage | undefined;
   private openOffer: Offer | undefined;
-  /** Whether our ticket may stand in the queue. */
+  /** Whether the ticket may stand in the queue. */
   private inLine = false;
-  /** Whether the queue was not there when we last spoke to it. */
+  /** Whether the last message to the queue found none. */
   private queueAbsent = false;
   private readonly queue: { workflowId: string };
 
-  /** @param shift where waiters have this ticket one after the other: at which slot the last one was beaten to its turn */
+  /** @param relay waiters have this ticket one after the other; `missed`: at which slot the last waiter was beaten to its turn */
   constructor(
     private readonly resource: string,
     private readonly ticket: Ticket,
     private readonly taskQueue: string | undefined,
-    private readonly shift?: { missed: string | undefined },
+    private readonly relay?: { missed: string | undefined },
   ) {
     this.queue = { workflowId: queueId(resource) };
     hearTurns(ticket.id, (turn) => this.hear(turn));
@@ -44,7 +44,7 @@ export class WorkflowQueuePlace implements Place {
   }
 
   async enter(): Promise<void> {
-    const missed = this.shift?.missed;
+    const missed = this.relay?.missed;
     if (missed !== undefined && (await this.tellMissed(missed))) return;
     await this.lineUp(this.ticket);
   }
@@ -54,12 +54,12 @@ export class WorkflowQueuePlace implements Place {
   }
 
   /** Cancellable. */
-  async next(withinMs: number): Promise<Word | undefined> {
-    if (!this.word) await condition(() => this.word !== undefined, withinMs);
-    const { word } = this;
-    this.word = undefined;
-    if (isOffer(word)) this.openOffer = word;
-    return word;
+  async next(withinMs: number): Promise<LineMessage | undefined> {
+    if (!this.message) await condition(() => this.message !== undefined, withinMs);
+    const { message } = this;
+    this.message = undefined;
+    if (isOffer(message)) this.openOffer = message;
+    return message;
   }
 
   async missed(): Promise<void> {
@@ -70,16 +70,16 @@ export class WorkflowQueuePlace implements Place {
 
   served(): void {
     this.openOffer = undefined;
-    this.inLine = false; // the queue hears of our permit's end
+    this.inLine = false; // the queue hears of the permit's end
   }
 
   leave(): Promise<unknown> | undefined {
     const { id: ticketId, waiter } = this.ticket;
     hearNoMoreTurns(ticketId);
-    const offer = this.openOffer ?? (isOffer(this.word) ? this.word : undefined);
+    const offer = this.openOffer ?? (isOffer(this.message) ? this.message : undefined);
     if (!this.inLine && !offer) return undefined;
     // A Workflow that was reset has the ticket of the run before: the queue would take this run for another waiter.
-    const runId = this.shift ? waiter.runId : undefined;
+    const runId = this.relay ? waiter.runId : undefined;
     return deliver(this.queue, declinedSignal, { ticketId, slot: offer?.slot, runId });
   }
 
@@ -87,9 +87,9 @@ export class WorkflowQueuePlace implements Place {
     if (turn.queueId !== this.queue.workflowId) {
       leaveOut('comes from another queue');
     } else if (turn.slot === undefined) {
-      if (!isOffer(this.word)) this.word = turn.waiting ? 'waiting' : 'full';
+      if (!isOffer(this.message)) this.message = turn.waiting ? 'waiting' : 'full';
     } else if (offersSlot(turn, this.ticket.slots)) {
-      this.word = { slot: turn.slot, queueId: turn.queueId, capacity: turn.capacity };
+      this.message = { slot: turn.slot, queueId: turn.queueId, capacity: turn.capacity };
     } else {
       leaveOut("names a slot that is not this waiter's to claim");
     }
@@ -122,13 +122,78 @@ export class WorkflowQueuePlace implements Place {
 
   /** `false` when another waiter has just started it. */
   private async startQueue(ticket: Ticket): Promise<boolean> {
-    this.queueAbsent = false; // it runs now: we have started it, or another waiter was faster
+    this.queueAbsent = false; // the queue runs now: this waiter has started it, or another one was faster
     const started = await startQueue(this.resource, this.taskQueue, [ticket]);
     this.inLine ||= started;
     return started;
   }
 }
 
-function isOffer(word: Word | undefined): word is Offer {
-  return typeof word === 'object';
+function isOffer(message: LineMessage | undefined): message is Offer {
+  return typeof message === 'object';
+}
+
+/** Hears turns for each place of this Workflow, by ticket. (The sandbox loads modules anew for each Workflow: none shares them.) */
+const listeners = new Map<string, (turn: Turn) => void>();
+
+/** In a flood of turns, further turns are left out: the server takes 2,000 messages at once, and with more the task fails for ever. */
+const MAX_HANDING_BACK = 100;
+let handingBack = 0;
+
+/** Calls `heard` with each turn for this ticket, as soon as it comes. */
+function hearTurns(ticketId: string, heard: (turn: Turn) => void): void {
+  listeners.set(ticketId, heard);
+  hear(turnSignal, receive, {
+    // A Workflow may end before it has declined a turn. The queue then finds nobody there, or waits out the offer.
+    unfinishedPolicy: HandlerUnfinishedPolicy.ABANDON,
+  });
+}
+
+/** From now on a turn for this ticket goes back to the queue. */
+function hearNoMoreTurns(ticketId: string): void {
+  listeners.delete(ticketId);
+}
+
+/** Logs why a turn is left out, without its content: anybody may have sent it. */
+function leaveOut(because: string): void {
+  log.warn(`A permit-turn was left out: it ${because}.`);
+}
+
+async function receive(payload: unknown): Promise<void> {
+  const turn = readTurn(payload);
+  if (!turn) {
+    leaveOut('is malformed');
+    return;
+  }
+  const { queueId: workflowId, ticketId, slot } = turn;
+  const heard = listeners.get(ticketId);
+  if (heard) heard(turn);
+  else if (slot !== undefined && handingBack < MAX_HANDING_BACK) {
+    handingBack++;
+    await deliver({ workflowId }, declinedSignal, { ticketId, slot });
+    handingBack--;
+  }
+}
+
+/** Starts the queue of a resource. It outlives this Workflow, because others wait in it too. `false` when somebody else was faster. */
+export async function startQueue(
+  resource: string,
+  taskQueue: string | undefined,
+  tickets: Ticket[] = [],
+): Promise<boolean> {
+  try {
+    await shielded(() =>
+      startChild(waitQueueWorkflow, {
+        workflowId: queueId(resource),
+        args: [{ tickets }],
+        taskQueue,
+        parentClosePolicy: ParentClosePolicy.ABANDON,
+        priority: WORKFLOW_PRIORITY,
+      }),
+    );
+    return true;
+  } catch (error) {
+    if (error instanceof WorkflowExecutionAlreadyStartedError) return false;
+    throw error;
+  }
 }

@@ -1,12 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import type { PreemptibleNotice } from '../../shared/preemption-protocol';
-import type { Ticket } from '../../shared/protocol';
-import type { QueueView } from '../../shared/queue-view';
-import { slotNames, wantsSlot } from '../../shared/slots';
-import { ANSWERS_WITHIN_MS, LATE_MS, PreemptingQueueState } from './preempting-queue-state';
+import { slotNames, wantsSlot } from '../../shared/permit-id';
+import type { PreemptibleNotice, QueueView, Ticket } from '../../shared/protocol';
+import { ANSWERS_WITHIN_MS, LATE_MS } from './preemption';
 import type { QueueCommand } from './queue-command';
+import { QueueState } from './queue-state';
 
 /** Something that a run of events may do. `pick` chooses among what there is to choose from. */
 interface Move {
@@ -71,7 +70,7 @@ interface Waiter {
  * will have it. The queue may be wrong; the world knows.
  */
 class World {
-  private state = new PreemptingQueueState();
+  private state = new QueueState();
   private nowMs = 0;
   private made = 0;
   private version = 0;
@@ -318,7 +317,7 @@ class World {
         break;
       case 'continue as new': {
         const { inDoubt } = this.state;
-        this.state = new PreemptingQueueState(JSON.parse(JSON.stringify(this.state.view())) as QueueView);
+        this.state = new QueueState(JSON.parse(JSON.stringify(this.state.view())) as QueueView);
         this.state.doubt(inDoubt);
         break;
       }
@@ -333,7 +332,7 @@ class World {
         for (const waiter of this.waiters.values()) if (waiter.fate === 'beside') waiter.fate = 'waits';
         this.claims.length = this.gone.length = this.probes.length = this.preempts.length = 0;
         this.override = { pausedToMs: 0 };
-        this.state = new PreemptingQueueState();
+        this.state = new QueueState();
         break;
       }
     }

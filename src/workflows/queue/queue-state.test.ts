@@ -1,15 +1,23 @@
 import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
 import { test } from 'node:test';
-import type { Ticket } from '../../shared/protocol';
+import type { OverrideInput, Ticket } from '../../shared/protocol';
 import { MAX_PROBES_A_DAY } from '../../shared/run-limits';
-import { shown } from './handed-on';
-import { DRAIN_RENEWAL_MS, OperatedQueueState } from './operated-queue-state';
+import { handOn } from './handed-on';
+import { DRAIN_RENEWAL_MS } from './in-use';
+import { MAX_BYTES, MAX_WAITERS } from './line';
+import { OFFER_TIMEOUT_MS, PATIENCE_MS } from './patience';
 import type { QueueCommand } from './queue-command';
-import { HELD_UNSEEN_MS, OFFER_TIMEOUT_MS, PATIENCE_MS } from './queue-state';
-import { MAX_TICKET_BYTES, MAX_WAITERS } from './tickets';
+import { HELD_UNSEEN_MS, QueueState } from './queue-state';
 
 function ticket(id: string, fields: Partial<Ticket> = {}): Ticket {
   return { id, waiter: { workflowId: id, runId: 'r' }, slots: 1, sinceMs: 0, ...fields };
+}
+
+/** What a run hands to the next, where each ticket is owed an answer, and is in doubt. */
+function bytesOf(state: QueueState): number {
+  const ids = state.view().tickets.map(({ id }) => id);
+  return JSON.stringify(handOn(state.view(), ids, ids)).length;
 }
 
 function slotsOf(commands: readonly QueueCommand[]): string[] {
@@ -17,8 +25,8 @@ function slotsOf(commands: readonly QueueCommand[]): string[] {
 }
 
 /** A queue of capacity 1 in which `first` has its turn and the others wait. */
-function offeredTo(first: Ticket, ...others: Ticket[]): OperatedQueueState {
-  const state = new OperatedQueueState();
+function offeredTo(first: Ticket, ...others: Ticket[]): QueueState {
+  const state = new QueueState();
   for (const one of [first, ...others]) state.enqueue(one);
   assert.deepEqual(state.next(0), [{ do: 'probe', slot: '0' }]);
   state.probed('0', false, 0);
@@ -57,7 +65,7 @@ test('an overdue turn goes to the next after a probe', () => {
 });
 
 /** Lets time go by until `live` has its turn. Nobody uses one. @returns when */
-function servedAt(state: OperatedQueueState, live: Ticket): number {
+function servedAt(state: QueueState, live: Ticket): number {
   for (let nowMs = 0; nowMs < 120_000; nowMs = state.dueMs()) {
     for (const command of state.next(nowMs)) {
       if (command.do === 'probe') state.probed(command.slot, false, nowMs);
@@ -77,7 +85,7 @@ test('twelve silent waiters cost the one behind them a second if they are of one
     [undefined, 4_000],
   ] as const) {
     const dead = Array.from({ length: 12 }, (_, n) => ticket(`dead-${n}`, { identity }));
-    const state = new OperatedQueueState();
+    const state = new QueueState();
     for (const one of [...dead, live]) state.enqueue(one);
     const tookMs = servedAt(state, live);
     assert.ok(tookMs <= mostMs, `${identity}: served after ${tookMs} ms`);
@@ -97,7 +105,7 @@ test('a waiter that was taken for dead and lives has its place again, and makes 
 });
 
 test('a closing that overtakes the answer to a probe is not forgotten', () => {
-  const state = new OperatedQueueState();
+  const state = new QueueState();
   state.enqueue(ticket('a'));
   state.next(0);
   state.closing('0', 'r1');
@@ -107,7 +115,7 @@ test('a closing that overtakes the answer to a probe is not forgotten', () => {
 
 test('a permit that says twice that it closes is heard once', () => {
   const [a, b] = [ticket('a'), ticket('b')];
-  const state = new OperatedQueueState();
+  const state = new QueueState();
   for (const one of [a, b]) state.enqueue(one);
   state.next(0);
   state.probed('0', true, 0);
@@ -120,7 +128,7 @@ test('a permit that says twice that it closes is heard once', () => {
 test('a permit that is asked while it ends says again that it closes, and is heard again', () => {
   for (const isAnswered of [true, false]) {
     const a = ticket('a');
-    const state = new OperatedQueueState();
+    const state = new QueueState();
     state.enqueue(a);
     state.next(0);
     state.probed('0', true, 0);
@@ -136,7 +144,7 @@ test('a permit that is asked while it ends says again that it closes, and is hea
 });
 
 test('held slots are probed ever more rarely, every four minutes in the end, and only while somebody waits', () => {
-  const state = new OperatedQueueState();
+  const state = new QueueState();
   state.enqueue(ticket('a'));
   state.next(0);
   state.probed('0', true, 0);
@@ -156,11 +164,11 @@ test('however lines come and go, a holder is asked no more often than where one 
   const dayMs = 24 * 3_600_000;
   for (const lineMs of [1, 5_000, 60_000, 200_000, 600_000, 3_600_000]) {
     for (const gapMs of [2_000, HELD_UNSEEN_MS + 3_000]) {
-      let state = new OperatedQueueState();
+      let state = new QueueState();
       let probes = 0;
       let emptySinceMs = 0;
       for (let nowMs = 0; nowMs < dayMs; ) {
-        if (nowMs - emptySinceMs > HELD_UNSEEN_MS) state = new OperatedQueueState(); // an empty queue has ended, and forgotten
+        if (nowMs - emptySinceMs > HELD_UNSEEN_MS) state = new QueueState(); // an empty queue has ended, and forgotten
         state.enqueue(ticket('a'));
         for (const leavesMs = nowMs + lineMs; nowMs <= leavesMs; nowMs = Math.max(nowMs + 1, state.dueMs())) {
           probes += state.next(nowMs).length;
@@ -177,7 +185,7 @@ test('however lines come and go, a holder is asked no more often than where one 
 });
 
 test('at most so many messages at a time, and the rest when there is room', () => {
-  const state = new OperatedQueueState();
+  const state = new QueueState();
   state.enqueue(ticket('a', { slots: 100 }));
   const first = state.next(0, 64);
   assert.equal(first.length, 64);
@@ -188,7 +196,7 @@ test('at most so many messages at a time, and the rest when there is room', () =
 });
 
 test('a thousand held slots do not keep the one that is free from being found', () => {
-  const state = new OperatedQueueState();
+  const state = new QueueState();
   state.enqueue(ticket('a', { slots: 1_000 }));
   let nowMs = 0;
   for (let asked = 0; asked < 1_000; nowMs += 100) {
@@ -203,18 +211,18 @@ test('a thousand held slots do not keep the one that is free from being found', 
 });
 
 test('a ticket that is sent again longer counts with its length', () => {
-  const state = new OperatedQueueState();
+  const state = new QueueState();
   const names = (length: number) => Array.from({ length: 1_000 }, (_, n) => `${n}`.padEnd(length, 'x'));
   assert.equal(state.enqueue(ticket('a', { slots: names(200) })), true);
   for (const id of ['b', 'c', 'd', 'e', 'f']) {
     state.enqueue(ticket(id, { slots: ['1'.padEnd(200, 'x')] }));
     state.enqueue(ticket(id, { slots: names(200) }));
   }
-  assert.ok(JSON.stringify(shown(state.view())).length < MAX_TICKET_BYTES * 1.1);
+  assert.ok(bytesOf(state) < MAX_BYTES);
 });
 
 test('a pause, tickets and overrides with invented names of any length fit into what a run can hand to the next', () => {
-  const state = new OperatedQueueState();
+  const state = new QueueState();
   const names = (prefix: string) => Array.from({ length: 1_000 }, (_, n) => `${prefix}${n}`.padEnd(230, 'x'));
   for (let n = 0; n < 300; n++) {
     // Each weight is so small that its key is remembered.
@@ -229,18 +237,18 @@ test('a pause, tickets and overrides with invented names of any length fit into 
       }
     }
   };
-  const bytes = () => JSON.stringify(shown(state.view())).length;
-  for (const prefix of ['a', 'a', 'b', 'b', 'c'])
-    state.enqueue(ticket(`${prefix}${bytes()}`, { slots: names(prefix) }));
+  const bytes = () => bytesOf(state);
+  for (let again = 0; again < 2; again++) state.enqueue(ticket(`a${again}`, { slots: names('a') }));
   for (let order = 0; order < 6; order++) {
     const slots = names(`r${order}-`);
-    state.setOverride({ slots, paused: true, reason: 'r'.repeat(1_000) }, order);
-    for (let again = 0; again < 10; again++)
-      state.setOverride({ slots: names(`s${order}.${again}-`), paused: true }, order);
-    state.setOverride({ slots, paused: true }, order);
+    const set = (input: OverrideInput) => state.hasRoomFor(input) && state.setOverride(input, order);
+    assert.ok(set({ slots, paused: true, reason: 'r'.repeat(1_000) }));
+    for (let again = 0; again < 10; again++) set({ slots: names(`s${order}.${again}-`), paused: true });
+    assert.ok(set({ slots, paused: true }));
     answer(order);
-    assert.ok(bytes() < 2_000_000, `${bytes()} bytes after order ${order}`);
+    assert.ok(bytes() < 2_097_152, `${bytes()} bytes after order ${order}`);
     assert.ok(!state.view().slots.some(([slot]) => slot.startsWith(`r${order - 1}-`)), 'what no order names is let go');
+    assert.equal(state.enqueue(ticket('b', { slots: names('b') })), false, 'no room beside the order');
   }
   state.setOverride({ slots: 2, paused: false }, 9);
   answer(9);
@@ -250,8 +258,26 @@ test('a pause, tickets and overrides with invented names of any length fit into 
   );
 });
 
+test('whatever waits, an operator can take 1,000 numbered slots out of use', () => {
+  const state = new QueueState();
+  const waiter = { workflowId: 'w'.repeat(900), runId: 'r' };
+  let taken = 0;
+  while (state.enqueue({ ...ticket(`t${taken}`), slots: 1_000, waiter })) taken++;
+  const pause = { slots: 1_000, paused: true, reason: 'r'.repeat(1_000) };
+  assert.ok(state.hasRoomFor(pause));
+  state.setOverride(pause, 1);
+  for (let round = 0; round < 40; round++) {
+    for (const command of state.next(1)) {
+      if (command.do === 'probe') state.probed(command.slot, false, 1);
+      if (command.do === 'drain') state.claimed(command.slot, randomUUID(), 1_795_565_916_301);
+    }
+  }
+  assert.ok(state.view().slots.filter(([, { at }]) => at === 'drained').length === 1_000);
+  assert.ok(bytesOf(state) < 2_097_152 - 150_000);
+});
+
 test('names that nobody wants any more are forgotten, and a queue takes only so many different ones', () => {
-  const state = new OperatedQueueState();
+  const state = new QueueState();
   const names = (prefix: string) => Array.from({ length: 1_000 }, (_, n) => `${prefix}${n}`);
   for (const prefix of ['a', 'b']) assert.equal(state.enqueue(ticket(prefix, { slots: names(prefix) })), true);
   assert.equal(state.enqueue(ticket('c', { slots: names('c') })), false);
@@ -264,7 +290,7 @@ test('names that nobody wants any more are forgotten, and a queue takes only so 
 });
 
 test('a full queue takes no more', () => {
-  const state = new OperatedQueueState();
+  const state = new QueueState();
   for (let n = 0; n < MAX_WAITERS; n++) assert.equal(state.enqueue(ticket(`t${n}`)), true);
   assert.equal(state.enqueue(ticket('one more')), false);
   assert.equal(state.enqueue(ticket('t0')), true, 'a ticket that is in may come again');
@@ -272,12 +298,12 @@ test('a full queue takes no more', () => {
 
 test('a queue takes no more bytes than it could hand to its next run, and has room again when somebody leaves', () => {
   const slots = Array.from({ length: 200 }, (_, n) => `gpu-node-${n}`);
-  const state = new OperatedQueueState();
+  const state = new QueueState();
   let taken = 0;
   const waiter = { workflowId: 'w'.repeat(900), runId: 'r' };
   while (state.enqueue({ ...ticket(`t${taken}`), slots, waiter })) taken++;
   assert.ok(taken > 100 && taken < MAX_WAITERS, `${taken} taken`);
-  assert.ok(JSON.stringify(shown(state.view())).length < MAX_TICKET_BYTES * 1.1);
+  assert.ok(bytesOf(state) < MAX_BYTES);
   state.declined('t0');
   state.declined('t1');
   assert.equal(state.enqueue({ ...ticket('again'), slots }), true);
@@ -285,16 +311,17 @@ test('a queue takes no more bytes than it could hand to its next run, and has ro
 
 test('the names of a list count once: as many wait for 64 named slots as for 64 that are counted', () => {
   const slots = Array.from({ length: 64 }, (_, n) => `node-17/gpu-${n}`);
-  const state = new OperatedQueueState();
-  const waiter = (n: number) => ({ workflowId: `order-${n}`.padEnd(40, 'x'), runId: 'r'.repeat(36) });
+  const state = new QueueState();
   for (let n = 0; n < MAX_WAITERS; n++) {
-    assert.ok(state.enqueue(ticket(`${n}`.padEnd(36, 'i'), { slots: [...slots], waiter: waiter(n) })), `${n} taken`);
+    const waiter = { workflowId: `order-${n}`.padEnd(60, 'x'), runId: randomUUID() };
+    const fields = { slots: [...slots], waiter, sinceMs: Date.now() + n, fairnessKey: `tenant-${n % 10}` };
+    assert.ok(state.enqueue(ticket(randomUUID(), fields)), `${n} taken`);
   }
-  assert.ok(JSON.stringify(shown(state.view())).length < MAX_TICKET_BYTES);
+  assert.ok(bytesOf(state) < MAX_BYTES);
 });
 
 test("the turn of an acquirer's last waiter is taken back when the next one comes with its ticket", () => {
-  const state = new OperatedQueueState();
+  const state = new QueueState();
   const first = { ...ticket('a'), slots: 1 };
   state.enqueue(first);
   assert.deepEqual(state.next(0), [{ do: 'probe', slot: '0' }]);
@@ -307,8 +334,8 @@ test("the turn of an acquirer's last waiter is taken back when the next one come
 });
 
 /** A queue of nobody in which one of two slots is drained, by run `r1`. */
-function drainedSlot(): OperatedQueueState {
-  const state = new OperatedQueueState();
+function drainedSlot(): QueueState {
+  const state = new QueueState();
   state.setOverride({ slots: 2, capacity: 1 }, 0);
   assert.deepEqual(slotsOf(state.next(0)), ['0', '1']);
   for (const slot of ['0', '1']) state.probed(slot, false, 0);
@@ -333,7 +360,7 @@ test('a drained slot is renewed, and drained again when it is gone', () => {
 });
 
 test('the queue wakes when a pause ends, and gives the slot back then', () => {
-  const state = new OperatedQueueState();
+  const state = new QueueState();
   state.setOverride({ slots: 1, pauseUntilMs: 5_000 }, 0);
   state.next(0);
   state.probed('0', false, 0);
@@ -344,7 +371,7 @@ test('the queue wakes when a pause ends, and gives the slot back then', () => {
 });
 
 test("a drained slot is looked at as soon as it is claimed, if somebody's permit has ended meanwhile", () => {
-  const state = new OperatedQueueState();
+  const state = new QueueState();
   state.setOverride({ slots: 2, capacity: 1 }, 0);
   state.next(0);
   state.probed('1', false, 0);
@@ -374,7 +401,7 @@ test('a slot that is in use again is released, and the queue is idle only then',
 });
 
 test('a slot that a terminated queue kept out of use is adopted: in use again, it is released; out of use, it stays so', () => {
-  const state = new OperatedQueueState();
+  const state = new QueueState();
   state.enqueue(ticket('a', { slots: 2 }));
   assert.deepEqual(slotsOf(state.next(0)), ['0', '1']);
   state.drained('0', 'r0'); // before the answer to the look
@@ -387,7 +414,7 @@ test('a slot that a terminated queue kept out of use is adopted: in use again, i
   ]);
   state.closing('0', 'r0');
   assert.equal(state.next(0)[0]?.do, 'offer');
-  const paused = new OperatedQueueState();
+  const paused = new QueueState();
   paused.setOverride({ slots: 1, paused: true }, 0);
   paused.next(0);
   paused.probed('0', true, 0);
@@ -407,7 +434,7 @@ test('an order has the queue look once at each slot that it names and does not k
 });
 
 test('slots that nobody tries by itself are not drained, but never offered', () => {
-  const state = new OperatedQueueState();
+  const state = new QueueState();
   state.setOverride({ slots: 2, capacity: 4 }, 0);
   state.enqueue(ticket('a', { slots: 2 }));
   assert.deepEqual(slotsOf(state.next(0)), ['0', '1', '2', '3']);
@@ -418,7 +445,7 @@ test('slots that nobody tries by itself are not drained, but never offered', () 
 
 test('one that wants more permits than an operator has left has no place, and keeps nobody waiting', () => {
   const [a, b] = [ticket('a', { permits: 3, slots: 3 }), ticket('b', { slots: 3 })];
-  const state = new OperatedQueueState();
+  const state = new QueueState();
   assert.ok(state.enqueue(a));
   assert.ok(state.enqueue(b));
   state.setOverride({ slots: 3, paused: true }, 0);
@@ -449,12 +476,12 @@ test('a ticket with a bound finds no place behind so many that wait; one that ha
   assert.ok(state.enqueue({ ...c, maxWaiting: 2 }), 'each brings its own bound');
   assert.ok(state.enqueue({ ...b, answer: true }), 'it stands there already');
   assert.ok(state.enqueue(ticket('d')), 'a ticket without a bound finds room');
-  assert.ok(new OperatedQueueState().enqueue(b), 'an empty line is never full');
+  assert.ok(new QueueState().enqueue(b), 'an empty line is never full');
 });
 
 /** Tickets of capacity 2 and a bound of 1, in a queue that knows neither slot. It asks both. */
-function inDoubt(...ids: string[]): { state: OperatedQueueState; refused: (nowMs: number) => string[] } {
-  const state = new OperatedQueueState();
+function inDoubt(...ids: string[]): { state: QueueState; refused: (nowMs: number) => string[] } {
+  const state = new QueueState();
   for (const id of ids) assert.ok(state.enqueue(ticket(id, { slots: 2, maxWaiting: 1 })), id);
   assert.deepEqual(slotsOf(state.next(0)), ['0', '1']);
   const refused = (nowMs: number) =>
@@ -486,7 +513,7 @@ test('once all slots are known to be held, those for whom the line is full are r
 test('the next run of the queue settles what was in doubt', () => {
   const { state } = inDoubt('a', 'b', 'c');
   for (const slot of ['0', '1']) state.probed(slot, true, 1);
-  const next = new OperatedQueueState(state.view());
+  const next = new QueueState(state.view());
   next.doubt(state.inDoubt);
   assert.deepEqual(
     next.next(1).map((command) => command.do === 'refuse' && command.ticket.id),
@@ -505,7 +532,7 @@ test('a waiter whose turn was overdue is not refused by its bound when it was be
 });
 
 test('a bound refuses nobody while the queue knows that a slot comes free', () => {
-  const state = new OperatedQueueState();
+  const state = new QueueState();
   state.enqueue(ticket('a', { maxWaiting: 1 }));
   state.next(0);
   state.probed('0', true, 0);
@@ -521,7 +548,7 @@ test('a bound refuses nobody while the queue knows that a slot comes free', () =
 });
 
 test('a bound refuses nobody while the queue gives back what it kept out of use', () => {
-  const state = new OperatedQueueState();
+  const state = new QueueState();
   state.setOverride({ slots: 1, paused: true }, 0);
   state.enqueue(ticket('a', { maxWaiting: 1 }));
   state.next(0);

@@ -1,23 +1,22 @@
-import type { Ticket } from '../../shared/protocol';
-import type { QueueView, SlotState } from '../../shared/queue-view';
-import { wantsSlot } from '../../shared/slots';
-import { priorityOf, TurnOrder } from '../../shared/turn-order';
+import type {
+  OverrideInput,
+  OverrideState,
+  PreemptibleNotice,
+  QueueView,
+  SlotState,
+  Ticket,
+} from '../../shared/protocol';
 import { Demand } from './demand';
-import { probeAfterMs } from './probe-interval';
-import { atMost, type QueueCommand } from './queue-command';
-import { Tickets } from './tickets';
-
-/** After this time without a word of a turn, the queue takes it for used, or its waiter for dead. */
-export const OFFER_TIMEOUT_MS = 5_000;
-
-/** … and after this time where others wait for the slot. It grows up to the former where waiters that are slow turn out to live. */
-export const PATIENCE_MS = 1_000;
+import { Doubts } from './doubts';
+import { InUse } from './in-use';
+import { Line } from './line';
+import { OFFER_TIMEOUT_MS, Patience } from './patience';
+import { Preemption } from './preemption';
+import { atMost, probeAfterMs, type QueueCommand } from './queue-command';
+import { type OfferedSlot, Turns } from './turns';
 
 /** At most so many waiters have a turn for one slot at once. */
 const MAX_TURNS = 16;
-
-/** The queue remembers so many waiters that have let a turn pass. */
-const MAX_SILENT = 2_000;
 
 /**
  * How long the queue counts a slot as held although nobody wants it, so that nobody asks. Meanwhile an empty queue stays. The
@@ -32,10 +31,17 @@ const MAX_SEEN = 2_000;
 /** The queue remembers so many permits that have closed. */
 const MAX_CLOSED = 2_000;
 
+/** While the queue gives turns. */
+interface Round {
+  nowMs: number;
+  /** The waiters without a turn that ask for a holder to give way. */
+  preemptors: readonly Ticket[];
+}
+
 /**
- * The waiters, the slots, and so what the queue does next. Pure: each event comes in by a method of its own, the clock as
- * `nowMs`, and {@link next} says what to do. The queue never grants a permit. A turn says "this slot looks free", and the
- * claim decides. A wrong guess here costs time, never safety.
+ * What each slot is doing, who waits, and so what the queue does next. Pure: each event comes in by a method of its own, the clock
+ * as `nowMs`, and {@link next} says what to do. The queue never grants a permit. A turn says "this slot looks free", and the claim
+ * decides. A wrong guess here costs time, never safety.
  *
  *     unknown --probe: delivered--> held --closing--> free --turn sent--> offered --closing--> free
  *        |                           '--due--> probe      |                  |--missed--> unknown, the ticket keeps its place
@@ -45,66 +51,76 @@ const MAX_CLOSED = 2_000;
  * An unknown slot has no state. A claim made on a turn starts a permit that the queue watches from its start. So an offered
  * slot needs no answer: the next word of it is `closing`. When no word comes in time, a probe settles whether it is held.
  *
+ * This class moves the slots, and asks its parts, which know nothing of each other: the {@link Line}, {@link Patience} with waiters that
+ * send no word, {@link Doubts} about the length of the line, what is {@link InUse}, and {@link Preemption}.
+ *
  * Invariants, which the model test checks after each event:
  *
  * - **Q1** A ticket has at most one turn.
  * - **Q2** A wanted slot is held, offered, or under a probe: none idles as free or unknown.
- * - **Q3** A slot goes to the first in turn order of those that want it and have no turn.
+ * - **Q3** A slot goes to the first in turn order of the waiters that want it and have no turn.
+ * - **Q4** to **Q6** see {@link Preemption}.
+ * - **Q7** No waiter is in line that wants more permits than an operator has left.
  */
 export class QueueState {
-  protected readonly tickets = new Tickets();
-  protected readonly slots: Map<string, SlotState>;
-  private readonly order: TurnOrder;
+  private readonly slots: Map<string, SlotState>;
+  private readonly line: Line;
+  private readonly turns: Turns;
+  private readonly patience = new Patience((isOf) => this.line.resort(isOf));
+  private readonly doubts = new Doubts();
+  private readonly inUse: InUse;
+  private readonly preemption: Preemption;
   /** The run whose `closing` came last. A permit may say it twice. */
-  protected readonly lastClosed = new Map<string, string>();
-  /** Who has let a turn pass, and has not been heard of since: a client by its identity, or a Workflow. */
-  private readonly silent = new Set<string>();
-  /** Of whom a probe will tell that. */
-  private readonly doubted = new Set<string>();
-  private patienceMs = PATIENCE_MS;
+  private readonly lastClosed = new Map<string, string>();
 
   constructor(view?: QueueView) {
-    for (const ticket of view?.tickets ?? []) if (this.tickets.hasRoomFor(ticket)) this.tickets.set(ticket.id, ticket);
     this.slots = new Map(view?.slots);
-    this.order = new TurnOrder(view?.shares);
+    this.line = new Line((ticket) => this.patience.isSilent(ticket), view);
+    this.turns = new Turns(this.slots);
+    this.inUse = new InUse(this.slots, view?.override);
+    this.preemption = new Preemption(this.slots, (waiter, slot) => this.inUse.allows(waiter, slot));
   }
+
+  // --- What waiters say ---
 
   /**
-   * Takes a ticket in, or in place of the one with the same ID. `false` when the queue is full.
-   * @param _hadTurn its waiter stood in line, although the queue may have taken it for gone since
+   * Takes a ticket in, or in place of the one with the same ID. `false` when the line is full, or longer than the ticket allows, or
+   * when its waiter wants more permits than an operator has left.
+   *
+   * @param hadTurn its waiter stood in line, although the queue may have taken it for gone since
    */
-  enqueue(ticket: Ticket, _hadTurn = false): boolean {
-    const known = this.tickets.get(ticket.id);
-    if (!this.tickets.hasRoomFor(ticket)) return false;
-    if (known?.waiter.runId !== ticket.waiter.runId) this.heardOf(ticket);
-    if (known && known.waiter.runId !== ticket.waiter.runId) this.withdrawFrom(known, 'unknown'); // the next waiter of one acquirer
-    this.tickets.set(ticket.id, ticket);
-    if (known?.inherits) this.raise(ticket, priorityOf(known));
-    if (ticket.kept && !known) this.served(ticket);
+  enqueue(ticket: Ticket, hadTurn = false): boolean {
+    const { id, maxWaiting } = ticket;
+    if (!this.inUse.hasEnoughFor(ticket)) {
+      this.declined(id); // Q7
+      return false;
+    }
+    const isBounded = maxWaiting !== undefined && !hadTurn && !this.ticket(id);
+    const isFull = isBounded && this.waitingCount >= maxWaiting;
+    if (isFull && !this.mayBeFree(ticket)) return false;
+    const isTaken = this.take(ticket);
+    if (isFull && isTaken) this.doubts.add(id);
+    return isTaken;
+  }
+
+  private take(ticket: Ticket): boolean {
+    const known = this.ticket(ticket.id);
+    if (!this.line.hasRoomFor(ticket, this.overridden)) return false;
+    const isNextWaiter = known?.waiter.runId !== ticket.waiter.runId; // … of one acquirer, or its first
+    if (isNextWaiter) this.patience.heard(ticket);
+    if (known && isNextWaiter) this.withdrawFrom(known, 'unknown');
+    this.line.add(ticket);
+    if (ticket.kept && !known) this.hasUsedTurnBefore(ticket);
     return true;
-  }
-
-  /** Somebody of this priority waits for a resource. Those who keep a permit of it while they wait here pass it on. */
-  inherit(resource: string, priorityKey: number): void {
-    for (const ticket of this.tickets.values())
-      if (ticket.inherits?.includes(resource)) this.raise(ticket, priorityKey);
-  }
-
-  private raise(ticket: Ticket, priorityKey: number): void {
-    if (priorityKey < priorityOf(ticket)) this.tickets.set(ticket.id, { ...ticket, priorityKey });
-  }
-
-  ticket(ticketId: string): Ticket | undefined {
-    return this.tickets.get(ticketId);
   }
 
   /** The waiter found its slot taken. It waits on, in its old place. `false` as {@link enqueue} says it. */
   missed(ticket: Ticket, slot: string): boolean {
-    if (this.heardOf(ticket)) this.patienceMs = Math.min(OFFER_TIMEOUT_MS, 2 * this.patienceMs); // it is slow
-    if (this.isOfferedTo(slot, ticket.id)) {
-      this.wasInTime();
+    if (this.patience.heard(ticket)) this.patience.grow(); // it is slow
+    if (this.turns.isOf(slot, ticket.id)) {
+      this.patience.shrink();
       this.withdraw(slot, ticket, 'unknown');
-      this.endReservations();
+      this.turns.endReservations();
     }
     return this.enqueue(ticket, true);
   }
@@ -114,19 +130,31 @@ export class QueueState {
    * @param runId of the waiter; its ticket may have passed to the next waiter of the same acquirer, and then stays
    */
   declined(ticketId: string, runId?: string): boolean {
-    const ticket = this.tickets.get(ticketId);
+    const ticket = this.ticket(ticketId);
     if (!ticket || (runId !== undefined && ticket.waiter.runId !== undefined && ticket.waiter.runId !== runId))
       return false;
-    this.heardOf(ticket);
+    this.patience.heard(ticket);
     const hadTurn = this.withdrawFrom(ticket, 'free');
-    this.tickets.delete(ticketId);
+    this.line.remove(ticketId);
     return hadTurn;
   }
 
   /** The turn found no Workflow: its waiter is gone. */
   undeliverable(slot: string, ticketId: string): void {
-    if (this.isOfferedTo(slot, ticketId)) this.declined(ticketId);
+    if (this.turns.isOf(slot, ticketId)) this.declined(ticketId);
   }
+
+  /** The last run of the queue hands these tickets on as {@link inDoubt}. */
+  doubt(ticketIds: readonly string[]): void {
+    for (const id of ticketIds) this.doubts.add(id);
+  }
+
+  /** Somebody of this priority waits for a resource. */
+  inherit(resource: string, priorityKey: number): void {
+    this.line.inherit(resource, priorityKey);
+  }
+
+  // --- What permits say ---
 
   /** A watched permit is about to end. */
   closing(slot: string, runId: string): void {
@@ -139,91 +167,337 @@ export class QueueState {
     this.close(slot, state, runId);
   }
 
-  protected close(slot: string, state: SlotState, _runId: string): void {
-    if (state.at === 'offered') {
-      this.dropTicket(state); // it was served, and is done already
-      this.wasInTime();
-    }
+  private close(slot: string, state: SlotState, runId: string): void {
+    if (state.at === 'draining') state.closed.push(runId);
+    // Old news, or the queue's own claim has ended without a word: a renewal tells.
+    else if (state.at === 'drained' && state.runId !== runId) this.slots.set(slot, { ...state, renewAtMs: 0 });
     // The probe's answer may be older than this news, so it must not overrule it.
-    if (state.at === 'probing') this.slots.set(slot, { ...state, closed: true });
-    else this.slots.set(slot, { at: 'free' });
+    else if (state.at === 'probing') this.slots.set(slot, { ...state, closed: true });
+    else {
+      if (state.at === 'offered') {
+        this.dropTicket(state); // it was served, and is done already
+        this.patience.shrink();
+      }
+      this.slots.set(slot, { at: 'free' });
+    }
   }
 
   /** A probe's answer: `held` if a permit took the `watch`. */
   probed(slot: string, held: boolean, nowMs: number): void {
     const state = this.slots.get(slot);
     if (state?.at !== 'probing') return;
-    const { overdue } = state;
+    const { overdue, drainedBy } = state;
     if (!held || state.closed) {
       const isUnheard = overdue && !state.closed;
-      if (isUnheard && this.doubted.delete(overdue.waiter)) this.fellSilent(overdue.waiter);
+      if (isUnheard) this.patience.letPass(overdue.waiter);
       this.slots.set(slot, isUnheard ? { at: 'free', unheard: overdue.turns } : { at: 'free' });
       return;
     }
-    if (overdue) this.doubted.delete(overdue.waiter);
+    if (overdue) this.patience.clear(overdue.waiter);
     const sinceMs = state.heldSinceMs ?? nowMs;
     // A turn that was used a second ago has a permit that knows its queue. So there is no haste.
     const afterMs = overdue ? OFFER_TIMEOUT_MS : probeAfterMs(nowMs - sinceMs, this.slots.size);
-    this.slots.set(slot, { at: 'held', sinceMs, probeAtMs: nowMs + afterMs });
+    const asked = this.preemption.afterProbe(state, nowMs);
+    this.slots.set(slot, { at: 'held', sinceMs, probeAtMs: nowMs + afterMs, ...asked });
+    if (drainedBy !== undefined) this.drained(slot, drainedBy);
   }
 
-  /** The ticket's waiter lives. @returns whether it was taken for dead */
-  private heardOf(ticket: Ticket): boolean {
-    const wasDoubted = this.doubted.delete(whoOf(ticket));
-    return this.silent.delete(whoOf(ticket)) || wasDoubted;
+  /** A permit that was asked says that it keeps the slot out of use. */
+  drained(slot: string, runId: string): void {
+    const state = this.slots.get(slot);
+    if (state?.at === 'probing') this.slots.set(slot, { ...state, drainedBy: runId }); // the probe's own answer is still to come
+    if (this.lastClosed.get(slot) !== runId) this.inUse.adopt(slot, runId);
   }
 
-  private fellSilent(waiter: string): void {
-    this.silent.add(waiter);
-    const [oldest] = this.silent;
-    if (this.silent.size > MAX_SILENT && oldest !== undefined) this.silent.delete(oldest);
+  /** A permit says that its holder may have to give way. */
+  preemptible(notice: PreemptibleNotice, nowMs: number): void {
+    if (this.lastClosed.get(notice.slot) === notice.runId) return;
+    const used = this.preemption.answered(notice, nowMs);
+    if (used) this.dropTicket(used);
   }
 
-  private wasInTime(): void {
-    this.patienceMs = Math.max(PATIENCE_MS, 0.9 * this.patienceMs);
+  /** A permit that was asked to give way has ended. */
+  notThere(slot: string, runId: string): void {
+    this.preemption.notThere(slot, runId);
   }
+
+  // --- What operators say, and what came of it ---
+
+  /** What an operator has set; `undefined` when nothing is. */
+  get overridden(): OverrideState | undefined {
+    return this.inUse.override;
+  }
+
+  /** Whether what an operator wants to set, and the line, fit into what one run can hand to the next. */
+  hasRoomFor(input: OverrideInput): boolean {
+    return this.line.allows(input);
+  }
+
+  /** An operator changes which slots are in use. @returns what is set now */
+  setOverride(input: OverrideInput, nowMs: number): OverrideState {
+    return this.inUse.set(input, nowMs);
+  }
+
+  get isInForce(): boolean {
+    return this.inUse.isInForce(this.line.demand);
+  }
+
+  /** A claim's answer: the permit's run, or `undefined` when somebody else was faster. */
+  claimed(slot: string, runId: string | undefined, nowMs: number): void {
+    this.inUse.claimed(slot, runId, nowMs);
+  }
+
+  /** The queue's own claim on a slot has ended without a word. */
+  gone(slot: string, runId: string): void {
+    this.inUse.gone(slot, runId);
+  }
+
+  // --- What the queue does next ---
 
   /**
    * What to do now: at most `room` commands. When it gives that many, more may be due. Each call moves the slots concerned on,
    * so it gives a command once.
    */
   next(nowMs: number, room = Number.POSITIVE_INFINITY): QueueCommand[] {
+    this.inUse.expire(nowMs);
     return atMost(room, this.moves(nowMs));
   }
 
-  protected *moves(nowMs: number): Generator<QueueCommand> {
-    const waiting = new Set(this.waiting());
-    const demand = new Demand(waiting);
+  private *moves(nowMs: number): Generator<QueueCommand> {
+    yield* this.refusals();
+    const round = { nowMs, preemptors: this.preemptors() };
     for (const [slot, state] of this.slots) {
-      const command = this.moveOn(slot, state, waiting, demand, nowMs);
+      const command = this.move(slot, state, round);
       if (command) yield command;
     }
-    for (const slot of this.slotsOfInterest(demand)) if (!this.slots.has(slot)) yield this.probe(slot); // Q2
+    for (const slot of this.slotsOfInterest()) if (!this.slots.has(slot)) yield this.probe(slot, round); // Q2
     for (const [slot, state] of this.slots) {
       // Last: a thousand held slots must not keep a free one from being found.
-      if (state.at === 'held' && state.probeAtMs <= nowMs && this.isOfInterest(slot, demand)) yield this.probe(slot);
+      if (state.at !== 'held' || state.probeAtMs > nowMs) continue;
+      if (this.isOfInterest(slot)) yield this.probe(slot, round);
+    }
+    yield* this.settleDoubts(); // what is free has been given by now
+    const preemptors = this.preemptors(); // some have their turn now
+    yield* this.preemption.moves(preemptors, nowMs, (slot) => this.probe(slot, { preemptors }));
+  }
+
+  /** Takes the tickets out of the line that want more permits than an operator has left. */
+  private *refusals(): Generator<QueueCommand> {
+    if (this.overridden?.capacity === undefined) return;
+    for (const ticket of this.line.accumulators()) {
+      if (this.inUse.hasEnoughFor(ticket)) continue;
+      this.declined(ticket.id); // Q7
+      yield { do: 'refuse', ticket };
+    }
+  }
+
+  private *settleDoubts(): Generator<QueueCommand> {
+    for (const ticket of this.doubts.settle(this.waiting(), (it) => this.mayBeFree(it))) {
+      this.declined(ticket.id);
+      yield { do: 'refuse', ticket };
+    }
+  }
+
+  /** What to do with a slot of which something is known. */
+  private move(slot: string, state: SlotState, round: Round): QueueCommand | undefined {
+    const { nowMs } = round;
+    switch (state.at) {
+      case 'unseen':
+        return this.probe(slot, round);
+      case 'free':
+        return this.isToDrain(slot) ? this.inUse.drain(slot) : this.offer(slot, state.unheard, round);
+      case 'offered':
+        return this.overdueMs(slot, state) <= nowMs ? this.probeOverdue(slot, state, round) : undefined;
+      case 'held': {
+        const isOld = state.probeAtMs + HELD_UNSEEN_MS <= nowMs || this.slots.size > MAX_SEEN;
+        if (isOld && !this.isOfInterest(slot)) this.slots.delete(slot);
+        return undefined;
+      }
+      case 'drained':
+        return this.inUse.keep(slot, state, this.line.demand, nowMs);
+      case 'probing':
+      case 'draining':
+        return undefined; // an answer is due
     }
   }
 
   /** When {@link next} has something to do although nothing happens. Infinity when it has not. */
   dueMs(): number {
-    let dueMs = Number.POSITIVE_INFINITY;
-    const demand = new Demand(this.waiting());
+    let dueMs = this.inUse.endsAtMs;
+    const preemptors = this.preemptors(); // first: it settles the line, of which the slots of interest are asked
     for (const [slot, state] of this.slots) {
-      if (state.at === 'offered') dueMs = Math.min(dueMs, this.overdueMs(slot, state, demand));
-      if (state.at === 'held' && this.isOfInterest(slot, demand)) dueMs = Math.min(dueMs, state.probeAtMs);
+      if (state.at === 'offered') dueMs = Math.min(dueMs, this.overdueMs(slot, state));
+      if (state.at === 'held' && this.isOfInterest(slot)) dueMs = Math.min(dueMs, state.probeAtMs);
+      if (state.at === 'drained') dueMs = Math.min(dueMs, state.renewAtMs);
     }
-    return dueMs;
+    return Math.min(dueMs, this.preemption.dueMs(preemptors));
+  }
+
+  private probe(slot: string, { preemptors }: Pick<Round, 'preemptors'>): QueueCommand & { do: 'probe' } {
+    const state = this.slots.get(slot);
+    this.lastClosed.delete(slot); // a permit that is asked while it ends says it once more, and that is news
+    const heldSinceMs = state?.at === 'held' ? state.sinceMs : undefined;
+    const asked = this.preemption.beforeProbe(slot, preemptors);
+    this.slots.set(slot, { at: 'probing', heldSinceMs, ...asked });
+    return { do: 'probe', slot, ...(asked.asks && { asks: true }) };
+  }
+
+  /** The turn was used without a word, or its waiter is dead or slow. A probe will tell, and a live waiter comes again by itself. */
+  private probeOverdue(slot: string, state: OfferedSlot, round: Round): QueueCommand {
+    const ticket = this.ticket(state.ticketId);
+    const overdue = { turns: state.turns ?? 1, waiter: ticket ? this.patience.suspect(ticket) : '' };
+    this.dropTicket(state);
+    const command = this.probe(slot, round);
+    const probing = this.slots.get(slot);
+    if (probing?.at === 'probing' && !state.reserved) this.slots.set(slot, { ...probing, overdue });
+    return { ...command, overdue: true };
+  }
+
+  /** Only where somebody else wants the slot, the queue is in haste. */
+  private overdueMs(slot: string, { untilMs }: OfferedSlot): number {
+    return this.isOfInterest(slot) ? this.patience.shortened(untilMs) : untilMs;
+  }
+
+  /**
+   * Gives a free slot to the first in turn order. A free slot without a taker is forgotten: a newcomer may take it unseen. Where the
+   * last turns brought no word, it gives twice as many: their tickets leave the line, and waiters that live and are beaten come back.
+   */
+  private offer(slot: string, unheard: number | undefined, round: Round): QueueCommand | undefined {
+    if (this.line.hasAccumulator && this.reserve(slot)) return undefined;
+    const ticket = this.takeFirst(slot); // Q3
+    if (!ticket) {
+      this.slots.delete(slot);
+      return undefined;
+    }
+    this.line.charge(ticket);
+    const offered = { at: 'offered', ticketId: ticket.id, untilMs: round.nowMs + OFFER_TIMEOUT_MS } as const;
+    this.slots.set(slot, offered);
+    if (unheard === undefined) return { do: 'offer', slot, ticket };
+    const also: Ticket[] = [];
+    while (also.length + 1 < Math.min(2 * unheard, MAX_TURNS)) {
+      const next = this.takeFirst(slot);
+      if (!next) break;
+      also.push(next);
+      this.line.remove(next.id);
+    }
+    this.slots.set(slot, { ...offered, turns: 1 + also.length });
+    return { do: 'offer', slot, ticket, also };
+  }
+
+  private takeFirst(slot: string): Ticket | undefined {
+    if (!this.isOfInterest(slot)) return undefined;
+    return this.line.takeFirst((slots) => this.inUse.allows({ slots }, slot)); // Q1
+  }
+
+  // --- Which slots matter to whom ---
+
+  /** Slots that somebody without a turn wants, and slots that are to be out of use. */
+  private slotsOfInterest(): Iterable<string> {
+    const { demand, wanted } = this.line;
+    if (!this.overridden) return wanted.slots();
+    const slots = [...wanted.slots(), ...this.inUse.names(), ...demand.slots()];
+    return new Set(slots.filter((slot) => this.isOfInterest(slot)));
+  }
+
+  private isOfInterest(slot: string): boolean {
+    if (!this.inUse.has(slot)) return this.isToDrain(slot);
+    const { wanted } = this.line;
+    return wanted.has(slot) || (wanted.counts && this.inUse.hasAdded(slot));
+  }
+
+  private isToDrain(slot: string): boolean {
+    return this.inUse.isToDrain(slot, this.line.demand);
+  }
+
+  private wants(ticket: Ticket, slot: string): boolean {
+    return this.inUse.allows(ticket, slot);
+  }
+
+  /** Whether a slot that the waiter would take is free, or nobody knows. */
+  private mayBeFree(ticket: Ticket): boolean {
+    for (const slot of new Set([...new Demand([ticket]).slots(), ...this.inUse.names()])) {
+      const state = this.slots.get(slot);
+      if (this.wants(ticket, slot) && !(state && isTaken(state))) return true;
+    }
+    return false;
+  }
+
+  // --- Turns ---
+
+  private reserve(slot: string): boolean {
+    const ticketOf = (id: string) => this.ticket(id);
+    return this.turns.reserve(slot, ticketOf, (waiter) => this.wants(waiter, slot));
+  }
+
+  /** An accumulator that lines up for its next permit has used its turn before. There is one at a time. */
+  private hasUsedTurnBefore(next: Ticket): void {
+    for (const id of this.turns.ticketIds()) if (id !== next.id && this.ticket(id)?.permits) this.line.remove(id);
+    this.turns.endReservations();
+  }
+
+  /** The turn was used, or its waiter is dead or slow. */
+  private dropTicket({ ticketId, reserved }: OfferedSlot): void {
+    if (!reserved) this.line.remove(ticketId);
+  }
+
+  /** Takes back the turn that the ticket may have: `true` if it had one. */
+  private withdrawFrom(ticket: Ticket, to: 'free' | 'unknown'): boolean {
+    const turns = this.turns.slotsOf(ticket.id);
+    for (const slot of turns) this.withdraw(slot, ticket, to);
+    return turns.length > 0;
+  }
+
+  private withdraw(slot: string, ticket: Ticket, to: 'free' | 'unknown'): void {
+    const state = this.slots.get(slot);
+    if (state?.at === 'offered' && !state.reserved) this.line.refund(ticket);
+    if (to === 'free') this.slots.set(slot, { at: 'free' });
+    else this.slots.delete(slot);
+  }
+
+  // --- What the queue knows ---
+
+  ticket(ticketId: string): Ticket | undefined {
+    return this.line.ticket(ticketId);
+  }
+
+  /** Tickets without a turn. */
+  *waiting(): Generator<Ticket> {
+    yield* this.settledLine().without();
+  }
+
+  /** Tickets without a turn whose callers keep permits of other resources. */
+  inheriting(): Iterable<Ticket> {
+    return this.settledLine().without('inherits');
+  }
+
+  /** The best priority of those without a turn. Infinity when there are none. */
+  get bestPriority(): number {
+    return this.settledLine().bestPriority;
+  }
+
+  private preemptors(): readonly Ticket[] {
+    return [...this.settledLine().without('preempt')];
   }
 
   /** How many wait without a turn. */
   get waitingCount(): number {
-    return [...this.waiting()].length;
+    return this.settledLine().waitingCount;
   }
 
-  /** Nobody waits. */
+  /** The line, when it knows which tickets have turns. */
+  private settledLine(): Line {
+    this.line.settle(this.turns.ticketIds());
+    return this.line;
+  }
+
+  /** The tickets that may be beyond their bound on the line. The next run of the queue is told with {@link doubt}. */
+  get inDoubt(): string[] {
+    return this.doubts.all;
+  }
+
+  /** Nobody waits, nothing is set, and no slot is kept out of use. */
   get idle(): boolean {
-    return this.tickets.size === 0;
+    return this.line.isEmpty && !this.overridden && this.inUse.keepsNone;
   }
 
   /** Whether a permit that runs will tell when it closes. */
@@ -233,177 +507,13 @@ export class QueueState {
   }
 
   view(): QueueView {
-    return { tickets: [...this.tickets.values()], slots: [...this.slots], shares: this.order.shares() };
-  }
-
-  /** What to do with a slot of which something is known. */
-  protected moveOn(
-    slot: string,
-    state: SlotState,
-    waiting: Set<Ticket>,
-    demand: Demand,
-    nowMs: number,
-  ): QueueCommand | undefined {
-    if (state.at === 'free') return this.offer(slot, state.unheard, waiting, demand, nowMs);
-    if (state.at === 'offered' && this.overdueMs(slot, state, demand) <= nowMs) {
-      // Used without a word, or the waiter is dead or slow. A probe will tell, and a live waiter comes again by itself.
-      const ticket = this.tickets.get(state.ticketId);
-      const overdue = { turns: state.turns ?? 1, waiter: ticket ? whoOf(ticket) : '' };
-      if (ticket) this.doubted.add(overdue.waiter);
-      this.dropTicket(state);
-      const command = this.probe(slot);
-      const probing = this.slots.get(slot);
-      if (probing?.at === 'probing' && !state.reserved) this.slots.set(slot, { ...probing, overdue });
-      return { ...command, overdue: true };
-    }
-    const isOld = state.at === 'held' && (state.probeAtMs + HELD_UNSEEN_MS <= nowMs || this.slots.size > MAX_SEEN);
-    if (isOld && !this.isOfInterest(slot, demand)) this.slots.delete(slot);
-    return undefined;
-  }
-
-  /** Only where somebody else wants the slot, it matters soon. */
-  private overdueMs(slot: string, { untilMs }: SlotState & { at: 'offered' }, demand: Demand): number {
-    return this.isOfInterest(slot, demand) ? untilMs - OFFER_TIMEOUT_MS + this.patienceMs : untilMs;
-  }
-
-  /**
-   * Gives a free slot to the first in turn order. A free slot without a taker is forgotten: a newcomer may take it unseen. Where the
-   * last turns brought no word, it gives twice as many: their tickets leave the line, and those that live and are beaten come back.
-   */
-  protected offer(
-    slot: string,
-    unheard: number | undefined,
-    waiting: Set<Ticket>,
-    demand: Demand,
-    nowMs: number,
-  ): QueueCommand | undefined {
-    const accumulating = this.accumulatingOn(slot);
-    if (accumulating) {
-      this.slots.set(slot, { at: 'offered', ...accumulating, reserved: true });
-      return undefined;
-    }
-    const ticket = this.takeFirst(slot, waiting, demand); // Q3
-    if (!ticket) {
-      this.slots.delete(slot);
-      return undefined;
-    }
-    this.order.charge(ticket);
-    const offered = { at: 'offered', ticketId: ticket.id, untilMs: nowMs + OFFER_TIMEOUT_MS } as const;
-    this.slots.set(slot, offered);
-    if (unheard === undefined) return { do: 'offer', slot, ticket };
-    const also: Ticket[] = [];
-    while (also.length + 1 < Math.min(2 * unheard, MAX_TURNS)) {
-      const next = this.takeFirst(slot, waiting, demand);
-      if (!next) break;
-      also.push(next);
-      this.tickets.delete(next.id);
-    }
-    this.slots.set(slot, { ...offered, turns: 1 + also.length });
-    return { do: 'offer', slot, ticket, also };
-  }
-
-  /** Those come last that have let a turn pass. */
-  private takeFirst(slot: string, waiting: Set<Ticket>, demand: Demand): Ticket | undefined {
-    if (!this.isOfInterest(slot, demand)) return undefined;
-    const answers = (ticket: Ticket) => !this.silent.has(whoOf(ticket));
-    const first = this.silent.size > 0 ? this.order.first([...this.wanting(slot, waiting)].filter(answers)) : undefined;
-    const ticket = first ?? this.order.first(this.wanting(slot, waiting));
-    if (!ticket) return undefined;
-    waiting.delete(ticket); // Q1
-    demand.remove(ticket);
-    return ticket;
-  }
-
-  /** Slots that somebody without a turn wants, and others that must be looked at. */
-  protected slotsOfInterest(demand: Demand): Iterable<string> {
-    return demand.slots();
-  }
-
-  protected isOfInterest(slot: string, demand: Demand): boolean {
-    return demand.has(slot);
-  }
-
-  protected wants(ticket: Ticket, slot: string): boolean {
-    return wantsSlot(ticket.slots, slot);
-  }
-
-  /** Tickets without a turn. */
-  *waiting(): Generator<Ticket> {
-    const offered = new Set<string>();
-    for (const state of this.slots.values()) if (state.at === 'offered') offered.add(state.ticketId);
-    for (const ticket of this.tickets.values()) if (!offered.has(ticket.id)) yield ticket;
-  }
-
-  /**
-   * The accumulator's turn that is under way, if it would take this slot after it: until its next ticket comes, in a moment, the slot
-   * is not for those behind it. They would use it while the accumulator keeps the others for nothing.
-   */
-  private accumulatingOn(slot: string): { ticketId: string; untilMs: number } | undefined {
-    if (this.tickets.accumulating === 0) return undefined;
-    const taken = new Map<string, number>();
-    for (const state of this.slots.values()) {
-      if (state.at === 'offered') taken.set(state.ticketId, (taken.get(state.ticketId) ?? 0) + 1);
-    }
-    for (const state of this.slots.values()) {
-      const ticket = state.at === 'offered' && !state.reserved ? this.tickets.get(state.ticketId) : undefined;
-      if (state.at !== 'offered' || !ticket || !this.wants(ticket, slot)) continue;
-      const { id, permits = 1, kept = permits } = ticket;
-      if ((taken.get(id) ?? 0) < permits - kept) return { ticketId: id, untilMs: state.untilMs };
-    }
-    return undefined;
-  }
-
-  /** An accumulator that lines up for its next permit has used its turn before. There is one at a time. */
-  private served(next: Ticket): void {
-    for (const state of this.slots.values()) {
-      if (state.at !== 'offered' || state.ticketId === next.id) continue;
-      if (this.tickets.get(state.ticketId)?.permits) this.tickets.delete(state.ticketId);
-    }
-    this.endReservations();
-  }
-
-  /** The turn was used, or its waiter is dead or slow. */
-  protected dropTicket({ ticketId, reserved }: SlotState & { at: 'offered' }): void {
-    if (!reserved) this.tickets.delete(ticketId);
-  }
-
-  private endReservations(): void {
-    for (const [slot, state] of this.slots) {
-      if (state.at === 'offered' && state.reserved) this.slots.set(slot, { at: 'free' });
-    }
-  }
-
-  private *wanting(slot: string, tickets: Iterable<Ticket>): Generator<Ticket> {
-    for (const ticket of tickets) if (this.wants(ticket, slot)) yield ticket;
-  }
-
-  protected probe(slot: string): QueueCommand & { do: 'probe' } {
-    const state = this.slots.get(slot);
-    this.lastClosed.delete(slot); // a permit that is asked while it ends says it once more, and that is news
-    this.slots.set(slot, { at: 'probing', heldSinceMs: state?.at === 'held' ? state.sinceMs : undefined });
-    return { do: 'probe', slot };
-  }
-
-  /** Takes back the turn that the ticket may have: `true` if it had one. */
-  private withdrawFrom(ticket: Ticket, to: 'free' | 'unknown'): boolean {
-    const turns = [...this.slots.keys()].filter((slot) => this.isOfferedTo(slot, ticket.id));
-    for (const slot of turns) this.withdraw(slot, ticket, to);
-    return turns.length > 0;
-  }
-
-  private withdraw(slot: string, ticket: Ticket, to: 'free' | 'unknown'): void {
-    const state = this.slots.get(slot);
-    if (state?.at === 'offered' && !state.reserved) this.order.refund(ticket);
-    if (to === 'free') this.slots.set(slot, { at: 'free' });
-    else this.slots.delete(slot);
-  }
-
-  private isOfferedTo(slot: string, ticketId: string): boolean {
-    const state = this.slots.get(slot);
-    return state?.at === 'offered' && state.ticketId === ticketId;
+    const { overridden } = this;
+    return { ...this.line.view(), slots: [...this.slots], ...(overridden && { override: overridden }) };
   }
 }
 
-function whoOf({ identity, waiter }: Ticket): string {
-  return identity ?? waiter.workflowId;
+/** Whether somebody has the slot, and goes on: it is neither closing nor on its way back from the queue. */
+function isTaken(state: SlotState): boolean {
+  if (state.at === 'probing') return state.heldSinceMs !== undefined && !state.closed;
+  return state.at === 'offered' || (state.at === 'held' && state.runId === undefined);
 }

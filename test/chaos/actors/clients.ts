@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { Client, type Connection, type WorkflowClientInterceptor } from '@temporalio/client';
 import {
-  type ClientAcquireOptions,
+  type ClientSetOptions,
   type Permit,
   PermitLostError,
   PermitPool,
@@ -18,7 +18,7 @@ import type { Outcome } from '../record';
 import { WRITE_EVERY_MS } from './application';
 import { type ActorInput, KEYS, type PoolSetup } from './input';
 import { preemption } from './preemption';
-import { signalFault } from './signal-faults';
+import { FLAKY, signalFault } from './signal-faults';
 
 const LEASE_MS = 4_000;
 
@@ -44,9 +44,7 @@ export class ClientHolders {
     this.permitPools = new Map(
       reused.map((pool) => [
         pool.resource,
-        [1, 2].map(
-          () => new PermitPool(this.semaphore(pool, this.client(this.interceptor(pool.flaky))), { reuseFor: 1_000 }),
-        ),
+        [1, 2].map(() => new PermitPool(this.semaphore(pool, this.client(this.interceptor())), { reuseFor: 1_000 })),
       ]),
     );
   }
@@ -80,7 +78,7 @@ export class ClientHolders {
     const { name: actor, pools } = this.input;
     const [first] = pools as [PoolSetup];
     const { resource } = first;
-    const pool = new PermitPool(this.semaphore(first, this.client(this.interceptor(false))), {
+    const pool = new PermitPool(this.semaphore(first, this.client(this.interceptor())), {
       max: 1,
       reuseFor: 1_000,
     });
@@ -106,7 +104,7 @@ export class ClientHolders {
     const cancelAt = luck.chance(0.15) ? luck.whole(1, 6) : undefined;
     const timeout = luck.chance(0.2) ? luck.whole(0, 10_000) : undefined;
     const options = { timeout, priority: { priorityKey: luck.whole(1, 3) }, signal: aborter.signal };
-    const client = this.client(this.interceptor(pool.flaky, aborter, cancelAt));
+    const client = this.client(this.interceptor(aborter, cancelAt));
     const way = luck.next();
     const permitPool = this.permitPools.get(pool.resource)?.[luck.whole(0, 1)];
     const key = luck.of(KEYS);
@@ -141,8 +139,9 @@ export class ClientHolders {
     }
   }
 
-  private async two(semaphore: SemaphoreClient, acquire: string, options: ClientAcquireOptions): Promise<void> {
-    await semaphore.withPermits(2, async (permits, signal) => await this.work(acquire, permits, signal), options);
+  private async two(semaphore: SemaphoreClient, acquire: string, options: ClientSetOptions): Promise<void> {
+    const two = [{ of: semaphore, permits: 2 }] as const;
+    await withPermits(two, async ([permits], signal) => await this.work(acquire, permits, signal), options);
   }
 
   private client(interceptor: WorkflowClientInterceptor): Client {
@@ -185,7 +184,7 @@ export class ClientHolders {
   }
 
   /** Sees each call of one acquire: cancels it at one of them, spoils signals, and kills this process at its turn. */
-  private interceptor(flaky: boolean, aborter?: AbortController, cancelAt?: number): WorkflowClientInterceptor {
+  private interceptor(aborter?: AbortController, cancelAt?: number): WorkflowClientInterceptor {
     let calls = 0;
     const step = async <T>(call: () => Promise<T>): Promise<T> => {
       const due = ++calls === cancelAt;
@@ -210,7 +209,9 @@ export class ClientHolders {
       cancel: (input, next) => step(() => next(input)),
       signal: (input, next) =>
         step(async () => {
-          const fault = flaky ? signalFault(this.luck.next()) : undefined;
+          // A set's other resources hear all that is sent.
+          const isFlaky = input.workflowExecution.workflowId?.includes(FLAKY);
+          const fault = isFlaky ? signalFault(this.luck.next()) : undefined;
           if (fault) void this.link.tell({ do: 'fault', kind: fault });
           if (fault === 'signal-dropped') return;
           if (fault === 'signal-delayed') await delay(this.luck.between(0, 800));

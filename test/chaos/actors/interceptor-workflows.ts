@@ -2,6 +2,7 @@ import { defaultPayloadConverter, type Payload } from '@temporalio/common';
 import {
   getExternalWorkflowHandle,
   proxySinks,
+  type SignalWorkflowInput,
   type Sinks,
   sleep,
   type WorkflowInterceptorsFactory,
@@ -26,7 +27,7 @@ const outbound: WorkflowOutboundCallsInterceptor = {
   startChildWorkflowExecution: async (input, next) => await acquireStep(() => next(input)),
   async signalWorkflow(input, next) {
     return await acquireStep(async () => {
-      if (isDouble || !workflowInfo().workflowId.includes(FLAKY)) return await next(input);
+      if (isDouble || !isSpoilt(input)) return await next(input);
       const fault = signalFault(Math.random());
       if (fault === undefined) return await next(input);
       const { signalName, args, target } = input;
@@ -55,6 +56,14 @@ const outbound: WorkflowOutboundCallsInterceptor = {
     });
   },
 };
+
+/** What comes from a flaky queue or permit, and what a holder sends to one: a set's other resources hear all that is sent. */
+function isSpoilt({ target }: SignalWorkflowInput): boolean {
+  const { workflowId, workflowType } = workflowInfo();
+  if (workflowType !== 'chaosHolder') return workflowId.includes(FLAKY);
+  const to = target.type === 'external' ? target.workflowExecution.workflowId : target.childWorkflowId;
+  return to?.includes(FLAKY) ?? false;
+}
 
 function marked(fault: SignalFault): Payload {
   return defaultPayloadConverter.toPayload(fault) as Payload;

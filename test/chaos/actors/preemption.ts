@@ -1,9 +1,13 @@
-import type { PreemptionOptions } from '@/shared/preemption';
+import type { AcquireOptions } from '@/shared/options';
 import type { Luck } from '../random';
 import type { PoolSetup } from './input';
 
 /** What one acquire of a pool is to be: some give way to others, some ask for it. */
-export function preemption(luck: Luck, { paceMs, perKey }: PoolSetup, timeout: number | undefined): PreemptionOptions {
+export function preemption(
+  luck: Luck,
+  { paceMs, perKey }: PoolSetup,
+  timeout: number | undefined,
+): Pick<AcquireOptions, 'preempt' | 'preemptible'> {
   const [isPreemptible, asks, graceMs] = [luck.chance(0.6), luck.chance(0.6), luck.whole(200, 3_000)];
   if (perKey !== undefined) return {};
   return {

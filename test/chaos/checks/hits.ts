@@ -8,7 +8,7 @@ export class Hits {
   constructor(private readonly record: ChaosRecord) {}
 
   /**
-   * When a fault was at work on that actor or acquire, or on what all need: the server, or every permit worker.
+   * When a fault was at work on that actor or acquire, or on what all need: the server, which may only be slow, or every permit worker.
    * @param afterMs counts so long after the end of each: until connections are back, or a task is tried again
    */
   of(name: string, afterMs = 0): Interval[] {
@@ -18,7 +18,7 @@ export class Hits {
     const { faults, outages } = this.record;
     // A fault that could not be healed has hit all the same.
     const own = faults
-      .filter(({ target }) => target === name || target === '*')
+      .filter(({ target }) => target === name || target === '*' || target === 'server')
       .map(
         ({ atMs, healedMs, failed }): Interval => [atMs, healedMs ?? (failed ? Number.POSITIVE_INFINITY : atMs + 1)],
       );

@@ -136,7 +136,9 @@ function isExplained({ body, permit, actor }: Loss, { orders, faults }: ChaosRec
     return permit.askedMs !== undefined && closedMs >= permit.askedMs + (permit.graceMs ?? 0);
   if (outcome === undefined && faults.some(({ target, atMs }) => target === permitId(permit) && isNear(atMs, 5_000)))
     return true;
-  return covered([closedMs - LEASE_MS, closedMs], hits.ofAny([actor, body.acquire])) > 0;
+  // A Workflow that was reset goes on under a permit that it has released.
+  const untilMs = Math.max(closedMs, body.beganMs);
+  return covered([closedMs - LEASE_MS, untilMs], hits.ofAny([actor, body.acquire])) > 0;
 }
 
 /** Where signals are spoilt, a permit may be lost for nothing. */

@@ -1,5 +1,4 @@
-import { permitId } from '@/shared/permit-id';
-import { slotNames } from '@/shared/slots';
+import { permitId, slotNames } from '@/shared/permit-id';
 import type { Acquire, ChaosRecord, Outcome, Pool } from '../record';
 import { allDown, Hits, ofScope } from './hits';
 import { covered, type Interval, union, without } from './intervals';

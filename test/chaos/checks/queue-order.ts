@@ -1,19 +1,23 @@
 import type { WorkflowHandle } from '@temporalio/client';
-import { DEFAULT_PRIORITY_KEY } from '@/shared/limits';
-import { INHERIT, type InheritNotice } from '@/shared/pool-protocol';
+import { DEFAULT_PRIORITY_KEY } from '@/shared/check';
+import { parsePermitId } from '@/shared/permit-id';
+import type { QueueInput } from '@/shared/protocol';
 import {
   CLOSING,
   type ClosingNotice,
   DECLINED,
   type DeclinedNotice,
   ENQUEUE,
+  INHERIT,
+  type InheritNotice,
   MISSED,
   type MissedNotice,
   type Ticket,
   TURN,
   type Turn,
 } from '@/shared/protocol';
-import type { QueueInput } from '@/shared/queue-view';
+import { readTickets } from '@/shared/queue-view';
+import { MAX_WAITERS } from '@/workflows/queue/line';
 import { NOWHERE } from '../actors/signal-faults';
 
 type HistoryEvent = NonNullable<Awaited<ReturnType<WorkflowHandle['fetchHistory']>>['events']>[number];
@@ -25,6 +29,7 @@ export type QueueEvent = Pick<
   | 'workflowExecutionSignaledEventAttributes'
   | 'workflowTaskCompletedEventAttributes'
   | 'signalExternalWorkflowExecutionInitiatedEventAttributes'
+  | 'signalExternalWorkflowExecutionFailedEventAttributes'
 >;
 
 /**
@@ -36,18 +41,19 @@ export function checkTurns(events: readonly QueueEvent[]): { turns: number; diso
   // Somebody else's: what it was started with is forged.
   if (events[0]?.workflowExecutionStartedEventAttributes?.cronSchedule) return { turns: 0, disorder: [] };
   const line = new Line(events[0]);
-  const signals: QueueEvent[] = [];
+  const news: QueueEvent[] = [];
   const disorder: string[] = [];
   let turns = 0;
   for (const [at, event] of events.entries()) {
-    if (event.workflowExecutionSignaledEventAttributes) signals.push(event);
+    if (event.workflowExecutionSignaledEventAttributes || event.signalExternalWorkflowExecutionFailedEventAttributes)
+      news.push(event);
     const { workflowTaskCompletedEventAttributes: task } = event;
     if (!task) continue;
     // The queue has seen what had come when its task began.
-    while (signals[0] && Number(signals[0].eventId) < Number(task.startedEventId)) line.take(signals.shift());
+    while (news[0] && Number(news[0].eventId) < Number(task.startedEventId)) line.take(news.shift());
     const given = turnsOf(events, at);
     // Refused in the same decision: it wants more than an operator has left, or the line is full.
-    for (const { ticketId, slot, waiting } of given) if (slot === undefined && !waiting) line.leave(ticketId);
+    for (const { ticketId, slot, waiting } of given) if (slot === undefined && !waiting) line.refuse(ticketId);
     line.passOver(given);
     for (const { ticketId, slot, eventId, to } of given) {
       if (slot === undefined) continue;
@@ -85,22 +91,21 @@ class Line {
   constructor(started: QueueEvent | undefined) {
     const { input, continuedExecutionRunId } = started?.workflowExecutionStartedEventAttributes ?? {};
     const { tickets = [], view } = payload<QueueInput>(input?.payloads) ?? { tickets: [] };
-    const former = (view?.tickets ?? []).map((it) =>
-      'list' in it ? { ...it, slots: view?.lists?.[it.list] ?? [] } : it,
-    );
-    for (const ticket of [...(continuedExecutionRunId ? former : []), ...tickets]) {
+    const former = continuedExecutionRunId ? readTickets('a resource', view).values() : [];
+    for (const ticket of [...former, ...tickets]) {
       this.waiting.set(ticket.id, ticket);
     }
     for (const [slot, state] of view?.slots ?? []) if (state.at === 'offered') this.offer(state.ticketId, slot);
   }
 
   take(event: QueueEvent | undefined): void {
+    const noPermit = event?.signalExternalWorkflowExecutionFailedEventAttributes?.workflowExecution?.workflowId;
+    if (noPermit) this.notThere(parsePermitId(noPermit)?.slot);
     const { signalName, input } = event?.workflowExecutionSignaledEventAttributes ?? {};
     if (signalName === ENQUEUE) this.enqueue(payload<Ticket>(input?.payloads));
     if (signalName === MISSED) {
       const missed = payload<MissedNotice>(input?.payloads);
-      if (missed?.ticket && this.offered.get(missed.ticket.id)?.slot === missed.slot)
-        this.offered.delete(missed.ticket.id);
+      if (missed?.ticket) this.takeBack(missed.ticket.id, missed.slot);
       this.enqueue(missed?.ticket);
     }
     if (signalName === DECLINED) this.decline(payload<DeclinedNotice>(input?.payloads));
@@ -122,9 +127,22 @@ class Line {
     }
   }
 
-  leave(ticketId: string): void {
-    this.waiting.delete(ticketId);
+  /** The turn was not used: the ticket has its old place, with what it has inherited. */
+  private takeBack(ticketId: string, slot: string): void {
+    const offer = this.offered.get(ticketId);
+    if (offer?.slot !== slot) return;
     this.offered.delete(ticketId);
+    this.waiting.set(ticketId, offer.ticket);
+  }
+
+  /** The queue has asked for the permit that should have come of a turn, and there is none. */
+  private notThere(slot: string | undefined): void {
+    for (const offer of this.offered.values()) if (offer.slot === slot) this.silent.add(whoOf(offer.ticket));
+  }
+
+  /** Takes a ticket out of the line. What became of a turn that it has had is still to be seen. */
+  refuse(ticketId: string): void {
+    this.waiting.delete(ticketId);
   }
 
   /**
@@ -163,6 +181,7 @@ class Line {
     const offer = this.offered.get(ticket.id);
     if (offer && offer.ticket.waiter.runId === ticket.waiter.runId) return; // it has its turn
     const known = this.waiting.get(ticket.id);
+    if (!known && !offer && this.waiting.size + this.offered.size >= MAX_WAITERS) return; // a stranger has filled the line
     if (known?.waiter.runId !== ticket.waiter.runId) this.silent.delete(whoOf(ticket));
     this.offered.delete(ticket.id);
     // What it has inherited stays, also from the run before: its view has that in the ticket's own priority.
@@ -177,7 +196,8 @@ class Line {
     const ticket = this.waiting.get(ticketId) ?? this.offered.get(ticketId)?.ticket;
     if (!ticket || (runId !== undefined && ticket.waiter.runId !== runId)) return;
     this.silent.delete(whoOf(ticket));
-    this.leave(ticketId);
+    this.waiting.delete(ticketId);
+    this.offered.delete(ticketId);
   }
 }
 

@@ -1,4 +1,4 @@
-import { slotNames, wantsSlot } from '@/shared/slots';
+import { slotNames, wantsSlot } from '@/shared/permit-id';
 import type { Body, ChaosRecord, Order, PermitRun, Pool } from '../record';
 
 /** A time in which somebody certainly held a slot, and knew it. */
@@ -31,7 +31,9 @@ export function certainHolds({ bodies, permits, acquires }: ChaosRecord): Certai
     const key = `${body.acquire} ${runId}`;
     const earlier = holds.get(key);
     const { askedMs: asked = beganMs, pooled = false, key: ofKey } = known.get(body.acquire) ?? {};
-    const askedMs = Math.min(asked, earlier?.askedMs ?? beganMs);
+    // A permit pool had its permit before this call, and may use it until it gives it back.
+    const hadMs = pooled ? (runs.get(runId)?.startedMs ?? asked) : asked;
+    const askedMs = Math.min(asked, hadMs, earlier?.askedMs ?? beganMs);
     const fromMs = Math.min(beganMs, earlier?.fromMs ?? beganMs);
     holds.set(key, {
       ...{ resource, slot, runId, pooled, key: ofKey, askedMs, fromMs },

@@ -1,18 +1,17 @@
-import { Acquirer, type Offer, type Place, type Word } from '../../../src/shared/acquirer';
+import { Acquirer, type LineMessage, type Offer, type Place } from '../../../src/shared/acquirer';
 import { Lease } from '../../../src/shared/lease';
-import type { ResolvedSemaphore } from '../../../src/shared/options';
+import { type ResolvedSemaphore, resolveSetAcquire } from '../../../src/shared/options';
 import {
   acquireInOrder,
-  besideTheLine,
+  acquireUntilEnough,
   partsInOrder,
-  rankOf,
   releaseInReverse,
   TooFewSlots,
+  ticketPartOf,
   withoutHeld,
 } from '../../../src/shared/permit-set';
-import type { PoolShare } from '../../../src/shared/pool-protocol';
-import type { Ticket } from '../../../src/shared/protocol';
-import { draftTicket, type Rank } from '../../../src/shared/ticket';
+import type { PoolShare, Ticket } from '../../../src/shared/protocol';
+import { type PartOfSet, requestOf } from '../../../src/shared/request';
 import { offersSlot } from '../../../src/shared/wire-input';
 import type { PermitRun, Server } from './server';
 
@@ -48,8 +47,7 @@ export interface Asking {
   /** Aborts the wait. */
   readonly over: { isOver: boolean; wake: Set<() => void> };
   readonly pool?: PoolShare;
-  readonly permits?: number;
-  readonly rank?: Rank;
+  readonly part?: PartOfSet;
 }
 
 /** A permit as its holder has it, by the real lease. */
@@ -78,6 +76,7 @@ export class Hold {
       this.tellStopped = resolve;
     });
     void this.renew();
+    void this.tellOfTermination();
   }
 
   get isLost(): boolean {
@@ -91,6 +90,16 @@ export class Hold {
     if (this.process.isDead) return;
     await this.server.signal(this.run, 'release');
     await this.run.whenClosed;
+  }
+
+  /** A permit that was terminated could not tell its queue. */
+  private async tellOfTermination(): Promise<void> {
+    await this.run.whenClosed;
+    const { process, run, server } = this;
+    if (run.isEnding) return;
+    if (process.stoppedUntilMs > server.world.nowMs)
+      await server.world.sleep(process.stoppedUntilMs - server.world.nowMs);
+    if (!process.isDead) await server.tellQueue(run.resource, ({ state }) => state.closing(run.slot, run.runId));
   }
 
   stop(): void {
@@ -115,21 +124,13 @@ export class Hold {
 /** Acquires one permit, by the real acquirer. `undefined`: its time is up, or it waits no longer. */
 export async function acquire(server: Server, semaphore: ResolvedSemaphore, asking: Asking): Promise<Hold | undefined> {
   const { world } = server;
-  const { resource, slots, compactSlots, recheckAfterMs, fair, leaseMs } = semaphore;
-  const { process, name, priorityKey, fairnessKey, sinceMs, pool, permits, rank } = asking;
+  const { resource, slots, recheckAfterMs, fair, leaseMs } = semaphore;
+  const { process, name, priorityKey, fairnessKey, sinceMs, pool, part } = asking;
   const id = `${name} ${world.integer(0, 2 ** 30)}`;
   const waiter = { workflowId: `waiter ${id}`, runId: `run of ${id}` };
   const priority = { priorityKey, fairnessKey };
-  const draft = draftTicket({
-    id,
-    slots: compactSlots,
-    sinceMs,
-    priority,
-    identity: process.name,
-    pool,
-    permits,
-    rank,
-  });
+  const caller = { sinceMs, identity: process.name, pool };
+  const { ticket } = requestOf(semaphore, { ...resolveSetAcquire(), priority }, caller, part);
   const acquirer = new Acquirer<Hold>(
     {
       slots,
@@ -152,8 +153,8 @@ export async function acquire(server: Server, semaphore: ResolvedSemaphore, aski
         void hold.release();
         throw new Given();
       },
-      place: () => new LinePlace(server, semaphore, { ...draft, waiter }, asking),
-      ...(permits !== undefined && {
+      place: () => new LinePlace(server, semaphore, { ...ticket, id, waiter }, asking),
+      ...(ticket.permits !== undefined && {
         full: () => {
           throw new TooFewSlots(resource, recheckAfterMs);
         },
@@ -182,9 +183,9 @@ export async function acquireSet(
     isLost = true;
     endWait(asking.over);
   };
-  const part = async ({ pool, permits }: (typeof parts)[number], had: readonly Hold[]) => {
-    const semaphore = { ...pool, slots: withoutHeld(pool, had) };
-    const hold = await acquire(server, semaphore, { ...asking, permits, rank: rankOf(pool.resource, had) });
+  const one = async (part: (typeof parts)[number], had: readonly Hold[]) => {
+    const semaphore = withoutHeld(part.semaphore, had);
+    const hold = await acquire(server, semaphore, { ...asking, part: ticketPartOf(part, had) });
     if (!hold) throw new Given();
     void Promise.race([hold.run.whenClosed, hold.whenStopped]).then(() => lose(hold));
     return hold;
@@ -197,8 +198,8 @@ export async function acquireSet(
     if (asking.over.isOver || world.nowMs >= asking.deadlineMs) throw new Given();
   };
   try {
-    const held = await besideTheLine(() => acquireInOrder(parts, part, confirm), wait, world.random);
-    return held.map(({ permit }) => permit);
+    const held = await acquireUntilEnough(() => acquireInOrder(parts, one, confirm), wait, world.random);
+    return held.map(({ grant }) => grant);
   } catch (error) {
     if (error instanceof Given) return isLost ? 'lost' : undefined;
     throw error;
@@ -216,7 +217,7 @@ export async function releaseAll(holds: readonly Hold[]): Promise<void> {
 
 /** A place in line, as a Workflow's or a waiter's. */
 class LinePlace implements Place {
-  private word: Word | undefined;
+  private word: LineMessage | undefined;
   private openOffer: Offer | undefined;
   private inLine = false;
   private wake: () => void = () => undefined;
@@ -230,7 +231,7 @@ class LinePlace implements Place {
     server.hearers.set(ticket.waiter.workflowId, this);
   }
 
-  hear(word: Word): void {
+  hear(word: LineMessage): void {
     if (this.asking.process.isDead) return;
     if (typeof word === 'object') {
       const turn = { queueId: word.queueId, ticketId: this.ticket.id, slot: word.slot, capacity: word.capacity };
@@ -252,7 +253,7 @@ class LinePlace implements Place {
     await this.lineUp({ ...this.ticket, answer: true });
   }
 
-  async next(withinMs: number): Promise<Word | undefined> {
+  async next(withinMs: number): Promise<LineMessage | undefined> {
     const { world } = this.server;
     const { over, process } = this.asking;
     if (!this.word && !over.isOver) {

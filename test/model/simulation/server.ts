@@ -1,11 +1,9 @@
-import type { Word } from '../../../src/shared/acquirer';
-import type { Ticket } from '../../../src/shared/protocol';
-import type { QueueView } from '../../../src/shared/queue-view';
-import { wantsSlot } from '../../../src/shared/slots';
+import type { LineMessage } from '../../../src/shared/acquirer';
+import { wantsSlot } from '../../../src/shared/permit-id';
+import type { QueueView, Ticket } from '../../../src/shared/protocol';
 import { Inheritance } from '../../../src/workflows/queue/inheritance';
-import { PreemptingQueueState } from '../../../src/workflows/queue/preempting-queue-state';
 import type { InheritanceCommand, QueueCommand } from '../../../src/workflows/queue/queue-command';
-import { HELD_UNSEEN_MS } from '../../../src/workflows/queue/queue-state';
+import { HELD_UNSEEN_MS, QueueState } from '../../../src/workflows/queue/queue-state';
 import type { World } from './world';
 
 /** A permit's Workflow. */
@@ -18,6 +16,8 @@ export interface PermitRun {
   readonly openedMs: number;
   leaseMs: number;
   deadlineMs: number;
+  /** Claimed on a turn. */
+  readonly byTurn: boolean;
   isWatched: boolean;
   isEnding: boolean;
   closedMs: number;
@@ -27,7 +27,7 @@ export interface PermitRun {
 
 /** Who can get a turn. */
 export interface Hearer {
-  hear(word: Word): void;
+  hear(word: LineMessage): void;
 }
 
 const LINGER_MS = 2_000;
@@ -53,7 +53,7 @@ export class Server {
     slot: string,
     by: string,
     leaseMs: number,
-    isWatched: boolean,
+    byTurn: boolean,
   ): Promise<PermitRun | undefined> {
     const { world } = this;
     const claimId = `claim ${++this.made}`;
@@ -66,7 +66,7 @@ export class Server {
         ? running.claimId === claimId
           ? running
           : undefined
-        : this.open(resource, slot, { claimId, by, leaseMs, isWatched });
+        : this.open(resource, slot, { claimId, by, leaseMs, byTurn, isWatched: byTurn });
       if (world.isLost()) {
         await world.sleep(LOST_ANSWER_MS);
         continue;
@@ -74,7 +74,7 @@ export class Server {
       await world.hop();
       // As a client has it: the run that a slow answer names may have ended meanwhile.
       const isGone = ours && world.nowMs - sentMs > SLOW_MS && this.permits.get(id) !== ours;
-      return isGone ? await this.claim(resource, slot, by, leaseMs, isWatched) : ours;
+      return isGone ? await this.claim(resource, slot, by, leaseMs, byTurn) : ours;
     }
   }
 
@@ -126,7 +126,7 @@ export class Server {
   private open(
     resource: string,
     slot: string,
-    made: Pick<PermitRun, 'claimId' | 'by' | 'leaseMs' | 'isWatched'>,
+    made: Pick<PermitRun, 'claimId' | 'by' | 'leaseMs' | 'byTurn' | 'isWatched'>,
   ): PermitRun {
     const { world } = this;
     let tellClosed = () => {};
@@ -181,7 +181,7 @@ export class Server {
 
 /** A wait queue: its real state, and the shell around it as `wait-queue` and `carry-out` have it. */
 export class Queue {
-  state = new PreemptingQueueState();
+  state = new QueueState();
   readonly inheritance: Inheritance;
   private inbox: (() => void)[] = [];
   private readonly unanswered = new Map<string, Ticket>();
@@ -223,7 +223,7 @@ export class Queue {
   continueAsNew(): void {
     if (this.sending > 0 || this.inbox.length > 0 || this.isOver) return;
     this.server.world.tell(`the queue of ${this.resource} continues as new`);
-    this.state = new PreemptingQueueState(JSON.parse(JSON.stringify(this.state.view())) as QueueView);
+    this.state = new QueueState(JSON.parse(JSON.stringify(this.state.view())) as QueueView);
     this.wake();
   }
 
@@ -244,8 +244,7 @@ export class Queue {
     for (const handle of messages) handle();
     for (const command of this.state.next(world.nowMs, MAX_SENDING - this.sending))
       this.send(() => this.carryOut(command));
-    for (const command of this.inheritance.moves(this.state.waiting(), world.nowMs))
-      this.send(() => this.passOn(command));
+    for (const command of this.inheritance.moves(this.state, world.nowMs)) this.send(() => this.passOn(command));
     for (const [ticketId, { waiter }] of this.unanswered) {
       this.unanswered.delete(ticketId);
       const word = this.state.ticket(ticketId) ? 'waiting' : 'full';
@@ -305,7 +304,7 @@ export class Queue {
     if (!isThere) this.state.undeliverable(slot, ticket.id);
   }
 
-  private async deliver(workflowId: string, word: Word): Promise<boolean> {
+  private async deliver(workflowId: string, word: LineMessage): Promise<boolean> {
     await this.server.world.hop();
     const hearer = this.server.hearers.get(workflowId);
     hearer?.hear(word);

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
-import { accumulatorResource, keyResource } from '../../../src/shared/key-pool';
-import type { OverrideInput } from '../../../src/shared/operator-protocol';
 import { type ResolvedSemaphore, resolveSemaphore } from '../../../src/shared/options';
+import { accumulatorResource, keyResource } from '../../../src/shared/permit-id';
+import type { OverrideInput } from '../../../src/shared/protocol';
 import { type Asking, acquire, acquireSet, endWait, type Hold, Process, releaseAll } from './caller';
 import { SimulatedPool } from './permit-pool';
 import { Server } from './server';
@@ -194,7 +194,7 @@ class Simulation {
     { a, b, key, asking }: { a: ResolvedSemaphore; b: ResolvedSemaphore; key: string; asking: Asking },
   ): Promise<Hold[] | 'lost' | undefined> {
     const { server, world } = this;
-    const plain = (pool: ResolvedSemaphore) => ({ pool, key: undefined, permits: undefined });
+    const plain = (semaphore: ResolvedSemaphore) => ({ semaphore, key: undefined, permits: undefined });
     if (kind < 0.5) {
       const hold = await acquire(server, a, asking);
       return hold && [hold];
@@ -268,37 +268,42 @@ class Simulation {
     const slots = this.resources[0]?.slots.length ?? 1;
     this.endOrders();
     world.tell(`an operator orders ${JSON.stringify(change)}`);
+    const taken = () => {
+      const { capacity = slots, pauseUntilMs } = change;
+      const last = this.orders.at(-1);
+      this.endOrders();
+      // A pause leaves the capacity as it is.
+      const inUse = pauseUntilMs === undefined ? capacity : (last?.inUse ?? slots);
+      if (pauseUntilMs !== undefined)
+        this.orders.push({ inUse: 0, fromMs: world.nowMs + IN_FORCE_MS, toMs: pauseUntilMs });
+      this.orders.push({
+        inUse,
+        fromMs: Math.max(world.nowMs + IN_FORCE_MS, pauseUntilMs ?? 0),
+        toMs: Number.POSITIVE_INFINITY,
+      });
+    };
     const override = () =>
-      server.tellQueue('a', ({ state }) => void state.setOverride({ slots, ...change }, world.nowMs));
-    if (!(await override()) && (await server.startQueue('a'))) await override();
-    const { capacity = slots, pauseUntilMs } = change;
-    const last = this.orders.at(-1);
-    this.endOrders();
-    // A pause leaves the capacity as it is.
-    const inUse = pauseUntilMs === undefined ? capacity : (last?.inUse ?? slots);
-    if (pauseUntilMs !== undefined)
-      this.orders.push({ inUse: 0, fromMs: world.nowMs + IN_FORCE_MS, toMs: pauseUntilMs });
-    this.orders.push({
-      inUse,
-      fromMs: Math.max(world.nowMs + IN_FORCE_MS, pauseUntilMs ?? 0),
-      toMs: Number.POSITIVE_INFINITY,
-    });
+      server.tellQueue('a', ({ state }) => {
+        state.setOverride({ slots, ...change }, world.nowMs);
+        taken(); // a queue that is stopped takes it later
+      });
+    while (!(await override())) await server.startQueue('a'); // a waiter may have started it first
   }
 
   /**
-   * Nobody takes a slot that an operator has taken out of use, unless it was held then: who is faster may take it from its holder. One
-   * that was stopped may use a turn that it got before.
+   * The queue gives nobody a slot that an operator has taken out of use. Nor does anybody take it unseen, unless it was held then: who is
+   * faster may take it from its holder. One that was stopped may use a turn that it got before.
    */
   private judgeOrders(): void {
     const stopped = new Set(this.callers.flatMap(({ name, process }) => (process.stoppedUntilMs > 0 ? name : [])));
     const runs = this.server.runs.filter(({ resource, by }) => resource === 'a' && !by.startsWith('queue of'));
     for (const { inUse, fromMs, toMs } of this.orders) {
-      for (const { slot, openedMs, by } of runs) {
+      for (const { slot, openedMs, by, byTurn } of runs) {
         if (openedMs < fromMs || openedMs >= toMs || Number(slot) < inUse || stopped.has(by)) continue;
         const wasHeld = runs.some(
           (run) => run.slot === slot && run.openedMs < openedMs && run.closedMs > fromMs - IN_FORCE_MS,
         );
-        assert.ok(wasHeld, `${by} takes slot ${slot} at ${openedMs}, and ${inUse} are in use`);
+        assert.ok(wasHeld && !byTurn, `${by} takes slot ${slot} at ${openedMs}, and ${inUse} are in use`);
       }
     }
   }

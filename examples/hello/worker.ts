@@ -1,0 +1,22 @@
+import { NativeConnection, Worker } from '@temporalio/worker';
+import { PermitWorkerPlugin } from 'temporal-semaphore/worker';
+import * as activities from './activities';
+
+async function main(): Promise<void> {
+  const connection = await NativeConnection.connect({ address: process.env.TEMPORAL_ADDRESS ?? 'localhost:7233' });
+  const worker = await Worker.create({
+    connection,
+    taskQueue: 'training',
+    workflowsPath: require.resolve('./workflows'),
+    activities,
+    maxHeartbeatThrottleInterval: '3s', // a heartbeat is sent, and answered, each 3 s
+    plugins: [new PermitWorkerPlugin({ taskQueue: 'permits' })], // it runs the permits and their queue, beside your Workflows
+  });
+  await worker.run(); // until Ctrl-C
+  await connection.close();
+}
+
+main().catch((error: unknown) => {
+  console.error(error);
+  process.exitCode = 1;
+});

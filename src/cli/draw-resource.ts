@@ -1,0 +1,140 @@
+import type { Inspection, Override, PastHold, SlotInspection, WaiterInspection } from '../operator';
+import { shownPurpose } from '../operator/reader';
+import type { SeenResource } from '../operator/resources-in-use';
+import { queueId } from '../shared/permit-id';
+import { holderName } from './terminal';
+import { type Align, dim, green, red, Text, table, text, yellow } from './text';
+import { disagreementLine, pauseNote, STRANGERS_REMEDY, sinceNow, span, strangersLine } from './wording';
+
+interface Drawing {
+  /** At most so many slots, and as many waiters. @default all */
+  rows?: number;
+  /** With the run IDs. @default false */
+  wide?: boolean;
+}
+
+interface Columns {
+  head: string[];
+  align: Align[];
+}
+
+const SLOTS: Columns = {
+  head: ['slot', 'state', 'holder', 'for', 'lease left', 'purpose'],
+  align: ['right', 'left', 'left', 'right', 'right', 'left'],
+};
+const WAITERS: Columns = {
+  head: ['place', 'waiter', 'for', 'priority', 'key', 'turn'],
+  align: ['right', 'left', 'right', 'right', 'left', 'left'],
+};
+const PAST: Columns = {
+  head: ['slot', 'held until lately by', 'for', 'ended', 'how'],
+  align: ['right', 'left', 'right', 'right', 'left'],
+};
+
+/** A resource as people read it. */
+export function drawResource(seen: Inspection, { rows = Number.POSITIVE_INFINITY, wide = false }: Drawing = {}): Text {
+  const { slots, waiters, recent } = seen;
+  const drawn = ({ head, align }: Columns, cells: unknown[][], runIds: (string | undefined)[]) =>
+    wide
+      ? table(
+          [...head, 'run ID'],
+          cells.map((row, index) => [...row, runIds[index] ?? '']),
+          [...align, 'left'],
+        )
+      : table(head, cells, align);
+  const lines: unknown[] = [headline(seen)];
+  if (seen.disagreement) lines.push(yellow(disagreementLine(seen.disagreement)));
+  if (seen.strangers) lines.push(red(strangersLine(seen.strangers)), STRANGERS_REMEDY);
+  if (slots.length > 0) {
+    const shown = slots.slice(0, rows);
+    lines.push(
+      '',
+      drawn(
+        SLOTS,
+        shown.map(slotRow),
+        shown.map(({ permit }) => permit?.runId),
+      ),
+    );
+    if (slots.length > rows) lines.push(dim(`… and ${slots.length - rows} more slots`));
+  }
+  if (waiters.length > 0) {
+    const shown = waiters.slice(0, rows);
+    lines.push(
+      '',
+      drawn(
+        WAITERS,
+        shown.map(waiterRow),
+        shown.map(({ runId }) => runId),
+      ),
+    );
+    if (waiters.length > rows) lines.push(dim(`… and ${waiters.length - rows} more waiters`));
+  }
+  if (recent.length > 0)
+    lines.push(
+      '',
+      drawn(
+        PAST,
+        recent.map(pastRow),
+        recent.map(({ runId }) => runId),
+      ),
+    );
+  return Text.lines(lines);
+}
+
+/** `gpu-pool: 2 of 3 held, 4 waiting` */
+export function headline(seen: Inspection): Text {
+  const { resource, waiting, override } = seen;
+  const drained = seen.slots.filter(({ state }) => state === 'drained').length;
+  const taken = drained > 0 ? text`${heldOf(seen)}, ${drained} drained` : heldOf(seen);
+  const line = waiting === undefined ? red(silenceOf(seen)) : `${waiting} waiting`;
+  const note = override ? text` ${yellow(text`[${overrideNote(override)}]`)}` : '';
+  return text`${resource}: ${taken}, ${line}${note}`;
+}
+
+/** Why nobody knows who waits. */
+export function silenceOf({ resource, strangers, problem }: SeenResource): string {
+  if (problem !== undefined) return problem;
+  const stranger = strangers?.find(({ workflowId }) => workflowId === queueId(resource));
+  return stranger ? `a Workflow of type "${stranger.type}" has the queue's ID` : 'no worker answers for the queue';
+}
+
+/** `2 of 3 held` */
+export function heldOf({ capacity, held }: Pick<Inspection, 'capacity' | 'held'>): Text {
+  return capacity === undefined ? text`${held} held` : text`${held} of ${capacity} held`;
+}
+
+/** `paused: node drain`, `paused until 2027-01-31T18:00:00.000Z` */
+export function overrideNote(override: Override): Text {
+  const { paused, capacity, reason } = override;
+  const what = paused ? pauseNote(override) : text`resized to ${capacity}`;
+  return reason === undefined ? text`${what}` : text`${what}: ${reason}`;
+}
+
+function slotRow({ slot, state, permit }: SlotInspection): unknown[] {
+  if (!permit) return [slot, dim(state)];
+  const { holder, since, leaseDeadline, preemptedUntil } = permit;
+  const left = leaseDeadline ? leaseDeadline.getTime() - Date.now() : undefined;
+  return [
+    slot,
+    preemptedUntil ? yellow('gives way') : state === 'held' ? green(state) : yellow(state),
+    state === 'held' ? holderName(holder) : '',
+    sinceNow(since),
+    left === undefined ? '?' : left < 0 ? red('over') : span(left),
+    state === 'held' ? shownPurpose(permit) : '',
+  ];
+}
+
+function waiterRow(waiter: WaiterInspection): unknown[] {
+  const { place, since, priorityKey, fairnessKey, turn } = waiter;
+  const called = turn === undefined ? '' : text`slot ${turn}`;
+  return [place, waiterName(waiter), sinceNow(since), priorityKey, fairnessKey, called];
+}
+
+function pastRow({ slot, holder, from, to, outcome }: PastHold): unknown[] {
+  return [slot, holderName(holder), span(to.getTime() - from.getTime()), sinceNow(to), outcome];
+}
+
+/** The client's identity, if the Workflow waits for a client: its ID says nothing then. Else the Workflow ID. Unescaped: `Text` escapes it. */
+export function waiterName({ identity, workflowId }: WaiterInspection): string {
+  return identity ?? workflowId;
+}

@@ -1,0 +1,237 @@
+import type { Grant as AnyGrant } from '../../shared/held-permit';
+import type { Lease } from '../../shared/lease';
+import { type PermitRef, RELEASE, RENEW } from '../../shared/protocol';
+import { NoAnswerError, PermitLostError } from '../errors';
+import { ABSENT_AFTER_MS, type Pollers } from '../pollers';
+import { isTransient, monotonicMs, pause, retryDelayMs } from '../server';
+import type { PermitEnd, PermitRun } from './permit-run';
+
+type Watcher = Parameters<AnyGrant<PermitLostError>['watch']>[0];
+
+/**
+ * One permit's run, held by this process. It renews itself until it is released, detached or lost, unless the semaphore has
+ * `renewEvery: false`. Until then it keeps the process alive, as an open connection does. Compare etcd's `Session` and Redisson's
+ * watchdog.
+ *
+ *     held --release()--> releasing --permit Workflow closed--> released
+ *      |---detach()--> detached: somebody else renews and releases it
+ *      '---permit Workflow closed | no renewal got through in time--> lost
+ *
+ * Every call is pinned to the run, so a late one never touches the slot's next holder.
+ */
+export class Grant implements AnyGrant<PermitLostError> {
+  loss: PermitLostError | undefined;
+  isWanted = false;
+  private watcher: Watcher | undefined;
+  private readonly onLoss: ((error: PermitLostError) => void)[] = [];
+  /** Aborted when the permit is no longer ours to keep, which stops the renewals. */
+  private readonly keeping = new AbortController();
+  /** Aborted when nobody needs to know the permit's end any more. */
+  private readonly watching = new AbortController();
+  private readonly ended: Promise<PermitEnd | undefined>;
+  private renewing: Promise<boolean> | undefined;
+  private releasing: Promise<void> | undefined;
+  /** The error of the last renewal, if it has failed. */
+  private lastError: unknown;
+
+  constructor(
+    private readonly run: PermitRun,
+    readonly ref: PermitRef,
+    readonly lease: Lease,
+    renewEveryMs: number | false,
+    private readonly pollers: Pollers,
+  ) {
+    this.ended = this.watchEnd();
+    void this.watchLease();
+    if (renewEveryMs !== false) void this.renewEvery(renewEveryMs);
+    if (ref.preemptible) void this.watchPreemption();
+  }
+
+  get resource(): string {
+    return this.ref.resource;
+  }
+
+  get slot(): string {
+    return this.ref.slot;
+  }
+
+  get workflowId(): string {
+    return this.ref.workflowId;
+  }
+
+  get runId(): string {
+    return this.ref.runId;
+  }
+
+  /** When the lease ends, as far as this client knows. */
+  get deadline(): Date {
+    return new Date(Date.now() + this.lease.leftMs);
+  }
+
+  /** Checks the clock too: the lease may have ended since anybody looked. */
+  get isHeld(): boolean {
+    if (this.keeping.signal.aborted) return false;
+    if (this.lease.safeMs > 0) return true;
+    this.lose({ how: this.lease.isLongest ? 'timed-out' : 'lease-expired' });
+    return false;
+  }
+
+  watch(watcher: Watcher): void {
+    this.watcher = watcher;
+    if (this.isWanted) watcher.wanted(this.preemption());
+    if (this.loss) watcher.lost(this.loss);
+  }
+
+  /** Calls `tell` when it is lost, beside its watcher. */
+  whenLost(tell: (error: PermitLostError) => void): void {
+    if (this.loss) tell(this.loss);
+    else this.onLoss.push(tell);
+  }
+
+  /** This retries failures until the permit is lost. */
+  async renew(leaseMs?: number): Promise<Date> {
+    if (!(await (leaseMs === undefined ? this.renewed() : this.renewOnce(leaseMs)))) throw this.notHeld();
+    return this.deadline;
+  }
+
+  release(): Promise<void> {
+    this.releasing ??= this.releaseOnce();
+    return this.releasing;
+  }
+
+  detach(): void {
+    this.keeping.abort();
+    this.watching.abort();
+  }
+
+  notHeld(): PermitLostError {
+    return this.loss ?? new PermitLostError(this.ref, this.ref.runId, 'released');
+  }
+
+  async confirmLoss(): Promise<PermitLostError | undefined> {
+    const end = await this.ended;
+    return end && end.how !== 'released' ? (this.loss ?? this.errorOf(end)) : this.loss;
+  }
+
+  private lose(end: PermitEnd): void {
+    if (this.keeping.signal.aborted) return;
+    const error = this.errorOf(end);
+    this.loss = error;
+    this.keeping.abort();
+    if (error.how === 'preempted') this.want();
+    this.watcher?.lost(error);
+    for (const tell of this.onLoss) tell(error);
+    // The permit ends by itself then. A server that can't be reached would keep the process up.
+    if (this.lease.safeMs <= 0) void pause(this.lease.leftMs, this.watching.signal).then(() => this.watching.abort());
+  }
+
+  private errorOf({ how, reason }: PermitEnd): PermitLostError {
+    const cause = how === 'lease-expired' ? this.lastError : undefined;
+    return new PermitLostError(this.ref, this.ref.runId, how, reason, cause ? { cause } : undefined);
+  }
+
+  private preemption(): PermitLostError {
+    return new PermitLostError(this.ref, this.ref.runId, 'preempted');
+  }
+
+  private want(): void {
+    if (this.isWanted || this.releasing) return;
+    this.isWanted = true;
+    this.watcher?.wanted(this.preemption());
+  }
+
+  /** Concurrent calls share one renewal. `false`: lost. */
+  private renewed(): Promise<boolean> {
+    this.renewing ??= this.renewOnce().finally(() => {
+      this.renewing = undefined;
+    });
+    return this.renewing;
+  }
+
+  private async renewOnce(leaseMs?: number): Promise<boolean> {
+    for (let attempt = 0; this.isHeld; attempt++) {
+      const sentMs = monotonicMs();
+      try {
+        const withinMs = Math.min(this.lease.safeMs, this.lease.leaseMs / 3);
+        const delivered = await this.run.send(RENEW, withinMs, ...(leaseMs === undefined ? [] : [{ leaseMs }]));
+        if (!delivered) this.lose(await this.howItEnded());
+        // An answer that comes after the end of the lease that we know proves nothing: the permit may be closing.
+        if (!this.isHeld) return false;
+        this.lease.renewed(sentMs, leaseMs);
+        this.lastError = undefined;
+        return true;
+      } catch (error) {
+        // Only "not found" means lost. After any other error a retry may succeed (even a permission may return) until the lease ends.
+        this.lastError = error;
+        await pause(retryDelayMs(attempt), this.keeping.signal);
+      }
+    }
+    return false;
+  }
+
+  /** The permit has ended, so the long poll tells how in a moment, unless it fails itself. */
+  private async howItEnded(): Promise<PermitEnd> {
+    return (await Promise.race([this.ended, pause(1_000, this.keeping.signal)])) ?? { how: 'unknown' };
+  }
+
+  private async renewEvery(everyMs: number): Promise<void> {
+    while (!this.keeping.signal.aborted) {
+      await pause(this.lease.dueMs(everyMs), this.keeping.signal);
+      await this.renewed(); // when the permit is lost, its holder is told
+    }
+  }
+
+  private async watchLease(): Promise<void> {
+    while (this.isHeld) await pause(this.lease.safeMs, this.keeping.signal);
+  }
+
+  private async watchPreemption(): Promise<void> {
+    try {
+      if (await this.run.preemption(this.watching.signal)) this.want();
+    } catch (error) {
+      if (!this.watching.signal.aborted) throw error;
+    }
+  }
+
+  private async watchEnd(): Promise<PermitEnd | undefined> {
+    try {
+      const end = await this.run.end(this.watching.signal);
+      this.lose(end);
+      return end;
+    } catch (error) {
+      if (this.watching.signal.aborted) return undefined;
+      throw error;
+    }
+  }
+
+  /** Waits for the end after a release. @throws NoAnswerError when nobody polls the task queue */
+  private async untilEnded(): Promise<void> {
+    const over = new AbortController();
+    const lease = pause(this.lease.leftMs, over.signal);
+    const absent = this.pollers.areAbsent(over.signal).then(async (areAbsent) => areAbsent || (await lease));
+    try {
+      const first = await Promise.race([this.ended, lease, absent]);
+      if (first !== true) return;
+      throw new NoAnswerError(this.ref.resource, ABSENT_AFTER_MS, { unpolled: this.pollers.taskQueue });
+    } finally {
+      over.abort();
+    }
+  }
+
+  private async releaseOnce(): Promise<void> {
+    if (this.isHeld) this.keeping.abort();
+    // When the lease is over, the permit ends without us.
+    const untilMs = monotonicMs() + this.lease.leftMs;
+    try {
+      if (this.watching.signal.aborted || this.lease.leftMs <= 0) return;
+      const persistence = { untilMs, signal: this.watching.signal };
+      const delivered = await this.run.server.persist(() => this.run.send(RELEASE), persistence);
+      // With a pace, the slot stays taken for it, which is not for the holder to wait for. One that has ended tells how.
+      if (this.ref.paceMs === undefined || !delivered) await this.untilEnded();
+    } catch (error) {
+      if (!isTransient(error)) throw error;
+    } finally {
+      this.watching.abort();
+    }
+  }
+}

@@ -1,0 +1,56 @@
+import type { ResourceHead, ResourceView } from '../page-protocol';
+import { pauseText } from './format';
+import { Cut } from './names';
+
+interface ResourceListProps {
+  resources: readonly ResourceView[];
+  chosen?: string;
+  isCurrent: (view: ResourceView) => boolean;
+}
+
+/** All resources at a glance, to choose one from. */
+export function ResourceList({ resources, chosen, isCurrent }: ResourceListProps) {
+  return (
+    <nav class="resources" aria-label="Resources">
+      {resources.map((view) => (
+        <ResourceLink key={view.resource} view={view} chosen={chosen} isCurrent={isCurrent(view)} />
+      ))}
+    </nav>
+  );
+}
+
+function ResourceLink({ view, chosen, isCurrent }: { view: ResourceView; chosen?: string; isCurrent: boolean }) {
+  const { resource, head } = view;
+  return (
+    <a
+      class={isCurrent ? undefined : 'old'}
+      href={`#${encodeURIComponent(resource)}`}
+      aria-current={resource === chosen ? 'page' : undefined}
+    >
+      <span class="name" title={resource}>
+        <Cut text={resource} />
+      </span>
+      <Occupancy held={head.held} capacity={head.capacity} />
+      <span class="figures">
+        {figures(head)}
+        {head.ready && head.waiting !== 0 && <b> · {head.waiting ?? '?'} waiting</b>}
+        {head.override?.paused && <b> · {pauseText(head.override.pausedUntilMs)}</b>}
+        {head.problem && <b class="bad"> · no answer</b>}
+      </span>
+    </a>
+  );
+}
+
+function Occupancy({ held, capacity = held }: { held: number; capacity?: number }) {
+  const share = capacity > 0 ? Math.min(1, held / capacity) : 0;
+  return (
+    <span class="occupancy" aria-hidden="true">
+      <span style={{ width: `${share * 100}%` }} />
+    </span>
+  );
+}
+
+function figures({ ready, held, capacity }: ResourceHead): string {
+  if (!ready) return '…';
+  return capacity === undefined ? `${held} held` : `${held} of ${capacity}`;
+}

@@ -1,0 +1,114 @@
+import type { ResourceView, Session } from '../page-protocol';
+import type { Question } from './confirm';
+import { find } from './find';
+import { clock, pauseText } from './format';
+import { Queue } from './queue';
+import { Recent } from './recent';
+import { Slots } from './slots';
+import { Tiles } from './tiles';
+import { Timeline } from './timeline';
+
+interface ResourceProps {
+  view: ResourceView;
+  session: Session;
+  /** The text to search for in names. */
+  text: string;
+  nowMs: number;
+  /** The time of the view, if it is old. */
+  asOfMs?: number;
+  ask: (question: Question) => void;
+}
+
+/** Everything about one resource. An old view stands still, pale, with its buttons disabled. */
+export function Resource({ view, session, text, nowMs, asOfMs, ask }: ResourceProps) {
+  const { head, resource } = view;
+  if (!head.ready) {
+    return <p class={head.problem ? 'problem' : 'empty'}>{head.problem ?? `Looking at ${resource} …`}</p>;
+  }
+  const isCurrent = asOfMs === undefined;
+  const shownMs = asOfMs ?? nowMs;
+  const found = find(view, text);
+  const act = session.readOnly ? undefined : { ask, isCurrent };
+  return (
+    <article aria-labelledby="resource" class={isCurrent ? undefined : 'old'}>
+      <Title view={view} act={act} />
+      {!isCurrent && (
+        <p class="problem" role="alert">
+          {head.problem ? `The last look failed: ${head.problem}. ` : ''}
+          This page shows the resource as of {clock(asOfMs)}. You can act again when it is current.
+        </p>
+      )}
+      {head.queue === 'silent' && (
+        <p class="problem" role="alert">
+          The wait queue does not answer. Check that a permit worker runs.{' '}
+          {head.waitersAsOfMs === undefined
+            ? 'Nobody knows the waiters until it answers.'
+            : `The waiters are those of ${clock(head.waitersAsOfMs)}.`}
+        </p>
+      )}
+      {head.disagreement && (
+        <p class="problem" role="alert">
+          Its callers disagree on the slots, so the larger number holds:{' '}
+          {head.disagreement
+            .map(({ slots, count, by }) => `${slots} (${count === 1 ? by : `${count} of them, such as ${by}`})`)
+            .join(', ')}
+          .
+        </p>
+      )}
+      {head.capacity === undefined && (
+        <p class="hint">
+          Nobody has said how many slots there are, so you see those that were held. To see all, start the dashboard
+          with <code>{`'${resource}=<capacity>'`}</code>.
+        </p>
+      )}
+      <Tiles view={view} nowMs={shownMs} />
+      <Slots resource={resource} all={view.slots} slots={found.slots} session={session} nowMs={shownMs} act={act} />
+      <Timeline view={view} found={found} session={session} nowMs={shownMs} />
+      <div class="columns">
+        <Queue view={view} waiters={found.waiters} text={text} session={session} nowMs={shownMs} />
+        <Recent holds={found.holds} text={text} session={session} />
+      </div>
+    </article>
+  );
+}
+
+/** Lets the operator act; absent on a read-only page. */
+export interface Act {
+  ask: (question: Question) => void;
+  isCurrent: boolean;
+}
+
+function Title({ view, act }: { view: ResourceView; act?: Act }) {
+  const { resource, head } = view;
+  const { override, capacity } = head;
+  const paused = override?.paused ?? false;
+  const version = override?.version ?? 0;
+  return (
+    <div class="title">
+      <h2 id="resource" title={resource}>
+        {resource}
+      </h2>
+      {paused && <span class="badge warn">{pauseText(override?.pausedUntilMs)}</span>}
+      {override?.capacity !== undefined && <span class="badge">resized to {override.capacity}</span>}
+      {override?.reason && <span class="reason">“{override.reason}”</span>}
+      {act && capacity !== undefined && (
+        <p class="actions">
+          <button
+            type="button"
+            disabled={!act.isCurrent}
+            onClick={() => act.ask({ do: paused ? 'resume' : 'pause', resource, version })}
+          >
+            {paused ? 'Resume …' : 'Pause …'}
+          </button>
+          <button
+            type="button"
+            disabled={!act.isCurrent}
+            onClick={() => act.ask({ do: 'resize', resource, capacity, version })}
+          >
+            Resize …
+          </button>
+        </p>
+      )}
+    </div>
+  );
+}

@@ -1,0 +1,263 @@
+import { type WorkflowClient, type WorkflowExecutionDescription, WorkflowNotFoundError } from '@temporalio/client';
+import { mapConcurrently, monotonicMs, type Server } from '../client/server';
+import { DEFAULT_PRIORITY_KEY } from '../shared/check';
+import { readDeadlineMs } from '../shared/lenient-input';
+import { MAX_SLOTS } from '../shared/options';
+import { permitId, queueId, slotNames, slotsMark } from '../shared/permit-id';
+import {
+  type Holder,
+  type OverrideState,
+  PACED_PERMIT_WORKFLOW,
+  PERMIT_STATUS,
+  PERMIT_WORKFLOW,
+  QUEUE_VIEW,
+  QUEUE_WORKFLOW,
+  type QueueView,
+  type SlotsMark,
+  type Ticket,
+} from '../shared/protocol';
+import { readQueueView } from '../shared/queue-view';
+import { TurnOrder } from '../shared/turn-order';
+import type {
+  Inspection,
+  Override,
+  PermitInspection,
+  SlotInspection,
+  SlotsBelief,
+  Stranger,
+  WaiterInspection,
+} from './inspection';
+import { lenientReader, permitAddress, permitOf, stateOf } from './reader';
+import { WorkerQueries } from './worker-queries';
+
+/** The limit of time for all queries of one look. */
+export const ANSWERS_WITHIN_MS = 2_000;
+
+const PERMIT_TYPES: readonly string[] = [PERMIT_WORKFLOW, PACED_PERMIT_WORKFLOW];
+
+/** Who makes the queries of a look, each of which is an Action on Temporal Cloud. */
+export interface Asking {
+  readonly queries: WorkerQueries;
+  /** An answer serves so long for the next look, unless it must be another by then. 0: each look asks. */
+  readonly servesMs: number;
+}
+
+/** What one look at a resource finds. */
+type Look = Omit<Inspection, 'held' | 'free' | 'waiting' | 'recent'> & { capacity: number };
+
+/** Inspects one resource. It never writes: `describe` and queries leave no trace in a history. */
+export class Inspector {
+  private readonly reader: WorkflowClient;
+  /** The last answer of each Workflow. */
+  private readonly answers = new Map<string, { runId: string; historyLength: number; atMs: number; answer: unknown }>();
+
+  constructor(
+    private readonly server: Server,
+    private readonly resource: string,
+  ) {
+    this.reader = lenientReader(server.client);
+  }
+
+  /** @param slots the slots that the resource is deployed with; the look also covers others that the queue knows */
+  async look(slots: readonly string[], asking: Partial<Asking> = {}): Promise<Look> {
+    const { resource } = this;
+    const { queries = new WorkerQueries(this.server, ANSWERS_WITHIN_MS), servesMs = 0 } = asking;
+    const strangers: Stranger[] = [];
+    const lookAt = (slot: string) => this.slot(slot, { queries, servesMs }, strangers);
+    const lookAtQueue = this.queue({ queries, servesMs }, strangers);
+    const [own, { queue, view }] = await Promise.all([mapConcurrently(slots, lookAt), lookAtQueue]);
+    const added = view?.override ? addedSlots(view.override) : [];
+    const known = (view?.slots ?? []).map(([slot]) => slot).filter((slot) => this.canBe(slot));
+    // The queue does not remember a slot that nobody has used yet, so the override tells the slots that an operator has added.
+    const more = [...new Set([...added, ...known])].filter((slot) => !slots.includes(slot)).slice(0, MAX_SLOTS);
+    const others = (await mapConcurrently(more, lookAt)).filter(
+      ({ slot, state }) => state !== 'free' || added.includes(slot),
+    );
+    const holders = new Map([...own, ...others].map(({ slot, permit }) => [slot, permit?.holder]));
+    const waiters = view ? waitersOf(view, holders) : [];
+    const override = view?.override && shown(view.override);
+    const capacity = override?.capacity ?? slots.length;
+    const seen = [...own, ...others];
+    const beliefs = disagreement(seen, view?.tickets ?? []);
+    return {
+      resource,
+      capacity,
+      slots: seen,
+      waiters,
+      queue,
+      ...(override && { override }),
+      ...(beliefs && { disagreement: beliefs }),
+      ...(strangers.length > 0 && { strangers }),
+    };
+  }
+
+  /** The permit that holds the slot now, as its memo describes it, and its task queue. `undefined` when nobody holds the slot. */
+  async permit(slot: string): Promise<{ permit: PermitInspection; taskQueue: string } | undefined> {
+    const description = await this.describe(permitId({ resource: this.resource, slot }));
+    return description && { permit: permitOf(description), taskQueue: description.taskQueue };
+  }
+
+  /** The task queue of the resource's queue, or else of a permit in one of these slots; `undefined` when neither runs. */
+  async taskQueue(slots: readonly string[]): Promise<string | undefined> {
+    const queue = await this.describe(queueId(this.resource));
+    if (queue?.type === QUEUE_WORKFLOW) return queue.taskQueue;
+    const permits = await mapConcurrently(slots, (slot) => this.describe(permitId({ resource: this.resource, slot })));
+    return permits.find((permit) => permit && PERMIT_TYPES.includes(permit.type))?.taskQueue;
+  }
+
+  private async slot(slot: string, asking: Asking, strangers: Stranger[]): Promise<SlotInspection> {
+    const description = await this.describe(permitId({ resource: this.resource, slot }));
+    if (!description) return { slot, state: 'free' };
+    const permit = permitOf(description);
+    const { workflowId, runId } = permit;
+    if (!PERMIT_TYPES.includes(description.type)) {
+      strangers.push({ workflowId, runId, type: description.type });
+      return { slot, state: 'held', permit };
+    }
+    // A renewal makes the lease longer. That is told a little later, and costs no query.
+    const isAhead = (answer: unknown) => (readDeadlineMs(answer) ?? 0) > Date.now();
+    const deadlineMs = readDeadlineMs(await this.answer(description, PERMIT_STATUS, asking, isAhead));
+    if (deadlineMs !== undefined) permit.leaseDeadline = new Date(deadlineMs);
+    return { slot, state: stateOf(this.resource, permit), permit };
+  }
+
+  private async queue(
+    asking: Asking,
+    strangers: Stranger[],
+  ): Promise<{ queue: Inspection['queue']; view?: QueueView }> {
+    const queue = await this.describe(queueId(this.resource));
+    if (!queue) return { queue: 'none' };
+    if (queue.type === QUEUE_WORKFLOW) {
+      const view = await this.viewOf(queue, asking);
+      return view ? { queue: 'running', view } : { queue: 'silent' };
+    }
+    const { workflowId, runId, type } = queue;
+    strangers.push({ workflowId, runId, type });
+    return { queue: 'silent' };
+  }
+
+  /** What the queue says of itself. `undefined` when no queue runs, or no worker answers for the queue. */
+  async view(asking: Asking): Promise<QueueView | undefined> {
+    const queue = await this.describe(queueId(this.resource));
+    return queue?.type === QUEUE_WORKFLOW ? await this.viewOf(queue, asking) : undefined;
+  }
+
+  private async viewOf(queue: WorkflowExecutionDescription, asking: Asking) {
+    return readQueueView(this.resource, await this.answer(queue, QUEUE_VIEW, asking));
+  }
+
+  /**
+   * Asks a Workflow, unless its last answer still serves: its history has not changed since, so it would say the same.
+   *
+   * @param serves whether the last answer is good enough although the history has changed
+   */
+  private async answer(
+    { workflowId, runId, taskQueue, historyLength }: WorkflowExecutionDescription,
+    query: string,
+    { queries, servesMs }: Asking,
+    serves: (answer: unknown) => boolean = () => false,
+  ): Promise<unknown> {
+    const last = this.answers.get(workflowId);
+    const isYoung = last?.runId === runId && monotonicMs() - last.atMs < servesMs;
+    if (isYoung && (last.historyLength === historyLength || serves(last.answer))) return last.answer;
+    const atMs = monotonicMs();
+    const answer = await queries.ask(this.reader.getHandle(workflowId, runId), taskQueue, query);
+    if (answer === undefined) this.answers.delete(workflowId);
+    else if (servesMs > 0) this.answers.set(workflowId, { runId, historyLength, atMs, answer });
+    return answer;
+  }
+
+  private canBe(slot: string): boolean {
+    return permitAddress(permitId({ resource: this.resource, slot })) !== undefined;
+  }
+
+  /** `undefined` when the Workflow does not run. */
+  private async describe(workflowId: string): Promise<WorkflowExecutionDescription | undefined> {
+    try {
+      const description = await this.server.call(() => this.reader.getHandle(workflowId).describe());
+      return description.status.name === 'RUNNING' ? description : undefined;
+    } catch (error) {
+      if (error instanceof WorkflowNotFoundError) return undefined;
+      throw error;
+    }
+  }
+}
+
+/** The slots that an operator has added. Named slots can't grow, and a paused resource offers no slot. */
+function addedSlots({ slots, capacity = 0, paused }: OverrideState): readonly string[] {
+  return typeof slots === 'number' && !paused ? slotNames(capacity) : [];
+}
+
+/** Waiters with a turn come first; then the other waiters, in the order in which the queue would serve them if nobody else came. */
+function waitersOf(
+  { tickets, slots, shares }: QueueView,
+  holders: Map<string, Holder | undefined>,
+): WaiterInspection[] {
+  const turns = new Map<string, string>();
+  for (const [slot, state] of slots) if (state.at === 'offered' && !state.reserved) turns.set(state.ticketId, slot);
+  // The queue learns only seconds later that a waiter has used its turn. The permit shows it at once.
+  const called = tickets.filter((ticket) => {
+    const turn = turns.get(ticket.id);
+    return turn !== undefined && !isHeldBy(ticket, holders.get(turn));
+  });
+  const parked = new TurnOrder(shares).sort(tickets.filter(({ id }) => !turns.has(id)));
+  return [...called, ...parked].map(({ id, waiter, identity, priorityKey, fairnessKey, sinceMs }, index) => {
+    const turn = turns.get(id);
+    return {
+      place: index + 1,
+      ticketId: id,
+      workflowId: waiter.workflowId,
+      runId: waiter.runId,
+      ...(identity && { identity }),
+      priorityKey: priorityKey || DEFAULT_PRIORITY_KEY,
+      ...(fairnessKey && { fairnessKey }),
+      since: new Date(sinceMs),
+      ...(turn !== undefined && { turn }),
+    };
+  });
+}
+
+/** Whether the waiter holds the slot by now. A client waits through a Workflow, and holds by its identity. */
+function isHeldBy({ waiter, identity }: Ticket, holder: Holder | undefined): boolean {
+  if (!holder) return false;
+  if (holder.workflowId === undefined) return identity !== undefined && holder.identity === identity;
+  return holder.workflowId === waiter.workflowId && holder.runId === waiter.runId;
+}
+
+/**
+ * The slots that holders and waiters take a resource to have, where two of them differ: the most common belief first. An operator's
+ * `resize` is no belief: it changes the slots in use, not the slots that callers were deployed with.
+ */
+function disagreement(
+  slots: readonly SlotInspection[],
+  tickets: readonly Ticket[],
+): readonly SlotsBelief[] | undefined {
+  const beliefs = new Map<SlotsMark, SlotsBelief>();
+  const add = (mark: SlotsMark, who: string) => {
+    const { count = 0, by = who } = beliefs.get(mark) ?? {};
+    beliefs.set(mark, { slots: mark, count: count + 1, by });
+  };
+  for (const { permit } of slots) {
+    if (permit?.slots !== undefined) add(permit.slots, permit.holder.workflowId ?? permit.holder.identity ?? '');
+  }
+  const marks = new Map<string, SlotsMark>(); // a thousand waiters of one resource name the same slots
+  for (const { slots, identity, waiter } of tickets) {
+    const names = String(slots);
+    const mark = marks.get(names) ?? slotsMark(slots);
+    marks.set(names, mark);
+    add(mark, identity ?? waiter.workflowId);
+  }
+  if (beliefs.size < 2) return undefined;
+  return [...beliefs.values()].sort((a, b) => b.count - a.count);
+}
+
+/** The override without the fields that only the queue needs. */
+export function shown({ version, capacity, paused, pausedUntilMs, reason }: OverrideState): Override {
+  return {
+    version,
+    ...(capacity !== undefined && { capacity }),
+    paused,
+    ...(pausedUntilMs !== undefined && { pausedUntil: new Date(pausedUntilMs) }),
+    ...(reason !== undefined && { reason }),
+  };
+}

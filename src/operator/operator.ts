@@ -1,0 +1,329 @@
+import type { Client } from '@temporalio/client';
+import type { Duration } from '@temporalio/common';
+import { PermitRun } from '../client/holder/permit-run';
+import { noAnswer, Pollers } from '../client/pollers';
+import { monotonicMs, QUERY_MS, Server } from '../client/server';
+import { durationMs, InvalidOptionsError, refuse } from '../shared/check';
+import { checkReason, MAX_SLOTS, pauseEndMs, resolveSlots } from '../shared/options';
+import { checkResource, checkSlot, type Slots, slotNames } from '../shared/permit-id';
+import { type OverrideInput, type QueueView, REVOKE } from '../shared/protocol';
+import { areSlots, isCount } from '../shared/wire-input';
+import { NotHeldError } from './errors';
+import type { Inspection, Override, PermitInspection, SlotInspection } from './inspection';
+import { ANSWERS_WITHIN_MS, type Asking, Inspector } from './inspector';
+import { overrideQueue } from './override';
+import { type KnownOutcomes, listHolders, listPastHolds } from './visibility';
+import { WorkerQueries } from './worker-queries';
+
+/** What an operator knows of a resource. Without `capacity` and `slots`, the resource's queue is asked. */
+export interface OperatorOptions {
+  /** How many permits the resource is deployed with. @default what its queue says */
+  capacity?: number;
+  /** The names of its slots, in place of a capacity. */
+  slots?: readonly string[];
+  /**
+   * The task queue of the permits, on which an order starts the resource's queue where no queue runs.
+   * @default that of a queue or a permit of the resource that runs now
+   */
+  taskQueue?: string;
+}
+
+export interface InspectOptions {
+  /** How many past holds to list, 0 to 100. They cost a call to visibility, of which a server allows few; `0` spares it. @default 20 */
+  recent?: number;
+  /**
+   * While nobody knows how many slots there are: asks visibility for the held slots, every 10 seconds at the most. `false` spares
+   * the call. @default true
+   */
+  search?: boolean;
+  /** @internal For several looks: a task queue that nobody polls costs its time once. */
+  queries?: WorkerQueries;
+  /** @internal For one who looks each second: an answer serves so long for the next look, unless it must be another by then. */
+  servesMs?: number;
+}
+
+interface OrderOptions {
+  /** How long a worker may take to carry out the order. @default 10 seconds */
+  timeout?: Duration;
+}
+
+export interface RevokeOptions extends OrderOptions {
+  /** Revoke only this run, as the operator has seen it: another run may hold the slot by now. @default whichever run holds the slot */
+  runId?: string;
+  /** Shown to the holder; at most 1,000 characters. */
+  reason?: string;
+}
+
+export interface OverrideOptions extends OrderOptions {
+  /** Act only if the override has this version now; `0`: only if there is no override. @default act in any case */
+  ifVersion?: number;
+  /** Shown to operators; at most 1,000 characters. */
+  reason?: string;
+}
+
+export interface PauseOptions extends OverrideOptions {
+  /**
+   * When the pause ends by itself: in the future by this machine's clock, and at most 10 years ahead. A pause that ends later, or
+   * without an end, then stays as it is.
+   * @default never: until `resume`
+   */
+  until?: Date;
+}
+
+const ANSWER_WITHIN_MS = 10_000;
+
+/** A server allows few calls to visibility, and visibility is seconds late. */
+const SEARCH_EVERY_MS = 10_000;
+
+/**
+ * Sees and steers one resource: who holds, who waits, and how many slots are in use. It holds nothing and waits for no permit.
+ *
+ * An operator may know only the name of the resource. Its queue, while one runs, tells how many slots there are; later, the last
+ * answer counts. Until then, {@link inspect} shows the slots that were seen held, and leaves out `capacity`.
+ *
+ * @example
+ * ```ts
+ * const gpus = new Operator(client, 'gpu-pool');
+ * const { held, waiting, slots } = await gpus.inspect();
+ *
+ * await gpus.pause({ reason: 'node drain' });
+ * for (const { slot, permit } of slots) if (permit) await gpus.revoke(slot, { runId: permit.runId, reason: 'node drain' });
+ * ```
+ */
+export class Operator {
+  private readonly server: Server;
+  private readonly inspector: Inspector;
+  /** The slots that the operator has named, or else those that the queue named last. */
+  private slots: Slots | undefined;
+  private readonly isGiven: boolean;
+  /** Whether the slots were known at the last look. */
+  private isSized = false;
+  /** The slots to look at while nobody knows how many there are. */
+  private readonly asked = new Set<string>();
+  private readonly seenHeld = new Set<string>();
+  private searchAgainMs = Number.NEGATIVE_INFINITY;
+  private readonly knownOutcomes: KnownOutcomes = new Map();
+
+  /**
+   * @param client a client of the namespace that shares the resource
+   * @param resource the name of the shared thing; printable, at most 204 bytes of UTF-8
+   * @throws InvalidOptionsError that names the expected and the given value
+   */
+  constructor(
+    private readonly client: Client,
+    readonly resource: string,
+    private readonly options: OperatorOptions = {},
+  ) {
+    if (typeof client?.workflow?.start !== 'function')
+      refuse('client', 'a Client of @temporalio/client', typeof client);
+    checkOperator(resource, options);
+    const { capacity, slots } = options;
+    this.slots = capacity ?? (slots && [...slots]);
+    this.isGiven = this.slots !== undefined;
+    this.server = new Server(client);
+    this.inspector = new Inspector(this.server, resource);
+  }
+
+  /**
+   * Shows the holders, the waiters in order, and what operators have set. It asks the server about each slot, and workers for the
+   * rest. Each slot is exact, but the whole is no snapshot: a permit can change hands between two answers. When no worker answers
+   * within two seconds, the result says so and leaves out what only workers know. It writes nothing anywhere.
+   */
+  async inspect({ recent = 20, search = true, queries, servesMs = 0 }: InspectOptions = {}): Promise<Inspection> {
+    if (!Number.isInteger(recent) || recent < 0 || recent > 100) {
+      refuse('recent', 'a whole number from 0 to 100', recent);
+    }
+    const known = await this.deployedSlots(search, { queries, servesMs });
+    const [{ resource, capacity, slots: all, ...seen }, past] = await Promise.all([
+      this.inspector.look(known === undefined ? this.askedSlots() : slotNames(known), { queries, servesMs }),
+      listPastHolds(this.server, this.resource, recent, this.knownOutcomes),
+    ]);
+    const slots = known === undefined ? this.onlySeenHeld(all) : all;
+    const count = (state: SlotInspection['state']) => slots.filter((slot) => slot.state === state).length;
+    return {
+      resource,
+      ...(known !== undefined && { capacity }),
+      held: count('held'),
+      ...(known !== undefined && { free: count('free') }),
+      ...(seen.queue !== 'silent' && { waiting: seen.waiters.length }),
+      slots,
+      ...seen,
+      recent: past,
+    };
+  }
+
+  /**
+   * Takes a permit away, and resolves with it when the slot is free. The next waiter may hold the slot a moment later. The
+   * holder learns of it at once, with the reason: `withPermit` cancels its function, or aborts its `signal`, and throws
+   * `PermitLostError`. Until it has learned, the holder may still write: the fencing token guards against that.
+   *
+   * @throws NotHeldError when nobody holds the slot, or another run than `runId` does
+   * @throws NoAnswerError when no worker has ended the permit within `timeout`; it may end later
+   */
+  async revoke(slot: string, options: RevokeOptions = {}): Promise<PermitInspection> {
+    const { resource } = this;
+    checkSlot(resource, slot);
+    const { runId, reason } = options;
+    checkReason(reason);
+    const timeoutMs = durationMs('timeout', options.timeout, 1) ?? ANSWER_WITHIN_MS;
+    const found = await this.inspector.permit(slot);
+    if (!found || (runId !== undefined && found.permit.runId !== runId)) {
+      throw new NotHeldError({ resource, slot }, runId);
+    }
+    const { permit, taskQueue } = found;
+    const limit = new AbortController();
+    const timer = setTimeout(() => limit.abort(), timeoutMs);
+    try {
+      const run = new PermitRun(this.server, permit);
+      const persistence = { untilMs: monotonicMs() + timeoutMs, signal: limit.signal };
+      const delivered = await this.server.persist(() => run.send(REVOKE, undefined, { reason }), persistence);
+      if (!delivered) throw new NotHeldError({ resource, slot }, runId);
+      await run.end(limit.signal);
+      return permit;
+    } catch (error) {
+      if (!limit.signal.aborted || error instanceof NotHeldError) throw error;
+      throw await noAnswer(new Pollers(this.server, taskQueue), resource, timeoutMs);
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  /**
+   * Changes how many slots are in use, at run time and for everybody, until the next change. The wait queue keeps the number.
+   * With fewer slots, held ones stay held, and go out of use as they come free. Free slots are out of use when this resolves, or
+   * after 5 s at the latest (20 slots take about a second). With more, the queue offers further slots (`"3"`, `"4"`) to the
+   * waiters; named slots can't grow. The capacity that the resource is deployed with ends the override.
+   *
+   * @param capacity from 1 to 1,000; to use no slots at all, {@link pause}
+   * @returns what is set now; `version` grows with every change
+   * @throws StaleOverrideError when the override has another version than `ifVersion`; nothing has changed
+   * @throws NoAnswerError when no worker has answered within `timeout`; the change may still take effect
+   * @throws InvalidOptionsError also when nobody knows how many slots the resource has, or where its queue is to start
+   */
+  async resize(capacity: number, options: OverrideOptions = {}): Promise<Override> {
+    return await this.override(options, (slots) => {
+      const most = typeof slots === 'number' ? MAX_SLOTS : slots.length;
+      const expected = `a whole number from 1 to ${most}${most < MAX_SLOTS ? " (named slots can't grow)" : ''}`;
+      if (!isCount(capacity, most)) refuse('capacity', expected, capacity);
+      return { capacity };
+    });
+  }
+
+  /**
+   * Takes all slots out of use as they come free, the free ones before this resolves, until {@link resume} or the time `until`.
+   * Waiters go on waiting. The wait queue keeps the pause and ends it, also when this process is long gone. Throws as
+   * {@link resize} does.
+   *
+   * @returns what is set now
+   *
+   * @example For a 429 that says when to come back:
+   * ```ts
+   * await vendor.pause({ until: new Date(Date.now() + retryAfterSeconds * 1_000), reason: '429' });
+   * ```
+   */
+  async pause({ until, ...options }: PauseOptions = {}): Promise<Override> {
+    const change = until === undefined ? { paused: true } : { pauseUntilMs: pauseEndMs(until, Date.now()) };
+    return await this.override(options, () => change);
+  }
+
+  /**
+   * Ends a pause. A capacity that {@link resize} has set stays. Throws as {@link resize} does.
+   *
+   * @returns the override that is left, if any
+   */
+  async resume(options: Omit<OverrideOptions, 'reason'> = {}): Promise<Override | undefined> {
+    const override = await this.override(options, () => ({ paused: false }));
+    return override.capacity === undefined ? undefined : override;
+  }
+
+  /** @internal Adds slots that the caller has found held: the next look asks for them. */
+  addSlots(slots: readonly string[]): void {
+    for (const slot of slots) this.asked.add(slot);
+  }
+
+  /**
+   * @internal The slots that the resource is deployed with; `undefined` when nobody knows them. The resource may have been deployed
+   * anew with other slots, so this asks its queue each time.
+   */
+  async deployedSlots(search = false, asking: Partial<Asking> = {}): Promise<Slots | undefined> {
+    if (this.isGiven) return this.slots;
+    const withinMs = this.isSized ? QUERY_MS : ANSWERS_WITHIN_MS;
+    const { queries = new WorkerQueries(this.server, withinMs), servesMs = 0 } = asking;
+    const told = slotsOf(this.resource, await this.inspector.view({ queries, servesMs }));
+    if (told !== undefined) {
+      this.slots = told;
+      this.asked.clear();
+    } else if (search) {
+      await this.search();
+    }
+    const slots = this.isOutgrown() ? undefined : this.slots;
+    this.isSized = slots !== undefined;
+    return slots;
+  }
+
+  private async override(
+    { ifVersion, reason, timeout }: OverrideOptions,
+    changeOf: (slots: Slots) => Pick<OverrideInput, 'capacity' | 'paused' | 'pauseUntilMs'>,
+  ): Promise<Override> {
+    const { resource } = this;
+    checkReason(reason);
+    if (ifVersion !== undefined && !(Number.isInteger(ifVersion) && ifVersion >= 0)) {
+      refuse('ifVersion', 'a whole number from 0', ifVersion);
+    }
+    const timeoutMs = durationMs('timeout', timeout, 1) ?? ANSWER_WITHIN_MS;
+    const slots = await this.deployedSlots();
+    if (slots === undefined) {
+      throw new InvalidOptionsError(`No queue of "${resource}" says how many slots it has: give capacity or slots.`);
+    }
+    const input = { slots, ...changeOf(slots), reason, ifVersion };
+    const taskQueue = this.options.taskQueue ?? (await this.inspector.taskQueue(slotNames(slots)));
+    if (taskQueue === undefined) {
+      throw new InvalidOptionsError(
+        `Neither a queue nor a permit of "${resource}" runs, so nobody says on which task queue its queue is to start: give taskQueue.`,
+      );
+    }
+    return await overrideQueue(this.server, { resource, taskQueue }, input, timeoutMs);
+  }
+
+  private async search(): Promise<void> {
+    if (monotonicMs() < this.searchAgainMs) return;
+    const held = await listHolders(this.client, this.resource, { limit: Number.POSITIVE_INFINITY });
+    this.searchAgainMs = monotonicMs() + SEARCH_EVERY_MS;
+    this.addSlots(held.map(({ slot }) => slot));
+  }
+
+  /** Whether a slot was seen held that the queue's last answer did not name: the resource has been deployed anew. */
+  private isOutgrown(): boolean {
+    if (this.slots === undefined) return false;
+    const names = new Set(slotNames(this.slots));
+    return [...this.asked].some((slot) => !names.has(slot));
+  }
+
+  private askedSlots(): string[] {
+    const slots = [...this.asked].sort((a, b) => a.localeCompare(b, undefined, { numeric: true }));
+    return slots.length > 0 ? slots : ['0'];
+  }
+
+  private onlySeenHeld(slots: SlotInspection[]): SlotInspection[] {
+    for (const { slot, state } of slots) if (state !== 'free') this.seenHeld.add(slot);
+    return slots.filter(({ slot }) => this.seenHeld.has(slot));
+  }
+}
+
+/** Checks what an operator is given, before any call to the server. @throws InvalidOptionsError */
+function checkOperator(resource: string, options: OperatorOptions): void {
+  checkResource(resource);
+  if (typeof options !== 'object' || options === null) refuse('options', 'an object', options);
+  const { capacity, slots, taskQueue } = options;
+  if (capacity !== undefined || slots !== undefined) resolveSlots(resource, { capacity, slots: slots as string[] });
+  if (taskQueue !== undefined && (typeof taskQueue !== 'string' || taskQueue === '')) {
+    refuse('taskQueue', 'a non-empty string', taskQueue);
+  }
+}
+
+/** The slots that the waiters, or an earlier operator, have named. When waiters differ, the largest number counts. */
+function slotsOf(resource: string, view: QueueView | undefined): Slots | undefined {
+  const named = view?.override ? [view.override.slots] : (view?.tickets ?? []).map(({ slots }) => slots);
+  const sound = named.filter((slots) => areSlots(resource, slots));
+  return sound.sort((a, b) => slotNames(b).length - slotNames(a).length)[0];
+}

@@ -1,0 +1,84 @@
+import { randomUUID } from 'node:crypto';
+import {
+  ApplicationFailure,
+  WithStartWorkflowOperation,
+  WorkflowNotFoundError,
+  WorkflowUpdateFailedError,
+  WorkflowUpdateRPCTimeoutOrCancelledError,
+} from '@temporalio/client';
+import { noAnswer, Pollers } from '../client/pollers';
+import { isTransient, monotonicMs, type Server } from '../client/server';
+import { queueId } from '../shared/permit-id';
+import { OVERRIDE, type OverrideInput, type OverrideState, QUEUE_WORKFLOW, STALE_OVERRIDE } from '../shared/protocol';
+import { WORKFLOW_PRIORITY } from '../shared/request';
+
+import { StaleOverrideError } from './errors';
+import type { Override } from './inspection';
+import { shown } from './inspector';
+
+/** The wait queue of a resource, and where it starts if none runs. */
+interface Queue {
+  resource: string;
+  taskQueue: string;
+}
+
+/** A queue that ends at this moment can't take the update. Two such queues in a row are not to be expected. */
+const QUEUE_ENDED_ATTEMPTS = 5;
+
+/**
+ * Changes the override of a resource's wait queue. Where no queue runs, this starts one on the task queue.
+ *
+ * @returns the override after the change; when none is left, it has no `capacity` and `paused: false`
+ * @throws StaleOverrideError @throws NoAnswerError
+ */
+export async function overrideQueue(
+  server: Server,
+  queue: Queue,
+  input: OverrideInput,
+  timeoutMs: number,
+): Promise<Override> {
+  // A run of the queue carries out an update ID only once, so this can repeat a call whose answer got lost.
+  const updateId = randomUUID();
+  const untilMs = monotonicMs() + timeoutMs;
+  const persistence = { untilMs, signal: new AbortController().signal };
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return shown(await server.persist(() => update(server, queue, input, updateId), persistence));
+    } catch (error) {
+      if (error instanceof WorkflowNotFoundError && attempt < QUEUE_ENDED_ATTEMPTS) continue;
+      if (!isLate(error)) throw translated(error, queue.resource, input);
+      throw await noAnswer(new Pollers(server, queue.taskQueue), queue.resource, timeoutMs, { cause: error });
+    }
+  }
+}
+
+async function update(
+  { client }: Server,
+  { resource, taskQueue }: Queue,
+  input: OverrideInput,
+  updateId: string,
+): Promise<OverrideState> {
+  const startWorkflowOperation = new WithStartWorkflowOperation(QUEUE_WORKFLOW, {
+    workflowId: queueId(resource),
+    workflowIdConflictPolicy: 'USE_EXISTING',
+    taskQueue,
+    priority: WORKFLOW_PRIORITY,
+    args: [{ tickets: [] }],
+  });
+  return await client.workflow.executeUpdateWithStart<() => Promise<void>, OverrideState, [OverrideInput]>(OVERRIDE, {
+    args: [input],
+    updateId,
+    startWorkflowOperation,
+  });
+}
+
+function translated(error: unknown, resource: string, { ifVersion = 0 }: OverrideInput): unknown {
+  if (!(error instanceof WorkflowUpdateFailedError && error.cause instanceof ApplicationFailure)) return error;
+  if (error.cause.type !== STALE_OVERRIDE) return error;
+  const current = error.cause.details?.[0] as OverrideState | null | undefined;
+  return new StaleOverrideError(resource, ifVersion, current ? shown(current) : undefined);
+}
+
+function isLate(error: unknown): boolean {
+  return error instanceof WorkflowUpdateRPCTimeoutOrCancelledError || isTransient(error);
+}

@@ -1,0 +1,147 @@
+import type { Duration } from '@temporalio/common';
+import { msToNumber } from './duration';
+
+const MINUTE_MS = 60_000;
+const DAY_MS = 24 * 60 * MINUTE_MS;
+
+/** The longest duration that an option may have: deadlines stay exact, and the server accepts the timer. */
+export const MAX_DURATION_MS = 10 * 365 * DAY_MS;
+
+/** Checks one option, and gives it in the form in which the code uses it. @throws InvalidOptionsError */
+export type Check<T> = (value: unknown, what: string) => T;
+
+/** What the checks of a table give. An absent option stays `undefined`, so that its reader puts the default. */
+export type Checked<Table extends Record<string, Check<unknown>>> = {
+  [Name in keyof Table]: ReturnType<Table[Name]> | undefined;
+};
+
+/** The checks of an interface's options: one for each, so that a new option can't be forgotten. */
+export type Checks<Options> = { [Name in keyof Required<Options>]: Check<unknown> };
+
+/**
+ * Reads options by a table of checks. An unknown name is an error, for a misspelled option would do nothing.
+ * @throws InvalidOptionsError
+ */
+export function checkOptions<Table extends Record<string, Check<unknown>>>(
+  options: unknown,
+  table: Table,
+  what = 'options',
+): Checked<Table> {
+  if (typeof options !== 'object' || options === null || Array.isArray(options)) refuse(what, 'an object', options);
+  const given = options as Record<string, unknown>;
+  for (const [name, value] of Object.entries(given)) {
+    if (value !== undefined && !Object.hasOwn(table, name)) refuseUnknown(name, Object.keys(table));
+  }
+  const prefix = what === 'options' ? '' : `${what}.`;
+  const checked = Object.entries(table).map(([name, check]) => [
+    name,
+    given[name] === undefined ? undefined : check(given[name], prefix + name),
+  ]);
+  return Object.fromEntries(checked) as Checked<Table>;
+}
+
+function refuseUnknown(name: string, known: readonly string[]): never {
+  const [nearest] = [...known].sort((a, b) => distance(name, a) - distance(name, b));
+  const hint =
+    nearest !== undefined && distance(name, nearest) <= Math.max(2, name.length / 3)
+      ? `Did you mean ${show(nearest)}?`
+      : `Known: ${known.join(', ')}.`;
+  throw new InvalidOptionsError(`Unknown option ${show(name)}. ${hint}`);
+}
+
+/** How many letters must be put in, taken out or replaced (Levenshtein), whatever their case. */
+function distance(a: string, b: string): number {
+  let row = Array.from({ length: b.length + 1 }, (_, at) => at);
+  for (const [i, letter] of [...a.toLowerCase()].entries()) {
+    const next = [i + 1];
+    for (const [j, other] of [...b.toLowerCase()].entries()) {
+      const replaced = (row[j] ?? 0) + (letter === other ? 0 : 1);
+      next.push(Math.min(replaced, (next[j] ?? 0) + 1, (row[j + 1] ?? 0) + 1));
+    }
+    row = next;
+  }
+  return row[b.length] ?? 0;
+}
+
+export const boolean: Check<boolean> = (value, what) =>
+  typeof value === 'boolean' ? value : refuse(what, 'a boolean', value);
+
+export const nonEmpty: Check<string> = (value, what) =>
+  typeof value === 'string' && value !== '' ? value : refuse(what, 'a non-empty string', value);
+
+/** A text of at most so many characters. */
+export function textWithin(most: number): Check<string> {
+  return (value, what) =>
+    typeof value === 'string' && value.length <= most
+      ? value
+      : refuse(what, `a string of at most ${most} characters`, value);
+}
+
+/** A whole number; without `most`, any that is exact. */
+export function wholeFrom(least: number, most = Number.MAX_SAFE_INTEGER): Check<number> {
+  const upTo = most === Number.MAX_SAFE_INTEGER ? '' : ` to ${most}`;
+  return (value, what) =>
+    Number.isInteger(value) && (value as number) >= least && (value as number) <= most
+      ? (value as number)
+      : refuse(what, `a whole number from ${least}${upTo}`, value);
+}
+
+/** A duration of at least so many milliseconds. Gives whole milliseconds, rounded up. */
+export function durationFrom(leastMs: number): Check<number> {
+  return (value, what) => {
+    const expected = `a duration of ${leastMs} ms or more, as a number of milliseconds or a string like "30s"`;
+    let ms = Number.NaN;
+    try {
+      ms = Math.ceil(msToNumber(value as Duration));
+    } catch {
+      // Refused below.
+    }
+    return ms >= leastMs && ms <= MAX_DURATION_MS ? ms : refuse(what, expected, value);
+  };
+}
+
+/** A duration in whole milliseconds; `undefined` when absent, so that the caller puts its default. */
+export function durationMs(what: string, value: Duration | undefined, leastMs: number): number | undefined {
+  return value === undefined ? undefined : durationFrom(leastMs)(value, what);
+}
+
+/** Takes the value as it is: whoever uses it checks it. */
+export function asIs<T>(): Check<T> {
+  return (value) => value as T;
+}
+
+/**
+ * The caller has given bad input. It is thrown before anything goes to the server. The message says what was expected and what
+ * came. In Workflow code it arrives as an `ApplicationFailure` of the same type name.
+ */
+export class InvalidOptionsError extends TypeError {
+  override readonly name = 'InvalidOptionsError';
+}
+
+/** Refuses a value. All checks say "expected this, got that" by this function. */
+export function refuse(what: string, expected: string, actual: unknown): never {
+  throw new InvalidOptionsError(`${what}: expected ${expected}, got ${show(actual)}`);
+}
+
+const SHOWN_LENGTH = 120;
+
+/** A value for an error message: short, and as its author wrote it. */
+export function show(value: unknown): string {
+  // JSON has no NaN, Infinity, undefined, functions or bigints: those show as themselves.
+  const text =
+    typeof value === 'string' || (typeof value === 'object' && value !== null) ? JSON.stringify(value) : String(value);
+  return text.length > SHOWN_LENGTH ? `${text.slice(0, SHOWN_LENGTH)}… (${text.length} characters)` : text;
+}
+
+// Numbers on which several sides agree.
+
+/** Temporal's default priority, the middle of its five. */
+export const DEFAULT_PRIORITY_KEY = 3;
+
+/** The priority of a ticket or a caller. Absent and 0 are the default, as in Temporal. */
+export function priorityOf({ priorityKey }: { readonly priorityKey?: number }): number {
+  return priorityKey || DEFAULT_PRIORITY_KEY;
+}
+
+/** The longest reason of a revocation or an override, in characters. */
+export const MAX_REASON_LENGTH = 1_000;

@@ -1,0 +1,73 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { FakeGrant, FakePermit } from '../../test/support/fake-permit';
+
+test('one that had ended before it is given up for a while is lost: nothing is done meanwhile, and nobody lines up', async () => {
+  const grant = new FakeGrant();
+  const permit = new FakePermit(grant);
+  grant.late = new Error('was revoked');
+  let worked = false;
+  const work = async () => {
+    worked = true;
+  };
+  await assert.rejects(permit.yield(work), /was revoked/);
+  assert.deepEqual([worked, permit.made, permit.isAway, permit.isHeld], [false, [], false, false]);
+});
+
+test('a permit that was lost or given back passes no checkpoint, whether anybody asks for it or not', async () => {
+  const grant = new FakeGrant();
+  const permit = new FakePermit(grant);
+  assert.equal(await permit.checkpoint(), permit);
+  grant.isHeld = false;
+  await assert.rejects(permit.checkpoint(), /lost/);
+  grant.isWanted = true;
+  await assert.rejects(permit.checkpoint(), /lost/);
+});
+
+test('a checkpoint that gives the slot up gives the same permit, with another run', async () => {
+  const grant = new FakeGrant();
+  const permit = new FakePermit(grant);
+  grant.isWanted = true;
+  assert.equal(await permit.checkpoint(), permit);
+  assert.deepEqual([permit.runId, grant.isHeld, permit.isHeld], ['run-1', false, true]);
+});
+
+test('a holder that yields 20,000 times holds its permit, and releases it', async () => {
+  const permit = new FakePermit();
+  for (let yields = 0; yields < 20_000; yields++) assert.equal(await permit.yield(() => undefined), permit);
+  assert.ok(permit.isHeld && !permit.isAway && permit.runId === 'run-20000');
+  await permit.release();
+  assert.ok(!permit.isHeld);
+});
+
+test('a release while its holder is away ends the permit that it comes back with', async () => {
+  const permit = new FakePermit();
+  const back = permit.yield(async () => {
+    assert.ok(permit.isAway && !permit.isHeld && !permit.isOver);
+    await permit.release();
+  });
+  assert.ok(!(await back).isHeld);
+  assert.deepEqual(
+    permit.made.map(({ isHeld }) => isHeld),
+    [false],
+  );
+});
+
+test('what becomes of a run that it has given up is not its business; what becomes of the present one is', async () => {
+  const grant = new FakeGrant();
+  const permit = new FakePermit(grant, { atCheckpoints: true });
+  await permit.yield(() => undefined);
+  grant.watcher?.lost(new Error('the old one'));
+  grant.watcher?.wanted(new Error('the old one'));
+  const [next] = permit.made;
+  next?.watcher?.wanted(new Error('the new one'));
+  next?.watcher?.lost(new Error('the new one'));
+  assert.deepEqual(permit.told, ['asked: the new one', 'lost: the new one']);
+});
+
+test('a holder that gives way at no checkpoints must stop when a waiter asks', () => {
+  const grant = new FakeGrant();
+  const permit = new FakePermit(grant);
+  grant.watcher?.wanted(new Error('pre-empted'));
+  assert.deepEqual(permit.told, ['must stop: pre-empted']);
+});

@@ -1,0 +1,281 @@
+import type { Duration } from '@temporalio/common';
+import { durationMs, refuse } from './check';
+import { earliest } from './lease';
+import { releaseInReverse } from './permit-set';
+import type { PermitRef } from './protocol';
+
+/** One run at the server, as its holder keeps it. */
+export interface Grant<Lost extends Error> {
+  readonly ref: PermitRef;
+  /** Neither released, handed over nor lost, as far as is known. */
+  readonly isHeld: boolean;
+  /** A waiter of higher priority has asked for it. */
+  readonly isWanted: boolean;
+  /** How it was lost before its release, as far as is known. */
+  readonly loss: Lost | undefined;
+  /** Calls `lost` when it ends before its release, and `wanted` when a waiter of higher priority asks for it; each once at most. */
+  watch(watcher: { lost(error: Lost): void; wanted(error: Lost): void }): void;
+  /** @returns when the lease ends now */
+  renew(leaseMs: number | undefined): Promise<Date>;
+  /** Resolves when the slot is free. Idempotent. */
+  release(): Promise<void>;
+  /** From now on, somebody else renews and releases it. */
+  detach(): void;
+  /** The error for whoever uses it although it is not held any more. */
+  notHeld(): Lost;
+  /** After its release: asks the server whether it had ended before. */
+  confirmLoss(): Promise<Lost | undefined>;
+}
+
+/** What a permit has beside its grant. */
+export interface PermitTerms<G> {
+  /** Whose permit it is, and the grant of that key's own permit. */
+  readonly key?: string;
+  readonly behind?: G;
+  /** Whether it may be handed over to another run. */
+  readonly outlivesRun: boolean;
+  /** Whether its holder gives way at checkpoints only. */
+  readonly atCheckpoints?: boolean;
+  /** Lines up again with the old place; absent where there is none. */
+  readonly lineUp?: () => Promise<G>;
+}
+
+/**
+ * A held slot, as its holder sees it. The base of both permits: that of Workflows and that of clients. It stands on one {@link Grant},
+ * and exchanges it for another when its holder gives way.
+ *
+ *     held --checkpoint(), wanted | yield()--> away, nothing is held --work done, in line again--> held, by another grant
+ *       |--release()--> released          from held: lost, detached
+ */
+export abstract class HeldPermit<G extends Grant<Lost>, Lost extends Error> implements AsyncDisposable {
+  private away = false;
+  /** Why a waiter of higher priority wants the run that it stands on. */
+  private wanted: Lost | undefined;
+  private asked: Promise<Lost> | undefined;
+  private tellPreempted: (error: Lost) => void = () => undefined;
+  private released = false;
+
+  constructor(
+    /** @internal The run that it stands on now. */
+    protected grant: G,
+    private readonly terms: PermitTerms<G>,
+  ) {}
+
+  /** The name of the shared thing. */
+  get resource(): string {
+    return this.grant.ref.resource;
+  }
+
+  /** Which of the resource's slots it holds. Another one, maybe, after a {@link checkpoint} or {@link yield} that gave it up. */
+  get slot(): string {
+    return this.grant.ref.slot;
+  }
+
+  /** The permit's Workflow, `permit:<resource>:<slot>`. */
+  get workflowId(): string {
+    return this.grant.ref.workflowId;
+  }
+
+  /**
+   * It orders the fencing tokens of one slot: the later permit has the greater run ID (server 1.27 or later). Servers do so in
+   * practice; Temporal does not guarantee it, and `docs/fencing.md` says what could invert it. `FencingToken.from(permit)` is
+   * the token. Another one after a {@link checkpoint} or {@link yield} that gave the permit up.
+   */
+  get runId(): string {
+    return this.grant.ref.runId;
+  }
+
+  /** Neither released, handed over, given up for a while nor lost, as far as is known here. */
+  get isHeld(): boolean {
+    return !this.away && this.grants.every(({ isHeld }) => isHeld);
+  }
+
+  /**
+   * Resolves when a waiter of higher priority has asked for the permit, which then ends with its grace at the latest. Never
+   * otherwise. `withPermit` watches it for you. After a {@link checkpoint} that gave the slot up, read it anew.
+   */
+  get preempted(): Promise<Lost> {
+    this.asked ??= new Promise((resolve) => {
+      this.tellPreempted = resolve;
+      if (this.wanted) resolve(this.wanted);
+    });
+    return this.asked;
+  }
+
+  /**
+   * Renews the lease: without another renewal, the permit ends one lease from now.
+   * @param lease how long from now, this once: longer for a time in which nobody will renew. Default: the permit's own
+   * @returns when the lease ends now, as far as is known here: never earlier than it would have, and never later than `maxHold`,
+   * whatever was asked for. (An adopted permit does not tell its `maxHold`.)
+   * @throws PermitLostError when the permit has ended already, or was released or detached
+   * @throws InvalidOptionsError (in a Workflow an ApplicationFailure of that type)
+   */
+  async renew(lease?: Duration): Promise<Date> {
+    const leaseMs = this.check(() => durationMs('lease', lease, 1));
+    return earliest(await Promise.all(this.grants.map((grant) => grant.renew(leaseMs))));
+  }
+
+  /**
+   * A safe point: goes on under this permit, unless a waiter of higher priority has asked for it. Then it gives the slot up, lines
+   * up again with its old place (the time at which its acquire began, and its priority), and resolves when it holds a slot again: with
+   * another run ID and token, and maybe another slot. While nobody asks, it does and costs nothing.
+   *
+   * Inside `withPermit`, give the acquire `preemptible: { grace, atCheckpoints: true }`. Each wait has the whole `timeout` of the
+   * acquire; one of 0 counts for the first wait only.
+   *
+   * @returns this permit
+   * @throws PermitLostError when the permit has ended already, whether anybody asks or not
+   * @throws as `acquire` does while it waits; it holds nothing then
+   *
+   * @example
+   * ```ts
+   * for (const frame of frames) {
+   *   await render(frame, permit.slot);
+   *   await permit.checkpoint();
+   * }
+   * ```
+   */
+  async checkpoint(): Promise<this> {
+    if (!this.isHeld) throw this.grant.notHeld();
+    return this.grant.isWanted ? await this.yield(async () => undefined) : this;
+  }
+
+  /**
+   * Gives the slot up for a long wait, such as for a human, a timer or a child: others may use it meanwhile. When `work` is
+   * done, it lines up again with its old place, and resolves when it holds a slot again, as {@link checkpoint} does.
+   *
+   * Not guaranteed: that the resource is as it was. Inside other `withPermit`s, these stay held, and the new wait may deadlock with
+   * callers that nest in another order.
+   *
+   * @returns this permit
+   * @throws whatever `work` throws, and as {@link checkpoint} does; it holds nothing then
+   * @throws InvalidOptionsError for a permit of a set or of a key, and for an adopted one: they have no place in line. It is held on then
+   */
+  async yield(work: () => unknown): Promise<this> {
+    const { lineUp } = this.terms;
+    if (!this.isHeld) throw this.grant.notHeld();
+    if (!lineUp)
+      return this.check(() => refuse('permit', 'one that can line up again', 'one of a set, or an adopted one'));
+    this.away = true;
+    try {
+      await this.grant.release();
+      const loss = await this.grant.confirmLoss();
+      if (loss) throw loss;
+      await work();
+      this.take(await lineUp());
+    } finally {
+      this.away = false;
+    }
+    if (this.released) await this.grant.release();
+    return this;
+  }
+
+  /**
+   * Releases the slot, and resolves when it is free. Idempotent: later calls share the first one's promise. It does nothing to a
+   * permit that was lost or detached.
+   */
+  release(): Promise<void> {
+    this.released = true;
+    return this.terms.behind ? releaseInReverse(this.grants) : this.grant.release();
+  }
+
+  /** `await using permit = await semaphore.acquire()` releases at the end of the block. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.release();
+  }
+
+  /**
+   * Names this permit as plain JSON, for its adopter. It changes nothing: this object still renews and releases. Inside `withPermit`,
+   * which would release the permit, use {@link detach}.
+   * @throws InvalidOptionsError for a permit of a `key`: nobody could adopt the permit of the key behind it
+   * @throws InvalidOptionsError in a Workflow, for a permit that was acquired without `outlivesRun`: it ends with this run
+   */
+  ref(): PermitRef {
+    const { key, outlivesRun } = this.terms;
+    this.check(() => {
+      if (!outlivesRun) refuse('permit', 'one acquired with outlivesRun: true', 'one without');
+      if (key !== undefined) refuse('permit', 'one without a key, to be handed over', `one with the key "${key}"`);
+    });
+    return { ...this.grant.ref };
+  }
+
+  /**
+   * Hands the permit over: from now on, this object neither renews nor releases it, nor hears of its loss. The new holder must adopt
+   * the reference before the lease ends. Throws as {@link ref} does.
+   * @throws PermitLostError when this object no longer holds the permit
+   */
+  detach(): PermitRef {
+    const ref = this.ref();
+    if (!this.isHeld) throw this.grant.notHeld();
+    this.grant.detach();
+    return ref;
+  }
+
+  /** @internal Of which it holds a permit: its own resource, and that of its key. */
+  get resources(): readonly string[] {
+    return this.grants.map(({ ref }) => ref.resource);
+  }
+
+  /** @internal Whose permit it is. */
+  get key(): string | undefined {
+    return this.terms.key;
+  }
+
+  /** @internal Given up for a while. */
+  get isAway(): boolean {
+    return this.away;
+  }
+
+  /** @internal Released, handed over or lost for good. */
+  get isOver(): boolean {
+    return this.released || !(this.isHeld || this.away);
+  }
+
+  /** @internal How it was lost before its release, as far as is known. */
+  get loss(): Lost | undefined {
+    return this.grant.loss ?? this.terms.behind?.loss;
+  }
+
+  /** @internal After its release: asks the server whether it had ended before. */
+  async confirmLoss(): Promise<Lost | undefined> {
+    const { behind } = this.terms;
+    return (await this.grant.confirmLoss()) ?? (behind && (await behind.confirmLoss()));
+  }
+
+  /** Stands on this grant from now on. The constructors of both permits call it once. */
+  protected take(grant: G): void {
+    this.grant = grant;
+    this.asked = undefined;
+    this.wanted = undefined;
+    for (const it of this.grants) {
+      it.watch({
+        lost: (error) => this.holds(it) && this.onLost(error),
+        wanted: (error) => this.holds(it) && this.want(error),
+      });
+    }
+  }
+
+  /** It was lost: whatever works under it must stop. */
+  protected abstract onLost(error: Lost): void;
+
+  /** A waiter of higher priority asks for it. @param mustStop whether what works under it must stop, within the grace */
+  protected abstract onWanted(error: Lost, mustStop: boolean): void;
+
+  /** Runs a check of what the user has given, and throws in the form in which this side does. */
+  protected abstract check<T>(check: () => T): T;
+
+  private want(error: Lost): void {
+    this.wanted = error;
+    this.tellPreempted(error);
+    this.onWanted(error, this.terms.atCheckpoints !== true);
+  }
+
+  private holds(grant: G): boolean {
+    return grant === this.grant || grant === this.terms.behind;
+  }
+
+  /** The key's own first, as they were acquired. */
+  private get grants(): readonly G[] {
+    return this.terms.behind ? [this.terms.behind, this.grant] : [this.grant];
+  }
+}

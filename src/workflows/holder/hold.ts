@@ -1,0 +1,143 @@
+import { AsyncLocalStorage, CancellationScope, ContinueAsNew, isCancellation, sleep } from '@temporalio/workflow';
+import { waitsForItself } from '../../shared/loss';
+import type { ResolvedSemaphore } from '../../shared/options';
+import { releaseInReverse } from '../../shared/permit-set';
+import { PermitLostError, SelfDeadlockError } from '../errors';
+import type { Permit } from './permit';
+
+/** Runs `fn` under a permit: renews it meanwhile, cancels `fn` when it is lost, and releases it at the end. */
+export async function holdWhile<T>(
+  permit: Permit,
+  renewEveryMs: number | false,
+  fn: (permit: Permit) => T | Promise<T>,
+): Promise<T> {
+  return await holdAllWhile([permit], [new KeptPermit(permit, renewEveryMs)], () => asHolder(permit, fn));
+}
+
+/**
+ * Runs `fn` under permits: cancels it when one is lost or pre-empted, and releases all at the end, the last first. Where a permit is
+ * pre-empted and `fn` returns all the same, within the grace, its result counts.
+ * @param kept what is renewed meanwhile, and released: the permits, or the grants that they stand on
+ */
+export async function holdAllWhile<T>(
+  permits: readonly Permit[],
+  kept: readonly KeptPermit[],
+  fn: () => T | Promise<T>,
+): Promise<T> {
+  const caller = CancellationScope.current();
+  const body = new CancellationScope();
+  let loss: PermitLostError | undefined;
+  let stopped: PermitLostError | undefined;
+  for (const permit of permits) {
+    void permit.lost.then((error) => {
+      loss ??= error;
+    });
+    void permit.mustStop.then((error) => {
+      stopped ??= error;
+      body.cancel();
+    });
+  }
+  const [done] = await Promise.allSettled([body.run(async () => await holding(permits, fn))]);
+  await releaseInReverse(kept);
+  for (const permit of permits) loss ??= await permit.confirmLoss();
+  if (loss) throw loss;
+  if (done.status === 'fulfilled') return done.value;
+  const error: unknown = done.reason;
+  throw caller.consideredCancelled || error instanceof ContinueAsNew ? error : (stopped ?? error);
+}
+
+/** What can be renewed until it is released: a permit, or a grant. */
+interface Renewable {
+  readonly isHeld: boolean;
+  /** Given up for a while: it is renewed again later. */
+  readonly isAway?: boolean;
+  renew(): Promise<unknown>;
+  release(): Promise<void>;
+}
+
+/** It is renewed from now until it is released. That outlives a cancelled caller, which may still be cleaning up. */
+export class KeptPermit<Kept extends Renewable = Renewable> {
+  private readonly renewal: CancellationScope;
+
+  constructor(
+    readonly permit: Kept,
+    renewEveryMs: number | false,
+  ) {
+    const shield = new CancellationScope({ cancellable: false });
+    this.renewal = new CancellationScope({ parent: shield, cancellable: true });
+    if (renewEveryMs !== false) void this.renewal.run(() => renewRepeatedly(permit, renewEveryMs));
+  }
+
+  /** Leaves the renewing to the caller. */
+  stopRenewing(): void {
+    this.renewal.cancel();
+  }
+
+  async release(): Promise<void> {
+    this.stopRenewing();
+    await this.permit.release();
+  }
+}
+
+async function renewRepeatedly(permit: Renewable, everyMs: number): Promise<void> {
+  try {
+    for (;;) {
+      await sleep(everyMs);
+      if (permit.isAway) continue;
+      if (!permit.isHeld) return; // the function has released it, or handed it over
+      await permit.renew().catch((error: unknown) => {
+        // Given up while it was renewed, a permit is not lost: it is renewed again when it is held again.
+        if (!(error instanceof PermitLostError && (permit.isAway || permit.isHeld))) throw error;
+      });
+    }
+  } catch (error) {
+    // Both errors show elsewhere: the caller has cancelled the scope, or `permit.lost` has resolved.
+    if (!isCancellation(error) && !(error instanceof PermitLostError)) throw error;
+  }
+}
+
+interface Here {
+  /** The permit of the innermost function under one permit. */
+  current?: Permit;
+  /** All permits under which the code runs. */
+  held: readonly Permit[];
+}
+
+const storage = new AsyncLocalStorage<Here>();
+
+/** Runs `fn` with `permit` as the {@link currentPermit} of everything it calls. */
+export function asHolder<T>(permit: Permit, fn: (permit: Permit) => T): T {
+  return storage.run({ held: storage.getStore()?.held ?? [], current: permit }, () => fn(permit));
+}
+
+/** Runs `fn` as the holder of these permits too, beside those around it that are not over. */
+function holding<T>(permits: readonly Permit[], fn: () => T): T {
+  const { current, held = [] } = storage.getStore() ?? {};
+  return storage.run({ current, held: [...held.filter(({ isOver }) => !isOver), ...permits] }, fn);
+}
+
+/**
+ * The permit of the innermost `withPermit` around the calling code; `undefined` outside of any. Signal, query and update
+ * handlers run outside, even while the Workflow holds a permit.
+ */
+export function currentPermit(): Permit | undefined {
+  return storage.getStore()?.current;
+}
+
+/** The permit of this resource and key under which the calling code runs already. */
+export function heldHere(resource: string, key: string | undefined): Permit | undefined {
+  return storage.getStore()?.held.find((it) => it.isHeld && it.resource === resource && it.key === key);
+}
+
+/**
+ * @param wanted the semaphores of which the calling code wants a permit: one entry for each permit
+ * @throws SelfDeadlockError when it would wait for a permit that only itself can give back
+ */
+export function checkSelfDeadlock(wanted: readonly ResolvedSemaphore[], limits: { timeoutMs: number }): void {
+  const held = (storage.getStore()?.held ?? []).filter(({ isHeld }) => isHeld).flatMap(({ resources }) => resources);
+  for (const semaphore of wanted) {
+    const { resource, slots } = semaphore;
+    const own = waitsForItself(semaphore, limits, held, wanted.filter((it) => it.resource === resource).length);
+    if (own > 0) throw new SelfDeadlockError(resource, own, slots.length);
+  }
+}

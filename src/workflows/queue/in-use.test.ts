@@ -1,0 +1,94 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { Ticket } from '../../shared/protocol';
+import { InUse } from './in-use';
+
+function ticket(slots: Ticket['slots']): Ticket {
+  return { id: 't', waiter: { workflowId: 'w', runId: 'r' }, slots, sinceMs: 0 };
+}
+
+test('nothing is set at first: every slot is in use, and a waiter wants what it names', () => {
+  const inUse = new InUse(new Map());
+  assert.equal(inUse.override, undefined);
+  assert.ok(inUse.has('7'));
+  assert.deepEqual(
+    ['0', '1', '2'].map((slot) => inUse.allows(ticket(2), slot)),
+    [true, true, false],
+  );
+});
+
+test('a pause and a capacity are set and end by themselves', () => {
+  const inUse = new InUse(new Map());
+  const sized = inUse.set({ slots: 3, capacity: 2, reason: 'small' }, 100);
+  assert.deepEqual(sized, { version: 100, slots: 3, capacity: 2, paused: false, reason: 'small' });
+  assert.deepEqual(inUse.set({ slots: 3, paused: true }, 100), {
+    version: 101,
+    slots: 3,
+    capacity: 2,
+    paused: true,
+  });
+  assert.ok(!inUse.has('0'));
+  assert.deepEqual(inUse.set({ slots: 3, paused: false }, 50), {
+    version: 102,
+    slots: 3,
+    capacity: 2,
+    paused: false,
+  });
+  assert.deepEqual(
+    ['0', '1', '2'].map((slot) => inUse.has(slot)),
+    [true, true, false],
+  );
+  assert.deepEqual(inUse.set({ slots: 3, capacity: 3 }, 200), { version: 200, slots: 3, paused: false });
+  assert.equal(inUse.override, undefined);
+});
+
+test('added slots are for waiters that count slots', () => {
+  const inUse = new InUse(new Map());
+  inUse.set({ slots: 3, capacity: 5 }, 1);
+  assert.deepEqual(inUse.names(), ['0', '1', '2', '3', '4']);
+  assert.ok(inUse.allows(ticket(3), '4') && inUse.has('4') && !inUse.isDeployed('4'));
+  assert.ok(!inUse.allows(ticket(3), '5'));
+  assert.ok(!inUse.allows(ticket(['a']), '4'));
+});
+
+test('of named slots the first stay in use', () => {
+  const inUse = new InUse(new Map());
+  inUse.set({ slots: ['b', 'a'], capacity: 1 }, 1);
+  assert.deepEqual([inUse.has('b'), inUse.has('a'), inUse.isDeployed('a')], [true, false, true]);
+});
+
+test('a pause with an end ends by itself, shortens no other, and is shortened by none', () => {
+  const inUse = new InUse(new Map());
+  inUse.set({ slots: 3, capacity: 2 }, 100);
+  const paused = inUse.set({ slots: 3, pauseUntilMs: 5_000, reason: '429' }, 200);
+  assert.deepEqual(paused, {
+    version: 200,
+    slots: 3,
+    capacity: 2,
+    paused: true,
+    pausedUntilMs: 5_000,
+    reason: '429',
+  });
+  assert.equal(inUse.endsAtMs, 5_000);
+  for (const pauseUntilMs of [4_000, 5_000, 100]) {
+    assert.equal(inUse.set({ slots: 3, pauseUntilMs, reason: 'another' }, 300), paused);
+  }
+  assert.equal(inUse.set({ slots: 3, pauseUntilMs: 6_000 }, 300).pausedUntilMs, 6_000);
+  assert.equal(inUse.set({ slots: 3, capacity: 1 }, 400).pausedUntilMs, 6_000, 'a resize leaves it');
+  inUse.expire(5_999);
+  assert.ok(!inUse.has('0'));
+  inUse.expire(6_000);
+  assert.deepEqual(inUse.override, { version: 6_000, slots: 3, capacity: 1, paused: false });
+
+  inUse.set({ slots: 3, paused: true }, 7_000);
+  assert.equal(inUse.endsAtMs, Number.POSITIVE_INFINITY);
+  const byOperator = inUse.set({ slots: 3, pauseUntilMs: 9_000 }, 7_100);
+  assert.equal(byOperator.pausedUntilMs, undefined, "an operator's pause has no end");
+  inUse.set({ slots: 3, paused: false }, 7_200);
+  inUse.set({ slots: 3, pauseUntilMs: 9_000 }, 7_300);
+  assert.equal(inUse.set({ slots: 3, paused: true }, 7_400).pausedUntilMs, undefined);
+  inUse.set({ slots: 3, paused: false, capacity: 3 }, 7_500);
+  assert.equal(inUse.override, undefined);
+  assert.equal(inUse.set({ slots: 3, pauseUntilMs: 7_000 }, 7_600).paused, false, 'it is over already');
+  assert.equal(inUse.override, undefined);
+});

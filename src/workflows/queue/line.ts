@@ -1,0 +1,241 @@
+import { priorityOf } from '../../shared/check';
+import { byteLength } from '../../shared/permit-id';
+import type { OverrideInput, OverrideState, QueueView, Ticket } from '../../shared/protocol';
+import { rowBytes } from '../../shared/ticket-rows';
+import { TurnOrder } from '../../shared/turn-order';
+import { Demand } from './demand';
+import { TurnIndex } from './turn-index';
+
+/** The line has room for this many tickets … */
+export const MAX_WAITERS = 10_000;
+
+/**
+ * … and for this many bytes of them as JSON, with all that the queue remembers of the slots which they name, and with what an operator has
+ * set. One run can hand 2 MiB to the next: the shares of fairness keys take up to 0.15 MB of them.
+ */
+export const MAX_BYTES = 1_930_000;
+
+/** Of these, the line leaves so many to what an operator may set: whatever waits, 1,000 numbered slots can be taken out of use. */
+const OVERRIDE_BYTES = 150_000;
+
+/** What the queue remembers of a slot, beside its name … */
+const STATE_BYTES = 300;
+
+/** … and of a slot that is out of use. */
+const DRAINED_BYTES = 120;
+
+/** … and for this many different slot names. An honest resource has at most 1,000, and twice as many while a rollout renames them all. */
+const MAX_NAMES = 2_000;
+
+/**
+ * Who is in line: the tickets by ID, and the order of their turns. The line knows whether a queue that takes one more ticket, or a
+ * longer one, could still continue as new. Of the slots it knows only which tickets have turns. What it says of a line of 10,000 takes no
+ * walk through all of it.
+ */
+export class Line {
+  /** What any of the tickets would take. */
+  readonly demand = new Demand();
+  /** The tickets without a turn. */
+  private readonly waiting: TurnIndex;
+  private readonly tickets = new Map<string, Ticket>();
+  /** When each ticket came, in the order of all. */
+  private readonly arrivals = new Map<string, number>();
+  /** Those that have a turn. */
+  private readonly called = new Set<string>();
+  private readonly rare = { preempt: new Set<string>(), permits: new Set<string>(), inherits: new Set<string>() };
+  private readonly order: TurnOrder;
+  private arrived = 0;
+  private ticketBytes = 0;
+  /** Of the lists of names, each of which many tickets share, and of what is remembered of their slots. */
+  private listBytes = 0;
+
+  /** @param isSilent whether the ticket's waiter has let a turn pass: it comes last */
+  constructor(isSilent: (ticket: Ticket) => boolean, { tickets, shares }: Partial<QueueView> = {}) {
+    this.order = new TurnOrder(shares);
+    this.waiting = new TurnIndex(this.order, isSilent);
+    for (const ticket of tickets ?? []) if (this.hasRoomFor(ticket)) this.set(ticket);
+  }
+
+  ticket(ticketId: string): Ticket | undefined {
+    return this.tickets.get(ticketId);
+  }
+
+  get isEmpty(): boolean {
+    return this.tickets.size === 0;
+  }
+
+  /** How many have no turn. */
+  get waitingCount(): number {
+    return this.waiting.size;
+  }
+
+  /** What those without a turn would take. */
+  get wanted(): Demand {
+    return this.waiting.demand;
+  }
+
+  /** The best priority of those without a turn. Infinity when there are none. */
+  get bestPriority(): number {
+    return this.waiting.bestPriority;
+  }
+
+  /** The tickets without a turn, in the order of their arrival: all, or those with this field, of which there are few. */
+  *without(field?: keyof typeof this.rare): Generator<Ticket> {
+    for (const id of field ? this.rare[field] : this.tickets.keys()) {
+      const ticket = this.tickets.get(id);
+      if (ticket && !this.called.has(id)) yield ticket;
+    }
+  }
+
+  /** The tickets of callers that accumulate several permits, with a turn or without. */
+  *accumulators(): Generator<Ticket> {
+    for (const id of [...this.rare.permits]) {
+      const ticket = this.tickets.get(id);
+      if (ticket) yield ticket;
+    }
+  }
+
+  get hasAccumulator(): boolean {
+    return this.rare.permits.size > 0;
+  }
+
+  /** These tickets have turns, and no others. A ticket that has lost its turn is in its old place again. */
+  settle(called: ReadonlySet<string>): void {
+    for (const id of this.called) {
+      if (called.has(id)) continue;
+      this.called.delete(id);
+      const ticket = this.tickets.get(id);
+      if (ticket) this.waiting.add(ticket, this.arrivals.get(id) ?? 0);
+    }
+    for (const id of called) {
+      if (this.called.has(id) || !this.tickets.has(id)) continue;
+      this.called.add(id);
+      this.waiting.remove(id);
+    }
+  }
+
+  /** The first in turn order of those without a turn. It has one from now on. @param wants whether tickets of these slots take the slot */
+  takeFirst(wants: (slots: Ticket['slots']) => boolean): Ticket | undefined {
+    const first = this.waiting.first(wants);
+    if (!first) return undefined;
+    this.waiting.remove(first.id);
+    this.called.add(first.id);
+    return first;
+  }
+
+  /** Whether the waiter is silent has changed. */
+  resort(isOf: (ticket: Ticket) => boolean): void {
+    for (const ticket of this.without()) {
+      if (!isOf(ticket)) continue;
+      this.waiting.remove(ticket.id);
+      this.waiting.add(ticket, this.arrivals.get(ticket.id) ?? 0);
+    }
+  }
+
+  /** Whether what an operator sets fits in beside the tickets. */
+  allows(override: OverrideInput): boolean {
+    const bytes = overrideBytes(override);
+    const lineBytes = this.ticketBytes + this.listBytes + this.demand.capacity * STATE_BYTES;
+    return bytes <= OVERRIDE_BYTES || bytes + lineBytes <= MAX_BYTES;
+  }
+
+  /** @param override what an operator has set */
+  hasRoomFor(ticket: Ticket, override?: OverrideState): boolean {
+    const known = this.tickets.get(ticket.id);
+    if (!known && this.tickets.size >= MAX_WAITERS) return false;
+    if (typeof ticket.slots !== 'number' && this.demand.namesWith(ticket.slots) > MAX_NAMES) return false;
+    const listBytes = this.listBytes + (this.sharing(ticket) === ticket ? bytesOfList(ticket) : 0);
+    const capacity = Math.max(this.demand.capacity, typeof ticket.slots === 'number' ? ticket.slots : 0);
+    const ticketBytes = this.ticketBytes - bytesOf(known) + bytesOf(ticket);
+    const setBytes = Math.max(OVERRIDE_BYTES, override ? overrideBytes(override) : 0);
+    return ticketBytes + listBytes + capacity * STATE_BYTES + setBytes <= MAX_BYTES;
+  }
+
+  /** Takes a ticket in, or in place of the one with the same ID. A priority that this one has inherited stays. */
+  add(ticket: Ticket): void {
+    const known = this.tickets.get(ticket.id);
+    this.set(ticket);
+    if (known?.inherits) this.raise(ticket, priorityOf(known));
+  }
+
+  remove(ticketId: string): void {
+    this.forget(ticketId);
+    for (const ids of Object.values(this.rare)) ids.delete(ticketId);
+    this.tickets.delete(ticketId);
+    this.arrivals.delete(ticketId);
+    this.called.delete(ticketId);
+  }
+
+  /** A waiter of this priority waits for a resource. Callers that keep a permit of the resource while they wait here pass it on. */
+  inherit(resource: string, priorityKey: number): void {
+    for (const id of [...this.rare.inherits]) {
+      const ticket = this.tickets.get(id);
+      if (ticket?.inherits?.includes(resource)) this.raise(ticket, priorityKey);
+    }
+  }
+
+  /** Counts a turn against the share of the ticket's fairness key. */
+  charge(ticket: Ticket): void {
+    this.order.charge(ticket);
+  }
+
+  /** The turn was not used. */
+  refund(ticket: Ticket): void {
+    this.order.refund(ticket);
+  }
+
+  view(): Pick<QueueView, 'tickets' | 'shares'> {
+    return { tickets: [...this.tickets.values()], shares: this.order.shares() };
+  }
+
+  private raise(ticket: Ticket, priorityKey: number): void {
+    if (priorityKey < priorityOf(ticket)) this.set({ ...ticket, priorityKey });
+  }
+
+  private set(ticket: Ticket): void {
+    const shared = this.sharing(ticket);
+    this.forget(ticket.id);
+    this.ticketBytes += bytesOf(ticket);
+    if (this.demand.add(shared)) this.listBytes += bytesOfList(shared);
+    for (const field of ['preempt', 'permits', 'inherits'] as const) {
+      if (ticket[field]) this.rare[field].add(ticket.id);
+      else this.rare[field].delete(ticket.id);
+    }
+    const arrival = this.arrivals.get(ticket.id) ?? this.arrived++;
+    this.arrivals.set(ticket.id, arrival);
+    this.tickets.set(ticket.id, shared);
+    if (!this.called.has(ticket.id)) this.waiting.add(shared, arrival);
+  }
+
+  /** Reuses an equal list of names of another ticket: tickets of one resource nearly always name the same slots. */
+  private sharing(ticket: Ticket): Ticket {
+    const slots = typeof ticket.slots === 'number' ? undefined : this.demand.listOf(ticket.slots);
+    return slots ? { ...ticket, slots } : ticket;
+  }
+
+  private forget(ticketId: string): void {
+    const ticket = this.tickets.get(ticketId);
+    if (!ticket) return;
+    this.ticketBytes -= bytesOf(ticket);
+    if (this.demand.remove(ticket)) this.listBytes -= bytesOfList(ticket);
+    this.waiting.remove(ticketId);
+  }
+}
+
+/** The queue may owe it an answer, and its place may be in doubt: both lists have the number of its row. */
+function bytesOf(ticket: Ticket | undefined): number {
+  return ticket ? rowBytes(ticket) + 12 : 0;
+}
+
+/** Each name stands in its list, and beside the state of its slot. */
+function bytesOfList({ slots }: Ticket): number {
+  return typeof slots === 'number' ? 0 : 2 * byteLength(JSON.stringify(slots)) + slots.length * STATE_BYTES;
+}
+
+/** With what the queue remembers of the slots that are out of use. */
+function overrideBytes(override: OverrideInput | OverrideState): number {
+  const { slots, capacity = 0 } = override;
+  const isNumber = typeof slots === 'number';
+  const states = DRAINED_BYTES * (isNumber ? Math.max(slots, capacity) : slots.length);
+  return byteLength(JSON.stringify(override)) + (isNumber ? 0 : byteLength(JSON.stringify(slots))) + states;
+}

@@ -1,0 +1,86 @@
+import type { Ticket } from '../../shared/protocol';
+
+/** After this time without a word of a turn, the queue takes the turn for used, or its waiter for dead. */
+export const OFFER_TIMEOUT_MS = 5_000;
+
+/** … and after this time where others wait for the slot. It grows up to the former where slow waiters turn out to live. */
+export const PATIENCE_MS = 1_000;
+
+/** The queue remembers so many waiters that have let a turn pass. */
+const MAX_SILENT = 2_000;
+
+/**
+ * How long the queue waits for a word of a turn, and which waiters have sent none. A waiter is a client by its identity, or a
+ * Workflow.
+ *
+ *     --turn overdue--> suspected --a probe finds no permit--> silent --any word of it--> not silent
+ *                          '--a probe finds a permit, or any word of it--> not suspected
+ */
+export class Patience {
+  private readonly suspected = new Set<string>();
+  /** They have their turns after all others. */
+  private readonly silent = new Set<string>();
+  private patienceMs = PATIENCE_MS;
+
+  /** @param changed is told which tickets' waiter has become silent, or is not silent any more */
+  constructor(private readonly changed: (isOf: (ticket: Ticket) => boolean) => void) {}
+
+  /** Until when the queue waits for a word of a turn where others wait for the slot. @param untilMs … and where nobody does */
+  shortened(untilMs: number): number {
+    return untilMs - OFFER_TIMEOUT_MS + this.patienceMs;
+  }
+
+  /** The ticket's waiter lives. @returns whether the queue suspected it, or took it for silent */
+  heard(ticket: Ticket): boolean {
+    const waiter = waiterOf(ticket);
+    const wasSuspected = this.suspected.delete(waiter);
+    const wasSilent = this.silent.delete(waiter);
+    if (wasSilent) this.tell(waiter);
+    return wasSilent || wasSuspected;
+  }
+
+  /** The turn of the ticket is overdue: a probe of the slot will tell whether it was used. @returns its waiter */
+  suspect(ticket: Ticket): string {
+    const waiter = waiterOf(ticket);
+    this.suspected.add(waiter);
+    return waiter;
+  }
+
+  /** The probe has found a permit. */
+  clear(waiter: string): void {
+    this.suspected.delete(waiter);
+  }
+
+  /** The probe has found no permit. */
+  letPass(waiter: string): void {
+    if (!this.suspected.delete(waiter)) return;
+    this.silent.add(waiter);
+    this.tell(waiter);
+    const [oldest] = this.silent;
+    if (this.silent.size <= MAX_SILENT || oldest === undefined) return;
+    this.silent.delete(oldest);
+    this.tell(oldest);
+  }
+
+  private tell(waiter: string): void {
+    this.changed((ticket) => waiterOf(ticket) === waiter);
+  }
+
+  isSilent(ticket: Ticket): boolean {
+    return this.silent.has(waiterOf(ticket));
+  }
+
+  /** A waiter lives that the queue took for dead. */
+  grow(): void {
+    this.patienceMs = Math.min(OFFER_TIMEOUT_MS, 2 * this.patienceMs);
+  }
+
+  /** A word of a turn has come in time. */
+  shrink(): void {
+    this.patienceMs = Math.max(PATIENCE_MS, 0.9 * this.patienceMs);
+  }
+}
+
+function waiterOf({ identity, waiter }: Ticket): string {
+  return identity ?? waiter.workflowId;
+}

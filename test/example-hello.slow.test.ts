@@ -1,0 +1,105 @@
+import assert from 'node:assert/strict';
+import { type ChildProcess, execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { cp, mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { after, before, test } from 'node:test';
+import { promisify } from 'node:util';
+import { CancelledFailure, WorkflowFailedError } from '@temporalio/client';
+import { startServer, type TemporalServer } from '../scripts/support/temporal-server';
+import { installPackage } from './support/installed-package';
+import { eventually } from './support/temporal';
+
+// The program of the README, run as its reader runs it: the packed package and the four files in an empty folder.
+
+const run = promisify(execFile);
+
+const HELLO = join(__dirname, '..', 'examples', 'hello');
+const PACKAGES = [
+  '@temporalio/activity',
+  '@temporalio/client',
+  '@temporalio/common',
+  '@temporalio/worker',
+  '@temporalio/workflow',
+  'tsx',
+] as const;
+
+let env: TemporalServer;
+let project: string;
+let worker: ChildProcess;
+/** What the activities have printed, in their order. All run in one process. */
+const lines: string[] = [];
+
+before(async () => {
+  project = await mkdtemp(join(tmpdir(), 'temporal-semaphore-hello-'));
+  const installing = installPackage(project, PACKAGES);
+  installing.catch(() => undefined); // awaited below, when the server can be stopped
+  env = await startServer();
+  await installing;
+  await cp(HELLO, project, { recursive: true });
+  worker = spawn(process.execPath, ['--import', 'tsx', 'worker.ts'], {
+    ...inProject(),
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  createInterface({ input: worker.stdout ?? assert.fail() }).on('line', (line) => lines.push(line));
+});
+
+after(async () => {
+  if (worker?.exitCode === null) {
+    worker.kill('SIGTERM');
+    await once(worker, 'exit');
+  }
+  await env?.teardown();
+  if (project) await rm(project, { recursive: true });
+});
+
+function inProject() {
+  return { cwd: project, env: { ...process.env, TEMPORAL_ADDRESS: env.address } };
+}
+
+/** The GPU of each model that has started, in their order. No GPU is ever given to a model before the one before has left. */
+function startedOn(): Map<string, string> {
+  const started = new Map<string, string>();
+  const users = new Map<string, string>();
+  for (const line of lines) {
+    const [, model = '', does, gpu = ''] = /^(\S+) (starts|leaves).* GPU (\d+)$/.exec(line) ?? [];
+    if (does === 'starts') {
+      assert.equal(users.get(gpu), undefined, lines.join('\n'));
+      users.set(gpu, model);
+      started.set(model, gpu);
+    } else if (does === 'leaves') {
+      assert.equal(users.get(gpu), model, lines.join('\n'));
+      users.delete(gpu);
+    }
+  }
+  return started;
+}
+
+test('worker and starter print what the README says: three models are trained, one at a time on each GPU', async () => {
+  const { stdout } = await run(process.execPath, ['--import', 'tsx', 'starter.ts'], inProject());
+  assert.deepEqual(
+    stdout
+      .trim()
+      .split('\n')
+      .map((line) => line.replace(/\d$/, 'n')),
+    ['alpha', 'beta', 'gamma'].map((model) => `${model} was trained on GPU n`),
+  );
+  assert.deepEqual([...startedOn().keys()].sort(), ['alpha', 'beta', 'gamma']);
+});
+
+test('when a Workflow is cancelled, the next model does not start before its activity has stopped', async () => {
+  const start = (model: string) =>
+    env.client.workflow.start('trainModel', { taskQueue: 'training', workflowId: `train-${model}`, args: [model] });
+  const [first, second] = [await start('first'), await start('second')];
+  await eventually(async () => assert.ok(startedOn().has('first') && startedOn().has('second')));
+  const third = await start('third');
+  await first.cancel();
+  await assert.rejects(
+    first.result(),
+    (error) => error instanceof WorkflowFailedError && error.cause instanceof CancelledFailure,
+  );
+  await Promise.all([second.result(), third.result()]);
+  assert.ok(startedOn().has('third'));
+});

@@ -1,0 +1,104 @@
+import assert from 'node:assert/strict';
+import { AsyncLocalStorage } from 'node:async_hooks';
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { Context } from '@temporalio/activity';
+import { MockActivityEnvironment } from '@temporalio/testing';
+import { setActivator } from '@temporalio/workflow/lib/global-attributes';
+import { Activator } from '@temporalio/workflow/lib/internals';
+import { activate } from '@temporalio/workflow/lib/worker-interface';
+import type { PermitPool } from '../../src/client';
+import { PERMIT_WORKFLOW } from '../../src/shared/protocol';
+import { limitActivities } from '../../src/worker';
+import { releaseSignal } from '../../src/workflows/signals';
+
+// Where the SDK has no public means, the library relies on how the SDK is made. These tests fail first when a release changes that, and
+// say which file relied on it. `src/shared/duration.test.ts` compares the one thing that is written anew, the reader of durations.
+
+const SRC = join(__dirname, '..', '..', 'src');
+
+const MAY_IMPORT: readonly string[] = ['workflows/lenient-converter.ts'];
+
+test("only one file of the library imports the SDK's internals", () => {
+  const files = readdirSync(SRC, { recursive: true, encoding: 'utf8' }).filter(
+    (file) => /\.tsx?$/.test(file) && !file.endsWith('.test.ts'),
+  );
+  const importing = files.filter((file) => /'@temporalio\/[a-z-]+\/lib\//.test(readFileSync(join(SRC, file), 'utf8')));
+  assert.ok(importing.includes('workflows/lenient-converter.ts'));
+  assert.deepEqual(
+    importing.filter((file) => !MAY_IMPORT.includes(file)),
+    [],
+    "what is in a package's lib/ may move in any release of the SDK: find a public means, or use that of src/workflows/lenient-converter.ts",
+  );
+});
+
+/** As in the sandbox: an activator first, then the modules, and then what the server sends. */
+function inPermitWorkflow(run: (inbox: typeof import('../../src/workflows/signal-inbox')) => void): void {
+  const modules = ['lenient-converter', 'signal-inbox'].map((name) => require.resolve(`../../src/workflows/${name}`));
+  const forget = () => {
+    for (const module of modules) delete require.cache[module];
+  };
+  const info = { workflowType: PERMIT_WORKFLOW, namespace: 'default', workflowId: 'permit:pool:0' };
+  const activator = new Activator({ info, randomnessSeed: [1], registeredActivityNames: new Set() } as never);
+  setActivator(Object.assign(activator, { currentRandomStorage: new AsyncLocalStorage() })); // the sandbox has one for it
+  forget();
+  try {
+    run(require('../../src/workflows/signal-inbox'));
+  } finally {
+    forget();
+    setActivator(undefined as never);
+  }
+}
+
+const json = (text: string) => ({
+  metadata: { encoding: Buffer.from('json/plain') },
+  data: Buffer.from(text),
+});
+
+function signalled(name: string, text: string): Parameters<typeof activate>[0] {
+  const signalWorkflow = { signalName: name, input: [json(text)] };
+  return { jobs: [{ variant: 'signalWorkflow', signalWorkflow }] } as never;
+}
+
+test('in a Workflow of ours a signal goes past the SDK to the inbox, and one that nobody can decode comes as undefined', () => {
+  inPermitWorkflow((inbox) => {
+    const heard: unknown[] = [];
+    inbox.onSignal(releaseSignal, (payload) => heard.push(payload));
+    activate(signalled('release', '{"a":1}'));
+    assert.deepEqual(
+      [heard, inbox.signalsTaken()],
+      [[{ a: 1 }], 1],
+      'src/workflows/signal-inbox.ts takes signals by adding to `interceptors.internals` of the activator, which this SDK does not call',
+    );
+    assert.doesNotThrow(
+      () => activate(signalled('release', 'no JSON')),
+      'src/workflows/lenient-converter.ts replaces `payloadConverter` of the activator, by which this SDK does not decode',
+    );
+    assert.deepEqual(heard, [{ a: 1 }, undefined]);
+  });
+});
+
+test('an activity under a limit sees an abort for its permit by the signal of its context, which is as before afterwards', async () => {
+  const lost = new AbortController();
+  const pool = { withPermit: (fn: (permit: object) => unknown) => fn({ signal: lost.signal, runId: 'run' }) };
+  const limits = { call: pool as unknown as PermitPool };
+  const environment = new MockActivityEnvironment(
+    { activityType: 'call' },
+    {
+      interceptors: [limitActivities(limits, { call: () => undefined })],
+    },
+  );
+  const { context } = environment;
+  const { cancellationSignal } = context;
+  const seen = await environment.run(async () => {
+    const { cancellationSignal: signal } = Context.current();
+    lost.abort('lost');
+    return [signal.aborted, signal.reason];
+  });
+  const because =
+    "src/worker/limit-activities.ts redefines `cancellationSignal` of an activity's Context, and this SDK's activities no longer see it";
+  assert.deepEqual(seen, [true, 'lost'], because);
+  assert.equal(context.cancellationSignal, cancellationSignal, because);
+  assert.ok(!cancellationSignal.aborted, because);
+});
