@@ -150,7 +150,7 @@ function leftDrained({ resource, slots, queue, problem }: SeenResource): Finding
 }
 
 function waits(seen: SeenResource, longerMs: number): Finding[] {
-  const { resource, waiters, queue, override, disagreement, problem, strangers } = seen;
+  const { resource, waiters, queue, override, disagreement, startsOnceASecond, problem, strangers } = seen;
   const found: Finding[] = [];
   if (problem !== undefined) {
     return [{ is: 'bad', what: `"${resource}" can't be looked at: ${problem}` }];
@@ -165,6 +165,14 @@ function waits(seen: SeenResource, longerMs: number): Finding[] {
       is: 'warning',
       what: `"${resource}": ${disagreementLine(disagreement)}`,
       advice: 'Give all callers the same capacity or slots. While a rollout lasts, both are in use for a while.',
+    });
+  }
+  if (startsOnceASecond) {
+    found.push({
+      is: 'warning',
+      what: `"${resource}": this server starts one Workflow ID only once a second, so each slot serves one hold a second`,
+      advice:
+        'Holds here are shorter than that. A permit pool holds one permit for many calls; `pace` says the interval openly.',
     });
   }
   const late = waiters.filter(({ since }) => Date.now() - since.getTime() > longerMs);

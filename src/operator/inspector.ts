@@ -87,6 +87,7 @@ export class Inspector {
       queue,
       ...(override && { override }),
       ...(beliefs && { disagreement: beliefs }),
+      ...(view?.startsOnceASecond && { startsOnceASecond: true }),
       ...(strangers.length > 0 && { strangers }),
     };
   }

@@ -6,6 +6,8 @@ export interface Offer {
   readonly queueId: string;
   /** As in the turn. */
   readonly capacity?: number;
+  /** As in the turn. */
+  readonly paced?: boolean;
 }
 
 /**

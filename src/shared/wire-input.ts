@@ -196,8 +196,12 @@ export function readPreempt(value: unknown): PreemptInput | undefined {
 }
 
 export function readClosing(value: unknown): ClosingNotice | undefined {
-  const { slot, runId } = fieldsOf(value);
-  return isSlotText(slot) && isRunId(runId) ? { slot, runId } : undefined;
+  const { slot, runId, startedAtMs, kept } = fieldsOf(value);
+  if (!isSlotText(slot) || !isRunId(runId)) return undefined;
+  const notice: ClosingNotice = { slot, runId };
+  if (isNumber(startedAtMs, 0, MAX_TIME_MS)) notice.startedAtMs = startedAtMs;
+  if (kept === true) notice.kept = true;
+  return notice;
 }
 
 /**
@@ -205,7 +209,7 @@ export function readClosing(value: unknown): ClosingNotice | undefined {
  * starts a Workflow whose ID has the turn's slot, and signals one whose ID is the turn's queue.
  */
 export function readTurn(value: unknown): Turn | undefined {
-  const { queueId: from, ticketId, slot, waiting, full, capacity } = fieldsOf(value);
+  const { queueId: from, ticketId, slot, waiting, full, capacity, paced } = fieldsOf(value);
   if (!isWorkflowId(from) || queueId(resourceOfQueue(from)) !== from) return undefined;
   if (!isText(ticketId, MAX_TICKET_ID_LENGTH) || !(slot === undefined || isSlotText(slot))) return undefined;
   const turn: Turn = { queueId: from, ticketId };
@@ -213,6 +217,7 @@ export function readTurn(value: unknown): Turn | undefined {
   if (waiting === true) turn.waiting = true;
   if (full === true) turn.full = true;
   if (Number.isInteger(capacity)) turn.capacity = capacity as number;
+  if (paced === true) turn.paced = true;
   return turn;
 }
 

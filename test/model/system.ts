@@ -262,7 +262,7 @@ export class System {
   }
 
   private tellClosing(slot: string, { owner, runId }: Permit): void {
-    this.tellQueue(`closing ${slot} ${owner.ticket.id}`, ({ state }) => state.closing(slot, runId));
+    this.tellQueue(`closing ${slot} ${owner.ticket.id}`, ({ state }) => state.closing({ slot, runId }));
   }
 
   private faultSteps(): Step[] {

@@ -180,10 +180,11 @@ export class ClientQueuePlace implements Place {
     if (result === 'timed-out') return 'stuck'; // nobody runs our waiters
     const turn = readTurn(result);
     if (!turn) return undefined;
-    const { slot, queueId: from, capacity, full } = turn;
+    const { slot, queueId: from, capacity, paced, full } = turn;
     if (slot === undefined) return full ? 'full' : 'stuck';
     const { resource, compactSlots } = this.request.semaphore;
-    return from === queueId(resource) && offersSlot(turn, compactSlots) ? { slot, queueId: from, capacity } : undefined;
+    if (from !== queueId(resource) || !offersSlot(turn, compactSlots)) return undefined;
+    return { slot, queueId: from, capacity, ...(paced && { paced }) };
   }
 
   private startWaiter(): void {

@@ -30,7 +30,7 @@ export function claimSlot(
   const memo: PermitMemo = { ...draft, holder: { workflowId, runId, workflowType } };
   return startChild(memo.paceMs === undefined ? permitSlotWorkflow : pacedPermitWorkflow, {
     workflowId: permitId(address),
-    args: [{ ...memo, watchedBy }],
+    args: [{ ...memo, watchedBy, claimedAtMs: Date.now() }],
     memo: { ...memo },
     staticSummary: permitSummary(workflowId, memo.purpose),
     taskQueue,

@@ -46,8 +46,8 @@ export async function carryOut(
       await watch(command.slot, resource, true);
       return;
     case 'offer': {
-      const { slot, ticket, also = [] } = command;
-      await Promise.all([ticket, ...also].map((it) => offer(slot, it, resource, state)));
+      const { slot, ticket, paced, also = [] } = command;
+      await Promise.all([ticket, ...also].map((it) => offer({ slot, paced }, it, resource, state)));
       return;
     }
     case 'drain':
@@ -96,12 +96,17 @@ export async function askOffered(resource: string, state: QueueState): Promise<v
   await Promise.all(offered.slice(0, MAX_ASKED).map((slot) => watch(slot, resource)));
 }
 
-async function offer(slot: string, ticket: Ticket, resource: string, state: QueueState): Promise<void> {
+async function offer(
+  { slot, paced }: { slot: string; paced: true | undefined },
+  ticket: Ticket,
+  resource: string,
+  state: QueueState,
+): Promise<void> {
   const sentMs = Date.now();
   metrics.turnOffered(resource);
   // A waiter takes a slot above its own count only when it is told why.
   const capacity = wantsSlot(ticket.slots, slot) ? undefined : state.overridden?.capacity;
-  const turn = { queueId: queueId(resource), ticketId: ticket.id, slot, capacity };
+  const turn = { queueId: queueId(resource), ticketId: ticket.id, slot, capacity, paced };
   if ((await deliverAfterReset(ticket.waiter, turnSignal, turn)) === 'delivered') {
     metrics.handoff(resource, 'turn', Date.now() - sentMs);
   } else {

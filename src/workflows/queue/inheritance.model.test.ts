@@ -170,7 +170,7 @@ class World {
       this.permits.delete(address);
       const possession = resource === 'r' && this.possessions.get(slot);
       if (possession) possession.toMs = this.nowMs;
-      this.tell(resource, ({ state }) => state.closing(slot, runId));
+      this.tell(resource, ({ state }) => state.closing({ slot, runId }));
     }
     caller.held = caller.held.filter((permit) => !which(permit));
   }

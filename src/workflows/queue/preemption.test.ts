@@ -167,7 +167,7 @@ test('a holder whose turn was used just now is asked too, a little later', () =>
 
 test('an answer that comes after its permit has closed is old', () => {
   const state = asking();
-  state.closing('0', '01a20256-b993-7dd0-bd87-d0d86fabc517');
+  state.closing({ slot: '0', runId: '01a20256-b993-7dd0-bd87-d0d86fabc517' });
   assert.equal(state.next(0)[0]?.do, 'offer');
   state.enqueue(ticket('next'));
   state.next(600);

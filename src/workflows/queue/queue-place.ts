@@ -89,7 +89,8 @@ export class WorkflowQueuePlace implements Place {
     } else if (turn.slot === undefined) {
       if (!isOffer(this.message)) this.message = turn.waiting ? 'waiting' : 'full';
     } else if (offersSlot(turn, this.ticket.slots)) {
-      this.message = { slot: turn.slot, queueId: turn.queueId, capacity: turn.capacity };
+      const { slot, queueId, capacity, paced } = turn;
+      this.message = { slot, queueId, capacity, ...(paced && { paced }) };
     } else {
       leaveOut("names a slot that is not this waiter's to claim");
     }

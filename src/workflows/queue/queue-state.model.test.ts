@@ -286,7 +286,7 @@ class World {
       }
       case 'deliver closing': {
         const closing = take(this.closings);
-        if (closing) this.state.closing(closing.slot, closing.runId);
+        if (closing) this.state.closing(closing);
         break;
       }
       case 'deliver answer': {

@@ -41,7 +41,7 @@ test('a waiter that was beaten keeps its place', () => {
   state.missed(a, '0');
   assert.deepEqual(state.next(0), [{ do: 'probe', slot: '0' }]);
   state.probed('0', true, 0);
-  state.closing('0', 'thief');
+  state.closing({ slot: '0', runId: 'thief' });
   assert.deepEqual(state.next(0), [{ do: 'offer', slot: '0', ticket: a }]);
 });
 
@@ -99,7 +99,7 @@ test('a waiter that was taken for dead and lives has its place again, and makes 
   state.probed('0', false, PATIENCE_MS);
   assert.deepEqual(state.next(PATIENCE_MS), [{ do: 'offer', slot: '0', ticket: b, also: [c] }]);
   for (const beaten of [slow, c]) state.missed(beaten, '0');
-  state.closing('0', 'of-b');
+  state.closing({ slot: '0', runId: 'of-b' });
   assert.deepEqual(state.next(2_000), [{ do: 'offer', slot: '0', ticket: slow }]);
   assert.ok(state.dueMs() > 2_000 + 1.5 * PATIENCE_MS);
 });
@@ -108,7 +108,7 @@ test('a closing that overtakes the answer to a probe is not forgotten', () => {
   const state = new QueueState();
   state.enqueue(ticket('a'));
   state.next(0);
-  state.closing('0', 'r1');
+  state.closing({ slot: '0', runId: 'r1' });
   state.probed('0', true, 0);
   assert.equal(state.next(0)[0]?.do, 'offer');
 });
@@ -119,9 +119,9 @@ test('a permit that says twice that it closes is heard once', () => {
   for (const one of [a, b]) state.enqueue(one);
   state.next(0);
   state.probed('0', true, 0);
-  state.closing('0', 'r1');
+  state.closing({ slot: '0', runId: 'r1' });
   assert.deepEqual(state.next(0), [{ do: 'offer', slot: '0', ticket: a }]);
-  state.closing('0', 'r1');
+  state.closing({ slot: '0', runId: 'r1' });
   assert.deepEqual(state.next(0), []);
 });
 
@@ -132,12 +132,12 @@ test('a permit that is asked while it ends says again that it closes, and is hea
     state.enqueue(a);
     state.next(0);
     state.probed('0', true, 0);
-    state.closing('0', 'r1');
+    state.closing({ slot: '0', runId: 'r1' });
     state.next(0);
     state.missed(a, '0'); // r1 has not closed yet
     assert.deepEqual(state.next(0), [{ do: 'probe', slot: '0' }]);
     if (isAnswered) state.probed('0', true, 0);
-    state.closing('0', 'r1');
+    state.closing({ slot: '0', runId: 'r1' });
     if (!isAnswered) state.probed('0', true, 0);
     assert.deepEqual(state.next(0), [{ do: 'offer', slot: '0', ticket: a }], `answered: ${isAnswered}`);
   }
@@ -233,7 +233,7 @@ test('a pause, tickets and overrides with invented names of any length fit into 
       for (const command of state.next(nowMs)) {
         if (command.do === 'probe') state.probed(command.slot, command.slot.startsWith('b'), nowMs);
         else if (command.do === 'drain') state.claimed(command.slot, `run-${command.slot}`.slice(0, 36), nowMs);
-        else if (command.do === 'release') state.closing(command.slot, command.runId);
+        else if (command.do === 'release') state.closing(command);
       }
     }
   };
@@ -355,7 +355,7 @@ test('a drained slot is renewed, and drained again when it is gone', () => {
   state.claimed('1', undefined, DRAIN_RENEWAL_MS); // somebody was faster
   assert.deepEqual(state.next(DRAIN_RENEWAL_MS), [{ do: 'probe', slot: '1' }]);
   state.probed('1', true, DRAIN_RENEWAL_MS);
-  state.closing('1', 'theirs');
+  state.closing({ slot: '1', runId: 'theirs' });
   assert.deepEqual(state.next(DRAIN_RENEWAL_MS), [{ do: 'drain', slot: '1' }]);
 });
 
@@ -376,7 +376,7 @@ test("a drained slot is looked at as soon as it is claimed, if somebody's permit
   state.next(0);
   state.probed('1', false, 0);
   assert.deepEqual(state.next(0), [{ do: 'drain', slot: '1' }]);
-  state.closing('1', 'theirs'); // before our claim won, or after somebody had terminated it: the order of signals does not tell
+  state.closing({ slot: '1', runId: 'theirs' }); // before our claim won, or after somebody had terminated it: the order of signals does not tell
   state.claimed('1', 'ours', 0);
   assert.deepEqual(state.next(0), [{ do: 'renew', slot: '1', runId: 'ours' }]);
   state.gone('1', 'ours');
@@ -396,7 +396,7 @@ test('a slot that is in use again is released, and the queue is idle only then',
   assert.equal(state.idle, true);
   state.enqueue(ticket('a', { slots: 2 }));
   assert.deepEqual(state.next(5), []);
-  state.closing('1', 'r1');
+  state.closing({ slot: '1', runId: 'r1' });
   assert.equal(state.next(5)[0]?.do, 'offer');
 });
 
@@ -412,7 +412,7 @@ test('a slot that a terminated queue kept out of use is adopted: in use again, i
     { do: 'release', slot: '0', runId: 'r0' },
     { do: 'release', slot: '1', runId: 'r1' },
   ]);
-  state.closing('0', 'r0');
+  state.closing({ slot: '0', runId: 'r0' });
   assert.equal(state.next(0)[0]?.do, 'offer');
   const paused = new QueueState();
   paused.setOverride({ slots: 1, paused: true }, 0);
@@ -429,7 +429,7 @@ test('an order has the queue look once at each slot that it names and does not k
   state.setOverride({ slots: 3, capacity: 3 }, 1);
   assert.deepEqual(slotsOf(state.next(1)), ['1', '0', '2'], '1 is in use again');
   for (const slot of ['0', '2']) state.probed(slot, false, 1);
-  state.closing('1', 'r1');
+  state.closing({ slot: '1', runId: 'r1' });
   assert.deepEqual([slotsOf(state.next(1)), state.view().slots], [[], []]);
 });
 
@@ -537,7 +537,7 @@ test('a bound refuses nobody while the queue knows that a slot comes free', () =
   state.next(0);
   state.probed('0', true, 0);
   assert.deepEqual(slotsOf(state.next(DRAIN_RENEWAL_MS)), ['0'], 'it asks again');
-  state.closing('0', 'run1');
+  state.closing({ slot: '0', runId: 'run1' });
   assert.ok(state.enqueue(ticket('b', { maxWaiting: 1 })));
   state.probed('0', true, DRAIN_RENEWAL_MS);
   assert.deepEqual(
@@ -560,7 +560,7 @@ test('a bound refuses nobody while the queue gives back what it kept out of use'
   assert.ok(state.enqueue(ticket('b', { maxWaiting: 1 })));
   assert.deepEqual(state.next(1), [{ do: 'release', slot: '0', runId: 'run1' }]);
   assert.ok(state.enqueue(ticket('c', { maxWaiting: 2 })));
-  state.closing('0', 'run1');
+  state.closing({ slot: '0', runId: 'run1' });
   assert.deepEqual(slotsOf(state.next(2)), ['0']);
   assert.ok(state.ticket('b') && state.ticket('c'), 'a has the turn');
 });

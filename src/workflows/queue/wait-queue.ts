@@ -124,7 +124,7 @@ async function keepQueue(input?: QueueInput): Promise<void> {
     if (state.declined(ticketId, runId)) metrics.turnUnused(resource, 'declined');
     if (!state.ticket(ticketId)) unanswered.delete(ticketId);
   });
-  on(closingSignal, readClosing, ({ slot, runId }) => state.closing(slot, runId));
+  on(closingSignal, readClosing, (notice) => state.closing(notice));
   on(drainedSignal, readClosing, ({ slot, runId }) => state.drained(slot, runId));
   on(inheritSignal, readInherit, (it) => state.inherit(it.resource, it.priorityKey));
   on(askPrioritySignal, readPriorityQuestion, (it) => inheritance.asks(it.resource));

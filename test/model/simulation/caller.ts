@@ -89,7 +89,7 @@ export class Hold {
     this.stop();
     if (this.process.isDead) return;
     await this.server.signal(this.run, 'release');
-    await this.run.whenClosed;
+    if (this.run.keepsUntilMs === 0) await this.run.whenClosed;
   }
 
   /** A permit that was terminated could not tell its queue. */
@@ -99,7 +99,7 @@ export class Hold {
     if (run.isEnding) return;
     if (process.stoppedUntilMs > server.world.nowMs)
       await server.world.sleep(process.stoppedUntilMs - server.world.nowMs);
-    if (!process.isDead) await server.tellQueue(run.resource, ({ state }) => state.closing(run.slot, run.runId));
+    if (!process.isDead) await server.tellQueue(run.resource, ({ state }) => state.closing(run));
   }
 
   stop(): void {
@@ -146,7 +146,7 @@ export async function acquire(server: Server, semaphore: ResolvedSemaphore, aski
       claim: async (slot, offer) => {
         if (asking.over.isOver) throw new Given();
         const sentMs = world.nowMs;
-        const run = await server.claim(resource, slot, name, leaseMs, offer !== undefined);
+        const run = await server.claim(resource, slot, name, leaseMs, offer);
         if (!run) return undefined;
         const hold = new Hold(server, run, process, sentMs);
         if (!asking.over.isOver && !process.isDead) return hold;

@@ -132,7 +132,7 @@ export class SimulatedPool {
     const lane = async () => {
       for (let slot = slots.shift(); slot !== undefined; slot = slots.shift()) {
         const sentMs = world.nowMs;
-        const run = await server.claim(semaphore.resource, slot, process.name, semaphore.leaseMs, false);
+        const run = await server.claim(semaphore.resource, slot, process.name, semaphore.leaseMs);
         if (run) return this.acquired(new Hold(server, run, process, sentMs));
       }
     };

@@ -30,7 +30,7 @@ export async function simulatePools(seed: number): Promise<Shared> {
 }
 
 async function share(world: World): Promise<Shared> {
-  const server = new Server(world);
+  const server = new Server(world, false);
   const count = world.integer(2, 8);
   const capacity = world.random() < 0.5 ? count * world.integer(1, 3) : world.integer(1, 10);
   const semaphore = resolveSemaphore('a', { capacity, lease: '10s', recheckAfter: 1_000 }, { leaseMs: 10_000 });

@@ -1,4 +1,5 @@
-import type { LineMessage } from '../../../src/shared/acquirer';
+import type { LineMessage, Offer } from '../../../src/shared/acquirer';
+import { START_INTERVAL_MS } from '../../../src/shared/check';
 import { wantsSlot } from '../../../src/shared/permit-id';
 import type { QueueView, Ticket } from '../../../src/shared/protocol';
 import { Inheritance } from '../../../src/workflows/queue/inheritance';
@@ -13,7 +14,11 @@ export interface PermitRun {
   readonly runId: string;
   readonly claimId: string;
   readonly by: string;
-  readonly openedMs: number;
+  readonly startedAtMs: number;
+  /** Its claim was slow. */
+  readonly kept: boolean;
+  /** Until when it keeps the slot although it is released. 0: it does not. */
+  readonly keepsUntilMs: number;
   leaseMs: number;
   deadlineMs: number;
   /** Claimed on a turn. */
@@ -35,6 +40,9 @@ const MAX_SENDING = 64;
 const LOST_ANSWER_MS = 1_000;
 const SLOW_MS = 1_000;
 const DRAIN_LEASE_MS = 3_600_000;
+const SLOW_CLAIM_MS = 1_500;
+/** When the server tries a start again that its rule has refused; each next time comes after twice as long. */
+const REFUSED_MS = 1_200;
 
 /** The Temporal server as far as permits, queues and waiters need it, and the Workflows of permits and queues that run on it. */
 export class Server {
@@ -44,8 +52,13 @@ export class Server {
   /** All permits that ever were. */
   readonly runs: PermitRun[] = [];
   private made = 0;
+  private readonly lastStartMs = new Map<string, number>();
 
-  constructor(readonly world: World) {}
+  /** @param startsOnceASecond whether it refuses the second start of a slot within a second */
+  constructor(
+    readonly world: World,
+    private readonly startsOnceASecond: boolean,
+  ) {}
 
   /** A client's or Workflow's claim, with its retries. `undefined`: somebody else has the slot. */
   async claim(
@@ -53,20 +66,28 @@ export class Server {
     slot: string,
     by: string,
     leaseMs: number,
-    byTurn: boolean,
+    turn?: Pick<Offer, 'paced'>,
   ): Promise<PermitRun | undefined> {
     const { world } = this;
     const claimId = `claim ${++this.made}`;
     const sentMs = world.nowMs;
-    for (;;) {
+    const byTurn = turn !== undefined;
+    for (let refusedMs = REFUSED_MS; ; ) {
       await world.hop();
       const id = `${resource}:${slot}`;
+      if (this.refuses(id)) {
+        await world.sleep(refusedMs);
+        refusedMs *= 2;
+        continue;
+      }
+      const kept = world.nowMs - sentMs > SLOW_CLAIM_MS;
+      const keepsUntilMs = kept || turn?.paced ? world.nowMs + START_INTERVAL_MS : 0;
       const running = this.permits.get(id);
       const ours = running
         ? running.claimId === claimId
           ? running
           : undefined
-        : this.open(resource, slot, { claimId, by, leaseMs, byTurn, isWatched: byTurn });
+        : this.open(resource, slot, { claimId, by, leaseMs, byTurn, isWatched: byTurn, kept, keepsUntilMs });
       if (world.isLost()) {
         await world.sleep(LOST_ANSWER_MS);
         continue;
@@ -74,7 +95,7 @@ export class Server {
       await world.hop();
       // As a client has it: the run that a slow answer names may have ended meanwhile.
       const isGone = ours && world.nowMs - sentMs > SLOW_MS && this.permits.get(id) !== ours;
-      return isGone ? await this.claim(resource, slot, by, leaseMs, byTurn) : ours;
+      return isGone ? await this.claim(resource, slot, by, leaseMs, turn) : ours;
     }
   }
 
@@ -123,10 +144,16 @@ export class Server {
     this.close(run);
   }
 
+  /** The rule of one start a second. */
+  private refuses(id: string): boolean {
+    if (!this.startsOnceASecond || this.permits.has(id)) return false;
+    return this.world.nowMs - (this.lastStartMs.get(id) ?? Number.NEGATIVE_INFINITY) < START_INTERVAL_MS;
+  }
+
   private open(
     resource: string,
     slot: string,
-    made: Pick<PermitRun, 'claimId' | 'by' | 'leaseMs' | 'byTurn' | 'isWatched'>,
+    made: Pick<PermitRun, 'claimId' | 'by' | 'leaseMs' | 'byTurn' | 'isWatched' | 'kept' | 'keepsUntilMs'>,
   ): PermitRun {
     const { world } = this;
     let tellClosed = () => {};
@@ -140,12 +167,13 @@ export class Server {
       slot,
       runId: `run ${++this.made}`,
       ...made,
-      openedMs: world.nowMs,
+      startedAtMs: world.nowMs,
       deadlineMs: world.nowMs + made.leaseMs,
       isEnding: false,
       closedMs: Number.POSITIVE_INFINITY,
     };
     this.permits.set(`${resource}:${slot}`, run);
+    this.lastStartMs.set(`${resource}:${slot}`, world.nowMs);
     this.runs.push(run);
     world.tell(`${made.by} has ${resource}:${slot}`);
     const check = () => {
@@ -165,9 +193,10 @@ export class Server {
   }
 
   private async endWithNotices(run: PermitRun): Promise<void> {
+    if (run.keepsUntilMs > this.world.nowMs) await this.world.sleep(run.keepsUntilMs - this.world.nowMs);
     while (run.isWatched) {
       run.isWatched = false; // one that asks meanwhile is told again
-      await this.tellQueue(run.resource, ({ state }) => state.closing(run.slot, run.runId));
+      await this.tellQueue(run.resource, ({ state }) => state.closing(run));
     }
     if (run.closedMs === Number.POSITIVE_INFINITY) this.close(run);
   }
@@ -285,10 +314,10 @@ export class Queue {
       await world.hop();
       state.probed(slot, permit !== undefined, world.nowMs);
     } else if (command.do === 'offer') {
-      const { ticket, also = [] } = command;
-      await Promise.all([ticket, ...also].map((it) => this.offer(slot, it)));
+      const { ticket, paced, also = [] } = command;
+      await Promise.all([ticket, ...also].map((it) => this.offer(slot, it, paced)));
     } else if (command.do === 'drain') {
-      const run = await server.claim(resource, slot, `queue of ${resource}`, DRAIN_LEASE_MS, true);
+      const run = await server.claim(resource, slot, `queue of ${resource}`, DRAIN_LEASE_MS, {});
       state.claimed(slot, run?.runId, world.nowMs);
     } else if (command.do === 'renew' || command.do === 'release') {
       await world.hop();
@@ -298,9 +327,9 @@ export class Queue {
     }
   }
 
-  private async offer(slot: string, ticket: Ticket): Promise<void> {
+  private async offer(slot: string, ticket: Ticket, paced: true | undefined): Promise<void> {
     const capacity = wantsSlot(ticket.slots, slot) ? undefined : this.state.overridden?.capacity;
-    const isThere = await this.deliver(ticket.waiter.workflowId, { slot, queueId: this.resource, capacity });
+    const isThere = await this.deliver(ticket.waiter.workflowId, { slot, queueId: this.resource, capacity, paced });
     if (!isThere) this.state.undeliverable(slot, ticket.id);
   }
 
