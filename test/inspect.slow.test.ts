@@ -70,10 +70,10 @@ test('a thousand newer permits of other resources hide no older one', async () =
       return count === addresses.length + 1;
     });
     const seen = [...(await resourcesInUse(client))].filter(([name]) => name.startsWith(resource));
-    assert.deepEqual(
-      seen.map(([name, { slots }]) => [name, slots.length]).sort(),
-      [[resource, 1], ...[0, 1, 2].map((index) => [`${resource}-${index}`, index < 2 ? 334 : 333])],
-    );
+    assert.deepEqual(seen.map(([name, { slots }]) => [name, slots.length]).sort(), [
+      [resource, 1],
+      ...[0, 1, 2].map((index) => [`${resource}-${index}`, index < 2 ? 334 : 333]),
+    ]);
     const { slots } = await new Operator(client, resource).inspect({ recent: 0 });
     assert.equal(slots[0]?.permit?.holder.identity, 'the-first');
   } finally {
