@@ -7,15 +7,16 @@ import { runMain } from './support/main';
 import { isPure, runDirectory, type Tier, testFiles, writeEntries } from './support/test-files';
 
 /** Most tests wait most of the time, for leases and the like: so more of them run at once than there are cores. */
-const AT_ONCE: Record<Tier, number> = { unit: 1, all: availableParallelism() + 4, slow: 2 };
+const AT_ONCE: Record<Tier, number> = { unit: 1, all: availableParallelism() + 4, slow: 2, soak: 1 };
 
 /** How long one test may take, also where something else keeps the machine busy. */
-const LIMIT_MS: Record<Tier, number> = { unit: 120_000, all: 180_000, slow: 30 * 60_000 };
+const LIMIT_MS: Record<Tier, number> = { unit: 120_000, all: 180_000, slow: 30 * 60_000, soak: 60 * 60_000 };
 
 /**
  * - `pnpm test:unit [--watch] [text…]` runs the tests that need no server, no build and no other process.
  * - `pnpm test [text…]` runs these, and those on a real server, but not the slow ones.
  * - `pnpm test:slow [text…]` runs the slow ones, two at once.
+ * - `pnpm test:soak [text…]` runs the longest ones, which CI does not run.
  *
  * With texts, only the files whose path has one of them. What these do not need is not looked for: no server, no build.
  */
@@ -42,8 +43,7 @@ async function main(interrupt: AbortSignal): Promise<number> {
 }
 
 function parse(args: readonly string[]): { tier: Tier; isWatched: boolean; texts: string[] } {
-  const [first] = args;
-  const tier = first === '--unit' ? 'unit' : first === '--slow' ? 'slow' : 'all';
+  const tier = (['unit', 'slow', 'soak'] as const).find((it) => args[0] === `--${it}`) ?? 'all';
   const texts = args.slice(tier === 'all' ? 0 : 1).filter((arg) => arg !== '--');
   const isWatched = tier === 'unit' && texts.includes('--watch');
   return { tier, isWatched, texts: texts.filter((text) => !isWatched || text !== '--watch') };

@@ -7,11 +7,11 @@ const ROOT = join(__dirname, '..', '..');
 /** Inside the package, so that what is built there finds the package's dependencies. */
 const BUILDS = join(ROOT, '.test-build');
 
-/** Which tests a command runs: the pure ones, all but the slow ones, or the slow ones. */
-export type Tier = 'unit' | 'all' | 'slow';
+/** Which tests a command runs: the pure ones, these and the fast ones, the slow ones, or those that take a quarter of an hour. */
+export type Tier = 'unit' | 'all' | 'slow' | 'soak';
 
-/** Much load, a long lease, many seeds, a measurement that nothing may disturb, or the package as npm installs it. */
-const SLOW = '.slow.test.ts';
+/** `slow`: much load, a long lease, many seeds, a measurement that nothing may disturb, or the package as npm installs it. */
+const APART = /\.(slow|soak)\.test\.ts$/;
 
 /** The rooms of tests that need no server, no build and no other process. */
 const PURE = ['src', join('test', 'unit'), join('test', 'chaos'), join('test', 'model')];
@@ -22,14 +22,15 @@ export function testFiles(tier: Tier, texts: readonly string[]): string[] {
     .flatMap((directory) =>
       readdirSync(join(ROOT, directory), { recursive: true, encoding: 'utf8' }).map((name) => join(directory, name)),
     )
-    .filter((file) => file.endsWith('.test.ts') && file.endsWith(SLOW) === (tier === 'slow'))
+    .filter((file) => file.endsWith('.test.ts'))
+    .filter((file) => (APART.exec(file)?.[1] ?? 'all') === (tier === 'unit' ? 'all' : tier))
     .filter((file) => tier !== 'unit' || isPure(file))
     .filter((file) => texts.length === 0 || texts.some((text) => file.includes(text)))
     .sort();
 }
 
 export function isPure(file: string): boolean {
-  return !file.endsWith(SLOW) && PURE.some((room) => file.startsWith(room + sep));
+  return !APART.test(file) && PURE.some((room) => file.startsWith(room + sep));
 }
 
 /** Whether the text of a test file has this. */

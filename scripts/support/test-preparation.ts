@@ -79,8 +79,8 @@ export async function prepareTests(files: readonly string[], tier: Tier): Promis
   const pure = ordered.filter(isPure);
   // A slow test has a process, and the machine, to itself.
   const others = ordered.filter((file) => !pure.includes(file));
-  const sharing = tier === 'slow' ? [] : others.filter((file) => mentions(file, /useTemporal\(\{ shared: true \}\)/));
-  const light = tier === 'slow' ? [] : others.filter((file) => !mentions(file, HOOKED));
+  const sharing = tier === 'all' ? others.filter((file) => mentions(file, /useTemporal\(\{ shared: true \}\)/)) : [];
+  const light = tier === 'all' ? others.filter((file) => !mentions(file, HOOKED)) : [];
   const own = others.filter((file) => !sharing.includes(file) && !light.includes(file)).map((file) => [file]);
   const groups = [...lanes(sharing), ...own, light, pure].filter((group) => group.length > 0);
   const many = tier === 'all' && others.length > 3;

@@ -246,9 +246,9 @@ export async function holdEach({ resource, semaphore }: PoolInput): Promise<void
 }
 
 /** Waits for so many permits at once, and gives each back when it has it. */
-export async function crowd({ resource, semaphore }: PoolInput, size: number): Promise<void> {
+export async function crowd({ resource, semaphore, acquire }: PoolInput, size: number): Promise<void> {
   const pool = new Semaphore(resource, semaphore);
-  await Promise.all(Array.from({ length: size }, () => pool.withPermit(async () => undefined)));
+  await Promise.all(Array.from({ length: size }, () => pool.withPermit(async () => undefined, acquire)));
 }
 
 /** Does nothing but make a semaphore, for bad options. */
