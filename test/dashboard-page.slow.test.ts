@@ -1,8 +1,11 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { test } from 'node:test';
+import { Client, Connection } from '@temporalio/client';
 import type { Page } from 'playwright-core';
+import { TcpProxy } from '../scripts/support/tcp-proxy';
 import { PermitPool, SemaphoreClient } from '../src/client';
+import { Operator } from '../src/operator';
 import { useBrowser } from './support/browser';
 import { useDashboards } from './support/dashboards';
 import { startHolder, startHolding, untilAt } from './support/holders';
@@ -14,7 +17,7 @@ import * as workflows from './support/workflows';
 
 const temporal = useTemporal();
 const browser = useBrowser();
-const { show, showAs } = useDashboards(temporal);
+const { start, show, showAs } = useDashboards(temporal);
 
 const WITHIN = { timeout: 20_000 };
 
@@ -246,4 +249,39 @@ test('after a while without a page, one does not show as live what has ended mea
   await page.locator('.slot.free').waitFor(WITHIN);
   assert.ok(await page.getByRole('button', { name: 'Pause …' }).isEnabled());
   assert.equal(await page.getByText(/This page shows the resource as of/).count(), 0);
+});
+
+test('while Temporal is silent, the page says so at its top and how old it is, and lets nobody act', async (t) => {
+  const proxy = await TcpProxy.to(temporal.env.address);
+  t.after(() => proxy.close());
+  const connection = await Connection.connect({ address: proxy.address });
+  t.after(() => connection.close());
+  const { taskQueue } = temporal;
+  const resource = temporal.resource();
+  const { handle } = await startHolding(temporal, { resource, semaphore: { capacity: 1 } });
+  const through = (name: string) => new Operator(new Client({ connection }), name, { capacity: 1, taskQueue });
+  const { url } = await start({ operators: [through(resource), through(temporal.resource('other'))] });
+  const page = await browser.open(url);
+  await page.locator('.slot.held').waitFor(WITHIN);
+  const link = page.locator('.link');
+  assert.equal(await link.textContent(), 'Live');
+  assert.equal(await page.locator('.banner').count(), 0);
+
+  proxy.cut('silent');
+  const banner = page.locator('.banner');
+  await banner.getByText(/^Temporal does not answer\. The last look failed: /).waitFor(WITHIN);
+  await banner.getByText(/^This page shows what was at \d+:\d+:\d+, \d+ s ago\./).waitFor(WITHIN);
+  assert.equal(await link.textContent(), 'No answer from Temporal');
+  assert.match((await page.locator('.where').textContent()) ?? '', /\d+ s old$/);
+  assert.equal(await page.getByText('Live', { exact: true }).count(), 0);
+  assert.equal(await page.title(), `? ${resource}`);
+  for (const button of await page.getByRole('button').all()) assert.ok(await button.isDisabled());
+  await page.evaluate('scrollTo(0, document.body.scrollHeight)');
+  assert.equal(await page.evaluate('document.querySelector(".banner").getBoundingClientRect().top'), 0);
+
+  proxy.mend();
+  await page.getByText('Live', { exact: true }).waitFor(WITHIN);
+  assert.equal(await banner.count(), 0);
+  await handle.signal(workflows.finish);
+  await handle.result();
 });

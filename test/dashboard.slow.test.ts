@@ -266,7 +266,7 @@ test('a page finds back to a dashboard that was started anew', async () => {
   await page.getByText('Live', { exact: true }).waitFor();
   await first.close();
   await page.getByText('Connection lost').waitFor();
-  await page.getByText(/This page shows the resource as of \d+:\d+:\d+/).waitFor();
+  await page.getByText(/This page shows what was at \d+:\d+:\d+, \d+ s ago/).waitFor();
   for (const name of ['Pause …', 'Resize …']) assert.ok(await page.getByRole('button', { name }).isDisabled(), name);
   await show(resource, { capacity: 2 }, { port: Number(new URL(first.url).port) });
   await page.getByText('Live', { exact: true }).waitFor();

@@ -86,6 +86,34 @@ test('a look that takes long leaves the view behind the times; one that fails to
   assert.deepEqual([hub.views[0]?.head.asOfMs, hub.views[0]?.head.problem], [undefined, undefined]);
 });
 
+test('Temporal is silent when it has answered about no resource for a while, and not when one look fails', async (t) => {
+  mock.timers.enable({ apis: ['setTimeout', 'Date'], now: 1_000_000 });
+  t.after(() => mock.timers.reset());
+  const [gpu, disk] = [new OneSlot('gpu'), new OneSlot('disk')];
+  const hub = new Hub([gpu, disk]);
+  t.after(() => hub.close());
+  hub.subscribe(() => undefined);
+  await pass(3);
+  const failing = () => {
+    const gate = Promise.reject(new Error('no such server'));
+    gate.catch(() => undefined);
+    return gate;
+  };
+  gpu.gate = failing();
+  await pass(30);
+  assert.equal(hub.views[0]?.head.problem, 'no such server');
+  assert.equal(hub.silence, undefined);
+  const lastAnswerMs = Date.now();
+  disk.gate = failing();
+  await pass(30); // and the search, which makes no call where each resource has a name, does not count as an answer
+  const { problem, sinceMs = 0 } = hub.silence ?? assert.fail('nobody says that Temporal is silent');
+  assert.equal(problem, 'no such server');
+  assert.ok(Math.abs(sinceMs - lastAnswerMs) <= 1_000, `${sinceMs - lastAnswerMs} ms`);
+  disk.gate = Promise.resolve();
+  await pass(2);
+  assert.equal(hub.silence, undefined);
+});
+
 test('a page that is loaded again while a search is under way begins one more search, and no second row of them', async (t) => {
   mock.timers.enable({ apis: ['setTimeout', 'Date'], now: 1_000_000 });
   t.after(() => mock.timers.reset());

@@ -1,5 +1,5 @@
 import { messageOf } from '../client/errors';
-import type { ResourceView, SearchView } from './page-protocol';
+import type { ResourceView, SearchView, SilenceView } from './page-protocol';
 import type { ResourceFinder, ResourceOperator } from './poller';
 import { type Pace, Poller } from './poller';
 
@@ -19,6 +19,9 @@ const FIND_EVERY_MS = 10_000;
 /** A found resource stays this long after its last use, as its last holds do. */
 const FORGET_AFTER_MS = 5 * 60_000;
 
+/** A failure so long after the last answer about any resource means that Temporal is silent, and not that one resource has a problem. */
+const SILENT_AFTER_MS = 5_000;
+
 /** The pollers run on for this long after the last page, so that a page that is loaded again finds them running. */
 const LINGER_MS = 3_000;
 
@@ -37,6 +40,9 @@ export class Hub {
   private search: NodeJS.Timeout | undefined;
   private searches = 0;
   private searched: SearchView = { done: false };
+  /** When Temporal last answered. */
+  private answeredAtMs: number | undefined;
+  private silent: SilenceView | undefined;
 
   /** @param finder finds more resources, which leave when they are no longer in use */
   constructor(
@@ -53,6 +59,11 @@ export class Hub {
   /** How the search for resources goes. */
   get searchView(): SearchView {
     return this.searched;
+  }
+
+  /** Absent while Temporal answers. */
+  get silence(): SilenceView | undefined {
+    return this.silent;
   }
 
   operator(resource: string): ResourceOperator | undefined {
@@ -83,13 +94,28 @@ export class Hub {
   }
 
   private add(operator: ResourceOperator, usedAtMs?: number): Poller {
-    const poller = new Poller(
+    const poller: Poller = new Poller(
       operator,
       () => this.pace(operator.resource),
-      () => this.tellAll(),
+      () => {
+        const { problem, asOfMs } = poller.view.head;
+        if (problem !== undefined || asOfMs === undefined) this.hear(problem);
+        this.tellAll();
+      },
     );
     this.watched.set(operator.resource, { operator, poller, usedAtMs });
     return poller;
+  }
+
+  /** @param problem why a call to Temporal has failed; `undefined` when it has answered */
+  private hear(problem: string | undefined): void {
+    const nowMs = Date.now();
+    if (problem === undefined) {
+      this.answeredAtMs = nowMs;
+      this.silent = undefined;
+    } else if (nowMs - (this.answeredAtMs ?? Number.NEGATIVE_INFINITY) >= SILENT_AFTER_MS) {
+      this.silent = { problem, sinceMs: this.answeredAtMs };
+    }
   }
 
   private tellAll(): void {
@@ -101,6 +127,9 @@ export class Hub {
     const found = await this.finder.find().catch((error: unknown) => messageOf(error)); // the next search tries again
     if (this.listeners.size === 0 || turn !== this.searches) return;
     this.searched = typeof found === 'string' ? { ...this.searched, problem: found } : { done: true };
+    if (typeof found === 'string') this.hear(found);
+    // A finder whose resources all have names makes no call, so that finding nothing says nothing.
+    else if (found.length > 0 || this.watched.size === 0) this.hear(undefined);
     if (typeof found !== 'string') this.keep(found);
     this.tellAll();
     this.search = setTimeout(() => void this.searchOn(turn), FIND_EVERY_MS).unref();
@@ -149,6 +178,7 @@ export class Hub {
     }
     clearTimeout(this.search);
     this.searched = { done: false };
+    this.silent = undefined;
     void this.searchOn(++this.searches);
   }
 

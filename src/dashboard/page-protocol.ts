@@ -111,6 +111,7 @@ export interface Hello {
   nowMs: number;
   session: Session;
   search: SearchView;
+  silence?: SilenceView;
   resources: ResourceView[];
 }
 
@@ -120,6 +121,14 @@ export interface SearchView {
   done: boolean;
   /** Why the last search has failed. */
   problem?: string;
+}
+
+/** Temporal gives the dashboard no answer: not of one resource, but of any. */
+export interface SilenceView {
+  /** Why the last call has failed. */
+  problem: string;
+  /** When Temporal last answered; absent when it never has. */
+  sinceMs?: number;
 }
 
 /** The facts that stay the same while a page is connected. */
@@ -137,6 +146,8 @@ export interface Session {
 export interface Update {
   nowMs: number;
   search: SearchView;
+  /** Absent while Temporal answers. */
+  silence?: SilenceView;
   patches: ResourcePatch[];
   /** All resources; present when some have come or gone. */
   resources?: string[];

@@ -72,7 +72,7 @@ export class Poller {
   /** @param afterMs the pause before the first look, so that the looks at many resources spread out */
   start(afterMs: number): void {
     if (this.running) return;
-    this.view = this.outdated();
+    this.view = this.outdated(undefined);
     this.running = new AbortController();
     void this.run(this.running.signal, afterMs);
   }
@@ -93,7 +93,7 @@ export class Poller {
     await this.rest(afterMs);
     while (!stopped.aborted) {
       this.wanted = false;
-      const slow = setTimeout(() => this.show(this.outdated()), SLOW_LOOK_MS);
+      const slow = setTimeout(() => this.show(this.outdated(this.view.head.problem)), SLOW_LOOK_MS);
       const view = await this.lookOnce();
       clearTimeout(slow);
       if (stopped.aborted) return;
@@ -124,7 +124,7 @@ export class Poller {
   }
 
   /** The latest view, marked as old. The page goes on showing it, and says how old it is. */
-  private outdated(problem = this.view.head.problem): ResourceView {
+  private outdated(problem: string | undefined): ResourceView {
     const { head } = this.view;
     return { ...this.view, head: { ...head, asOfMs: head.ready ? this.seenAtMs : undefined, problem } };
   }

@@ -2,7 +2,7 @@ import { useEffect, useReducer, useRef, useState } from 'preact/hooks';
 import type { ResourceView, SearchView, Session } from '../page-protocol';
 import { Confirm, type Question } from './confirm';
 import { isFound } from './find';
-import { asOf, titleOf } from './format';
+import { asOf, clock, type Silence, silenceOf, ticking, titleOf } from './format';
 import { Resource } from './resource';
 import { ResourceList } from './resource-list';
 import type { State, Store } from './store';
@@ -23,6 +23,8 @@ export function App({ store }: { store: Store }) {
   const [text, search] = useState('');
   const [question, ask] = useState<Question>();
   const [notice, tell] = useNotice();
+  const nowMs = Date.now() + state.skewMs;
+  const silence = silenceOf(state);
   const asked = question && resources.find(({ resource }) => resource === question.resource);
   const title = titleOf(state, chosen);
   useEffect(() => {
@@ -31,7 +33,8 @@ export function App({ store }: { store: Store }) {
 
   return (
     <>
-      <Header link={state.link} session={session} />
+      <Header link={state.link} silence={silence} nowMs={nowMs} session={session} />
+      {silence && resources.length > 0 && <Banner silence={silence} nowMs={nowMs} />}
       <main>
         {resources.length > 0 && <Search text={text} search={search} />}
         {resources.length > 1 && (
@@ -47,8 +50,9 @@ export function App({ store }: { store: Store }) {
             view={chosen}
             session={session}
             text={text}
-            nowMs={Date.now() + state.skewMs}
+            nowMs={nowMs}
             asOfMs={asOf(state, chosen)}
+            isToldAbove={silence !== undefined}
             ask={ask}
           />
         )}
@@ -75,8 +79,15 @@ export function App({ store }: { store: Store }) {
   );
 }
 
-function Header({ link, session }: { link: State['link']; session?: Session }) {
-  const word = { connecting: 'Connecting', live: 'Live', lost: 'Connection lost' }[link];
+interface HeaderProps {
+  link: State['link'];
+  silence?: Silence;
+  nowMs: number;
+  session?: Session;
+}
+
+function Header({ link, silence, nowMs, session }: HeaderProps) {
+  const word = silence?.word ?? (link === 'live' ? 'Live' : 'Connecting');
   return (
     <header class="top">
       <img class="mark" src="/icon.svg" alt="" width="24" height="24" />
@@ -87,11 +98,28 @@ function Header({ link, session }: { link: State['link']; session?: Session }) {
             {session.namespace} · {session.address}
           </span>
         )}
-        <span class={`link ${link}`} role="status">
+        <span class={`link ${silence ? 'lost' : link}`} role="status">
           {word}
         </span>
+        {silence?.asOfMs !== undefined && <span>{ticking(nowMs - silence.asOfMs)} old</span>}
       </p>
     </header>
+  );
+}
+
+/** Says that nothing on the page is current. Its age is no part of the alert, which would be read out twice a second. */
+function Banner({ silence, nowMs }: { silence: Silence; nowMs: number }) {
+  const { why, asOfMs } = silence;
+  return (
+    <div class="banner">
+      <p role="alert">{why}</p>
+      {asOfMs !== undefined && (
+        <p>
+          This page shows what was at {clock(asOfMs)}, {ticking(nowMs - asOfMs)} ago. You can act again when it is
+          current.
+        </p>
+      )}
+    </div>
   );
 }
 
