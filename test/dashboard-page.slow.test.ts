@@ -285,3 +285,45 @@ test('while Temporal is silent, the page says so at its top and how old it is, a
   await handle.signal(workflows.finish);
   await handle.result();
 });
+
+test('the page opens on the resource that needs a person most, and stays there', async () => {
+  const taskQueue = `${temporal.taskQueue}-going`;
+  const permits = await temporal.worker({ taskQueue });
+  const [idle, held, waited, stuck] = ['idle', 'held', 'waited', 'stuck'].map((name) => temporal.resource(name));
+  const semaphores = new Map([
+    [held, { capacity: 1 }],
+    [waited, { capacity: 1 }],
+    [stuck, { capacity: 1, taskQueue }],
+  ]);
+  const holders = [];
+  for (const [resource = '', semaphore] of semaphores)
+    holders.push(await startHolding(temporal, { resource, semaphore }));
+  const waiters = [];
+  for (const resource of [waited, waited, stuck]) {
+    const semaphore = semaphores.get(resource) ?? assert.fail();
+    waiters.push(await startHolder(temporal, { resource: resource ?? '', semaphore, holdMs: 0 }));
+  }
+  await untilWaiting(temporal.client, waited ?? '', 2);
+  await untilWaiting(temporal.client, stuck ?? '', 1);
+
+  const named = [idle, held, stuck, waited].map((resource) => `${resource}=1`);
+  const { url } = await showAs(...named);
+  const page = await browser.open(url);
+  const heading = page.getByRole('heading', { level: 2 });
+  assert.equal(await heading.textContent(WITHIN), waited, 'the first that it shows');
+  await permits.stop();
+  await page
+    .locator('.resources a', { hasText: `${stuck}` })
+    .locator('.bad')
+    .waitFor(WITHIN);
+  assert.equal(await heading.textContent(), waited);
+
+  const another = await browser.open((await showAs(...named)).url);
+  await another.getByRole('heading', { level: 2, name: stuck }).waitFor(WITHIN);
+  await another.locator('.resources a', { hasText: `${held}` }).click();
+  await another.getByRole('heading', { level: 2, name: held }).waitFor(WITHIN);
+
+  await temporal.worker({ taskQueue });
+  for (const { handle } of holders) await handle.signal(workflows.finish);
+  for (const handle of [...holders.map(({ handle }) => handle), ...waiters]) await handle.result();
+});

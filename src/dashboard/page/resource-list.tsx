@@ -36,6 +36,8 @@ function ResourceLink({ view, chosen, isCurrent }: { view: ResourceView; chosen?
         {head.ready && head.waiting !== 0 && <b> · {head.waiting ?? '?'} waiting</b>}
         {head.override?.paused && <b> · {pauseText(head.override.pausedUntilMs)}</b>}
         {head.problem && <b class="bad"> · no answer</b>}
+        {!head.problem && head.queue === 'silent' && <b class="bad"> · queue silent</b>}
+        {head.disagreement && <b class="bad"> · callers disagree</b>}
       </span>
     </a>
   );
