@@ -327,3 +327,28 @@ test('the page opens on the resource that needs a person most, and stays there',
   for (const { handle } of holders) await handle.signal(workflows.finish);
   for (const handle of [...holders.map(({ handle }) => handle), ...waiters]) await handle.result();
 });
+
+test('a busy resource that nobody named, whose permits alone state the capacity, is paused and resumed, on their task queue', async () => {
+  const resource = temporal.resource('busy');
+  const taskQueue = `${temporal.taskQueue}-theirs`;
+  await temporal.worker({ taskQueue });
+  const semaphore = { capacity: 2, taskQueue };
+  const { handle } = await startHolding(temporal, { resource, semaphore });
+  const { url } = await showAs();
+  const page = await browser.open(`${url}#${resource}`);
+  await page.locator('.slot.free').waitFor(WITHIN);
+  assert.equal(await page.locator('.slot').count(), 2);
+  await page.getByRole('button', { name: /^Revoke slot/ }).waitFor(WITHIN);
+  await page.getByRole('button', { name: 'Resize …' }).waitFor(WITHIN);
+  await page.getByRole('button', { name: 'Pause …' }).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Pause' }).click();
+  await page.locator('.title .badge', { hasText: 'paused' }).waitFor(WITHIN);
+  await page.locator('.slot.drained').waitFor(WITHIN);
+  const pool = new SemaphoreClient(temporal.client, resource, semaphore);
+  assert.equal(await pool.tryAcquire(), undefined);
+  await page.getByRole('button', { name: 'Resume …' }).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Resume' }).click();
+  await page.locator('.slot.free').waitFor(WITHIN);
+  await handle.signal(workflows.finish);
+  await handle.result();
+});
