@@ -352,3 +352,39 @@ test('a busy resource that nobody named, whose permits alone state the capacity,
   await handle.signal(workflows.finish);
   await handle.result();
 });
+
+test('of a long line ten are shown, and then all; of a hold, the colour says what has become of it', async () => {
+  const resource = temporal.resource();
+  const { pool, url } = await show(resource, { capacity: 1 });
+  const revoked = await pool.acquire();
+  const page = await browser.open(url, { viewport: { width: 390, height: 844 } });
+  await page.locator('.slot.kind-held').waitFor(WITHIN);
+  await page.locator('.timeline .hold.kind-held').waitFor(WITHIN);
+  await operatorOf(pool).revoke('0', { runId: revoked.runId });
+  await page.locator('.timeline .hold.kind-cut-short').waitFor(WITHIN);
+  await page.locator('.recent .number.kind-cut-short').waitFor(WITHIN);
+  assert.deepEqual(await page.locator('.legend li').allTextContents(), [
+    'held now',
+    'released',
+    'gave way',
+    'cut short',
+    'out of use',
+  ]);
+
+  const { handle } = await startHolding(temporal, { resource, semaphore: { capacity: 1 } });
+  const wait = () => startHolder(temporal, { resource, semaphore: { capacity: 1 }, holdMs: 0 });
+  const waiters = await Promise.all(Array.from({ length: 13 }, wait));
+  await untilWaiting(temporal.client, resource, 13);
+  await page.getByRole('button', { name: 'Show all 13' }).click();
+  await eventually(async () => assert.equal(await page.locator('.queue li').count(), 13));
+  await page.getByRole('button', { name: 'Show the first 10' }).click();
+  await eventually(async () => assert.equal(await page.locator('.queue li').count(), 10));
+  await page.locator('.load figcaption', { hasText: 'Waiting at most 13' }).waitFor(WITHIN);
+  await page
+    .locator('.load .plot.line rect')
+    .last()
+    .waitFor({ ...WITHIN, state: 'attached' });
+  assert.equal(await page.evaluate('document.documentElement.scrollWidth'), 390);
+  await handle.signal(workflows.finish);
+  for (const one of [handle, ...waiters]) await one.result();
+});

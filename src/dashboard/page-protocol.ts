@@ -12,6 +12,8 @@ export interface ResourceView {
   waiters: WaiterView[];
   /** The holders of each slot over time, oldest first. */
   holds: HoldView[];
+  /** What was held, and who waited, in steps of time, oldest first. */
+  load: LoadView[];
 }
 
 export interface ResourceHead {
@@ -106,6 +108,18 @@ export interface HoldView {
   outcome?: string;
 }
 
+/** What the looks in one step of time have seen. A step in which nobody looked is missing. */
+export interface LoadView {
+  /** When the step begins. */
+  atMs: number;
+  /** The mean. */
+  held: number;
+  /** The most; absent while nobody knows the waiters. */
+  waiting?: number;
+  /** Absent while nobody knows how many slots there are. */
+  capacity?: number;
+}
+
 /** The first event on a connection, and again after each reconnection. */
 export interface Hello {
   nowMs: number;
@@ -159,6 +173,7 @@ export interface ResourcePatch {
   slots?: ListPatch<SlotView>;
   waiters?: ListPatch<WaiterView>;
   holds?: ListPatch<HoldView>;
+  load?: ListPatch<LoadView>;
 }
 
 /** Apply in this order: `gone` leave; each of `put` replaces the item of its key, or joins at the end; `order` arranges all. */

@@ -55,15 +55,6 @@ export function shortNames(names: Iterable<string>): (name: string) => string {
   return (name) => name.slice(cut) || name;
 }
 
-const HUES = 8;
-
-/** Gives a holder the same colour everywhere: one of the style sheet's `hue-0` to `hue-7`. */
-export function hue(name: string): string {
-  let hash = 0;
-  for (const char of name) hash = (hash * 31 + (char.codePointAt(0) ?? 0)) >>> 0;
-  return `hue-${hash % HUES}`;
-}
-
 /** The state of the page's connection. */
 export interface Connection {
   link: 'connecting' | 'live' | 'lost';

@@ -2,6 +2,7 @@ import type { ResourceView, Session } from '../page-protocol';
 import type { Question } from './confirm';
 import { find } from './find';
 import { clock, pauseText } from './format';
+import { Load } from './load';
 import { Queue } from './queue';
 import { Recent } from './recent';
 import { Slots } from './slots';
@@ -65,6 +66,7 @@ export function Resource({ view, session, text, nowMs, asOfMs, isToldAbove, ask 
       )}
       <Tiles view={view} nowMs={shownMs} />
       <Slots resource={resource} all={view.slots} slots={found.slots} session={session} nowMs={shownMs} act={act} />
+      <Load view={view} nowMs={shownMs} />
       <Timeline view={view} found={found} session={session} nowMs={shownMs} />
       <div class="columns">
         <Queue view={view} waiters={found.waiters} text={text} session={session} nowMs={shownMs} />

@@ -1,5 +1,6 @@
 import type { PermitStatus, Session, SlotView } from '../page-protocol';
-import { hue, ticking } from './format';
+import { ticking } from './format';
+import type { HoldKind } from './hold-bar';
 import { Cut, linkTo, Party } from './names';
 import type { Act } from './resource';
 
@@ -24,7 +25,7 @@ export function Slots({ resource, all, slots, session, nowMs, act }: SlotsProps)
       {slots.length === 0 && all.length > 0 && <p class="empty">No slot or holder matches.</p>}
       <ul class={all.length > MANY ? 'slots many' : 'slots'}>
         {slots.map(({ slot, state, permit }) => (
-          <li key={slot} class={`slot ${state} ${state === 'held' && permit ? hue(permit.holder.name) : ''}`}>
+          <li key={slot} class={`slot ${state} ${state === 'held' && permit ? `kind-${cardKind(permit, nowMs)}` : ''}`}>
             <p class="head">
               <b class="number" title={`Slot ${slot}`}>
                 <Cut text={slot} />
@@ -56,6 +57,15 @@ export function Slots({ resource, all, slots, session, nowMs, act }: SlotsProps)
       </ul>
     </section>
   );
+}
+
+/** The colours of its card. */
+function cardKind(
+  { leaseDeadlineMs = Number.POSITIVE_INFINITY, preemptedUntilMs }: PermitStatus,
+  nowMs: number,
+): HoldKind {
+  if (preemptedUntilMs !== undefined) return 'gave-way';
+  return leaseDeadlineMs < nowMs ? 'cut-short' : 'held';
 }
 
 interface DetailsProps {
