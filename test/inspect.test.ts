@@ -103,9 +103,9 @@ test('known by its name alone, a resource without a queue is paused, resized and
   assert.equal(await semaphore(resource).tryAcquire(), undefined);
   await operator.resume();
   await endQueue(temporal.client, resource);
-  await (await eventually(byName)).resize(1);
-  assert.equal(await semaphore(resource).tryAcquire(), undefined);
-  await operator.resize(3);
+  const another = await eventually(byName);
+  assert.equal((await another.resize(1)).capacity, 1);
+  assert.equal((await another.resize(3)).capacity, undefined, 'as it is deployed');
   await permit.release();
 });
 
@@ -308,6 +308,26 @@ test('looking leaves no trace in what it looks at', async () => {
   });
   await handle.signal(workflows.finish);
   await waiter.result();
+});
+
+test('a query of a permit can be spared: the lease is then the one that was told last, while that lasts, or none', async () => {
+  const resource = temporal.resource();
+  const permit = await semaphore(resource, { capacity: 1, lease: '2s', renewEvery: '500ms' }).acquire();
+  const look = async (operator: Operator, mayAsk: boolean) => {
+    const { slots } = await operator.inspect({ recent: 0, servesMs: 100, mayAskPermit: () => mayAsk });
+    return slots[0]?.permit ?? assert.fail();
+  };
+  const operator = () => new Operator(temporal.client, resource, { capacity: 1 });
+  const { leaseSpared, leaseDeadline } = await look(operator(), false);
+  assert.deepEqual([leaseSpared, leaseDeadline], [true, undefined]);
+  const knowing = operator();
+  const asked = await look(knowing, true);
+  assert.ok(asked.leaseDeadline && !asked.leaseSpared);
+  assert.deepEqual((await look(knowing, false)).leaseDeadline, asked.leaseDeadline);
+  await delay(2_100); // it has been renewed since
+  const late = await look(knowing, false);
+  assert.deepEqual([late.leaseSpared, late.leaseDeadline], [true, undefined]);
+  await permit.release();
 });
 
 test('without a worker it says so in time, and leaves out what only workers know', async () => {

@@ -9,6 +9,15 @@ const LOOK_EVERY_MS = 1_000;
 /** A look asks for each slot, so with many slots the looks are further apart: this long for each slot of all resources. */
 const LOOK_EVERY_MS_PER_SLOT = 20;
 
+/**
+ * What a look asks of workers is billed on Temporal Cloud. A queue is asked at each look, if it has changed. So with many queues the
+ * looks are further apart: this long for each. A permit is asked as often as this allows, in all resources; a page that was just opened
+ * asks more.
+ */
+const LOOK_EVERY_MS_PER_QUEUE = 500;
+const PERMIT_QUERIES_PER_SECOND = 2;
+const PERMIT_QUERIES_AT_ONCE = 30;
+
 /** The time between two queries for past holds: a namespace allows 10 calls a second to visibility, and others need them too. */
 const PAST_EVERY_MS = 4_000;
 const PAST_APART_MS = 1_000;
@@ -43,6 +52,8 @@ export class Hub {
   /** When Temporal last answered. */
   private answeredAtMs: number | undefined;
   private silent: SilenceView | undefined;
+  /** The queries of permits that are left, as of when. */
+  private allowance = { queries: PERMIT_QUERIES_AT_ONCE, atMs: 0 };
 
   /** @param finder finds more resources, which leave when they are no longer in use */
   constructor(
@@ -102,6 +113,7 @@ export class Hub {
         if (problem !== undefined || asOfMs === undefined) this.hear(problem);
         this.tellAll();
       },
+      () => this.mayAskPermit(),
     );
     this.watched.set(operator.resource, { operator, poller, usedAtMs });
     return poller;
@@ -158,13 +170,27 @@ export class Hub {
     this.tellAll();
   }
 
+  private mayAskPermit(): boolean {
+    const nowMs = Date.now();
+    const gained = (Math.max(0, nowMs - this.allowance.atMs) / 1_000) * PERMIT_QUERIES_PER_SECOND;
+    const queries = Math.min(PERMIT_QUERIES_AT_ONCE, this.allowance.queries + gained);
+    this.allowance = { queries: queries >= 1 ? queries - 1 : queries, atMs: nowMs };
+    return queries >= 1;
+  }
+
   private pace(resource: string): Pace {
-    const slots = this.views.reduce((sum, view) => sum + view.slots.length, 0);
+    const { views } = this;
+    const slots = views.reduce((sum, view) => sum + view.slots.length, 0);
+    const queues = views.filter(({ head }) => head.queue !== 'none').length;
     const watched = this.watched.get(resource);
     // An idle resource is looked at rarely: the next search finds it when somebody uses it again.
     const isIdle = watched?.usedAtMs !== undefined && watched.poller.view.head.ready && !isInUse(watched.poller.view);
     return {
-      lookEveryMs: Math.max(isIdle ? FIND_EVERY_MS : LOOK_EVERY_MS, LOOK_EVERY_MS_PER_SLOT * slots),
+      lookEveryMs: Math.max(
+        isIdle ? FIND_EVERY_MS : LOOK_EVERY_MS,
+        LOOK_EVERY_MS_PER_SLOT * slots,
+        LOOK_EVERY_MS_PER_QUEUE * queues,
+      ),
       pastEveryMs: Math.max(PAST_EVERY_MS, PAST_APART_MS * this.watched.size),
     };
   }

@@ -79,6 +79,8 @@ export interface PermitStatus {
   purpose?: string;
   sinceMs: number;
   leaseDeadlineMs?: number;
+  /** The look has not asked for the lease. */
+  leaseSpared?: true;
   /** A waiter of higher priority has asked for the permit, which ends at this time at the latest. */
   preemptedUntilMs?: number;
   /** The longest time to the deadline that a look has seen: a full lease, or a little less. */

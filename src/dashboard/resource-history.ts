@@ -223,7 +223,7 @@ export class ResourceHistory {
 }
 
 function permitView(permit: PermitInspection, leaseSpanMs: number | undefined): PermitStatus {
-  const { workflowId, runId, holder, since, leaseDeadline, preemptedUntil } = permit;
+  const { workflowId, runId, holder, since, leaseDeadline, leaseSpared, preemptedUntil } = permit;
   return {
     workflowId,
     runId,
@@ -231,6 +231,7 @@ function permitView(permit: PermitInspection, leaseSpanMs: number | undefined): 
     purpose: shownPurpose(permit),
     sinceMs: since.getTime(),
     leaseDeadlineMs: leaseDeadline?.getTime(),
+    leaseSpared,
     preemptedUntilMs: preemptedUntil?.getTime(),
     leaseSpanMs,
   };

@@ -42,6 +42,8 @@ export interface InspectOptions {
   queries?: WorkerQueries;
   /** @internal For one who looks each second: an answer serves so long for the next look, unless it must be another by then. */
   servesMs?: number;
+  /** @internal Asked before each query of a permit; `false` spares it. */
+  mayAskPermit?: () => boolean;
 }
 
 interface OrderOptions {
@@ -134,12 +136,18 @@ export class Operator {
    * rest. Each slot is exact, but the whole is no snapshot: a permit can change hands between two answers. When no worker answers
    * within two seconds, the result says so and leaves out what only workers know. It writes nothing anywhere.
    */
-  async inspect({ recent = 20, search = true, queries, servesMs = 0 }: InspectOptions = {}): Promise<Inspection> {
+  async inspect({
+    recent = 20,
+    search = true,
+    queries,
+    servesMs = 0,
+    mayAskPermit,
+  }: InspectOptions = {}): Promise<Inspection> {
     if (!Number.isInteger(recent) || recent < 0 || recent > 100) {
       refuse('recent', 'a whole number from 0 to 100', recent);
     }
     const [{ known, look }, past] = await Promise.all([
-      this.look(search, { queries, servesMs }),
+      this.look(search, { queries, servesMs, mayAskPermit }),
       listPastHolds(this.server, this.resource, recent, this.knownOutcomes),
     ]);
     const { resource, capacity, slots: all, ...seen } = look;

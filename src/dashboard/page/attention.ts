@@ -32,6 +32,7 @@ function hasProblem({ head, slots }: ResourceView, nowMs: number): boolean {
     head.queue === 'silent' ||
     slots.some(({ state, permit }) => {
       if (state !== 'held' || !permit || permit.sinceMs > nowMs - YOUNG_MS) return false;
+      if (permit.leaseSpared) return false;
       return permit.leaseDeadlineMs === undefined || permit.leaseDeadlineMs < nowMs - YOUNG_MS;
     })
   );

@@ -95,11 +95,12 @@ function Details({ permit, nowMs, session }: DetailsProps) {
 
 /** How long the holder may still be silent, or how long it may take to give way. */
 function Lease({ permit, nowMs }: { permit: PermitStatus; nowMs: number }) {
-  const { leaseDeadlineMs, leaseSpanMs, preemptedUntilMs } = permit;
+  const { leaseDeadlineMs, leaseSpared, leaseSpanMs, preemptedUntilMs } = permit;
   if (preemptedUntilMs !== undefined) {
     const leftMs = Math.max(0, preemptedUntilMs - nowMs);
     return <span class="lease late">gives way within {ticking(leftMs)}</span>;
   }
+  if (leaseSpared) return null;
   if (leaseDeadlineMs === undefined) return <span>lease unknown: does a permit worker run?</span>;
   const leftMs = leaseDeadlineMs - nowMs;
   const share = leaseSpanMs ? Math.min(1, Math.max(0, leftMs / leaseSpanMs)) : 1;
