@@ -88,7 +88,7 @@ async function picture({ client, browser, interrupt }: Stage): Promise<void> {
     const pages = await Promise.all(
       SCHEMES.map(async (colorScheme) => {
         const page = await browser.newPage({ viewport: VIEWPORT, colorScheme, locale: 'en-GB' });
-        await page.goto(dashboard.url);
+        await page.goto(`${dashboard.url}#${RESOURCES[0]?.resource}`);
         return { page, path: join(IMAGES, `dashboard-${colorScheme}.png`) };
       }),
     );
