@@ -14,9 +14,11 @@ interface DashboardFlags extends ConnectionFlags {
   port: number;
   token?: string;
   ui?: string;
-  taskQueue: string;
+  taskQueue?: string;
   readOnly?: true;
 }
+
+const DEFAULT_TASK_QUEUE = 'permits';
 
 const HELP = `
 Without resources, the page shows all that are in use. Give a resource with its capacity or its slots (gpu-pool=3,
@@ -39,7 +41,10 @@ export function addDashboard(program: Command, done: (exitCode: number) => void)
     .option('--host <name>', 'the address to listen on', '127.0.0.1')
     .option('--token <text>', 'the token that visitors need (default: TEMPORAL_SEMAPHORE_TOKEN, or a new one)')
     .option('--ui <url>', 'the Temporal Web UI, for links (default: that of a dev server, or of Temporal Cloud)')
-    .option('--task-queue <name>', "the permit worker's task queue", 'permits')
+    .option(
+      '--task-queue <name>',
+      "the permit worker's task queue (default: that of the resource's permits, or permits)",
+    )
     .option('--read-only', 'offer no actions')
     .addHelpText('after', HELP)
     .action(async (resources: string[], flags: DashboardFlags) => {
@@ -99,14 +104,19 @@ export class DashboardResources implements ResourceFinder {
   constructor(
     private readonly client: Client,
     resources: readonly NamedResource[],
-    private readonly taskQueue: string,
+    private readonly taskQueue?: string,
   ) {
     this.all = resources.length === 0;
     for (const { resource, capacity, slots } of resources) {
       const isSized = capacity !== undefined || slots !== undefined;
-      const sized = () => new Operator(client, resource, { capacity, slots, taskQueue });
+      const sized = () => new Operator(client, resource, { capacity, slots, ...this.where });
       this.given.push(isSized ? sized() : this.unsized(resource));
     }
+  }
+
+  /** Where an order starts the queue of a resource. */
+  private get where(): OperatorOptions {
+    return { taskQueue: this.taskQueue, otherwiseTaskQueue: DEFAULT_TASK_QUEUE };
   }
 
   /** Finds the resources in use by two calls to visibility; by no call when the operator has named all resources with their slots. */
@@ -127,8 +137,7 @@ export class DashboardResources implements ResourceFinder {
   }
 
   private unsized(resource: string): Operator {
-    const { client, taskQueue } = this;
-    const operator = this.found.get(resource) ?? new Operator(client, resource, { taskQueue });
+    const operator = this.found.get(resource) ?? new Operator(this.client, resource, this.where);
     this.found.set(resource, operator);
     return operator;
   }

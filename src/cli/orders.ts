@@ -28,9 +28,9 @@ async function override(
   act: (operator: Operator) => Promise<Override | undefined>,
 ): Promise<number> {
   return await withOperator(resource, flags, async (operator) => {
-    if ((await operator.deployedSlots()) === undefined) {
+    if ((await operator.deployedSlots(true)) === undefined) {
       throw new InvalidOptionsError(
-        `No queue of "${resource}" says how many slots it has: give --capacity or --slots.`,
+        `Neither a queue nor a permit of "${resource}" says how many slots it has: give --capacity or --slots.`,
       );
     }
     if (question !== undefined && !(await confirmed(question, flags))) return EXIT.no;

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { duration, hue, shortNames, ticking } from './page/format';
+import { duration, shortNames, ticking } from './page/format';
 
 test('durations are short, and say no more than one can read', () => {
   const cases = [-5, 0, 0.2, 840, 3_200, 59_999, 250_000, 7_500_000, 100_000 * 3_600];
@@ -26,9 +26,4 @@ test('short names leave out what all share, but never everything', () => {
   assert.deepEqual(shorten('alpha', 'beta'), ['alpha', 'beta']);
   assert.deepEqual(shorten('job-', 'job-1'), ['job-', '1']);
   assert.deepEqual(shorten(), []);
-});
-
-test('a name has one colour', () => {
-  assert.equal(hue('a'), hue('a'));
-  assert.match(hue(''), /^hue-[0-7]$/);
 });

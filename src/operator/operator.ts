@@ -15,9 +15,9 @@ import { overrideQueue } from './override';
 import { type KnownOutcomes, listHolders, listPastHolds } from './visibility';
 import { WorkerQueries } from './worker-queries';
 
-/** What an operator knows of a resource. Without `capacity` and `slots`, the resource's queue is asked. */
+/** What an operator knows of a resource. Without `capacity` and `slots`, the resource's queue is asked, and its permits. */
 export interface OperatorOptions {
-  /** How many permits the resource is deployed with. @default what its queue says */
+  /** How many permits the resource is deployed with. @default what its queue says, or else its permits */
   capacity?: number;
   /** The names of its slots, in place of a capacity. */
   slots?: readonly string[];
@@ -26,6 +26,8 @@ export interface OperatorOptions {
    * @default that of a queue or a permit of the resource that runs now
    */
   taskQueue?: string;
+  /** @internal In place of an error, where no `taskQueue` is given and neither a queue nor a permit of the resource runs. */
+  otherwiseTaskQueue?: string;
 }
 
 export interface InspectOptions {
@@ -40,6 +42,8 @@ export interface InspectOptions {
   queries?: WorkerQueries;
   /** @internal For one who looks each second: an answer serves so long for the next look, unless it must be another by then. */
   servesMs?: number;
+  /** @internal Asked before each query of a permit; `false` spares it. */
+  mayAskPermit?: () => boolean;
 }
 
 interface OrderOptions {
@@ -78,8 +82,9 @@ const SEARCH_EVERY_MS = 10_000;
 /**
  * Sees and steers one resource: who holds, who waits, and how many slots are in use. It holds nothing and waits for no permit.
  *
- * An operator may know only the name of the resource. Its queue, while one runs, tells how many slots there are; later, the last
- * answer counts. Until then, {@link inspect} shows the slots that were seen held, and leaves out `capacity`.
+ * An operator may know only the name of the resource. Its queue, while one runs, tells how many slots there are. Else the permits tell it
+ * that run, and then the last answer counts. Until then, or where the slots have names, {@link inspect} shows the slots that were seen
+ * held, and leaves out `capacity`.
  *
  * @example
  * ```ts
@@ -93,8 +98,10 @@ const SEARCH_EVERY_MS = 10_000;
 export class Operator {
   private readonly server: Server;
   private readonly inspector: Inspector;
-  /** The slots that the operator has named, or else those that the queue named last. */
+  /** The slots that the operator has named, or else those that the queue or permits named last. */
   private slots: Slots | undefined;
+  /** Whether the queue has named the slots just now. */
+  private isTold = false;
   private readonly isGiven: boolean;
   /** Whether the slots were known at the last look. */
   private isSized = false;
@@ -129,15 +136,21 @@ export class Operator {
    * rest. Each slot is exact, but the whole is no snapshot: a permit can change hands between two answers. When no worker answers
    * within two seconds, the result says so and leaves out what only workers know. It writes nothing anywhere.
    */
-  async inspect({ recent = 20, search = true, queries, servesMs = 0 }: InspectOptions = {}): Promise<Inspection> {
+  async inspect({
+    recent = 20,
+    search = true,
+    queries,
+    servesMs = 0,
+    mayAskPermit,
+  }: InspectOptions = {}): Promise<Inspection> {
     if (!Number.isInteger(recent) || recent < 0 || recent > 100) {
       refuse('recent', 'a whole number from 0 to 100', recent);
     }
-    const known = await this.deployedSlots(search, { queries, servesMs });
-    const [{ resource, capacity, slots: all, ...seen }, past] = await Promise.all([
-      this.inspector.look(known === undefined ? this.askedSlots() : slotNames(known), { queries, servesMs }),
+    const [{ known, look }, past] = await Promise.all([
+      this.look(search, { queries, servesMs, mayAskPermit }),
       listPastHolds(this.server, this.resource, recent, this.knownOutcomes),
     ]);
+    const { resource, capacity, slots: all, ...seen } = look;
     const slots = known === undefined ? this.onlySeenHeld(all) : all;
     const count = (state: SlotInspection['state']) => slots.filter((slot) => slot.state === state).length;
     return {
@@ -250,6 +263,7 @@ export class Operator {
     const withinMs = this.isSized ? QUERY_MS : ANSWERS_WITHIN_MS;
     const { queries = new WorkerQueries(this.server, withinMs), servesMs = 0 } = asking;
     const told = slotsOf(this.resource, await this.inspector.view({ queries, servesMs }));
+    this.isTold = told !== undefined;
     if (told !== undefined) {
       this.slots = told;
       this.asked.clear();
@@ -259,6 +273,26 @@ export class Operator {
     const slots = this.isOutgrown() ? undefined : this.slots;
     this.isSized = slots !== undefined;
     return slots;
+  }
+
+  /** Looks, and once more where the permits that it has found state other slots. */
+  private async look(search: boolean, asking: Partial<Asking>) {
+    const known = await this.deployedSlots(search, asking);
+    const look = await this.inspector.look(known === undefined ? this.askedSlots() : slotNames(known), asking);
+    const stated = this.heed(look.slots);
+    if (stated === undefined || stated === known) return { known, look };
+    this.asked.clear(); // they have been looked at, and are among the stated slots
+    return { known: stated, look: await this.inspector.look(slotNames(stated), asking) };
+  }
+
+  /** Takes the slots that these permits state, unless somebody knows them better. @returns the slots that they state */
+  private heed(held: readonly SlotInspection[]): Slots | undefined {
+    if (this.isGiven || this.isTold) return undefined;
+    const stated = statedCapacity(held);
+    if (stated === undefined) return undefined;
+    this.slots = stated;
+    this.isSized = true;
+    return stated;
   }
 
   private async override(
@@ -271,12 +305,15 @@ export class Operator {
       refuse('ifVersion', 'a whole number from 0', ifVersion);
     }
     const timeoutMs = durationMs('timeout', timeout, 1) ?? ANSWER_WITHIN_MS;
-    const slots = await this.deployedSlots();
+    const slots = await this.deployedSlots(true);
     if (slots === undefined) {
-      throw new InvalidOptionsError(`No queue of "${resource}" says how many slots it has: give capacity or slots.`);
+      throw new InvalidOptionsError(
+        `Neither a queue nor a permit of "${resource}" says how many slots it has: give capacity or slots.`,
+      );
     }
     const input = { slots, ...changeOf(slots), reason, ifVersion };
-    const taskQueue = this.options.taskQueue ?? (await this.inspector.taskQueue(slotNames(slots)));
+    const { taskQueue: given, otherwiseTaskQueue } = this.options;
+    const taskQueue = given ?? (await this.inspector.taskQueue(slotNames(slots))) ?? otherwiseTaskQueue;
     if (taskQueue === undefined) {
       throw new InvalidOptionsError(
         `Neither a queue nor a permit of "${resource}" runs, so nobody says on which task queue its queue is to start: give taskQueue.`,
@@ -290,6 +327,7 @@ export class Operator {
     const held = await listHolders(this.client, this.resource, { limit: Number.POSITIVE_INFINITY });
     this.searchAgainMs = monotonicMs() + SEARCH_EVERY_MS;
     this.addSlots(held.map(({ slot }) => slot));
+    this.heed(held);
   }
 
   /** Whether a slot was seen held that the queue's last answer did not name: the resource has been deployed anew. */
@@ -319,6 +357,19 @@ function checkOperator(resource: string, options: OperatorOptions): void {
   if (taskQueue !== undefined && (typeof taskQueue !== 'string' || taskQueue === '')) {
     refuse('taskQueue', 'a non-empty string', taskQueue);
   }
+}
+
+/**
+ * The capacity that the holders of these slots were configured with; `undefined` where it does not cover them all: an operator may have
+ * added slots. When they differ, the largest number counts. Of slots with names, a permit tells only how many there are.
+ */
+function statedCapacity(slots: readonly SlotInspection[]): number | undefined {
+  const held = slots.filter(({ state, permit }) => permit && state !== 'drained');
+  const marks = held.flatMap(({ permit }) => permit?.slots ?? []);
+  const capacities = marks.filter((mark) => isCount(mark, MAX_SLOTS));
+  if (capacities.length === 0 || capacities.length < marks.length) return undefined;
+  const names = slotNames(Math.max(...capacities));
+  return held.every(({ slot }) => names.includes(slot)) ? names.length : undefined;
 }
 
 /** The slots that the waiters, or an earlier operator, have named. When waiters differ, the largest number counts. */
