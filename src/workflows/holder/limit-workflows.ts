@@ -81,7 +81,9 @@ const PATCH = 'temporal-semaphore.limit:';
  * });
  * ```
  */
-export function limitWorkflows<Workflows = AnyWorkflows>(limits: NoInfer<WorkflowLimits<Workflows>>): LimitInterceptors {
+export function limitWorkflows<Workflows = AnyWorkflows>(
+  limits: NoInfer<WorkflowLimits<Workflows>>,
+): LimitInterceptors {
   checkWorkflowLimits(limits);
   const byType = new Map(Object.entries<WorkflowLimit | undefined>(limits));
   const factory = (): WorkflowInterceptors => {
