@@ -2,6 +2,7 @@ import type { Client } from '@temporalio/client';
 import type { Acquirer } from '../shared/acquirer';
 import { refuse } from '../shared/check';
 import { Lease, noticeMsOf } from '../shared/lease';
+import type { DeclaredSemaphore } from '../shared/limit';
 import { adoptedRenewalMs } from '../shared/options';
 import { checkNoKeyPool } from '../shared/permit-id';
 import { type PermitsOf, type SetEntry, wantedOf } from '../shared/permit-set';
@@ -77,7 +78,15 @@ export class SemaphoreClient {
    * @param resource the name of the shared thing; printable, at most 204 bytes of UTF-8
    * @throws InvalidOptionsError that names the expected and the given value
    */
-  constructor(client: Client, resource: string, options: SemaphoreClientOptions) {
+  constructor(client: Client, resource: string, options: SemaphoreClientOptions);
+  /**
+   * @param declared a `Semaphore` of `temporal-semaphore/workflow` that the application declares for all its callers
+   * @param options what is different here, and a `metricMeter`
+   */
+  constructor(client: Client, declared: DeclaredSemaphore, options?: Partial<SemaphoreClientOptions>);
+  constructor(client: Client, of: string | DeclaredSemaphore, given?: Partial<SemaphoreClientOptions>) {
+    const resource = typeof of === 'string' ? of : of?.resource;
+    const options = (typeof of === 'string' ? given : { ...of?.declared, ...given }) as SemaphoreClientOptions;
     if (typeof client?.workflow?.start !== 'function')
       refuse('client', 'a Client of @temporalio/client', typeof client);
     this.server = new Server(client);

@@ -69,6 +69,10 @@ export class PermitPool implements AsyncDisposable {
   private readonly stop = new AbortController();
   private closing: Promise<void> | undefined;
   private emptied = () => {};
+  /** What is done once no try is under way. */
+  private tried = () => {};
+  /** What is done once nobody is here. */
+  private left: (() => void)[] = [];
 
   /**
    * @param semaphore whose permits are held; others may use it beside the pool
@@ -133,9 +137,29 @@ export class PermitPool implements AsyncDisposable {
     return await this.ask(resolvePoolCall({ ...options, timeout: 0 }));
   }
 
+  /** How many calls run under a permit now. */
+  get active(): number {
+    return this.calls.size;
+  }
+
+  /** How many callers wait for a permit now. */
+  get waiting(): number {
+    return this.state.waiting;
+  }
+
   /**
-   * Ends the pool: callers that wait, and those that come later, reject with a `PoolClosedError`. Calls that run go on. Resolves
-   * when they are done, all permits are given back, and nothing of the pool needs the connection. Idempotent. A call must not wait for it.
+   * Resolves when no call runs and nobody waits: at once where that is so, and otherwise at the first moment at which it is. A pool that is
+   * idle keeps its permits for `idleFor`. A call must not wait for it. Before a {@link close}, it lets all calls finish that were made.
+   * The idea is that of p-queue's `onIdle`.
+   */
+  async idle(): Promise<void> {
+    if (this.isUsed) await new Promise<void>((resolve) => this.left.push(resolve));
+  }
+
+  /**
+   * Ends the pool. Calls that run go on, and so do those made just before that have a permit without a wait: an idle one, or one of a
+   * free slot. Callers that wait for others, and those that come later, reject with a `PoolClosedError`. Resolves when all calls
+   * are done, all permits are given back, and nothing of the pool needs the connection. Idempotent. A call must not wait for it.
    */
   close(): Promise<void> {
     this.closing ??= this.closeOnce();
@@ -147,7 +171,15 @@ export class PermitPool implements AsyncDisposable {
     await this.close();
   }
 
+  private get isUsed(): boolean {
+    return this.active > 0 || this.waiting > 0;
+  }
+
   private async closeOnce(): Promise<void> {
+    await new Promise<void>((resolve) => {
+      this.tried = resolve;
+      this.steps.soon();
+    });
     const emptied = new Promise<void>((resolve) => {
       this.emptied = resolve;
     });
@@ -187,6 +219,8 @@ export class PermitPool implements AsyncDisposable {
   private step(): number {
     const nowMs = monotonicMs();
     for (const command of this.state.next(nowMs)) this.carryOut(command);
+    if (!this.state.isTrying) this.tried();
+    if (!this.isUsed) for (const resolve of this.left.splice(0)) resolve();
     if (this.closing && this.state.isEmpty && this.calls.size === 0) this.emptied(); // a lost permit's call may go on
     return this.state.dueMs();
   }

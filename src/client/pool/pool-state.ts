@@ -81,6 +81,15 @@ export class PoolState<Call extends LineEntry, Permit extends { readonly slot: s
     this.turnover = new Turnover(rules.reuseForMs, rules.id);
   }
 
+  /** How many callers wait. */
+  get waiting(): number {
+    return this.line.size + this.tryers.length + this.trying.length;
+  }
+
+  get isTrying(): boolean {
+    return this.growth.isTrying;
+  }
+
   /** Nothing is held or asked for. */
   get isEmpty(): boolean {
     return this.held.size === 0 && this.growth.asked === 0 && !this.growth.isTrying;

@@ -1,5 +1,6 @@
 import { ApplicationFailure } from '@temporalio/workflow';
 import { refuse } from '../../shared/check';
+import type { DeclaredSemaphore } from '../../shared/limit';
 import {
   type AcquireOptions,
   adoptedRenewalMs,
@@ -57,10 +58,12 @@ const DEFAULTS = { leaseMs: 10 * 60_000, inWorkflow: true };
  * }
  * ```
  */
-export class Semaphore {
+export class Semaphore implements DeclaredSemaphore {
   readonly resource: string;
   /** @internal */
   readonly options: ResolvedSemaphore;
+  /** @internal */
+  readonly declared: SemaphoreOptions;
 
   /**
    * @param resource the name of the shared thing; printable, at most 204 bytes of UTF-8
@@ -73,6 +76,7 @@ export class Semaphore {
       return resolved;
     });
     this.resource = resource;
+    this.declared = { ...options };
   }
 
   /**
