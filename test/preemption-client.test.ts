@@ -296,7 +296,7 @@ test('bad use is refused before any call', async () => {
   await assert.rejects(lamp.acquire({ preemptible }), /preemptible: expected a priority.priorityKey beside it/);
   await assert.rejects(
     brief.acquire({ priority, preemptible }),
-    /preemptible.grace: expected at most the lease \(10000 ms\), got 30000/,
+    /preemptible.grace: expected at most the lease \(10 s\), got "30s"/,
   );
   await assert.rejects(
     lamp.tryAcquire({ priority, preempt: true }),

@@ -1,3 +1,4 @@
+import { durationText } from '../shared/duration';
 import { lineFullMessage, lossMessage, type PermitLoss, selfDeadlockMessage, timeoutMessage } from '../shared/loss';
 import type { PermitAddress } from '../shared/permit-id';
 
@@ -30,7 +31,7 @@ export class PermitTimeoutError extends Error {
 
 function whyTimedOut(resource: string, timeoutMs: number, { cause, unpolled }: Circumstances): string {
   if (cause)
-    return `Could not acquire a permit of "${resource}" within ${timeoutMs} ms: the server could not be reached (see cause).`;
+    return `Could not acquire a permit of "${resource}" within ${durationText(timeoutMs)}: the server could not be reached (see cause).`;
   if (unpolled !== undefined) return `Could not acquire a permit of "${resource}": ${unpolledMessage(unpolled)}`;
   return timeoutMessage(resource, timeoutMs);
 }
@@ -101,7 +102,7 @@ export class NoAnswerError extends Error {
     readonly timeoutMs: number,
     { unpolled, ...options }: Circumstances = {},
   ) {
-    const silence = `No worker has answered for "${resource}" within ${timeoutMs} ms`;
+    const silence = `No worker has answered for "${resource}" within ${durationText(timeoutMs)}`;
     super(
       unpolled === undefined
         ? `${silence}. Check that a worker with the permit Workflows is running.`

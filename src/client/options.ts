@@ -1,6 +1,7 @@
 import type { MetricMeter } from '@temporalio/common';
 import type { Check } from '../shared/check';
 import { refuse } from '../shared/check';
+import { durationText } from '../shared/duration';
 import { noticeMsOf } from '../shared/lease';
 import {
   type AcquireOptions,
@@ -85,8 +86,8 @@ export function resolveClientSemaphore(resource: string, options: SemaphoreClien
   if (renewEveryMs !== false && renewEveryMs >= safeMs) {
     refuse(
       'renewEvery',
-      `less than nine tenths of the lease (${safeMs} ms): then the holder has to stop`,
-      renewEveryMs,
+      `less than nine tenths of the lease (${durationText(safeMs)}), after which the holder has to stop`,
+      options.renewEvery,
     );
   }
   if (taskQueue === undefined) refuse('taskQueue', 'a non-empty string', taskQueue);

@@ -1,3 +1,4 @@
+import { durationText } from './duration';
 import type { ResolvedAcquire, ResolvedSemaphore } from './options';
 import type { PermitAddress } from './permit-id';
 import type { PermitOutcome } from './protocol';
@@ -39,7 +40,7 @@ export function lossMessage(
 export function timeoutMessage(resource: string, timeoutMs: number): string {
   if (timeoutMs === 0)
     return `No permit of "${resource}" is free: all slots are held. Try later, or give a timeout to wait.`;
-  return `No permit of "${resource}" came free within ${timeoutMs} ms. Wait longer, or add capacity.`;
+  return `No permit of "${resource}" came free within ${durationText(timeoutMs)}. Wait longer, or add capacity.`;
 }
 
 /** The message of a `SelfDeadlockError`, in Workflows and outside. */

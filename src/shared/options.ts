@@ -14,6 +14,7 @@ import {
   textWithin,
   wholeFrom,
 } from './check';
+import { durationText } from './duration';
 import {
   byteLength,
   checkResource,
@@ -244,29 +245,30 @@ function resolveTimes(
   const { lease: leaseMs = defaults.leaseMs, maxHold } = checked;
   const { renewEvery: renewEveryMs = Math.max(1, Math.floor(leaseMs / 3)) } = checked;
   if (renewEveryMs !== false && renewEveryMs >= leaseMs) {
-    refuse('renewEvery', `less than the lease (${leaseMs} ms)`, given.renewEvery ?? renewEveryMs);
+    refuse('renewEvery', `less than the lease (${durationText(leaseMs)})`, given.renewEvery ?? renewEveryMs);
   }
   const longestMs = longestHoldMs(leaseMs, renewEveryMs, defaults.inWorkflow);
   if (longestMs < leaseMs) {
     if (given.renewEvery) {
       refuse(
         'renewEvery',
-        `a value so long that the server takes all renewals of one lease (${leaseMs} ms)`,
-        renewEveryMs,
+        `a value so long that the server takes all renewals of one lease (${durationText(leaseMs)})`,
+        given.renewEvery,
       );
     }
-    refuse('lease', `at most ${longestMs} ms, the longest possible hold with these renewals`, given.lease ?? leaseMs);
+    const most = `at most ${durationText(longestMs)}, the longest possible hold with these renewals`;
+    refuse('lease', most, given.lease ?? durationText(leaseMs));
   }
   const paceMs = resolvePace(checked.pace, maxHold ?? longestMs);
   const maxHoldMs = maxHold ?? Math.min(longestMs, Math.max(DAY_MS, Math.max(leaseMs, paceMs ?? 0) + MINUTE_MS));
   if (maxHoldMs > longestMs) {
     refuse(
       'maxHold',
-      `at most ${longestMs} ms, the most that ${renewEveryMs === false ? 'one run' : `renewals every ${renewEveryMs} ms`} allow`,
+      `at most ${durationText(longestMs)}, the most that ${renewEveryMs === false ? 'one run allows' : `renewals every ${durationText(renewEveryMs)} allow`}`,
       given.maxHold,
     );
   }
-  if (maxHoldMs < leaseMs) refuse('maxHold', `at least the lease (${leaseMs} ms)`, given.maxHold);
+  if (maxHoldMs < leaseMs) refuse('maxHold', `at least the lease (${durationText(leaseMs)})`, given.maxHold);
   return { leaseMs, renewEveryMs, maxHoldMs, paceMs };
 }
 
@@ -289,7 +291,11 @@ function resolvePace(pace: Pace | undefined, mostMs: number): number | undefined
   const longestMs = mostMs - SPARE_MS;
   const { every: ms } = checkOptions(pace, { every: durationFrom(1) }, 'pace');
   if (ms !== undefined && ms <= longestMs) return ms;
-  return refuse('pace.every', `a duration of 1 ms to ${longestMs} ms, a minute less than maxHold`, pace.every);
+  return refuse(
+    'pace.every',
+    `a duration of 1 ms to ${durationText(longestMs)}, a minute less than maxHold`,
+    pace.every,
+  );
 }
 
 const PREEMPTIBLE = { grace: durationFrom(1), atCheckpoints: boolean } satisfies Checks<PreemptibleOptions>;
@@ -366,7 +372,7 @@ function resolvePreemptible(
   }
   const { grace: graceMs = 0, atCheckpoints = false } = checkOptions(preemptible, PREEMPTIBLE, 'preemptible');
   if (paceMs !== undefined) refuse('preemptible', 'none where a pace keeps the slot', preemptible);
-  if (graceMs > leaseMs) refuse('preemptible.grace', `at most the lease (${leaseMs} ms)`, graceMs);
+  if (graceMs > leaseMs) refuse('preemptible.grace', `at most the lease (${durationText(leaseMs)})`, preemptible.grace);
   return { graceMs, priorityKey, atCheckpoints };
 }
 
