@@ -67,9 +67,6 @@ export interface ClientRequest extends Request<ClientSemaphore> {
 
 const DEFAULT_LEASE_MS = 30_000;
 
-/** A shorter one may be over when the answer to the claim comes. */
-const LEAST_LEASE_MS = 100;
-
 export const abortSignal: Check<AbortSignal> = (value, what) =>
   value instanceof AbortSignal ? value : refuse(what, 'an AbortSignal', typeof value);
 
@@ -81,7 +78,6 @@ export function resolveClientSemaphore(resource: string, options: SemaphoreClien
   const { metricMeter, ...given } = options ?? {};
   const resolved = resolveSemaphore(resource, options && given, { leaseMs: DEFAULT_LEASE_MS });
   const { taskQueue, leaseMs, renewEveryMs } = resolved;
-  if (leaseMs < LEAST_LEASE_MS) refuse('lease', `at least ${LEAST_LEASE_MS} ms outside Workflows`, options.lease);
   const safeMs = leaseMs - noticeMsOf(leaseMs);
   if (renewEveryMs !== false && renewEveryMs >= safeMs) {
     refuse(

@@ -1,5 +1,5 @@
 import type { Duration } from '@temporalio/common';
-import { msToNumber } from './duration';
+import { isUnitless, msToNumber } from './duration';
 
 const MINUTE_MS = 60_000;
 const DAY_MS = 24 * 60 * MINUTE_MS;
@@ -86,9 +86,13 @@ export function wholeFrom(least: number, most = Number.MAX_SAFE_INTEGER): Check<
       : refuse(what, `a whole number from ${least}${upTo}`, value);
 }
 
-/** A duration of at least so many milliseconds. Gives whole milliseconds, rounded up. */
+/**
+ * A duration of at least so many milliseconds. Gives whole milliseconds, rounded up. A text without a unit is refused: the SDK would
+ * read milliseconds, which nobody means.
+ */
 export function durationFrom(leastMs: number): Check<number> {
   return (value, what) => {
+    if (typeof value === 'string' && isUnitless(value)) refuse(what, 'a duration with its unit, such as "30s"', value);
     const expected = `a duration of ${leastMs} ms or more, as a number of milliseconds or a string like "30s"`;
     let ms = Number.NaN;
     try {

@@ -28,6 +28,11 @@ export function msToNumber(value: Duration): number {
   return ms;
 }
 
+/** Whether a text is a number alone. */
+export function isUnitless(text: string): boolean {
+  return /^\s*-?[\d.]+\s*$/.test(text);
+}
+
 function parse(text: string): number {
   const [, amount, unit] = /^(-?\d*\.?\d+) *([a-z]*)$/i.exec(text) ?? [];
   return Number(amount) * (MS.get(unit?.toLowerCase() || 'ms') ?? Number.NaN);

@@ -96,7 +96,12 @@ const REFUSED: [SemaphoreOptions, RegExp][] = [
   [{ slots: ['a', 'a'] }, /slots: expected distinct slot names, got \["a","a"\]/],
   [{ slots: ['a', ''] }, /slot name: expected a non-empty string, got ""/],
   [{ slots: ['a:b'] }, /slot name: expected a name without ":"/],
-  [{ capacity: 1, lease: 0 }, /lease: expected a duration of 1 ms or more.*got 0/],
+  [{ capacity: 1, lease: 0 }, /lease: expected a duration of 100 ms or more.*got 0/],
+  [{ capacity: 1, lease: '99ms' }, /lease: expected a duration of 100 ms or more.*got "99ms"/],
+  [{ capacity: 1, lease: '30' }, /lease: expected a duration with its unit, such as "30s", got "30"/],
+  [{ capacity: 1, lease: 30 }, /lease: expected a duration with its unit, .* \(a number is of milliseconds\), got 30/],
+  [{ capacity: 1, renewEvery: '10' }, /renewEvery: expected a duration with its unit, .*got "10"/],
+  [{ capacity: 1, maxHold: ' 5 ' as '5s' }, /maxHold: expected a duration with its unit, .*got " 5 "/],
   [{ capacity: 1, lease: -5 }, /lease: .*got -5/],
   [{ capacity: 1, lease: Number.NaN }, /lease: .*got NaN/],
   [{ capacity: 1, lease: Number.POSITIVE_INFINITY }, /lease: .*got Infinity/],
@@ -115,6 +120,7 @@ for (const [options, message] of REFUSED) {
 }
 
 const REFUSED_ACQUIRES: [AcquireOptions, RegExp][] = [
+  [{ timeout: '5' }, /timeout: expected a duration with its unit, such as "30s", got "5"/],
   [{ timeout: -1 }, /timeout: expected a duration of 0 ms or more.*got -1/],
   [{ timeout: Number.NaN }, /timeout: .*got NaN/],
   [{ maxWaiting: 0 }, /maxWaiting: expected a whole number from 1, got 0/],

@@ -48,7 +48,8 @@ export interface SemaphoreOptions {
    */
   perKey?: number;
   /**
-   * How long a holder may be silent before its permit ends by itself. It counts from the claim, and again from each renewal.
+   * How long a holder may be silent before its permit ends by itself; at least 100 ms. It counts from the claim, and again from each
+   * renewal.
    * @default 10 minutes in Workflows, 30 seconds outside
    */
   lease?: Duration;
@@ -204,11 +205,22 @@ const DAY_MS = 24 * 60 * MINUTE_MS;
 /** How much longer than its pace a permit must be able to run. */
 const SPARE_MS = MINUTE_MS;
 
+/** A shorter one may be over when the answer to the claim comes. */
+const LEAST_LEASE_MS = 100;
+
+/** A number below 1,000 is refused: its author has seconds in mind. */
+function checkLease(value: unknown, what: string): number {
+  if (typeof value === 'number' && value > 0 && value < 1_000) {
+    refuse(what, 'a duration with its unit, such as "30s" (a number is of milliseconds)', value);
+  }
+  return durationFrom(LEAST_LEASE_MS)(value, what);
+}
+
 const SEMAPHORE = {
   capacity: asIs<number>(),
   slots: asIs<readonly string[]>(),
   perKey: asIs<PerKey>(),
-  lease: durationFrom(1),
+  lease: checkLease,
   renewEvery: (value: unknown, what: string) => (value === false ? (false as const) : durationFrom(1)(value, what)),
   taskQueue: nonEmpty,
   maxHold: durationFrom(1),
