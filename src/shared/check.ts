@@ -127,6 +127,11 @@ export function refuse(what: string, expected: string, actual: unknown): never {
   throw new InvalidOptionsError(`${what}: expected ${expected}, got ${show(actual)}`);
 }
 
+/** Refuses an option that makes no sense beside another one. @param why a sentence without its full stop */
+export function refuseBeside(what: string, other: string, why: string): never {
+  throw new InvalidOptionsError(`${what} can't be combined with ${other}: ${why}.`);
+}
+
 const SHOWN_LENGTH = 120;
 
 /** A value for an error message: short, and as its author wrote it. */

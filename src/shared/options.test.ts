@@ -125,7 +125,7 @@ const REFUSED_ACQUIRES: [AcquireOptions, RegExp][] = [
   [{ timeout: Number.NaN }, /timeout: .*got NaN/],
   [{ maxWaiting: 0 }, /maxWaiting: expected a whole number from 1, got 0/],
   [{ maxWaiting: 1.5 }, /maxWaiting: .*got 1.5/],
-  [{ outlivesRun: true, key: 'acme' }, /outlivesRun: expected false beside key, got true/],
+  [{ outlivesRun: true, key: 'acme' }, /outlivesRun can't be combined with key/],
   [{ priority: { priorityKey: 2 ** 31 } }, /priorityKey: expected a whole number from 1 to 2147483647, got 2147483648/],
   [{ priority: { priorityKey: -1 } }, /priorityKey: .*got -1/],
   [{ priority: { fairnessKey: 'é'.repeat(33) } }, /fairnessKey: expected a string of at most 64 bytes/],
@@ -158,7 +158,10 @@ test('an unknown option is an error that names the nearest known one, whatever i
 
 test('the options of a set refuse what belongs to an entry, and pre-emption', () => {
   assert.throws(() => resolveSetAcquire({ key: 'x' } as object), refusal(/key: expected the key in its entry/));
-  assert.throws(() => resolveSetAcquire({ preempt: true } as object), refusal(/a set of permits does not pre-empt/));
+  assert.throws(
+    () => resolveSetAcquire({ preempt: true } as object),
+    refusal(/preempt can't be combined with several permits/),
+  );
   assert.throws(() => resolveSetAcquire({ permits: 2 } as object), refusal(/Unknown option "permits"/));
 });
 

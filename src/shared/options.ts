@@ -7,10 +7,12 @@ import {
   type Checks,
   checkOptions,
   durationFrom,
+  InvalidOptionsError,
   MAX_DURATION_MS,
   MAX_REASON_LENGTH,
   nonEmpty,
   refuse,
+  refuseBeside,
   textWithin,
   wholeFrom,
 } from './check';
@@ -348,12 +350,13 @@ export function resolveAcquire(
   const timeoutMs = timeout ?? Number.POSITIVE_INFINITY;
   const isKeyed = semaphore.perKey !== undefined || key !== undefined;
   if (preempt) {
-    if (isKeyed) refuse('preempt', 'none together with key', preempt);
-    if (timeoutMs === 0) refuse('preempt', 'none where the caller does not wait (a timeout of 0)', preempt);
+    if (isKeyed) refuseBeside('preempt', 'key', KEY_IS_KEPT);
+    if (timeoutMs === 0)
+      refuseBeside('preempt', 'a timeout of 0 (tryAcquire)', 'nobody gives way to a caller that does not wait');
     priorityKeyFor('preempt', priority);
   }
-  if (outlivesRun && isKeyed) refuse('outlivesRun', 'false beside key', true);
-  if (asked !== undefined && isKeyed) refuse('preemptible', 'none together with key', asked);
+  if (outlivesRun && isKeyed) refuseBeside('outlivesRun', 'key', "nobody could adopt the key's own permit");
+  if (asked !== undefined && isKeyed) refuseBeside('preemptible', 'key', KEY_IS_KEPT);
   const preemptible = asked === undefined ? undefined : resolvePreemptible(asked, priority, semaphore);
   return { timeoutMs, maxWaiting, priority, purpose, key, preempt, preemptible, outlivesRun };
 }
@@ -365,13 +368,15 @@ export function resolveSetAcquire(
 ): ResolvedAcquire {
   const { key, preempt, preemptible } = options as AcquireOptions;
   if (key !== undefined) refuse('key', 'the key in its entry, { of: semaphore, key }', key);
-  if (preempt !== undefined) refuse('preempt', 'none: a set of permits does not pre-empt', preempt);
-  if (preemptible !== undefined) refuse('preemptible', 'none: a set of permits is not pre-empted', preemptible);
+  if (preempt !== undefined) refuseBeside('preempt', 'several permits', 'a set of permits does not pre-empt');
+  if (preemptible !== undefined) refuseBeside('preemptible', 'several permits', 'a set of permits is not pre-empted');
   const checked = checkOptions(options, { ...ACQUIRE_CHECKS, ...more }) as Checked<typeof ACQUIRE_CHECKS>;
   const { timeout: timeoutMs = Number.POSITIVE_INFINITY, maxWaiting, priority, purpose, outlivesRun = false } = checked;
   const alone = { key: undefined, preempt: false, preemptible: undefined };
   return { timeoutMs, maxWaiting, priority, purpose, outlivesRun, ...alone };
 }
+
+const KEY_IS_KEPT = "the key's own permit can't be pre-empted";
 
 function resolvePreemptible(
   preemptible: PreemptibleOptions,
@@ -383,14 +388,15 @@ function resolvePreemptible(
     refuse('preemptible', 'an object such as { grace: "30s" }', preemptible);
   }
   const { grace: graceMs = 0, atCheckpoints = false } = checkOptions(preemptible, PREEMPTIBLE, 'preemptible');
-  if (paceMs !== undefined) refuse('preemptible', 'none where a pace keeps the slot', preemptible);
+  if (paceMs !== undefined) refuseBeside('preemptible', 'a pace', 'the pace keeps the slot taken, whoever gives way');
   if (graceMs > leaseMs) refuse('preemptible.grace', `at most the lease (${durationText(leaseMs)})`, preemptible.grace);
   return { graceMs, priorityKey, atCheckpoints };
 }
 
 /** A priority that is inherited, or Temporal's default, would decide by accident whose work is thrown away. */
 function priorityKeyFor(what: string, priority: Priority | undefined): number {
-  return priority?.priorityKey || refuse(what, 'a priority.priorityKey beside it', priority?.priorityKey);
+  if (priority?.priorityKey) return priority.priorityKey;
+  throw new InvalidOptionsError(`${what} needs a priority.priorityKey: it compares the caller's with the holder's.`);
 }
 
 /** The greatest that Temporal's API has room for. */

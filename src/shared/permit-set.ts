@@ -1,6 +1,6 @@
 import type { Duration } from '@temporalio/common';
 import { backoffMs } from './backoff';
-import { refuse, wholeFrom } from './check';
+import { InvalidOptionsError, refuse, refuseBeside, show, wholeFrom } from './check';
 import { earliest } from './lease';
 import { checkKey, MAX_SLOTS, type ResolvedAcquire, type ResolvedSemaphore } from './options';
 import { accumulatorResource, checkResource, claimOrder, keyResource, slotNames } from './permit-id';
@@ -73,7 +73,7 @@ export function partsInOrder<S extends ResolvedSemaphore>(
   { outlivesRun }: Pick<ResolvedAcquire, 'outlivesRun'>,
 ): SetPart<S>[] {
   const resources = wanted.flatMap(({ semaphore: whole, key, permits = 1 }, index) => {
-    if (outlivesRun && key !== undefined) refuse('outlivesRun', 'false beside key', true);
+    if (outlivesRun && key !== undefined) refuseBeside('outlivesRun', 'key', "nobody could adopt the key's own permit");
     return semaphoresFor(whole, key).map((semaphore) => ({
       semaphore,
       key,
@@ -104,10 +104,14 @@ export function partsInOrder<S extends ResolvedSemaphore>(
 function semaphoresFor<S extends ResolvedSemaphore>(whole: S, key: string | undefined): S[] {
   const { resource, perKey } = whole;
   if (perKey === undefined) {
-    if (key !== undefined) refuse('key', `no key, because "${resource}" has no perKey`, key);
+    if (key !== undefined) {
+      throw new InvalidOptionsError(
+        `key ${show(key)}: the semaphore of "${resource}" has no limit per key. Give it perKey.`,
+      );
+    }
     return [whole];
   }
-  if (key === undefined) refuse('key', `a key, because "${resource}" has a limit per key`, key);
+  if (key === undefined) refuse('key', `whose permit it is, because "${resource}" has a limit perKey`, key);
   const limit = typeof perKey === 'function' ? perKey(key) : perKey;
   const capacity = wholeFrom(1, MAX_SLOTS)(limit, `perKey(${JSON.stringify(key)})`);
   const slots = { slots: slotNames(capacity), compactSlots: capacity, mark: capacity };
