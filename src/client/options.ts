@@ -1,6 +1,7 @@
+import type { Client } from '@temporalio/client';
 import type { MetricMeter } from '@temporalio/common';
 import type { Check } from '../shared/check';
-import { refuse } from '../shared/check';
+import { refuse, refuseBeside, refuseKind } from '../shared/check';
 import { durationText } from '../shared/duration';
 import { noticeMsOf } from '../shared/lease';
 import {
@@ -65,13 +66,23 @@ export interface ClientRequest extends Request<ClientSemaphore> {
   readonly fromMs: number;
 }
 
+/** @throws InvalidOptionsError for what is no client, such as a connection */
+export function checkClient(client: unknown): void {
+  if (typeof (client as Client | undefined)?.workflow?.start === 'function') return;
+  refuseKind('client', 'new Client({ connection }) of @temporalio/client', client);
+}
+
 const DEFAULT_LEASE_MS = 30_000;
 
 export const abortSignal: Check<AbortSignal> = (value, what) =>
-  value instanceof AbortSignal ? value : refuse(what, 'an AbortSignal', typeof value);
+  value instanceof AbortSignal ? value : refuseKind(what, 'an AbortSignal', value);
 
-/** What a client's options have on top. */
-const CLIENT = { signal: abortSignal };
+/** What a client's options have on top, or not at all. */
+const CLIENT = {
+  signal: abortSignal,
+  outlivesRun: (value: unknown) =>
+    value === false || refuseBeside('outlivesRun', 'a SemaphoreClient', 'its permits belong to no Workflow run'),
+};
 
 /** Checks what was given and fills in the rest. @throws InvalidOptionsError */
 export function resolveClientSemaphore(resource: string, options: SemaphoreClientOptions): ClientSemaphore {
@@ -86,9 +97,10 @@ export function resolveClientSemaphore(resource: string, options: SemaphoreClien
       options.renewEvery,
     );
   }
-  if (taskQueue === undefined) refuse('taskQueue', 'a non-empty string', taskQueue);
+  if (taskQueue === undefined)
+    refuse('taskQueue', 'the task queue of your permit worker, such as "permits"', taskQueue);
   if (metricMeter !== undefined && typeof metricMeter?.createHistogram !== 'function') {
-    refuse('metricMeter', 'a MetricMeter of @temporalio/common', typeof metricMeter);
+    refuseKind('metricMeter', 'a MetricMeter of @temporalio/common', metricMeter);
   }
   return { ...resolved, taskQueue };
 }

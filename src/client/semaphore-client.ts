@@ -1,8 +1,8 @@
 import type { Client } from '@temporalio/client';
 import type { Acquirer } from '../shared/acquirer';
-import { refuse } from '../shared/check';
+import { checkFunction, refuse } from '../shared/check';
 import { Lease, noticeMsOf } from '../shared/lease';
-import { adoptedRenewalMs } from '../shared/options';
+import { adoptedRenewalMs, atOnce } from '../shared/options';
 import { checkNoKeyPool } from '../shared/permit-id';
 import { type PermitsOf, type SetEntry, wantedOf } from '../shared/permit-set';
 import { ADOPT, type PermitRef } from '../shared/protocol';
@@ -22,6 +22,7 @@ import {
   type ClientSemaphore,
   type ClientSetOptions,
   type ClientWithPermitOptions,
+  checkClient,
   clientRequestOf,
   type ResolvedClientAcquire,
   resolveClientAcquire,
@@ -78,8 +79,7 @@ export class SemaphoreClient {
    * @throws InvalidOptionsError that names the expected and the given value
    */
   constructor(client: Client, resource: string, options: SemaphoreClientOptions) {
-    if (typeof client?.workflow?.start !== 'function')
-      refuse('client', 'a Client of @temporalio/client', typeof client);
+    checkClient(client);
     this.server = new Server(client);
     this.semaphore = resolveClientSemaphore(resource, options);
     this.pollers = new Pollers(this.server, this.semaphore.taskQueue);
@@ -104,6 +104,7 @@ export class SemaphoreClient {
    * @throws the reason of the option `signal` when that aborts before `fn` runs
    */
   async withPermit<T>(fn: (permit: Permit) => T | Promise<T>, options: ClientWithPermitOptions = {}): Promise<T> {
+    checkFunction(fn);
     const { adopt: ref, ...rest } = options ?? {};
     const acquire = this.acquireOptions(options && rest);
     if (ref) return await holdWhile(await this.adopt(ref), fn);
@@ -139,7 +140,7 @@ export class SemaphoreClient {
 
   /** Tries every slot once. `undefined` when all are held. Throws as {@link acquire} does, except PermitTimeoutError. */
   async tryAcquire(options?: Omit<ClientAcquireOptions, 'timeout'>): Promise<Permit | undefined> {
-    const acquire = this.acquireOptions({ ...options, timeout: 0 });
+    const acquire = this.acquireOptions(atOnce<ClientAcquireOptions>(options));
     if (this.isKeyed(acquire)) {
       const set = await acquireSet(this.wanted(acquire), acquire).catch(noneInTime);
       return set?.permits[0] as Permit | undefined;
@@ -304,6 +305,7 @@ export async function withPermits<const Entries extends readonly SetEntry<Semaph
   fn: (permits: PermitsOf<Entries, Permit>, signal: AbortSignal) => T | Promise<T>,
   options?: ClientSetOptions,
 ): Promise<T> {
+  checkFunction(fn);
   const { wanted, acquire } = resolveSet(entries, options);
   return await withSet(wanted, acquire, (permits, signal) =>
     fn(permits as unknown as PermitsOf<Entries, Permit>, signal),

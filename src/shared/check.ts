@@ -127,6 +127,23 @@ export function refuse(what: string, expected: string, actual: unknown): never {
   throw new InvalidOptionsError(`${what}: expected ${expected}, got ${show(actual)}`);
 }
 
+/** Refuses a value by its kind: an object may be long, be circular or hold secrets. */
+export function refuseKind(what: string, expected: string, actual: unknown): never {
+  throw new InvalidOptionsError(`${what}: expected ${expected}, got ${kindOf(actual)}`);
+}
+
+function kindOf(value: unknown): string {
+  if (value === null || value === undefined) return String(value);
+  if (typeof value !== 'object') return `a ${typeof value}`;
+  const { constructor: { name = '' } = {} } = value;
+  return name === 'Object' || name === '' ? 'an object' : `${/^[AEIO]/.test(name) ? 'an' : 'a'} ${name}`;
+}
+
+/** The first argument, which is to be called later: refused before anything is acquired or given up for it. */
+export function checkFunction(fn: unknown, what = 'fn'): void {
+  if (typeof fn !== 'function') refuseKind(what, 'a function as the first argument', fn);
+}
+
 /** Refuses an option that makes no sense beside another one. @param why a sentence without its full stop */
 export function refuseBeside(what: string, other: string, why: string): never {
   throw new InvalidOptionsError(`${what} can't be combined with ${other}: ${why}.`);

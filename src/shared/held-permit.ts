@@ -1,5 +1,5 @@
 import type { Duration } from '@temporalio/common';
-import { durationMs, InvalidOptionsError, show } from './check';
+import { checkFunction, durationMs, InvalidOptionsError, show } from './check';
 import { earliest } from './lease';
 import { releaseInReverse } from './permit-set';
 import type { PermitRef } from './protocol';
@@ -162,6 +162,7 @@ export abstract class HeldPermit<G extends Grant<Lost>, Lost extends Error> impl
       return this.check(() =>
         refusePermit("can't be given up: one of a set, of a key, or an adopted one can't line up again"),
       );
+    this.check(() => checkFunction(work, 'work'));
     this.away = true;
     try {
       await this.grant.release();

@@ -9,7 +9,6 @@ import {
   durationFrom,
   InvalidOptionsError,
   MAX_DURATION_MS,
-  MAX_REASON_LENGTH,
   nonEmpty,
   refuse,
   refuseBeside,
@@ -361,6 +360,13 @@ export function resolveAcquire(
   return { timeoutMs, maxWaiting, priority, purpose, key, preempt, preemptible, outlivesRun };
 }
 
+/** The options of an acquire that does not wait. @throws InvalidOptionsError for a timeout */
+export function atOnce<O extends AcquireOptions>(options?: Omit<O, 'timeout'>): O {
+  const { timeout } = (options ?? {}) as AcquireOptions;
+  if (timeout !== undefined && timeout !== 0) refuseBeside('timeout', 'tryAcquire', 'it does not wait. Call acquire');
+  return { ...options, timeout: 0 } as O;
+}
+
 /** Checks the options of one acquire of several permits, and fills in the defaults. @throws InvalidOptionsError */
 export function resolveSetAcquire(
   options: SetOptions = {},
@@ -459,9 +465,4 @@ export function pauseEndMs(until: Date, nowMs: number): number {
   const untilMs = typeof until?.getTime === 'function' ? until.getTime() : Number.NaN;
   if (untilMs > nowMs && untilMs <= nowMs + MAX_DURATION_MS) return untilMs;
   return refuse('until', 'a Date in the future, at most 10 years ahead', until);
-}
-
-/** @throws InvalidOptionsError */
-export function checkReason(reason: string | undefined): void {
-  if (reason !== undefined) textWithin(MAX_REASON_LENGTH)(reason, 'reason');
 }

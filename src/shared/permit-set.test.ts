@@ -82,11 +82,11 @@ test('no entries, a resource twice, a missing key and what is no semaphore are r
   assert.throws(() => order([{ of: 'a' } as unknown as Entry]), /entries\[0\]: expected a semaphore/);
   assert.throws(
     () => order([poolOf('a', 1)]),
-    /key: expected whose permit it is, because "a" has a limit perKey, got undefined/,
+    /key: expected a key, because "a" has a limit perKey, got undefined/,
   );
   assert.throws(
     () => order([{ of: poolOf('a'), key: 'x' }]),
-    /key "x": the semaphore of "a" has no limit per key\. Give it perKey\./,
+    /key "x": the semaphore of "a" has no perKey\. Leave the key out, or give perKey\./,
   );
   assert.throws(() => order([{ of: poolOf('a', 1), key: '' }]), /key: expected a non-empty string/);
 });

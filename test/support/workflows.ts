@@ -39,6 +39,7 @@ export * from '../../src/workflow';
 export * from '../../src/workflows';
 export * from './finishing';
 export { fourCalls, oneCall } from './limited-workflows';
+export * from './misuse-workflows';
 export * from './preemption-workflows';
 
 export const stage = defineQuery<Stage>('stage');

@@ -1,9 +1,9 @@
 import { ApplicationFailure } from '@temporalio/workflow';
-import { refuse } from '../../shared/check';
+import { checkFunction, checkOptions, MAX_REASON_LENGTH, refuse, textWithin } from '../../shared/check';
 import {
   type AcquireOptions,
   adoptedRenewalMs,
-  checkReason,
+  atOnce,
   pauseEndMs,
   type ResolvedAcquire,
   type ResolvedSemaphore,
@@ -99,6 +99,7 @@ export class Semaphore {
    * ```
    */
   async withPermit<T>(fn: (permit: Permit) => T | Promise<T>, options: WithPermitOptions = {}): Promise<T> {
+    checked(() => checkFunction(fn));
     const { adopt: ref, ...rest } = options ?? {};
     const acquire = this.acquireOptions(options && rest);
     if (ref) return await holdWhile(await this.adopt(ref), adoptedRenewalMs(this.options, ref), fn);
@@ -130,7 +131,7 @@ export class Semaphore {
 
   /** Tries every slot once. `undefined` when all are held. Throws as {@link acquire} does, except PermitTimeoutError. */
   async tryAcquire(options?: Omit<AcquireOptions, 'timeout'>): Promise<Permit | undefined> {
-    const acquire = this.acquireOptions({ ...options, timeout: 0 });
+    const acquire = this.acquireOptions(checked(() => atOnce(options)));
     if (!this.isKeyed(acquire)) return await tryPermit(requestOf(this.options, acquire, callerNow()));
     const set = await acquireSet(this.wanted(acquire), acquire).catch(noneInTime);
     return set?.permits[0] as Permit | undefined;
@@ -169,12 +170,12 @@ export class Semaphore {
    * await vendor.pauseUntil(new Date(Date.now() + retryAfterSeconds * 1_000), { reason: '429' });
    * ```
    */
-  async pauseUntil(until: Date, { reason }: { reason?: string } = {}): Promise<void> {
-    const pauseUntilMs = checked(() => {
-      checkReason(reason);
-      return pauseEndMs(until, Date.now());
+  async pauseUntil(until: Date, options: { reason?: string } = {}): Promise<void> {
+    const order = checked(() => {
+      const { reason } = checkOptions(options, { reason: textWithin(MAX_REASON_LENGTH) });
+      return { pauseUntilMs: pauseEndMs(until, Date.now()), reason };
     });
-    await orderPause(this.options, { pauseUntilMs, reason });
+    await orderPause(this.options, order);
   }
 
   private acquireOptions(options: AcquireOptions | undefined): ResolvedAcquire {
@@ -225,6 +226,7 @@ export async function withPermits<const Entries extends readonly SetEntry<Semaph
   fn: (permits: PermitsOf<Entries, Permit>) => T | Promise<T>,
   options?: SetOptions,
 ): Promise<T> {
+  checked(() => checkFunction(fn));
   const { wanted, acquire } = resolveSet(entries, options);
   return await withSet(wanted, acquire, (permits) => fn(permits as unknown as PermitsOf<Entries, Permit>));
 }
