@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { InvalidOptionsError, PermitPool, SemaphoreClient, withPermits } from '../src/client';
+import { currentPermit } from '../src/fencing-workflow';
 import { Operator } from '../src/operator';
+import { acquireAll, Semaphore } from '../src/workflow';
 import { startOptions } from './support/holders';
 import { permitsRunning, useTemporal } from './support/temporal';
 import * as workflows from './support/workflows';
@@ -88,4 +90,25 @@ test('likewise a client and an operator, before any call', async () => {
     await assert.rejects(async () => await use(), refused, message);
   }
   await pool.close();
+});
+
+test('a semaphore of Workflows says in an activity and in plain Node which one to take', async () => {
+  const semaphore = new Semaphore('gpus', { capacity: 1 });
+  const uses = [
+    () => semaphore.withPermit(async () => 'ran'),
+    () => semaphore.acquire(),
+    () => semaphore.tryAcquire(),
+    () => semaphore.adopt({} as never),
+    () => semaphore.pauseUntil(new Date(Date.now() + 60_000)),
+    () => acquireAll([semaphore]),
+    async () => currentPermit(),
+  ];
+  for (const use of uses) {
+    // Not retryable: an activity would be tried for ever.
+    await assert.rejects(use(), {
+      type: 'IllegalStateError',
+      nonRetryable: true,
+      message: /take the SemaphoreClient of/,
+    });
+  }
 });

@@ -80,10 +80,7 @@ test('no entries, a resource twice, a missing key and what is no semaphore are r
   assert.throws(() => order([]), /entries: expected an array of one or more semaphores/);
   assert.throws(() => order(pools('a', 'b', 'a')), /entries: expected each resource once, got "a"/);
   assert.throws(() => order([{ of: 'a' } as unknown as Entry]), /entries\[0\]: expected a semaphore/);
-  assert.throws(
-    () => order([poolOf('a', 1)]),
-    /key: expected a key, because "a" has a limit perKey, got undefined/,
-  );
+  assert.throws(() => order([poolOf('a', 1)]), /key: expected a key, because "a" has a limit perKey, got undefined/);
   assert.throws(
     () => order([{ of: poolOf('a'), key: 'x' }]),
     /key "x": the semaphore of "a" has no perKey\. Leave the key out, or give perKey\./,

@@ -2,7 +2,7 @@ import { AsyncLocalStorage, CancellationScope, ContinueAsNew, isCancellation, sl
 import { waitsForItself } from '../../shared/loss';
 import type { ResolvedSemaphore } from '../../shared/options';
 import { releaseInReverse } from '../../shared/permit-set';
-import { PermitLostError, SelfDeadlockError } from '../errors';
+import { checkPlace, PermitLostError, SelfDeadlockError } from '../errors';
 import type { Permit } from './permit';
 
 /** Runs `fn` under a permit: renews it meanwhile, cancels `fn` when it is lost, and releases it at the end. */
@@ -121,6 +121,7 @@ function holding<T>(permits: readonly Permit[], fn: () => T): T {
  * handlers run outside, even while the Workflow holds a permit.
  */
 export function currentPermit(): Permit | undefined {
+  checkPlace();
   return storage.getStore()?.current;
 }
 

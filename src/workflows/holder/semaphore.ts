@@ -17,7 +17,7 @@ import { checkNoKeyPool, queueId } from '../../shared/permit-id';
 import { type PermitsOf, type SetEntry, wantedOf } from '../../shared/permit-set';
 import type { OverrideInput, PermitRef } from '../../shared/protocol';
 import { requestOf } from '../../shared/request';
-import { checked, PermitTimeoutError } from '../errors';
+import { checked, checkPlace, PermitTimeoutError } from '../errors';
 import { startQueue } from '../queue/queue-place';
 import { deliver, overrideSignal } from '../signals';
 import { acquirePermit, callerNow, tryPermit } from './acquire-permit';
@@ -40,7 +40,7 @@ const DEFAULTS = { leaseMs: 10 * 60_000, inWorkflow: true };
 /**
  * A counting semaphore for Workflow code: at most `capacity` holders of `resource` at once, in all Workflows of the
  * namespace that name it. It has no state of its own (the running permit Workflows are the state), so you can make one at
- * module level and share it.
+ * module level and share it. Its methods work in Workflow code alone, and throw a failure of the type `IllegalStateError` elsewhere.
  *
  * Not guaranteed:
  * - that acquirers agree on `capacity`. With two different ones, the larger holds; `inspect` and `ls` show where two differ.
@@ -150,6 +150,7 @@ export class Semaphore {
    * @throws ApplicationFailure of type `InvalidOptionsError` when `ref` is no reference to a permit of this resource
    */
   async adopt(ref: PermitRef): Promise<Permit> {
+    checkPlace();
     checked(() => {
       if (ref?.resource !== this.resource) refuse('ref', `a permit of "${this.resource}"`, ref?.resource);
     });
@@ -171,6 +172,7 @@ export class Semaphore {
    * ```
    */
   async pauseUntil(until: Date, options: { reason?: string } = {}): Promise<void> {
+    checkPlace();
     const order = checked(() => {
       const { reason } = checkOptions(options, { reason: textWithin(MAX_REASON_LENGTH) });
       return { pauseUntilMs: pauseEndMs(until, Date.now()), reason };
@@ -179,6 +181,7 @@ export class Semaphore {
   }
 
   private acquireOptions(options: AcquireOptions | undefined): ResolvedAcquire {
+    checkPlace();
     return checked(() => resolveAcquire(this.options, options));
   }
 
@@ -258,6 +261,7 @@ export async function acquireAll<const Entries extends readonly SetEntry<Semapho
 }
 
 function resolveSet(entries: readonly SetEntry<Semaphore>[], options: SetOptions | undefined) {
+  checkPlace();
   return checked(() => ({
     wanted: wantedOf(entries, (of) => (of instanceof Semaphore ? of.options : undefined)),
     acquire: resolveSetAcquire(options),
