@@ -6,6 +6,8 @@ import type { PermitAddress } from '../shared/permit-id';
 export interface Circumstances extends ErrorOptions {
   /** The task queue, when nobody polls it. */
   unpolled?: string;
+  /** How many permits the caller holds itself, where it has waited for itself. */
+  own?: number;
 }
 
 /** Tells a user that nobody polls the task queue of the permits, and what to do. */
@@ -22,18 +24,18 @@ export class PermitTimeoutError extends Error {
   constructor(
     readonly resource: string,
     readonly timeoutMs: number,
-    { unpolled, ...options }: Circumstances = {},
+    { unpolled, own, ...options }: Circumstances = {},
   ) {
-    super(whyTimedOut(resource, timeoutMs, { unpolled, ...options }), options);
+    super(whyTimedOut(resource, timeoutMs, { unpolled, own, ...options }), options);
     if (unpolled !== undefined) this.unpolled = unpolled;
   }
 }
 
-function whyTimedOut(resource: string, timeoutMs: number, { cause, unpolled }: Circumstances): string {
+function whyTimedOut(resource: string, timeoutMs: number, { cause, unpolled, own }: Circumstances): string {
   if (cause)
     return `Could not acquire a permit of "${resource}" within ${durationText(timeoutMs)}: the server could not be reached (see cause).`;
   if (unpolled !== undefined) return `Could not acquire a permit of "${resource}": ${unpolledMessage(unpolled)}`;
-  return timeoutMessage(resource, timeoutMs);
+  return timeoutMessage(resource, timeoutMs, own);
 }
 
 /** No slot was free, and so many waited already that the acquire's `maxWaiting` kept it out. */

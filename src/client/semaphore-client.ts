@@ -11,7 +11,7 @@ import { resolveRef } from '../shared/wire-input';
 import { PermitLostError, PermitTimeoutError } from './errors';
 import { clientAcquirer } from './holder/claim';
 import { Grant } from './holder/grant';
-import { asHolder, checkSelfDeadlock, heldHere, holdWhile } from './holder/hold';
+import { asHolder, checkSelfDeadlock, heldHere, holdWhile, ownWait } from './holder/hold';
 import { Permit } from './holder/permit';
 import { PermitRun } from './holder/permit-run';
 import { acquireSet, type PermitSet, type SemaphoreOfSet, type WantedSet, withSet } from './holder/permit-set';
@@ -207,7 +207,7 @@ export class SemaphoreClient {
       if (grant) return grant;
       // The server has just said that all slots are held.
       const { unpolled } = await this.pollers.circumstances();
-      throw new PermitTimeoutError(resource, 0, { unpolled });
+      throw new PermitTimeoutError(resource, 0, { unpolled, own: ownWait(request.semaphore) });
     });
   }
 
@@ -259,7 +259,8 @@ export class SemaphoreClient {
       served.abort();
     }
     // A waiter that hears nothing may have lost the server meanwhile, or the permits their workers.
-    throw new PermitTimeoutError(resource, request.timeoutMs, await circumstances);
+    const own = ownWait(request.semaphore);
+    throw new PermitTimeoutError(resource, request.timeoutMs, { ...(await circumstances), own });
   }
 
   /** Tries every slot once. */

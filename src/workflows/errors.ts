@@ -13,8 +13,10 @@ export class PermitTimeoutError extends ApplicationFailure {
   constructor(
     readonly resource: string,
     readonly timeoutMs: number,
+    /** How many permits the caller holds itself, where it has waited for itself. */
+    own = 0,
   ) {
-    super(timeoutMessage(resource, timeoutMs), 'PermitTimeoutError', true, [{ resource, timeoutMs }]);
+    super(timeoutMessage(resource, timeoutMs, own), 'PermitTimeoutError', true, [{ resource, timeoutMs }]);
   }
 }
 

@@ -25,6 +25,7 @@ import {
   type Permit,
   PermitLostError,
   type PermitRef,
+  PermitTimeoutError,
   Semaphore,
   type SemaphoreOptions,
   withPermits,
@@ -456,7 +457,7 @@ export async function reentrant(
   const outcome = (asked: Promise<unknown>) =>
     asked.then(
       () => 'acquired',
-      (error: Error) => error.name,
+      (error: Error) => (error instanceof PermitTimeoutError ? error.message : error.name),
     );
   let handled: Promise<string> | undefined;
   setHandler(finish, () => {

@@ -5,7 +5,7 @@ import { checkFunction, DEFAULT_PRIORITY_KEY, refuseKind } from '../../shared/ch
 import type { AcquireOutcome } from '../../shared/metrics';
 import { atOnce } from '../../shared/options';
 import { PermitTimeoutError, PoolClosedError } from '../errors';
-import { checkSelfDeadlock, releaseOrWarn } from '../holder/hold';
+import { checkSelfDeadlock, ownWait, releaseOrWarn } from '../holder/hold';
 import type { Permit } from '../holder/permit';
 import { SemaphoreClient } from '../semaphore-client';
 import { isTransient, MAX_TIMER_MS, monotonicMs } from '../server';
@@ -123,7 +123,8 @@ export class PermitPool implements AsyncDisposable {
     const permit = await this.ask(request);
     if (permit) return permit;
     // With a permit in hand, somebody is there to run permits.
-    const circumstances = this.held.size === 0 ? await this.source.circumstances() : {};
+    const own = ownWait(this.source.semaphore);
+    const circumstances = this.held.size === 0 ? { ...(await this.source.circumstances()), own } : {};
     throw new PermitTimeoutError(this.resource, request.timeoutMs, circumstances);
   }
 

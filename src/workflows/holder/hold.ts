@@ -135,10 +135,19 @@ export function heldHere(resource: string, key: string | undefined): Permit | un
  * @throws SelfDeadlockError when it would wait for a permit that only itself can give back
  */
 export function checkSelfDeadlock(wanted: readonly ResolvedSemaphore[], limits: { timeoutMs: number }): void {
-  const held = (storage.getStore()?.held ?? []).filter(({ isHeld }) => isHeld).flatMap(({ resources }) => resources);
+  const held = resourcesHeld();
   for (const semaphore of wanted) {
     const { resource, slots } = semaphore;
     const own = waitsForItself(semaphore, limits, held, wanted.filter((it) => it.resource === resource).length);
     if (own > 0) throw new SelfDeadlockError(resource, own, slots.length);
   }
+}
+
+/** How many permits the calling code holds around a call that waits for itself; 0 where it does not. */
+export function ownWait(semaphore: ResolvedSemaphore): number {
+  return waitsForItself(semaphore, { timeoutMs: Number.POSITIVE_INFINITY }, resourcesHeld());
+}
+
+function resourcesHeld(): string[] {
+  return (storage.getStore()?.held ?? []).filter(({ isHeld }) => isHeld).flatMap(({ resources }) => resources);
 }
