@@ -1,11 +1,17 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { InvalidOptionsError, PermitPool, SemaphoreClient, withPermits } from '../src/client';
+import {
+  acquireAll as acquireAllOutside,
+  InvalidOptionsError,
+  PermitPool,
+  SemaphoreClient,
+  withPermits,
+} from '../src/client';
 import { currentPermit } from '../src/fencing-workflow';
 import { Operator } from '../src/operator';
 import { acquireAll, Semaphore } from '../src/workflow';
 import { startOptions } from './support/holders';
-import { permitsRunning, useTemporal } from './support/temporal';
+import { eventually, permitsRunning, useTemporal } from './support/temporal';
 import * as workflows from './support/workflows';
 
 // What a user reads who has made a mistake. Nothing is sent, and no permit is left.
@@ -111,4 +117,32 @@ test('a semaphore of Workflows says in an activity and in plain Node which one t
       message: /take the SemaphoreClient of/,
     });
   }
+});
+
+test('a permit that nobody releases, nor looks at, is warned of after a lease, with where it was acquired', async () => {
+  const warnings: (Error & { code?: string; detail?: string })[] = [];
+  const hear = (warning: Error) => warnings.push(warning);
+  process.on('warning', hear);
+  const semaphore = (name: string) =>
+    new SemaphoreClient(temporal.client, temporal.resource(name), {
+      capacity: 3,
+      taskQueue: temporal.taskQueue,
+      lease: '2s',
+    });
+  const used = semaphore('used');
+  const [released, watched, asked] = [await used.acquire(), await used.acquire(), await used.acquire()];
+  await released.release();
+  watched.signal.addEventListener('abort', () => undefined);
+  assert.equal(asked.isHeld, true);
+  const forgotten = await semaphore('forgotten').acquire();
+  const tried = await semaphore('tried').tryAcquire();
+  const set = await acquireAllOutside([{ of: semaphore('set'), permits: 2 }]);
+  const own = () => warnings.filter(({ code }) => code === 'TEMPORAL_SEMAPHORE_FORGOTTEN');
+  await eventually(async () => assert.equal(own().length, 3));
+  process.off('warning', hear);
+  for (const [index, id] of [forgotten.workflowId, `${tried?.workflowId}`, / and 1 more /].entries()) {
+    assert.match(own()[index]?.message ?? '', id instanceof RegExp ? id : new RegExp(` ${id} was acquired 2 s ago`));
+    assert.match(own()[index]?.detail ?? '', /^Acquired\n +at .*misuse\.test/);
+  }
+  await Promise.all([watched, asked, forgotten, tried, set].map((held) => held?.release()));
 });

@@ -10,6 +10,7 @@ import { again } from '../shared/request';
 import { resolveRef } from '../shared/wire-input';
 import { PermitLostError, PermitTimeoutError } from './errors';
 import { clientAcquirer } from './holder/claim';
+import { callerOf, warnIfForgotten } from './holder/forgotten';
 import { Grant } from './holder/grant';
 import { asHolder, checkSelfDeadlock, heldHere, holdWhile, ownWait } from './holder/hold';
 import { Permit } from './holder/permit';
@@ -121,6 +122,9 @@ export class SemaphoreClient {
    * {@link withPermit}. While the server can't be reached or is overloaded, this goes on trying. With a `key`, the key's own permit
    * stands behind it, and is renewed and released with it.
    *
+   * When nobody releases the permit in a whole lease, nor looks whether it is lost (`permit.signal`, `permit.isHeld`), a Node warning with
+   * the code `TEMPORAL_SEMAPHORE_FORGOTTEN` says where it was acquired.
+   *
    * When nobody polls the task queue, a wait of more than two seconds emits a Node warning with the code
    * `TEMPORAL_SEMAPHORE_UNPOLLED`, once for each client.
    *
@@ -132,15 +136,24 @@ export class SemaphoreClient {
    * @throws ServiceError when the server refuses, for example because the caller lacks permission
    */
   async acquire(options?: ClientAcquireOptions): Promise<Permit> {
+    const place = callerOf(this.acquire);
     const acquire = this.acquireOptions(options);
-    if (!this.isKeyed(acquire)) return await this.acquireOne(acquire);
-    const { permits } = await acquireSet(this.wanted(acquire), acquire);
-    return permits[0] as Permit;
+    const permit = this.isKeyed(acquire)
+      ? ((await acquireSet(this.wanted(acquire), acquire)).permits[0] as Permit)
+      : await this.acquireOne(acquire);
+    warnIfForgotten([permit], place);
+    return permit;
   }
 
   /** Tries every slot once. `undefined` when all are held. Throws as {@link acquire} does, except PermitTimeoutError. */
   async tryAcquire(options?: Omit<ClientAcquireOptions, 'timeout'>): Promise<Permit | undefined> {
-    const acquire = this.acquireOptions(atOnce<ClientAcquireOptions>(options));
+    const place = callerOf(this.tryAcquire);
+    const permit = await this.tryOnce(this.acquireOptions(atOnce<ClientAcquireOptions>(options)));
+    if (permit) warnIfForgotten([permit], place);
+    return permit;
+  }
+
+  private async tryOnce(acquire: ResolvedClientAcquire): Promise<Permit | undefined> {
     if (this.isKeyed(acquire)) {
       const set = await acquireSet(this.wanted(acquire), acquire).catch(noneInTime);
       return set?.permits[0] as Permit | undefined;
@@ -329,8 +342,11 @@ export async function acquireAll<const Entries extends readonly SetEntry<Semapho
   entries: Entries,
   options?: ClientSetOptions,
 ): Promise<PermitSet<PermitsOf<Entries, Permit>>> {
+  const place = callerOf(acquireAll);
   const { wanted, acquire } = resolveSet(entries, options);
-  return (await acquireSet(wanted, acquire)) as unknown as PermitSet<PermitsOf<Entries, Permit>>;
+  const set = await acquireSet(wanted, acquire);
+  warnIfForgotten(set.permits.flat(), place);
+  return set as unknown as PermitSet<PermitsOf<Entries, Permit>>;
 }
 
 function resolveSet(entries: readonly SetEntry<SemaphoreClient>[], options: ClientSetOptions | undefined) {
