@@ -197,6 +197,7 @@ export async function withOperator<T>(
   flags: ConnectionFlags & OperatorOptions,
   use: (operator: Operator) => Promise<T>,
 ): Promise<T> {
-  const open = (client: Client) => new Operator(client, resource, flags);
+  const { capacity, slots, taskQueue } = flags;
+  const open = (client: Client) => new Operator(client, resource, { capacity, slots, taskQueue });
   return await withClient(flags, (client) => use(open(client)), open);
 }

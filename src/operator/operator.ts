@@ -1,10 +1,23 @@
 import type { Client } from '@temporalio/client';
 import type { Duration } from '@temporalio/common';
 import { PermitRun } from '../client/holder/permit-run';
+import { checkClient } from '../client/options';
 import { noAnswer, Pollers } from '../client/pollers';
 import { monotonicMs, QUERY_MS, Server } from '../client/server';
-import { durationMs, InvalidOptionsError, refuse } from '../shared/check';
-import { checkReason, MAX_SLOTS, pauseEndMs, resolveSlots } from '../shared/options';
+import {
+  asIs,
+  boolean,
+  type Checks,
+  checkOptions,
+  durationFrom,
+  InvalidOptionsError,
+  MAX_REASON_LENGTH,
+  nonEmpty,
+  refuse,
+  textWithin,
+  wholeFrom,
+} from '../shared/check';
+import { MAX_SLOTS, pauseEndMs, resolveSlots } from '../shared/options';
 import { checkResource, checkSlot, type Slots, slotNames } from '../shared/permit-id';
 import { type OverrideInput, type QueueView, REVOKE } from '../shared/protocol';
 import { areSlots, isCount } from '../shared/wire-input';
@@ -74,6 +87,26 @@ export interface PauseOptions extends OverrideOptions {
   until?: Date;
 }
 
+const OPERATOR = {
+  capacity: asIs<number>(),
+  slots: asIs<readonly string[]>(),
+  taskQueue: nonEmpty,
+  otherwiseTaskQueue: nonEmpty,
+} satisfies Checks<OperatorOptions>;
+
+const INSPECT = {
+  recent: wholeFrom(0, 100),
+  search: boolean,
+  queries: asIs<WorkerQueries>(),
+  servesMs: asIs<number>(),
+  mayAskPermit: asIs<InspectOptions['mayAskPermit'] & object>(),
+} satisfies Checks<InspectOptions>;
+
+const ORDER = { reason: textWithin(MAX_REASON_LENGTH), timeout: durationFrom(1) };
+const REVOCATION = { ...ORDER, runId: asIs<string>() } satisfies Checks<RevokeOptions>;
+const CHANGE = { ...ORDER, ifVersion: wholeFrom(0) } satisfies Checks<OverrideOptions>;
+const PAUSE = { ...CHANGE, until: asIs<Date>() } satisfies Checks<PauseOptions>;
+
 const ANSWER_WITHIN_MS = 10_000;
 
 /** A server allows few calls to visibility, and visibility is seconds late. */
@@ -121,8 +154,7 @@ export class Operator {
     readonly resource: string,
     private readonly options: OperatorOptions = {},
   ) {
-    if (typeof client?.workflow?.start !== 'function')
-      refuse('client', 'a Client of @temporalio/client', typeof client);
+    checkClient(client);
     checkOperator(resource, options);
     const { capacity, slots } = options;
     this.slots = capacity ?? (slots && [...slots]);
@@ -136,16 +168,8 @@ export class Operator {
    * rest. Each slot is exact, but the whole is no snapshot: a permit can change hands between two answers. When no worker answers
    * within two seconds, the result says so and leaves out what only workers know. It writes nothing anywhere.
    */
-  async inspect({
-    recent = 20,
-    search = true,
-    queries,
-    servesMs = 0,
-    mayAskPermit,
-  }: InspectOptions = {}): Promise<Inspection> {
-    if (!Number.isInteger(recent) || recent < 0 || recent > 100) {
-      refuse('recent', 'a whole number from 0 to 100', recent);
-    }
+  async inspect(options: InspectOptions = {}): Promise<Inspection> {
+    const { recent = 20, search = true, queries, servesMs = 0, mayAskPermit } = checkOptions(options, INSPECT);
     const [{ known, look }, past] = await Promise.all([
       this.look(search, { queries, servesMs, mayAskPermit }),
       listPastHolds(this.server, this.resource, recent, this.knownOutcomes),
@@ -176,9 +200,7 @@ export class Operator {
   async revoke(slot: string, options: RevokeOptions = {}): Promise<PermitInspection> {
     const { resource } = this;
     checkSlot(resource, slot);
-    const { runId, reason } = options;
-    checkReason(reason);
-    const timeoutMs = durationMs('timeout', options.timeout, 1) ?? ANSWER_WITHIN_MS;
+    const { runId, reason, timeout: timeoutMs = ANSWER_WITHIN_MS } = checkOptions(options, REVOCATION);
     const found = await this.inspector.permit(slot);
     if (!found || (runId !== undefined && found.permit.runId !== runId)) {
       throw new NotHeldError({ resource, slot }, runId);
@@ -234,9 +256,10 @@ export class Operator {
    * await vendor.pause({ until: new Date(Date.now() + retryAfterSeconds * 1_000), reason: '429' });
    * ```
    */
-  async pause({ until, ...options }: PauseOptions = {}): Promise<Override> {
+  async pause(options: PauseOptions = {}): Promise<Override> {
+    const { until, ...rest } = checkOptions(options, PAUSE);
     const change = until === undefined ? { paused: true } : { pauseUntilMs: pauseEndMs(until, Date.now()) };
-    return await this.override(options, () => change);
+    return await this.override(rest, () => change);
   }
 
   /**
@@ -296,15 +319,11 @@ export class Operator {
   }
 
   private async override(
-    { ifVersion, reason, timeout }: OverrideOptions,
+    options: OverrideOptions,
     changeOf: (slots: Slots) => Pick<OverrideInput, 'capacity' | 'paused' | 'pauseUntilMs'>,
   ): Promise<Override> {
     const { resource } = this;
-    checkReason(reason);
-    if (ifVersion !== undefined && !(Number.isInteger(ifVersion) && ifVersion >= 0)) {
-      refuse('ifVersion', 'a whole number from 0', ifVersion);
-    }
-    const timeoutMs = durationMs('timeout', timeout, 1) ?? ANSWER_WITHIN_MS;
+    const { ifVersion, reason, timeout: timeoutMs = ANSWER_WITHIN_MS } = checkOptions(options, CHANGE);
     const slots = await this.deployedSlots(true);
     if (slots === undefined) {
       throw new InvalidOptionsError(
@@ -351,12 +370,8 @@ export class Operator {
 /** Checks what an operator is given, before any call to the server. @throws InvalidOptionsError */
 function checkOperator(resource: string, options: OperatorOptions): void {
   checkResource(resource);
-  if (typeof options !== 'object' || options === null) refuse('options', 'an object', options);
-  const { capacity, slots, taskQueue } = options;
-  if (capacity !== undefined || slots !== undefined) resolveSlots(resource, { capacity, slots: slots as string[] });
-  if (taskQueue !== undefined && (typeof taskQueue !== 'string' || taskQueue === '')) {
-    refuse('taskQueue', 'a non-empty string', taskQueue);
-  }
+  const { capacity, slots } = checkOptions(options, OPERATOR);
+  if (capacity !== undefined || slots !== undefined) resolveSlots(resource, { capacity, slots });
 }
 
 /**

@@ -27,6 +27,7 @@ import {
   type Permit,
   PermitLostError,
   type PermitRef,
+  PermitTimeoutError,
   Semaphore,
   type SemaphoreOptions,
   withPermits,
@@ -41,6 +42,7 @@ export * from '../../src/workflow';
 export * from '../../src/workflows';
 export * from './finishing';
 export { fourCalls, oneCall } from './limited-workflows';
+export * from './misuse-workflows';
 export * from './preemption-workflows';
 
 export const stage = defineQuery<Stage>('stage');
@@ -508,7 +510,7 @@ export async function reentrant(
   const outcome = (asked: Promise<unknown>) =>
     asked.then(
       () => 'acquired',
-      (error: Error) => error.name,
+      (error: Error) => (error instanceof PermitTimeoutError ? error.message : error.name),
     );
   let handled: Promise<string> | undefined;
   setHandler(finish, () => {

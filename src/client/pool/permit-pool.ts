@@ -1,10 +1,11 @@
 import { AsyncResource } from 'node:async_hooks';
 import { setMaxListeners } from 'node:events';
 import { withFencingToken } from '../../fencing/current-token';
-import { DEFAULT_PRIORITY_KEY, refuse } from '../../shared/check';
+import { checkFunction, DEFAULT_PRIORITY_KEY, refuseKind } from '../../shared/check';
 import type { AcquireOutcome } from '../../shared/metrics';
+import { atOnce } from '../../shared/options';
 import { PermitTimeoutError, PoolClosedError } from '../errors';
-import { checkSelfDeadlock, releaseOrWarn } from '../holder/hold';
+import { checkSelfDeadlock, ownWait, releaseOrWarn } from '../holder/hold';
 import type { Permit } from '../holder/permit';
 import { SemaphoreClient } from '../semaphore-client';
 import { isTransient, MAX_TIMER_MS, monotonicMs } from '../server';
@@ -79,7 +80,7 @@ export class PermitPool implements AsyncDisposable {
    * @throws InvalidOptionsError that says what was expected and what came
    */
   constructor(semaphore: SemaphoreClient, options?: PermitPoolOptions) {
-    if (!(semaphore instanceof SemaphoreClient)) refuse('semaphore', 'a SemaphoreClient', typeof semaphore);
+    if (!(semaphore instanceof SemaphoreClient)) refuseKind('semaphore', 'a SemaphoreClient', semaphore);
     this.resource = semaphore.resource;
     this.source = semaphore.permitSource();
     const rules = resolvePool(this.source.semaphore, options);
@@ -96,6 +97,7 @@ export class PermitPool implements AsyncDisposable {
    * @throws PermitTimeoutError, PoolClosedError and others as {@link acquire} does; `fn` has not run then
    */
   async withPermit<T>(fn: (permit: PooledPermit) => Promise<T>, options?: PoolAcquireOptions): Promise<T> {
+    checkFunction(fn);
     const permit = await this.acquire(options);
     try {
       const result = await withFencingToken(permit.token, () => fn(permit));
@@ -125,7 +127,8 @@ export class PermitPool implements AsyncDisposable {
     const permit = await this.ask(request);
     if (permit) return permit;
     // With a permit in hand, somebody is there to run permits.
-    const circumstances = this.held.size === 0 ? await this.source.circumstances() : {};
+    const own = ownWait(this.source.semaphore);
+    const circumstances = this.held.size === 0 ? { ...(await this.source.circumstances()), own } : {};
     throw new PermitTimeoutError(this.resource, request.timeoutMs, circumstances);
   }
 
@@ -134,7 +137,7 @@ export class PermitPool implements AsyncDisposable {
    * pool has its `max`, or other callers wait. Throws as {@link acquire} does, except for the timeout.
    */
   async tryAcquire(options?: Omit<PoolAcquireOptions, 'timeout'>): Promise<PooledPermit | undefined> {
-    return await this.ask(resolvePoolCall({ ...options, timeout: 0 }));
+    return await this.ask(resolvePoolCall(atOnce<PoolAcquireOptions>(options)));
   }
 
   /** How many calls run under a permit now. */

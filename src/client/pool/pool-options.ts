@@ -1,5 +1,5 @@
 import type { Duration } from '@temporalio/common';
-import { type Checks, checkOptions, durationFrom, refuse, wholeFrom } from '../../shared/check';
+import { type Checks, checkOptions, durationFrom, refuseBeside, wholeFrom } from '../../shared/check';
 import { ACQUIRE_CHECKS, type ResolvedAcquire } from '../../shared/options';
 import { abortSignal, type ClientAcquireOptions, type ClientSemaphore } from '../options';
 import type { PoolRules } from './pool-state';
@@ -47,9 +47,16 @@ export function resolvePool(
     reuseFor: durationFrom(1),
     idleFor: durationFrom(0),
   } satisfies Checks<PermitPoolOptions>);
-  if (perKey !== undefined) refuse('semaphore', 'one without perKey: callers of a pool share its permits', 'perKey');
-  if (paceMs !== undefined)
-    refuse('semaphore', 'one without a pace: permits are reused here', `a pace of ${paceMs} ms`);
+  if (perKey !== undefined) {
+    refuseBeside(
+      'PermitPool',
+      'perKey',
+      'its callers share permits, whatever their keys. Call the SemaphoreClient itself',
+    );
+  }
+  if (paceMs !== undefined) {
+    refuseBeside('PermitPool', 'a pace', 'it reuses a permit at once. Call the SemaphoreClient itself');
+  }
   return {
     max,
     reuseForMs: times.reuseFor ?? DEFAULT_REUSE_MS,
