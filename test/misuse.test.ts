@@ -31,7 +31,7 @@ test('a Workflow that uses a semaphore wrongly is refused by the failure of the 
     'InvalidOptionsError: Unknown option "permit". Did you mean "permits"?',
     "InvalidOptionsError: timeout can't be combined with tryAcquire: it does not wait. Call acquire.",
     'InvalidOptionsError: Unknown option "reson". Did you mean "reason"?',
-    'InvalidOptionsError: lease: expected a duration with its unit, such as "30s" (a number is of milliseconds), got 30',
+    'InvalidOptionsError: lease: expected a duration of 100 ms or more, as a number of milliseconds or a string like "30s", got 30',
   ]);
   assert.deepEqual(await permitsRunning(temporal.client, resource), []);
 });

@@ -138,8 +138,7 @@ async function runUnderPermit(resource: string, command: string[] | undefined, f
   if (capacity === undefined && slots === undefined) {
     throw new InvalidOptionsError('give --capacity (how many permits there are) or --slots (their names).');
   }
-  // As a text: a small number would be refused as a slip.
-  const options = { taskQueue, lease: lease && (`${lease}ms` as const), renewEvery, maxHold, fair };
+  const options = { taskQueue, lease, renewEvery, maxHold, fair };
   const pace = flags.pace === undefined ? undefined : { every: flags.pace };
   const wanted: WantedResource[] = [
     { resource, capacity, slots, perKey, pace, key: flags.key, permits: flags.permits },

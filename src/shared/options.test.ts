@@ -99,7 +99,7 @@ const REFUSED: [SemaphoreOptions, RegExp][] = [
   [{ capacity: 1, lease: 0 }, /lease: expected a duration of 100 ms or more.*got 0/],
   [{ capacity: 1, lease: '99ms' }, /lease: expected a duration of 100 ms or more.*got "99ms"/],
   [{ capacity: 1, lease: '30' }, /lease: expected a duration with its unit, such as "30s", got "30"/],
-  [{ capacity: 1, lease: 30 }, /lease: expected a duration with its unit, .* \(a number is of milliseconds\), got 30/],
+  [{ capacity: 1, lease: 30 }, /lease: expected a duration of 100 ms or more, as a number of milliseconds .*, got 30/],
   [{ capacity: 1, renewEvery: '10' }, /renewEvery: expected a duration with its unit, .*got "10"/],
   [{ capacity: 1, maxHold: ' 5 ' as '5s' }, /maxHold: expected a duration with its unit, .*got " 5 "/],
   [{ capacity: 1, lease: -5 }, /lease: .*got -5/],

@@ -209,19 +209,11 @@ const SPARE_MS = MINUTE_MS;
 /** A shorter one may be over when the answer to the claim comes. */
 const LEAST_LEASE_MS = 100;
 
-/** A number below 1,000 is refused: its author has seconds in mind. */
-function checkLease(value: unknown, what: string): number {
-  if (typeof value === 'number' && value > 0 && value < 1_000) {
-    refuse(what, 'a duration with its unit, such as "30s" (a number is of milliseconds)', value);
-  }
-  return durationFrom(LEAST_LEASE_MS)(value, what);
-}
-
 const SEMAPHORE = {
   capacity: asIs<number>(),
   slots: asIs<readonly string[]>(),
   perKey: asIs<PerKey>(),
-  lease: checkLease,
+  lease: durationFrom(LEAST_LEASE_MS),
   renewEvery: (value: unknown, what: string) => (value === false ? (false as const) : durationFrom(1)(value, what)),
   taskQueue: nonEmpty,
   maxHold: durationFrom(1),
