@@ -305,7 +305,7 @@ export class Operator {
       refuse('ifVersion', 'a whole number from 0', ifVersion);
     }
     const timeoutMs = durationMs('timeout', timeout, 1) ?? ANSWER_WITHIN_MS;
-    const slots = await this.deployedSlots(true);
+    const slots = await this.deployedSlots(this.slots === undefined);
     if (slots === undefined) {
       throw new InvalidOptionsError(
         `Neither a queue nor a permit of "${resource}" says how many slots it has: give capacity or slots.`,
