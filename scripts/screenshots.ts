@@ -21,8 +21,8 @@ const IMAGES = join(__dirname, '..', 'docs', 'images');
 const VIEWPORT = { width: 1200, height: 1080 };
 const SCHEMES = ['light', 'dark'] as const;
 
-/** Long enough for the timeline to fill. */
-const RUN_MS = 290_000;
+/** Longer than the timeline, so that bars reach beyond its left edge. */
+const RUN_MS = 330_000;
 
 const RESOURCES = [
   { resource: 'gpu-pool', capacity: 4, arrivalsEveryMs: 2_500, job: 'train' },
@@ -47,7 +47,7 @@ interface Stage {
 }
 
 /**
- * `pnpm screenshots`: the dashboard's pictures for the README, of real Workflows on a real server. Takes five minutes.
+ * `pnpm screenshots`: the dashboard's pictures for the README, of real Workflows on a real server. Takes six minutes.
  * `pnpm screenshots --scenes <directory>`: the page empty, with 50 waiters, busy, and without its server, for a desk and for a
  * telephone, light and dark. Takes three minutes.
  */

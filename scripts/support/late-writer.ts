@@ -26,6 +26,8 @@ export class LateWriter {
   private readonly semaphore;
   private readonly child: ChildProcess;
   private readonly ready: Promise<void>;
+  /** Rejects when the first writer has ended. */
+  private readonly ended: Promise<never>;
   /** What the writers write to: it refuses the token of an older permit. */
   private readonly ledger = new MemoryFence(this.resource);
   private startedMs = 0;
@@ -40,18 +42,20 @@ export class LateWriter {
     const input: WriterInput = { address, name: FIRST, resource, semaphore };
     const args = ['--import', 'tsx', require.resolve('./late-writer-main'), JSON.stringify(input)];
     this.child = diesWithUs(spawn(process.execPath, args, { stdio: ['ignore', 'ignore', 'inherit', 'ipc'] }));
-    this.ready = new Promise((resolve, reject) => {
+    this.ended = new Promise((_, reject) => {
       this.child.once('exit', () => reject(new Error(`${FIRST} has ended`)));
+    });
+    this.ended.catch(() => undefined);
+    this.ready = new Promise((resolve) => {
       this.child.on('message', (message: WriterMessage) => {
         if (message === 'ready') resolve();
         else void this.write(FIRST, message.token);
       });
     });
-    this.ready.catch(() => undefined);
   }
 
   async show(interrupt: AbortSignal): Promise<void> {
-    await Promise.race([this.play(), aborted(interrupt)]);
+    await Promise.race([this.play(), this.ended, aborted(interrupt)]);
   }
 
   close(): void {
@@ -80,7 +84,7 @@ export class LateWriter {
     const refused = this.untilRefused();
     this.child.kill('SIGCONT');
     await refused;
-    this.close();
+    this.child.removeAllListeners('message'); // it would go on and on
     await this.write(NEXT, permit);
     await permit.release();
   }

@@ -143,6 +143,23 @@ test('Temporal is silent when it has answered about no resource for a while, and
   assert.equal(hub.silence, undefined);
 });
 
+test('a first look that takes long is no answer', async (t) => {
+  mock.timers.enable({ apis: ['setTimeout', 'Date'], now: 1_000_000 });
+  t.after(() => mock.timers.reset());
+  const gpu = new OneSlot('gpu');
+  let fail: (error: Error) => void = () => undefined;
+  gpu.gate = new Promise((_, reject) => {
+    fail = reject;
+  });
+  const hub = new Hub([gpu]);
+  t.after(() => hub.close());
+  hub.subscribe(() => undefined);
+  await pass(5);
+  fail(new Error('no such server'));
+  await pass(1);
+  assert.deepEqual(hub.silence, { problem: 'no such server', sinceMs: undefined });
+});
+
 test('a page that is loaded again while a search is under way begins one more search, and no second row of them', async (t) => {
   mock.timers.enable({ apis: ['setTimeout', 'Date'], now: 1_000_000 });
   t.after(() => mock.timers.reset());

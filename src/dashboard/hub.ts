@@ -109,8 +109,8 @@ export class Hub {
       operator,
       () => this.pace(operator.resource),
       () => {
-        const { problem, asOfMs } = poller.view.head;
-        if (problem !== undefined || asOfMs === undefined) this.hear(problem);
+        const { ready, problem, asOfMs } = poller.view.head;
+        if (problem !== undefined || (ready && asOfMs === undefined)) this.hear(problem);
         this.tellAll();
       },
       () => this.mayAskPermit(),

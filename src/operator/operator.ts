@@ -324,7 +324,7 @@ export class Operator {
   ): Promise<Override> {
     const { resource } = this;
     const { ifVersion, reason, timeout: timeoutMs = ANSWER_WITHIN_MS } = checkOptions(options, CHANGE);
-    const slots = await this.deployedSlots(true);
+    const slots = await this.deployedSlots(this.slots === undefined);
     if (slots === undefined) {
       throw new InvalidOptionsError(
         `Neither a queue nor a permit of "${resource}" says how many slots it has: give capacity or slots.`,

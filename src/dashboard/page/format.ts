@@ -80,8 +80,7 @@ export function silenceOf({ link, heardAtMs, silence }: Connection): Silence | u
     return { word: 'Connection lost', why: "The dashboard's server does not answer.", asOfMs };
   }
   if (link !== 'live' || !silence) return undefined;
-  const why = `Temporal does not answer. The last look failed: ${silence.problem}.`;
-  return { word: 'No answer from Temporal', why, asOfMs: silence.sinceMs };
+  return { word: 'Not live', why: `The page gets nothing from Temporal: ${silence.problem}.`, asOfMs: silence.sinceMs };
 }
 
 /** The time of the page's view of this resource; `undefined` when it is current. */

@@ -21,7 +21,7 @@ interface TimelineProps {
 
 /**
  * The holders of each slot over time. Bars lie on a sheet of time, and only the sheet moves as time goes by, so the browser
- * draws no bar again that has not changed, but for those that meet an edge. The keyboard's Tab stops here once; arrow keys move from bar to bar.
+ * draws no bar again that has not changed and meets no edge. The keyboard's Tab stops here once; arrow keys move from bar to bar.
  */
 export function Timeline({ view, found, session, nowMs }: TimelineProps) {
   const windowMs = view.head.stats.windowMs;
