@@ -12,6 +12,7 @@ import {
   resolvePool,
   resolvePoolCall,
 } from './pool-options';
+import { ANSWER_MS } from './pool-state';
 import type { PooledPermit } from './pooled-permit';
 import { ResourcePool } from './resource-pool';
 
@@ -62,7 +63,10 @@ export class PermitPool implements AsyncDisposable {
     this.resource = client.resource;
     const source = client.permitSource();
     this.semaphore = source.semaphore;
-    this.whole = new ResourcePool(source, resolvePool(source.semaphore, options));
+    const rules = resolvePool(source.semaphore, options);
+    // A key whose permit waits for a look at its line uses none of the whole meanwhile, and will again.
+    const idleForMs = rules.idleForMs + (source.semaphore.perKey === undefined ? 0 : ANSWER_MS);
+    this.whole = new ResourcePool(source, { ...rules, idleForMs });
   }
 
   /**
