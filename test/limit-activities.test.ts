@@ -261,13 +261,31 @@ test('the worker of a plugin gives back the permits of its declared semaphores w
   assert.deepEqual(permits, []);
 });
 
+test('activities of a key: never more than perKey of one at once, by the key of their arguments', async () => {
+  const resource = temporal.resource('keyed');
+  const taskQueue = `limited-${randomUUID()}`;
+  const semaphore = new Semaphore(resource, { capacity: 4, perKey: 1, taskQueue: temporal.taskQueue });
+  const limit = { semaphore, key: (callMs: number) => `of ${callMs}` };
+  const connection = await NativeConnection.connect({ address: temporal.env.address });
+  const plugins = [new SemaphorePlugin({ activities: { callVendor: limit } })];
+  const worker = await Worker.create({ connection, activities, taskQueue, plugins });
+  running.push({ worker, ended: worker.run().finally(() => connection.close()) });
+  const two = [20, 30].map((callMs) =>
+    temporal.client.workflow.execute(fourCalls, { ...startOptions(temporal, 'limited'), args: [taskQueue, callMs] }),
+  );
+  const tokens = (await Promise.all(two)).flat();
+  assert.equal(now.begun, 8);
+  assert.ok(now.most <= 2, `${now.most} of two keys at once`);
+  for (const token of tokens) assert.equal(FencingToken.parse(token).resource, resource);
+});
+
 test('limits that are none are refused, and the error names the type', () => {
   const gpus = new Semaphore('gpus', { capacity: 2, taskQueue: 'permits' });
   for (const [limits, message] of [
     [{ callVendor: {} }, /^The limit of "callVendor": semaphore: expected a Semaphore of temporal-semaphore\/workflow/],
     [{ callVendor: { semaphore: gpus, timeout: 5 } }, /^The limit of "callVendor": Unknown option "timeout"/],
     [{ callVendor: { semaphore: gpus, key: () => 'a' } }, /^The limit of "callVendor": key: expected none/],
-    [{ callVendor: { semaphore: new Semaphore('a', { capacity: 2, perKey: 1 }), key: () => 'a' } }, /without perKey/],
+    [{ callVendor: { semaphore: new Semaphore('a', { capacity: 2, perKey: 1 }) } }, /key: expected a function/],
     [
       { callVendor: { semaphore: gpus }, other: { semaphore: new Semaphore('gpus', { capacity: 3 }) } },
       /^semaphore "gpus": expected one declaration of it for all limits, .*2.*, got .*3/,

@@ -293,7 +293,12 @@ test('a pool that an operator pauses gives back; resumed, it goes on', async () 
 const BAD: [string, unknown, unknown, RegExp][] = [
   ['a max above the capacity', { max: 2 }, {}, /max: expected a whole number from 1 to 1, got 2/],
   ['reuseFor 0', { reuseFor: 0 }, {}, /reuseFor: expected a duration of 1 ms or more/],
-  ['a lease of one call', {}, { lease: '1s' }, /Unknown option "lease"\. Known: timeout, priority, purpose, signal\./],
+  [
+    'a lease of one call',
+    {},
+    { lease: '1s' },
+    /Unknown option "lease"\. Known: timeout, priority, purpose, key, signal\./,
+  ],
   ['a signal that is none', {}, { signal: {} }, /signal: expected an AbortSignal/],
 ];
 for (const [what, options, acquire, message] of BAD) {

@@ -111,13 +111,15 @@ test('what would limit nothing is refused before the worker starts', async () =>
   });
 });
 
-test('a worker without Workflows, or without activities, needs no limits of theirs', async () => {
+test('a worker needs no limits of what it does not have: of Workflows, of activities, or of other types', async () => {
   const worker = await create({ activities }, plugin());
   await worker.runUntil(() => until(() => worker.getState() === 'RUNNING'));
   const { workflows } = limits;
   const wrong = { nobody: limits.activities.callVendor };
   const other = await create({ workflowsPath }, plugin({ workflows, activities: wrong }));
   await other.runUntil(() => until(() => other.getState() === 'RUNNING'));
+  const some = await create({ workflowsPath }, plugin({ workflows: {} }));
+  await some.runUntil(() => until(() => some.getState() === 'RUNNING'));
 });
 
 test('Workflows that can be loaded in a Workflow alone keep their names to themselves', async () => {

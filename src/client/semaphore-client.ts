@@ -214,9 +214,9 @@ export class SemaphoreClient {
     return { ...this.semaphore, client: this, identity: this.server.identity };
   }
 
-  /** @internal For `PermitPool`. */
-  permitSource(): PermitSource {
-    return new PermitSource(this.server.client, this.semaphore, this.metrics);
+  /** @internal For `PermitPool`: of this semaphore, or of one of its keys. */
+  permitSource(semaphore = this.semaphore): PermitSource {
+    return new PermitSource(this.server.client, semaphore, this.metrics);
   }
 
   /** @internal One acquire, alone or as a part of a set. */

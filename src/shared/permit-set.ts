@@ -100,7 +100,7 @@ export function partsInOrder<S extends ResolvedSemaphore>(
  * The semaphores of which an acquirer needs a permit: the key's first, so that a key which is full holds no slot of the whole.
  * @throws InvalidOptionsError when the key is missing, or there is nothing that it could limit
  */
-function semaphoresFor<S extends ResolvedSemaphore>(whole: S, key: string | undefined): S[] {
+export function semaphoresFor<S extends ResolvedSemaphore>(whole: S, key: string | undefined): S[] {
   const { resource, perKey } = whole;
   if (perKey === undefined) {
     if (key !== undefined) {

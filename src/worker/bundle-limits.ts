@@ -64,7 +64,7 @@ function namesOf(workflows: object): string[] | undefined {
 }
 
 /**
- * Checks that a bundle limits just what the plugin was told of, and that it has the Workflows.
+ * Checks that a bundle has the Workflows, and limits them as the plugin was told. It may limit more: workers share a file of limits.
  * @throws InvalidOptionsError
  */
 export function checkBundle(code: string, wanted: WorkflowLimits): void {
@@ -90,9 +90,8 @@ export function checkBundle(code: string, wanted: WorkflowLimits): void {
 
 function checkLimits(wanted: Record<string, string>, found: Record<string, string> | undefined): void {
   if (!found) return;
-  const types = new Set([...Object.keys(wanted), ...Object.keys(found)]);
-  for (const type of types) {
-    if (wanted[type] === found[type]) continue;
+  for (const [type, limit] of Object.entries(wanted)) {
+    if (limit === found[type]) continue;
     if (Object.keys(found).length === 0) {
       refuse(
         'limitsPath',
@@ -103,7 +102,7 @@ function checkLimits(wanted: Record<string, string>, found: Record<string, strin
     refuse(
       `workflows.${type}`,
       `the limit that the Workflow bundle has (${found[type] ?? 'none'}); if that is old, bundle anew`,
-      wanted[type] ?? 'none',
+      limit,
     );
   }
 }

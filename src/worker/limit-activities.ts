@@ -46,13 +46,6 @@ export function checkActivityLimits(limits: ActivityLimits): void {
   for (const [type, limit] of entriesOf('activities', limits)) {
     if (isPool(limit)) continue;
     checkActivityLimit(type, limit, { priority: ACQUIRE_CHECKS.priority });
-    const { semaphore } = limit as ActivityLimit;
-    if (semaphore.options.perKey === undefined) continue;
-    refuse(
-      `activities.${type}.semaphore`,
-      'one without perKey: activities share the permits of their process',
-      'perKey',
-    );
   }
 }
 
@@ -97,13 +90,14 @@ export class ActivityPools {
     }
   }
 
-  /** How activities of a type are limited. `undefined`: they are not. */
-  of(type: string): { pool: PermitPool; priority?: Priority | undefined } | undefined {
+  /** How an activity of that type is limited. `undefined`: it is not. */
+  of(type: string, args: unknown[]): { pool: PermitPool; options: PoolAcquireOptions } | undefined {
     const limit = this.limits.get(type);
-    if (!limit || isPool(limit)) return limit && { pool: limit };
+    if (!limit || isPool(limit)) return limit && { pool: limit, options: {} };
     const pool = this.own.get(limit.semaphore.resource);
     if (!pool) throw ApplicationFailure.retryable('The worker has not begun to run.', 'WorkerNotRunning');
-    return { pool, priority: limit.priority };
+    const { key, priority } = limit;
+    return { pool, options: { ...(priority && { priority }), key: key?.(...(args as never[])) } };
   }
 
   /** Gives all permits of its own pools back. */
@@ -122,9 +116,9 @@ export function limitActivities(pools: ActivityPools): ActivityInterceptorsFacto
   return (context) => ({
     inbound: {
       async execute(input, next) {
-        const limited = pools.of(context.info.activityType);
+        const limited = pools.of(context.info.activityType, input.args);
         if (!limited) return await next(input);
-        return await runLimited(limited.pool, context, () => next(input), limited.priority);
+        return await runLimited(limited.pool, limited.options, context, () => next(input));
       },
     },
   });
@@ -132,9 +126,9 @@ export function limitActivities(pools: ActivityPools): ActivityInterceptorsFacto
 
 async function runLimited<T>(
   pool: PermitPool,
+  options: PoolAcquireOptions,
   context: Context,
   run: () => Promise<T>,
-  priority: Priority | undefined,
 ): Promise<T> {
   const { info, cancellationSignal } = context;
   const stopHeartbeats = heartbeat(context);
@@ -153,7 +147,7 @@ async function runLimited<T>(
       {
         signal: cancellationSignal,
         ...within(info),
-        ...(priority && { priority }),
+        ...options,
         purpose: info.activityType,
       },
     );

@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises';
-import type { BundleOptions, ReplayWorkerOptions, Worker, WorkerOptions, WorkerPlugin } from '@temporalio/worker';
-import { checkOptions, nonEmpty, refuse } from '@/shared/check';
+import type { BundleOptions, Worker, WorkerOptions, WorkerPlugin } from '@temporalio/worker';
+import { asIs, type Checks, checkOptions, nonEmpty, refuse } from '@/shared/check';
 import { checkAgreement, checkWorkflowLimits, type DeclaredSemaphore } from '@/shared/limit';
 import type { WorkflowLimits } from '@/workflows/holder/limit-workflows';
 import { fencingActivityInterceptor, fencingInterceptors } from '../fencing/activity-interceptor';
@@ -53,11 +53,11 @@ export interface SemaphorePluginOptions {
 
 const OPTIONS = {
   taskQueue: nonEmpty,
-  permitWorker: (value: unknown) => value as object,
-  workflows: (value: unknown) => value as WorkflowLimits,
+  permitWorker: asIs<SemaphorePluginOptions['permitWorker']>(),
+  workflows: asIs<WorkflowLimits>(),
   limitsPath: nonEmpty,
-  activities: (value: unknown) => value as ActivityLimits,
-};
+  activities: asIs<ActivityLimits>(),
+} satisfies Checks<SemaphorePluginOptions>;
 
 /**
  * All that a worker needs for semaphores. It limits how many Workflows and activities of a type run at once, in all workers, without a
@@ -76,8 +76,8 @@ const OPTIONS = {
  * whatever it returned.
  *
  * `Worker.create` refuses a limit of a type that the worker does not have, limits that the Workflow bundle lacks, and two declarations of
- * one resource that differ. A worker without Workflows leaves `workflows` alone, and one without activities `activities`. Put it after
- * your other plugins. One plugin serves one worker.
+ * one resource that differ. A worker without Workflows leaves `workflows` alone, and one without activities `activities`. A worker that
+ * has some of the limited types names those alone. Put it after your other plugins. One plugin serves one worker.
  *
  * Not guaranteed: anything for an activity that completes asynchronously. Its permit is free when its function has returned.
  *
@@ -125,10 +125,6 @@ export class SemaphorePlugin implements WorkerPlugin {
     return { ...options, interceptors: { ...interceptors, activity } };
   }
 
-  configureReplayWorker(options: ReplayWorkerOptions): ReplayWorkerOptions {
-    return options; // the bundler does it
-  }
-
   configureBundler(options: BundleOptions): BundleOptions {
     const { workflows, limitsPath } = this.options;
     const before = options.workflowInterceptorModules ?? [];
@@ -150,22 +146,21 @@ export class SemaphorePlugin implements WorkerPlugin {
   }
 
   async runWorker(worker: Worker, next: (worker: Worker) => Promise<void>): Promise<void> {
-    this.pools.open(worker.client);
     const { taskQueue, permitWorker } = this.options;
-    try {
-      if (taskQueue === undefined) return await next(worker);
-      await runBeside(
-        worker,
-        () => next(worker),
-        async () => {
-          // Those that your worker has in the end: plugins after this one may have changed them.
-          const { connection, namespace, dataConverter } = worker.options;
-          return await createPermitWorker({ connection, namespace, dataConverter, ...permitWorker, taskQueue });
-        },
-      );
-    } finally {
-      await this.pools.close();
-    }
+    const run = async () => {
+      this.pools.open(worker.client);
+      try {
+        await next(worker);
+      } finally {
+        await this.pools.close(); // while somebody runs their permits
+      }
+    };
+    if (taskQueue === undefined) return await run();
+    await runBeside(worker, run, async () => {
+      // Those that your worker has in the end: plugins after this one may have changed them.
+      const { connection, namespace, dataConverter } = worker.options;
+      return await createPermitWorker({ connection, namespace, dataConverter, ...permitWorker, taskQueue });
+    });
   }
 }
 

@@ -3,7 +3,7 @@ import { Growth, type GrowthCommand, type Place, type Standing } from './growth'
 import { type Others, Turnover } from './turnover';
 
 /** How long a permit waits for the answer of a look before it serves on. */
-const ANSWER_MS = 250;
+export const ANSWER_MS = 250;
 
 /** A permit that the pool holds. */
 export interface Held<Permit> {
