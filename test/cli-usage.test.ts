@@ -18,7 +18,7 @@ async function cli(...args: string[]) {
 
 for (const [what, args, expected] of [
   ['no --', ['run', 'pool', '--capacity', '1', 'echo'], /put -- before the command/],
-  ['nothing behind --', ['run', 'pool', '--capacity', '1', '--'], /put -- before the command/],
+  ['nothing behind --', ['run', 'pool', '--capacity', '1', '--'], /: the command is missing behind the --\./],
   ['neither capacity nor slots', ['run', 'pool', '--', 'true'], /: give --capacity .* or --slots/],
   ['both', ['run', 'pool', '--capacity', '1', '--slots', 'a', '--', 'true'], /'--capacity <n>' cannot be used with/],
   ['a timeout without a unit', ['run', 'pool', '--capacity', '1', '--timeout', '5', '--', 'true'], /such as 5s/],

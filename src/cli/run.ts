@@ -13,13 +13,13 @@ import { messageOf } from '../client/errors';
 import { pause } from '../client/server';
 import { type Inspection, Operator } from '../operator';
 import { type AlsoFlag, alsoFlag, durationOption, wholeNumber, withSlotFlags } from './arguments';
-import { type ConnectionFlags, withClient, withConnectionFlags } from './connection';
+import { type ConnectionFlags, placeOf, withClient, withConnectionFlags } from './connection';
 import { heldOf } from './draw-resource';
 import { EXIT } from './exit-codes';
 import { checkSelfDeadlock, heldInside, type WantedResource } from './held-outside';
 import { afterLoss, permitsOf, type RunSet, runHolding, Signals } from './holding';
 import { Interrupted, say } from './terminal';
-import { text } from './text';
+import { type Text, text } from './text';
 import { pauseNote } from './wording';
 
 interface RunFlags extends ConnectionFlags {
@@ -129,11 +129,12 @@ export function addRun(program: Command, done: (exitCode: number) => void, comma
 }
 
 async function runUnderPermit(resource: string, command: string[] | undefined, flags: RunFlags): Promise<number> {
-  if (command === undefined || command.length === 0) {
+  if (command === undefined) {
     throw new InvalidOptionsError(
       'put -- before the command: flags before it belong to this program, everything after it to the command.',
     );
   }
+  if (command.length === 0) throw new InvalidOptionsError('the command is missing behind the --.');
   const { capacity, slots, perKey, also = [], taskQueue, lease, renewEvery, maxHold, fair } = flags;
   if (capacity === undefined && slots === undefined) {
     throw new InvalidOptionsError('give --capacity (how many permits there are) or --slots (their names).');
@@ -199,7 +200,7 @@ async function acquire(
   } catch (error) {
     if (!(error instanceof PermitTimeoutError || error instanceof LineFullError)) throw error;
     if (error.cause !== undefined) throw error; // nobody knows whether a slot is free: the server could not be reached
-    say(text`${error.message}`);
+    say(text`${error.message} ${placeNote(client)}`);
     return undefined;
   } finally {
     over.abort();
@@ -251,7 +252,14 @@ async function tellWhatItWaitsFor(
   // Of several resources, this names the one in whose line this process stands.
   const found = seen.find((one) => one?.waiters.some((waiter) => waiter.identity === identity)) ?? seen[0];
   const resource = found?.resource ?? resources.map((wanted) => wanted.resource).join('" and "');
-  if (!over.aborted) say(text`waiting for a permit of "${resource}"${found ? details(found, identity) : ''}`);
+  if (!over.aborted)
+    say(text`waiting for a permit of "${resource}"${found ? details(found, identity) : ''} ${placeNote(client)}`);
+}
+
+/** Where it waits: a wrong server or namespace looks like any other wait. */
+function placeNote(client: Client): Text {
+  const { address, namespace } = placeOf(client);
+  return text`(namespace "${namespace}" at ${address})`;
 }
 
 function details(seen: Inspection, identity: string): unknown {
