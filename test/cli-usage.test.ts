@@ -77,6 +77,16 @@ test('each command shows an example', async () => {
   }
 });
 
+test('no line of a help is wider than 80 columns', async () => {
+  const program = await makeProgram(() => undefined);
+  for (const command of [program, ...program.commands]) {
+    let help = '';
+    command.configureOutput({ writeOut: (said) => (help += said), getOutHelpWidth: () => 80 }).outputHelp();
+    const wide = help.split('\n').filter((line) => line.length > 80);
+    assert.deepEqual(wide, [], command.name());
+  }
+});
+
 test('shells complete commands and flags', async () => {
   const [script, commands, flags] = await Promise.all([
     cli('completion', 'bash'),

@@ -47,27 +47,37 @@ interface RunFlags extends ConnectionFlags {
 const LAST_MS = 1_000;
 
 const HELP = `
-The command inherits the environment of run, without TEMPORAL_SEMAPHORE_TOKEN. It also gets PERMIT_RESOURCE, PERMIT_SLOT,
-PERMIT_WORKFLOW_ID, PERMIT_RUN_ID and PERMIT_FENCING_TOKEN. The token is <resource>/<slot>/<run ID>: pass it to whatever
-must refuse late writes. With --also, these variables belong to the permit of <resource>. PERMITS has all permits as JSON,
-[{"resource", "slot", "workflowId", "runId", "fencingToken"}, ...], in the order of the command line.
-The command inherits TEMPORAL_API_KEY too; -- env -u TEMPORAL_API_KEY <command> keeps it out.
+The command inherits the environment of run, without TEMPORAL_SEMAPHORE_TOKEN.
+It also gets PERMIT_RESOURCE, PERMIT_SLOT, PERMIT_WORKFLOW_ID, PERMIT_RUN_ID and
+PERMIT_FENCING_TOKEN. The token is <resource>/<slot>/<run ID>: pass it to
+whatever must refuse late writes. With --also, these variables belong to the
+permit of <resource>. PERMITS has all permits as JSON, in the order of the
+command line:
+  [{"resource", "slot", "workflowId", "runId", "fencingToken"}, ...]
+The command inherits TEMPORAL_API_KEY too; -- env -u TEMPORAL_API_KEY <command>
+keeps it out.
 
-run renews the permit while the command runs. It releases the permit when the command's whole process group has ended.
-When the permit is lost, the group gets TERM, and KILL before the lease ends. The same happens when run is killed, or
-stopped (Ctrl-Z) for as long. A process that leaves the group (setsid) escapes. The command has no controlling
-terminal. A hang-up under nohup ends nothing.
+run renews the permit while the command runs. It releases the permit when the
+command's whole process group has ended. When the permit is lost, the group gets
+TERM, and KILL before the lease ends. The same happens when run is killed, or
+stopped (Ctrl-Z) for as long. A process that leaves the group (setsid) escapes.
+The command has no controlling terminal. A hang-up under nohup ends nothing.
 
-Exit code: the command's own; 128+n when signal n ended it; never 0 after a loss.
-  ${EXIT.busy}  no permit: all slots are held (--try), none came free in time (--timeout), or the line is full (--max-waiting)
-  ${EXIT.usage}  wrong usage      ${EXIT.unavailable}  the server can't be reached, or refuses
-  ${EXIT.notExecutable} the command can't be executed      ${EXIT.notFound} no such command
+Exit code: the command's own; 128+n if signal n ended it; never 0 after a loss.
+  ${EXIT.busy}   no permit: all slots are held (--try), none came free in time
+       (--timeout), or the line is full (--max-waiting)
+  ${EXIT.usage}   wrong usage
+  ${EXIT.unavailable}   the server can't be reached, or refuses
+  ${EXIT.notExecutable}  the command can't be executed
+  ${EXIT.notFound}  no such command
 
 Examples:
-  temporal-semaphore run gpu-pool --capacity 3 --timeout 5m -- sh -c 'train --gpu "$PERMIT_SLOT"'
+  temporal-semaphore run gpu-pool --capacity 3 --timeout 5m -- \\
+    sh -c 'train --gpu "$PERMIT_SLOT"'
   temporal-semaphore run nightly --capacity 1 --try -- ./backup.sh --full
   temporal-semaphore run gpu-pool --capacity 3 --also licences=5 -- simulate
-  temporal-semaphore run openai --capacity 20 --per-key 2 --key "$TENANT" -- ./ask.sh
+  temporal-semaphore run openai --capacity 20 --per-key 2 --key "$TENANT" -- \\
+    ./ask.sh
 `;
 
 export function addRun(program: Command, done: (exitCode: number) => void, command?: string[]): void {
@@ -75,7 +85,7 @@ export function addRun(program: Command, done: (exitCode: number) => void, comma
     .command('run <resource>')
     .summary('run a command under a permit')
     .description('Waits for a permit of <resource>, runs the command under it, and releases it: flock across machines.')
-    .usage('<resource> (--capacity <n> | --slots <names>) [options] -- <command> [args...]');
+    .usage('<resource> --capacity <n> [options] -- <command>');
   withSlotFlags(
     run,
     'how many permits there are; all callers must give the same number',
@@ -100,20 +110,26 @@ export function addRun(program: Command, done: (exitCode: number) => void, comma
         1,
       ),
     )
-    .addOption(new Option('--permits <n>', 'so many permits of <resource>, all or none').argParser(wholeNumber))
+    .addOption(
+      new Option('--permits <n>', 'take n permits of <resource> at once, or none (default: 1)').argParser(wholeNumber),
+    )
     .option('--key <key>', 'whose permit it is: a tenant, a customer (with --per-key)')
     .option('--task-queue <name>', "the permit worker's task queue", 'permits')
-    .addOption(durationOption('--lease <duration>', 'how long the permit outlives this process (default: 30s)'))
+    .addOption(
+      durationOption('--lease <duration>', 'how long the permit stays taken when this process dies (default: 30s)'),
+    )
     .addOption(durationOption('--renew-every <duration>', 'how often the lease is renewed (default: a third of it)'))
     .addOption(
       durationOption(
         '--max-hold <duration>',
-        'when the server ends the permit in any case (default: as long as renewals can go on)',
+        'the longest hold: the server then ends the permit (default: 24h, or what renewals allow)',
       ),
     )
     .addOption(durationOption('--timeout <duration>', 'how long to wait for a permit (default: for ever)'))
     .option('--try', 'do not wait')
-    .addOption(new Option('--max-waiting <n>', 'do not line up behind so many or more').argParser(wholeNumber))
+    .addOption(
+      new Option('--max-waiting <n>', `fail (exit code ${EXIT.busy}) if n wait already`).argParser(wholeNumber),
+    )
     .option('--fair', 'never overtake a waiter')
     .option('--priority <n>', 'the rank in the line, 1 is served first (default: 3)', Number)
     .option('--fairness-key <key>', 'keys of one priority get equal shares')

@@ -20,7 +20,7 @@ const DRAIN_MS = 25_000;
 const HELP = `
 Examples:
   temporal-semaphore worker
-  temporal-semaphore worker -n production --task-queue permits --metrics 0.0.0.0:9464
+  temporal-semaphore worker -n production --metrics 0.0.0.0:9464
 `;
 
 export function addWorker(program: Command, done: (exitCode: number) => void): void {
