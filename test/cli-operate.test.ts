@@ -277,8 +277,19 @@ test('as Temporal has it: -o json and jsonl, and -n', async () => {
   assert.deepEqual([json.includes('\n  '), lines.trimEnd().includes('\n')], [true, false]);
   const findings = (await output(['doctor', '-o', 'jsonl'])).trimEnd().split('\n');
   assert.ok(findings.length >= 2 && findings.every((line) => JSON.parse(line).is));
-  const elsewhere = await run(['ls', '-n', 'there-is-none']);
-  assert.equal(elsewhere.code, 69);
+  const at = temporal.env.address;
+  const elsewhere = `temporal-semaphore: There is no namespace "elsewhere" at ${at}. Name another with --namespace or TEMPORAL_NAMESPACE.\n`;
+  for (const command of [['ls'], ['run', 'pool', '--capacity', '1'], ['worker']]) {
+    const { code, stderr } = await host.run([
+      ...command,
+      '-n',
+      'elsewhere',
+      '--address',
+      at,
+      ...(command[1] ? ['--', 'true'] : []),
+    ]);
+    assert.deepEqual([code, stderr], [69, elsewhere], command[0]);
+  }
 });
 
 test('watch: no line is wider than the terminal, and the run IDs come with --wide', {

@@ -93,7 +93,7 @@ export interface ResourceFlags extends OperatorOptions, ConnectionFlags {
 export function withResourceFlags(command: Command): Command {
   withSlotFlags(
     command,
-    'how many permits the resource is deployed with (default: its queue says it)',
+    'how many permits the resource is deployed with (default: its queue is asked, while somebody waits)',
     'the names of its slots instead, separated by commas',
   );
   command.option('--task-queue <name>', "the permit worker's task queue", 'permits');

@@ -21,12 +21,14 @@ interface DashboardFlags extends ConnectionFlags {
 const DEFAULT_TASK_QUEUE = 'permits';
 
 const HELP = `
-Without resources, the page shows all that are in use. Give a resource with its capacity or its slots (gpu-pool=3,
-licences=a,b,c), or by its name alone: the page then takes the capacity from its queue or its permits. The last = counts,
+Without resources, the page shows all that are in use. Give a resource with its
+capacity or its slots (gpu-pool=3, licences=a,b,c), or by its name alone: the
+page then takes the capacity from its queue or its permits. The last = counts,
 so a name with a = in it needs its capacity or slots.
 
-By default, only this machine reaches the page. With a --host that others can reach, visitors need a token: the one that
-you give, or a new one in the printed address. The page has no TLS: put it behind a proxy that has.
+By default, only this machine reaches the page. With a --host that others can
+reach, visitors need a token: the one that you give, or a new one in the printed
+address. The page has no TLS: put it behind a proxy that has.
 
 Example:
   temporal-semaphore dashboard gpu-pool=3 licences=a,b,c

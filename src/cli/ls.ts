@@ -15,7 +15,8 @@ interface LsFlags extends ResourceFlags {
 }
 
 const HELP = `
-Exit code ${EXIT.no}: nobody holds or waits for a permit of that resource, and no override is set for it.
+Exit code ${EXIT.no}: nobody holds or waits for a permit of that resource, and nothing is
+set for it.
 
 Examples:
   temporal-semaphore ls

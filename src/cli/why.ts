@@ -34,7 +34,8 @@ const SHOWN = 10;
 
 const HELP = `
 Exit code ${EXIT.no}: it neither waits for a permit nor holds one.
-Exit code ${EXIT.unavailable}: nobody can tell, since no worker answers for a queue, or a resource can't be looked at.
+Exit code ${EXIT.unavailable}: nobody can tell, since no worker answers for a queue, or a
+resource can't be looked at.
 
 Examples:
   temporal-semaphore why train-7
