@@ -98,7 +98,7 @@ contractOfAll(
     const late = await driver.start({ ...input, acquire: { timeout: '3s' } });
     await untilWaiting(temporal.client, resource, 3);
     const b = await driver.start({ ...input, holdMs: 0 });
-    await assertEnds(late, 'PermitTimeoutError', /within 3000 ms/);
+    await assertEnds(late, 'PermitTimeoutError', /within 3 s/);
     await untilWaiting(temporal.client, resource, 3);
     await cancelled.cancel();
     assert.equal((await cancelled.outcome()).name, 'cancelled');
