@@ -20,6 +20,7 @@ test('demo on a terminal: a picture that is drawn over and over; then a holder h
 }, async () => {
   const { code, out } = await runScript('demo', ['--consumers', '4', '--hold', '500ms'], { TERM: 'xterm' }, true);
   assert.equal(code, 0, out);
+  assert.doesNotMatch(out, /\\u\{/, 'its own colours are escaped');
   const story = [
     /its work.*holder/,
     /4 of 4 consumers finished/,

@@ -1,4 +1,4 @@
-import { paint, table } from '@/cli/text';
+import { dim, green, paint, type Text, table, text } from '@/cli/text';
 import { duration } from '@/cli/wording';
 import type { Outcome } from './consumer-run';
 import type { SlotState } from './slots';
@@ -45,9 +45,9 @@ function waiting({ consumers, outcomes, served }: Scene): string[] {
 const BAR = 20;
 
 /** How far something is, from 0 to 1. */
-export function bar(share: number): string {
+export function bar(share: number): Text {
   const full = Math.round(BAR * Math.min(1, Math.max(0, share)));
-  return `${paint.green('█'.repeat(full))}${paint.dim('░'.repeat(BAR - full))}`;
+  return text`${green('█'.repeat(full))}${dim('░'.repeat(BAR - full))}`;
 }
 
 function draw(scene: Scene, terminalRows: number): string {
@@ -56,7 +56,7 @@ function draw(scene: Scene, terminalRows: number): string {
   // Of one width throughout, so that the columns stand still.
   const width = Math.max(...scene.consumers.map(({ length }) => length));
   const rows = slots.slice(0, room).map(({ slot, held }) => {
-    const holder = held ? paint.green(held.by.padEnd(width)) : paint.dim('free'.padEnd(width));
+    const holder = held ? green(held.by.padEnd(width)) : dim('free'.padEnd(width));
     const forMs = held ? nowMs - held.sinceMs : 0;
     return [slot, bar(forMs / holdMs), holder, (held ? duration(forMs) : '').padStart(8)];
   });
