@@ -6,7 +6,7 @@ import { Operator, type OperatorOptions } from '../operator';
 import { resourcesInUse } from '../operator/resources-in-use';
 import { refuse } from '../shared/check';
 import { type ConnectionFlags, connectConfig, withClient, withConnectionFlags } from './connection';
-import { print } from './terminal';
+import { endLine, print } from './terminal';
 import { text } from './text';
 
 interface DashboardFlags extends ConnectionFlags {
@@ -79,9 +79,10 @@ async function serve(resources: string[], flags: DashboardFlags): Promise<void> 
     if (access.token !== undefined && !access.isTokenNew) {
       print(text`Visitors need the token that you gave: the first time, add ?token=<the token> to that address.`);
     }
-    await new Promise<void>((resolve) => {
-      for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => resolve());
+    const ended = await new Promise<NodeJS.Signals>((resolve) => {
+      for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, resolve);
     });
+    if (ended === 'SIGINT') endLine();
     await dashboard.close();
   };
   await withClient(flags, show, open);

@@ -285,5 +285,8 @@ async function orderPause(
     if ((await deliver({ workflowId: queueId(resource) }, overrideSignal, order)) === 'delivered') return;
     await startQueue(resource, taskQueue);
   }
-  throw ApplicationFailure.nonRetryable(`The wait queue of "${resource}" has not taken the pause.`, 'NoAnswerError');
+  throw ApplicationFailure.nonRetryable(
+    `The wait queue of "${resource}" has not taken the pause: it ended each time. Call pauseUntil again.`,
+    'NoAnswerError',
+  );
 }
