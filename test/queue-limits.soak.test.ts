@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
+import { priorityOf } from '../src/shared/check';
 import { permitId, queueId } from '../src/shared/permit-id';
 import { ENQUEUE, PERMIT_WORKFLOW, QUEUE_WORKFLOW, type Ticket, TURN, type Turn } from '../src/shared/protocol';
 import { QueueState } from '../src/workflows/queue/queue-state';
@@ -124,8 +125,8 @@ function ticketOfNobody(nth: number): Ticket {
 }
 
 function isBefore(one: Ticket, other: Ticket): boolean {
-  const rank = ({ priorityKey = 3 }: Ticket) => priorityKey;
-  return rank(one) < rank(other) || (rank(one) === rank(other) && one.sinceMs <= other.sinceMs);
+  const later = priorityOf(other) - priorityOf(one);
+  return later > 0 || (later === 0 && one.sinceMs <= other.sinceMs);
 }
 
 /** The turns of all runs of the queue, in order, and what went wrong in its Workflow Tasks. */

@@ -1,6 +1,7 @@
 import { priorityOf } from './check';
 import { byteLength } from './permit-id';
 import type { QueueView, Ticket } from './protocol';
+import { setLast } from './set-last';
 
 /** Priorities, and fairness keys of all of them, whose shares are remembered: the last used, and those that are furthest ahead. */
 const MAX_LEVELS = 100;
@@ -102,10 +103,7 @@ export class TurnOrder {
   private level(ticket: Ticket): Level {
     const priorityKey = priorityOf(ticket);
     const level = this.levels.get(priorityKey) ?? { nowAt: 0, servedTo: new Map() };
-    this.levels.delete(priorityKey);
-    this.levels.set(priorityKey, level); // last, for the one that was used last
-    const [oldest] = this.levels.keys();
-    if (this.levels.size > MAX_LEVELS && oldest !== undefined) this.levels.delete(oldest);
+    setLast(this.levels, priorityKey, level, MAX_LEVELS);
     return level;
   }
 }

@@ -1,4 +1,5 @@
 import type { ConverterHint, Payload, PayloadConverter, SerializationContext } from '@temporalio/common';
+import type { Offer } from './acquirer';
 import { MAX_DURATION_MS, refuse } from './check';
 import { type PermitLoss, readLoss } from './loss';
 import { MAX_SLOTS, resolveSlots } from './options';
@@ -228,6 +229,14 @@ export function readTurn(value: unknown): Turn | undefined {
 export function offersSlot({ slot, capacity = 0 }: Turn, slots: Slots): boolean {
   if (slot === undefined) return false;
   return wantsSlot(slots, slot) || (typeof slots === 'number' && wantsSlot(Math.min(capacity, MAX_SLOTS), slot));
+}
+
+/** The offer in a turn, for a waiter with these slots. `undefined`: the turn names no slot that the waiter may claim. */
+export function offerOf(turn: Turn, slots: Slots): Offer | undefined {
+  const { slot, queueId, capacity, paced } = turn;
+  return slot !== undefined && offersSlot(turn, slots)
+    ? { slot, queueId, capacity, ...(paced && { paced }) }
+    : undefined;
 }
 
 export function isOverride(resource: string, value: unknown): value is OverrideInput {

@@ -11,7 +11,7 @@ import { queueId, waiterId } from '../../shared/permit-id';
 import type { AwaitTurnInput } from '../../shared/protocol';
 import { DECLINED, type DeclinedNotice, type Turn, WAITER_WORKFLOW } from '../../shared/protocol';
 import { WORKFLOW_PRIORITY } from '../../shared/request';
-import { offersSlot, readTurn } from '../../shared/wire-input';
+import { offerOf, readTurn } from '../../shared/wire-input';
 import type { ClientRequest } from '../options';
 import { isTransient, monotonicMs, pause, retryDelayMs, type Server } from '../server';
 
@@ -180,11 +180,9 @@ export class ClientQueuePlace implements Place {
     if (result === 'timed-out') return 'stuck'; // nobody runs our waiters
     const turn = readTurn(result);
     if (!turn) return undefined;
-    const { slot, queueId: from, capacity, paced, full } = turn;
-    if (slot === undefined) return full ? 'full' : 'stuck';
+    if (turn.slot === undefined) return turn.full ? 'full' : 'stuck';
     const { resource, compactSlots } = this.request.semaphore;
-    if (from !== queueId(resource) || !offersSlot(turn, compactSlots)) return undefined;
-    return { slot, queueId: from, capacity, ...(paced && { paced }) };
+    return turn.queueId === queueId(resource) ? offerOf(turn, compactSlots) : undefined;
   }
 
   private startWaiter(): void {

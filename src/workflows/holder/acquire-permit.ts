@@ -116,7 +116,7 @@ async function claim(request: Request, slot: string, watchedBy?: string): Promis
   );
   const ref = child && refOf(request, slot, child.firstExecutionRunId);
   // Its permit may keep the slot for a second, which is not for the release to wait for.
-  if (ref && Date.now() - sentMs > SLOW_CLAIM_MS) ref.paceMs ??= START_INTERVAL_MS;
+  if (ref && !memo.preemptible && Date.now() - sentMs > SLOW_CLAIM_MS) ref.paceMs ??= START_INTERVAL_MS;
   const grant = ref && new Grant(ref, endOfChild(child, ref), new Lease(leaseMs, sentMs, maxHoldMs, Date.now));
   if (!caller.consideredCancelled) return grant;
   await grant?.release();

@@ -46,8 +46,8 @@ export async function carryOut(
       await watch(command.slot, resource, true);
       return;
     case 'offer': {
-      const { slot, ticket, paced, also = [] } = command;
-      await Promise.all([ticket, ...also].map((it) => offer({ slot, paced }, it, resource, state)));
+      const { ticket, also = [] } = command;
+      await Promise.all([ticket, ...also].map((it) => offer(command, it, resource, state)));
       return;
     }
     case 'drain':
@@ -97,7 +97,7 @@ export async function askOffered(resource: string, state: QueueState): Promise<v
 }
 
 async function offer(
-  { slot, paced }: { slot: string; paced: true | undefined },
+  { slot, paced }: QueueCommand & { do: 'offer' },
   ticket: Ticket,
   resource: string,
   state: QueueState,

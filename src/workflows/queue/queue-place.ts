@@ -4,7 +4,7 @@ import type { LineMessage, Offer, Place } from '../../shared/acquirer';
 import { queueId } from '../../shared/permit-id';
 import type { Ticket, Turn } from '../../shared/protocol';
 import { WORKFLOW_PRIORITY } from '../../shared/request';
-import { offersSlot, readTurn } from '../../shared/wire-input';
+import { offerOf, readTurn } from '../../shared/wire-input';
 import { declinedSignal, deliver, enqueueSignal, hear, missedSignal, shielded, turnSignal } from '../signals';
 import { waitQueueWorkflow } from './wait-queue';
 
@@ -88,11 +88,10 @@ export class WorkflowQueuePlace implements Place {
       leaveOut('comes from another queue');
     } else if (turn.slot === undefined) {
       if (!isOffer(this.message)) this.message = turn.waiting ? 'waiting' : 'full';
-    } else if (offersSlot(turn, this.ticket.slots)) {
-      const { slot, queueId, capacity, paced } = turn;
-      this.message = { slot, queueId, capacity, ...(paced && { paced }) };
     } else {
-      leaveOut("names a slot that is not this waiter's to claim");
+      const offer = offerOf(turn, this.ticket.slots);
+      if (offer) this.message = offer;
+      else leaveOut("names a slot that is not this waiter's to claim");
     }
   }
 

@@ -7,6 +7,7 @@ import type {
   SlotState,
   Ticket,
 } from '../../shared/protocol';
+import { setLast } from '../../shared/set-last';
 import { Demand } from './demand';
 import { Doubts } from './doubts';
 import { InUse } from './in-use';
@@ -167,10 +168,7 @@ export class QueueState {
     this.startRule.closing(notice);
     const state = this.slots.get(slot);
     if (!state || this.lastClosed.get(slot) === runId) return;
-    this.lastClosed.delete(slot);
-    this.lastClosed.set(slot, runId);
-    const [oldest] = this.lastClosed.keys();
-    if (this.lastClosed.size > MAX_CLOSED && oldest !== undefined) this.lastClosed.delete(oldest);
+    setLast(this.lastClosed, slot, runId, MAX_CLOSED);
     this.close(slot, state, runId);
   }
 

@@ -1,5 +1,6 @@
 import { START_INTERVAL_MS } from '../../shared/check';
 import type { ClosingNotice } from '../../shared/protocol';
+import { setLast } from '../../shared/set-last';
 
 /** Where the rule seems to hold, the turn of this number tries it, and then each third as often. */
 const FIRST_TRIAL = 16;
@@ -39,7 +40,7 @@ export class StartRule {
   private turns = 0;
   private nextTrial = FIRST_TRIAL;
 
-  /** @param holds `undefined`: nothing is known */
+  /** @param verdict whether the rule holds; `undefined`: nothing is known */
   constructor(private verdict: boolean | undefined) {}
 
   get holds(): boolean {
@@ -51,10 +52,7 @@ export class StartRule {
     if (startedAtMs === undefined) return;
     const lastMs = this.lastStartMs(slot);
     if (startedAtMs <= lastMs) return; // told twice, or late
-    this.startedAtMs.delete(slot);
-    this.startedAtMs.set(slot, startedAtMs);
-    const [oldest] = this.startedAtMs.keys();
-    if (this.startedAtMs.size > MAX_STARTS && oldest !== undefined) this.startedAtMs.delete(oldest);
+    setLast(this.startedAtMs, slot, startedAtMs, MAX_STARTS);
     if (startedAtMs - lastMs < DISPROOF_MS) this.verdict = false;
     else if (kept) this.verdict ??= true;
   }
