@@ -3,11 +3,25 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { PermitPool, SemaphoreClient } from '../src/client';
 import type { Bench } from './support';
 
-/** Permit pools on one resource, each with 20 callers that call one after the other. */
-const CROWDS = [
+/**
+ * Permit pools on one resource, each with 20 callers that call one after the other. With keys, the callers are of so many tenants in turn,
+ * each of which may have so many permits.
+ */
+const CROWDS: Crowd[] = [
   { pools: 10, capacity: 10 },
   { pools: 20, capacity: 10 },
+  { pools: 1, capacity: 20, keys: 10, perKey: 2 },
+  { pools: 2, capacity: 20, keys: 10, perKey: 2 },
+  { pools: 4, capacity: 20, keys: 10, perKey: 2 },
 ];
+
+interface Crowd {
+  pools: number;
+  capacity: number;
+  keys?: number;
+  perKey?: number;
+}
+
 const CALLERS = 20;
 const CALL_MS = 100;
 
@@ -15,9 +29,7 @@ const CALL_MS = 100;
 const SHARE_MS = 12_000;
 const MEASURE_MS = 20_000;
 
-export interface CrowdRun {
-  pools: number;
-  capacity: number;
+export interface CrowdRun extends Crowd {
   /** The ideal is `capacity * 10`. */
   callsPerSecond: number;
   handOversPerSecond: number;
@@ -30,10 +42,11 @@ export async function measureCrowds(bench: Bench, say: (line: string) => void): 
   for (const crowd of CROWDS) {
     const run = await measureCrowd(bench, crowd);
     runs.push(run);
-    const { pools, capacity, callsPerSecond, handOversPerSecond, used } = run;
+    const { pools, capacity, keys, perKey, callsPerSecond, handOversPerSecond, used } = run;
     const [least, most] = used.map((permits) => permits.toFixed(2));
+    const ofKeys = keys === undefined ? '' : `, ${perKey} for each of ${keys} keys`;
     say(
-      `${pools} pools on ${capacity} slots: ${callsPerSecond.toFixed(1)} calls/s of ${(capacity * 1_000) / CALL_MS}, ` +
+      `${pools} pools on ${capacity} slots${ofKeys}: ${callsPerSecond.toFixed(1)} calls/s of ${(capacity * 1_000) / CALL_MS}, ` +
         `${handOversPerSecond.toFixed(1)} hand-overs/s; a pool uses ${least} to ${most} permits`,
     );
   }
@@ -42,19 +55,23 @@ export async function measureCrowds(bench: Bench, say: (line: string) => void): 
 
 async function measureCrowd(
   { env, permitQueue: taskQueue }: Bench,
-  { pools, capacity }: { pools: number; capacity: number },
+  { pools, capacity, keys, perKey }: Crowd,
 ): Promise<CrowdRun> {
   const resource = `bench-${randomUUID()}`;
   const stop = new AbortController();
   const made = Array.from({ length: pools }, () => {
-    const pool = new PermitPool(new SemaphoreClient(env.client, resource, { capacity, taskQueue }));
+    const pool = new PermitPool(new SemaphoreClient(env.client, resource, { capacity, perKey, taskQueue }));
     const seen = { calls: 0, permits: new Set<string>() };
-    const call = async () => {
+    const call = async (_: unknown, nth: number) => {
+      const key = keys === undefined ? undefined : `tenant-${nth % keys}`;
       while (!stop.signal.aborted) {
-        await pool.withPermit(async ({ runId }) => {
-          seen.permits.add(runId);
-          await delay(CALL_MS);
-        });
+        await pool.withPermit(
+          async ({ runId }) => {
+            seen.permits.add(runId);
+            await delay(CALL_MS);
+          },
+          { key },
+        );
         seen.calls++;
       }
     };
@@ -75,6 +92,8 @@ async function measureCrowd(
   return {
     pools,
     capacity,
+    keys,
+    perKey,
     callsPerSecond: sum(since('calls')) / seconds,
     handOversPerSecond: sum(since('permits')) / seconds,
     used: [Math.min(...used), Math.max(...used)],

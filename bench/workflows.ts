@@ -30,7 +30,7 @@ export interface ConsumerInput {
   pollMs?: number;
 }
 
-const { hold } = proxyActivities<{ hold(holdMs: number): Promise<void> }>({ startToCloseTimeout: '10 minutes' });
+const { hold } = proxyActivities<{ hold(holdMs: number): Promise<void> }>({ startToCloseTimeout: '1 hour' });
 
 /** When a consumer held, on its Workflow's clock. */
 export interface Held {

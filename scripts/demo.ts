@@ -6,11 +6,22 @@ import { withConnection } from './support/connection';
 import { RESOURCE } from './support/consumer-run';
 import { bundleExample, installRuntime, TASK_QUEUE, withExampleWorker } from './support/example-worker';
 import { findServer } from './support/find-server';
+import { LateWriter } from './support/late-writer';
 import { runMain } from './support/main';
 import { runConsumers } from './support/run-consumers';
 import { type DemoOptions, parseDemoOptions } from './support/run-options';
 import { freePort, type ServerProcess, spawnServer } from './support/server-process';
 import { withDashboard } from './support/with-dashboard';
+
+/** Windows has no signal that stops a process. */
+const CAN_STOP = process.platform !== 'win32';
+
+const NEXT_STEPS = `
+What to try next:
+  npx -y pnpm@10 demo --dashboard                  the same, with a live page in your browser
+  npx -y pnpm@10 demo --consumers 40 --capacity 5  more of them
+  README.md, "Your first program"                  four files of your own
+  docs/fencing-explained.md                        why the late write was refused`;
 
 /** `pnpm demo`: server, worker and consumers in one command. */
 async function main(interrupt: AbortSignal): Promise<number> {
@@ -58,7 +69,18 @@ async function runOn(
     if (own?.ui) console.log(`Web UI: ${own.ui}`);
     const client = new Client({ connection });
     const anyEnd = AbortSignal.any([interrupt, ended.signal]);
-    const consume = () => runConsumers(client, { options, taskQueue, interrupt: anyEnd });
+    const consume = async () => {
+      // For people who watch. A pipe gets the consumers alone.
+      const lateWriter = process.stdout.isTTY && CAN_STOP ? new LateWriter(client, { address, taskQueue }) : undefined;
+      try {
+        const code = await runConsumers(client, { options, taskQueue, interrupt: anyEnd });
+        await lateWriter?.show(anyEnd);
+        if (lateWriter) console.log(NEXT_STEPS);
+        return code;
+      } finally {
+        lateWriter?.close();
+      }
+    };
     const show = async () => {
       const operator = new Operator(client, RESOURCE, { capacity: options.capacity, taskQueue });
       return await withDashboard({ operator, address, ui: own?.ui, interrupt: anyEnd }, consume);

@@ -1,5 +1,5 @@
 /**
- * For worker processes: runs the permit Workflows on a task queue of their own. Kept apart from the other entries because
+ * For worker processes: limits Workflows and activities, and runs the permit Workflows on a task queue of their own. Kept apart from the other entries because
  * it loads `@temporalio/worker`, which is native code and no business of a Workflow or a client.
  *
  * @module
@@ -7,6 +7,6 @@
 
 export { InvalidOptionsError } from './shared/check';
 export { HISTOGRAM_BUCKETS } from './shared/metrics';
-export { type ActivityLimits, LimitActivitiesPlugin, limitActivities } from './worker/limit-activities';
+export type { ActivityLimit, ActivityLimits } from './worker/limit-activities';
 export { createPermitWorker, type PermitWorkerOptions } from './worker/permit-worker';
-export { PermitWorkerPlugin } from './worker/permit-worker-plugin';
+export { type Limits, SemaphorePlugin, type SemaphorePluginOptions } from './worker/semaphore-plugin';

@@ -9,6 +9,12 @@ export type { AcquireOptions, PreemptibleOptions, SemaphoreOptions, SetOptions }
 export type { PermitsOf, SetEntry } from './shared/permit-set';
 export type { PermitRef } from './shared/protocol';
 export { LineFullError, PermitLostError, PermitTimeoutError, SelfDeadlockError } from './workflows/errors';
+export {
+  type LimitInterceptors,
+  limitWorkflows,
+  type WorkflowLimit,
+  type WorkflowLimits,
+} from './workflows/holder/limit-workflows';
 export { Permit } from './workflows/holder/permit';
 export { PermitSet } from './workflows/holder/permit-set';
 export { acquireAll, Semaphore, type WithPermitOptions, withPermits } from './workflows/holder/semaphore';

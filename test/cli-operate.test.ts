@@ -65,17 +65,12 @@ test('ls shows a pool: who holds and who waits, with and without its capacity', 
     semaphore: CAPACITY_1,
     acquire: { purpose: 'nightly' },
   });
-  const alone = await eventually(async () => {
-    const seen = await jsonOf(['ls', resource]);
-    assert.equal(seen.slots.length, 1);
-    return seen;
-  });
-  assert.equal(alone.capacity, undefined, 'nobody has said how many slots there are');
+  await eventually(async () => assert.equal((await jsonOf(['ls', resource])).capacity, 1, 'its permit states it'));
   const waiter = await startHolder(temporal, { resource, semaphore: CAPACITY_1, holdMs: 0 });
   await untilWaiting(temporal.client, resource, 1);
 
   const seen = await jsonOf(['ls', resource]);
-  assert.equal(seen.capacity, 1, 'who waits has said it');
+  assert.equal(seen.capacity, 1);
   assert.deepEqual(
     [seen.slots[0].permit.runId, seen.slots[0].permit.holder.workflowId, seen.waiters[0].workflowId],
     [runId, handle.workflowId, waiter.workflowId],
@@ -252,6 +247,8 @@ test('on a terminal it asks, no means no, and Ctrl-C exits 130', { skip: lacking
     await asked.says(/(\[y\/N\])/);
     asked.types(answer);
     assert.equal(await asked.exit, code, asked.stdout);
+    assert.match(asked.stdout, /\n$/, 'it leaves the line of its question');
+    assert.doesNotMatch(asked.stdout, /\n\r?\n$/);
   };
   await Promise.all([refused('n\r', 1), refused('\r', 1), refused('\x04', 1), refused('\x03', 130)]);
   assert.equal((await handle.describe()).status.name, 'RUNNING');
@@ -282,8 +279,19 @@ test('as Temporal has it: -o json and jsonl, and -n', async () => {
   assert.deepEqual([json.includes('\n  '), lines.trimEnd().includes('\n')], [true, false]);
   const findings = (await output(['doctor', '-o', 'jsonl'])).trimEnd().split('\n');
   assert.ok(findings.length >= 2 && findings.every((line) => JSON.parse(line).is));
-  const elsewhere = await run(['ls', '-n', 'there-is-none']);
-  assert.equal(elsewhere.code, 69);
+  const at = temporal.env.address;
+  const elsewhere = `temporal-semaphore: There is no namespace "elsewhere" at ${at}. Name another with --namespace or TEMPORAL_NAMESPACE.\n`;
+  for (const command of [['ls'], ['run', 'pool', '--capacity', '1'], ['worker']]) {
+    const { code, stderr } = await host.run([
+      ...command,
+      '-n',
+      'elsewhere',
+      '--address',
+      at,
+      ...(command[1] ? ['--', 'true'] : []),
+    ]);
+    assert.deepEqual([code, stderr], [69, elsewhere], command[0]);
+  }
 });
 
 test('watch: no line is wider than the terminal, and the run IDs come with --wide', {
@@ -314,6 +322,38 @@ test('watch: no line is wider than the terminal, and the run IDs come with --wid
     assert.ok(lines.length <= size.rows, `${lines.length} lines`);
     for (const line of lines) assert.ok([...line].length <= size.columns, `${[...line].length} columns: ${line}`);
   }
+});
+
+test('ls and why cut their lines to the terminal, but not with --wide', { skip: lacking('terminal') }, async () => {
+  const resource = temporal.resource();
+  const purpose = `long ${'x'.repeat(200)}`;
+  const permit = await pool(resource).acquire({ purpose });
+  const waiter = pool(resource).acquire();
+  await untilWaiting(temporal.client, resource, 1);
+  const { identity } = temporal.client.options;
+  const to = ['--address', temporal.env.address];
+  const on60 = async (...args: string[]) => {
+    const started = new CliProcess([...args, ...to], { rows: 40, columns: 60 });
+    clean.push(() => started.signal('SIGKILL'));
+    assert.equal(await started.exit, 0, started.stdout);
+    return stripVTControlCharacters(started.stdout).split('\r\n');
+  };
+  const [one, all, why, wide] = await Promise.all([
+    on60('ls', resource),
+    on60('ls'),
+    on60('why', identity, '--resource', resource),
+    on60('ls', resource, '--wide'),
+  ]);
+  for (const lines of [one, all, why.slice(3)]) {
+    assert.deepEqual(
+      lines.filter((line) => [...line].length > 60),
+      [],
+    );
+  }
+  assert.ok(one.some((line) => line.endsWith('…')));
+  assert.ok(wide.some((line) => line.includes(purpose) && line.endsWith(permit.runId)));
+  await permit.release();
+  await (await waiter).release();
 });
 
 test('whoever stops reading ends it quietly, as other programs end', async () => {

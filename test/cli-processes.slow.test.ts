@@ -105,7 +105,10 @@ test('whoever waits is told after a while what for', async () => {
   await untilWaiting(temporal.client, resource, 1);
   const cli = start({ resource }, 'true');
   const told = await cli.says(/temporal-semaphore: (waiting for .*)\n/);
-  assert.equal(told, `waiting for a permit of "${resource}": 1 of 1 held, 1 ahead`);
+  assert.equal(
+    told,
+    `waiting for a permit of "${resource}": 1 of 1 held, 1 ahead (namespace "default" at ${temporal.env.address})`,
+  );
   await permit.release();
   await (await first).release();
   assert.equal(await cli.exit, 0);
@@ -120,6 +123,8 @@ test('a permit worker runs the permits, and ends cleanly by SIGTERM', async () =
   assert.equal(code, 0, stderr);
   worker.signal('SIGTERM');
   assert.equal(await worker.exit, 0);
+  assert.ok(worker.stderr.includes(`task queue "${taskQueue}" of namespace "default" at ${temporal.env.address}.`));
+  assert.doesNotMatch(worker.stderr, /WARN|No activities|Nexus/);
 });
 
 test('a daemon that a command has left behind may run for the same resource', {

@@ -18,7 +18,7 @@ async function cli(...args: string[]) {
 
 for (const [what, args, expected] of [
   ['no --', ['run', 'pool', '--capacity', '1', 'echo'], /put -- before the command/],
-  ['nothing behind --', ['run', 'pool', '--capacity', '1', '--'], /put -- before the command/],
+  ['nothing behind --', ['run', 'pool', '--capacity', '1', '--'], /: the command is missing behind the --\./],
   ['neither capacity nor slots', ['run', 'pool', '--', 'true'], /: give --capacity .* or --slots/],
   ['both', ['run', 'pool', '--capacity', '1', '--slots', 'a', '--', 'true'], /'--capacity <n>' cannot be used with/],
   ['a timeout without a unit', ['run', 'pool', '--capacity', '1', '--timeout', '5', '--', 'true'], /such as 5s/],
@@ -74,6 +74,16 @@ test('each command shows an example', async () => {
     let help = '';
     command.configureOutput({ writeOut: (said) => (help += said) }).outputHelp();
     assert.match(help, new RegExp(`Examples?:.*temporal-semaphore ${command.name()}`, 's'), command.name());
+  }
+});
+
+test('no line of a help is wider than 80 columns', async () => {
+  const program = await makeProgram(() => undefined);
+  for (const command of [program, ...program.commands]) {
+    let help = '';
+    command.configureOutput({ writeOut: (said) => (help += said), getOutHelpWidth: () => 80 }).outputHelp();
+    const wide = help.split('\n').filter((line) => line.length > 80);
+    assert.deepEqual(wide, [], command.name());
   }
 });
 

@@ -64,6 +64,12 @@ test('the command knows its permit, and its exit code is ours', async () => {
 
 for (const [what, command, expected, said] of [
   ['what can not be executed exits 126, and says why', ['./package.json/job'], 126, /package.json.job: .*ENOTDIR/],
+  [
+    'nor what is no program, in the words of shells',
+    ['./package.json'],
+    126,
+    /: \.\/package\.json: permission denied\n/,
+  ],
   ["a missing command's exit code is 127", ['there-is-no-such-command'], 127, /such-command: command not found/],
   ["a signal's exit code is 128 + n", ['sh', '-c', 'kill -KILL $$'], 137, /^$/],
 ] as const) {
@@ -85,7 +91,7 @@ test('full: --try exits 75 at once, --timeout when late, and neither runs the co
   for (const { code, stdout } of [tried, late, bounded]) assert.deepEqual([code, stdout], [75, '']);
   assert.match(tried.stderr, /is free: all slots are held\. Try later/);
   assert.doesNotMatch(tried.stderr, /within/);
-  assert.match(late.stderr, /came free within 1000 ms/);
+  assert.match(late.stderr, /came free within 1 s.* \(namespace "default" at \S+:\d+\)\n$/);
   assert.match(bounded.stderr, /the line is full: maxWaiting is 1/);
   await permit.release();
   await (await waiting).release();

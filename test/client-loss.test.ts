@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { afterEach, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Client, Connection, type ConnectionOptions, type WorkflowClientInterceptor } from '@temporalio/client';
+import { NativeConnection } from '@temporalio/worker';
 import { TcpProxy } from '../scripts/support/tcp-proxy';
 import {
   acquireAll,
@@ -456,4 +458,21 @@ test('a release that the server refuses does not cost the result, nor the error,
     ['PermitReleaseWarning', 'PermitReleaseWarning'],
   );
   assert.match(warnings[0]?.message ?? '', new RegExp(`${resource}.*could not be released`));
+});
+
+test('a release on a connection that was closed says that withPermit was not awaited', async () => {
+  const { address } = temporal.env;
+  for (const connection of [await Connection.connect({ address }), await NativeConnection.connect({ address })]) {
+    const resource = temporal.resource();
+    const semaphore = new SemaphoreClient(new Client({ connection }), resource, optionsOf({ lease: '2s' }));
+    const warned = once(process, 'warning');
+    await semaphore.withPermit(async () => await connection.close());
+    const [warning] = await warned;
+    assert.match(
+      warning.message,
+      /could not be released, for its connection was closed before\. It ends by its lease\.$/,
+    );
+    assert.match(warning.detail, /Await withPermit, or the release, before you close the connection\.$/);
+    await new SemaphoreClient(temporal.client, resource, optionsOf({})).withPermit(async () => undefined);
+  }
 });

@@ -134,13 +134,18 @@ test('a permit that ended before its function was through is lost, though the cl
 });
 
 const BAD: [string, unknown, unknown, RegExp][] = [
-  ['no task queue', { capacity: 1 }, {}, /taskQueue: expected a non-empty string, got undefined/],
-  ['too long a hold', { capacity: 1, taskQueue: 'q', maxHold: '2 days' }, {}, /maxHold: expected at most \d+ ms/],
+  [
+    'no task queue',
+    { capacity: 1 },
+    {},
+    /taskQueue: expected the task queue of your permit worker, such as "permits", got undefined/,
+  ],
+  ['too long a hold', { capacity: 1, taskQueue: 'q', maxHold: '2 days' }, {}, /maxHold: expected at most 18 h 15 min/],
   [
     'a renewal that comes after the holder has to stop',
     { capacity: 1, taskQueue: 'q', lease: '60s', renewEvery: '54s' },
     {},
-    /renewEvery: expected less than nine tenths of the lease \(54000 ms\): then the holder has to stop, got 54000/,
+    /renewEvery: expected less than nine tenths of the lease \(54 s\), after which the holder has to stop, got "54s"/,
   ],
   ['a signal that is none', { capacity: 1, taskQueue: 'q' }, { signal: {} }, /signal: expected an AbortSignal/],
 ];

@@ -118,9 +118,9 @@ test('resize, pause and resume', async () => {
   await assertCount(page, '.slot', 2);
 });
 
-test('resources that nobody named are found, and known in full once somebody waits', async () => {
+test('resources that nobody named are found; how many slots with names there are is known once somebody waits', async () => {
   const resource = temporal.resource();
-  const semaphore = { capacity: 2 };
+  const semaphore = { slots: ['red', 'blue'] };
   const holders = [await startHolding(temporal, { resource, semaphore })];
   const { url } = await showAs();
   const page = await browser.open(`${url}#${encodeURIComponent(resource)}`);
@@ -144,7 +144,7 @@ test('resources that nobody named are found, and known in full once somebody wai
 test('where the search for resources fails, the page says why, and not that nobody holds a permit', async () => {
   const { connection } = temporal.client;
   const client = new Client({ connection, namespace: 'prodution' });
-  const { url } = await start({ operators: [], finder: new DashboardResources(client, [], 'unused') });
+  const { url } = await start({ operators: [], finder: new DashboardResources(client, []) });
   const page = await browser.open(url);
   await page.getByText("can't find the resources in use: Namespace not found: 'prodution'").waitFor();
 });
@@ -266,7 +266,7 @@ test('a page finds back to a dashboard that was started anew', async () => {
   await page.getByText('Live', { exact: true }).waitFor();
   await first.close();
   await page.getByText('Connection lost').waitFor();
-  await page.getByText(/This page shows the resource as of \d+:\d+:\d+/).waitFor();
+  await page.getByText(/This page shows what was at \d+:\d+:\d+, \d+ s ago/).waitFor();
   for (const name of ['Pause …', 'Resize …']) assert.ok(await page.getByRole('button', { name }).isDisabled(), name);
   await show(resource, { capacity: 2 }, { port: Number(new URL(first.url).port) });
   await page.getByText('Live', { exact: true }).waitFor();

@@ -38,6 +38,22 @@ test('a plain withPermit costs its Workflow 7 events besides Workflow Tasks, and
   await assertSafe(temporal.client, resource, 1);
 });
 
+test('a limited Workflow costs the events of one withPermit, and two for its patch marker where it has that', async () => {
+  const resource = temporal.resource();
+  for (const [patch, events] of [
+    [false, 7],
+    [true, 9],
+  ] as const) {
+    const limited = await temporal.client.workflow.start(workflows.limitedNothing, {
+      ...startOptions(temporal),
+      args: [{ resource, semaphore: { capacity: 1 }, patch }],
+    });
+    await limited.result();
+    assert.equal(await eventsOf(limited), events);
+  }
+  await assertSafe(temporal.client, resource, 1);
+});
+
 test('a withPermit under a permit that is held, of a reentrant semaphore, costs nothing', async () => {
   const resource = temporal.resource();
   const again = await temporal.client.workflow.start(workflows.again, {

@@ -60,7 +60,7 @@ test('a pool that is known by its name alone has the size that its queue says no
   await byName.resume();
 });
 
-test('known by its name, a pool that outgrew what its queue said last has no size: its slots are shown as they are seen', async () => {
+test('known by its name, a pool has the size that its permits state, whatever a queue that is gone said last', async () => {
   const resource = temporal.resource();
   const { client, taskQueue } = temporal;
   const byName = new Operator(client, resource, { taskQueue });
@@ -74,17 +74,45 @@ test('known by its name, a pool that outgrew what its queue said last has no siz
   await endQueue(client, resource);
   const large = semaphore(resource, { capacity: 2 });
   const permits = [await large.acquire(), await large.acquire()];
-  assert.equal((await byName.inspect({ recent: 0, search: false })).capacity, 1, 'what its queue said last');
-  byName.addSlots(['0', '1']);
   const { capacity, slots } = await byName.inspect({ recent: 0, search: false });
-  assert.deepEqual([capacity, slots.map(({ slot }) => slot)], [undefined, ['0', '1']]);
-  await assert.rejects(byName.pause(), /how many slots it has/);
+  assert.deepEqual(
+    [capacity, slots.map(({ slot, state }) => [slot, state])],
+    [
+      2,
+      [
+        ['0', 'held'],
+        ['1', 'held'],
+      ],
+    ],
+  );
   for (const permit of permits) await permit.release();
+  assert.equal((await byName.inspect({ recent: 0, search: false })).capacity, 2, 'what they stated last');
 });
 
-test('known by its name alone, a resource without a queue shows the slots that are held, and not how many are free', async () => {
+test('known by its name alone, a resource without a queue is paused, resized and resumed by the capacity that its permits state', async () => {
   const resource = temporal.resource();
-  const pool = semaphore(resource, { capacity: 2 });
+  const permit = await semaphore(resource).acquire();
+  const byName = async () => {
+    const operator = new Operator(temporal.client, resource);
+    const { capacity, held } = await operator.inspect({ recent: 0 });
+    assert.deepEqual([capacity, held], [3, 1]);
+    return operator;
+  };
+  const operator = await eventually(byName); // visibility lists the permit late
+  await operator.pause();
+  assert.equal(await semaphore(resource).tryAcquire(), undefined);
+  await operator.resume();
+  await endQueue(temporal.client, resource);
+  const another = await eventually(byName);
+  assert.equal((await another.resize(1)).capacity, 1);
+  assert.equal((await another.resize(3)).capacity, undefined, 'as it is deployed');
+  await permit.release();
+});
+
+test('of slots with names, a permit tells no operator the others: those that are held are shown, and no order is taken', async () => {
+  const resource = temporal.resource();
+  const { client, taskQueue } = temporal;
+  const pool = new SemaphoreClient(client, resource, { slots: ['0', 'x'], taskQueue });
   const permits = await Promise.all([pool.acquire(), pool.acquire()]);
   for (const permit of permits) if (permit.slot === '0') await permit.release();
   await eventually(async () => {
@@ -93,10 +121,14 @@ test('known by its name alone, a resource without a queue shows the slots that a
     assert.deepEqual([capacity, held, free, waiting], [undefined, 1, undefined, 0]);
     assert.deepEqual(
       slots.map(({ slot, state }) => [slot, state]),
-      [['1', 'held']],
+      [['x', 'held']],
     );
   });
-  for (const permit of permits) if (permit.slot === '1') await permit.release();
+  await assert.rejects(
+    new Operator(client, resource).pause(),
+    /Neither a queue nor a permit of .* says how many slots/,
+  );
+  for (const permit of permits) if (permit.slot === 'x') await permit.release();
 });
 
 test('it shows each holder, each waiter in order, and the last holds with how they ended', async () => {
@@ -278,6 +310,26 @@ test('looking leaves no trace in what it looks at', async () => {
   await waiter.result();
 });
 
+test('a query of a permit can be spared: the lease is then the one that was told last, while that lasts, or none', async () => {
+  const resource = temporal.resource();
+  const permit = await semaphore(resource, { capacity: 1, lease: '2s', renewEvery: '500ms' }).acquire();
+  const look = async (operator: Operator, mayAsk: boolean) => {
+    const { slots } = await operator.inspect({ recent: 0, servesMs: 100, mayAskPermit: () => mayAsk });
+    return slots[0]?.permit ?? assert.fail();
+  };
+  const operator = () => new Operator(temporal.client, resource, { capacity: 1 });
+  const { leaseSpared, leaseDeadline } = await look(operator(), false);
+  assert.deepEqual([leaseSpared, leaseDeadline], [true, undefined]);
+  const knowing = operator();
+  const asked = await look(knowing, true);
+  assert.ok(asked.leaseDeadline && !asked.leaseSpared);
+  assert.deepEqual((await look(knowing, false)).leaseDeadline, asked.leaseDeadline);
+  await delay(2_100); // it has been renewed since
+  const late = await look(knowing, false);
+  assert.deepEqual([late.leaseSpared, late.leaseDeadline], [true, undefined]);
+  await permit.release();
+});
+
 test('without a worker it says so in time, and leaves out what only workers know', async () => {
   const resource = temporal.resource();
   const taskQueue = `${temporal.taskQueue}-gone`;
@@ -333,8 +385,8 @@ test('a name that a query of visibility cannot have is found all the same', asyn
       byName.addSlots((await listHolders(temporal.client, resource)).map(({ slot }) => slot));
       const { slots, recent } = await byName.inspect({ recent: 5 });
       assert.deepEqual(
-        [slots.map(({ slot, state }) => [slot, state]), recent.map(({ purpose }) => purpose)],
-        [[[permit.slot, 'held']], ['past']],
+        [slots.flatMap(({ slot, permit }) => permit && slot), recent.map(({ purpose }) => purpose)],
+        [slots.map(({ slot }) => (slot === permit.slot ? slot : undefined)), ['past']],
       );
     });
     await permit.release();

@@ -7,14 +7,14 @@ import { WorkflowFailedError } from '@temporalio/client';
 import { ActivityFailure, ApplicationFailure } from '@temporalio/common';
 import { optionalTsToMs } from '@temporalio/common/lib/time';
 import { NativeConnection, Worker } from '@temporalio/worker';
-import { InvalidOptionsError, PermitPool, SemaphoreClient } from '../src/client';
+import { PermitPool, SemaphoreClient } from '../src/client';
 import { currentFencingToken, FencingToken, StaleTokenError } from '../src/fencing';
-import { fencingInterceptors } from '../src/fencing-worker';
-import { LimitActivitiesPlugin, limitActivities } from '../src/worker';
+import { type ActivityLimits, SemaphorePlugin } from '../src/worker';
+import { Semaphore } from '../src/workflow';
 import { startOptions } from './support/holders';
 import { fourCalls, type LimitedActivities, type OneCall, oneCall } from './support/limited-workflows';
 import { operatorOf } from './support/operators';
-import { eventually, until, untilWaiting, useTemporal } from './support/temporal';
+import { eventually, permitsRunning, until, untilWaiting, useTemporal } from './support/temporal';
 
 const temporal = useTemporal({ shared: true });
 
@@ -61,24 +61,15 @@ function semaphore(resource: string, capacity: number) {
   return new SemaphoreClient(temporal.client, resource, { capacity, taskQueue: temporal.taskQueue });
 }
 
-/** A worker of activities alone, whose vendor calls have a permit pool of their own. */
-async function startWorker(client: SemaphoreClient | undefined, taskQueue: string, asPlugin = false): Promise<Worker> {
-  const pool = client && new PermitPool(client);
+/** A worker of activities alone, whose vendor calls have a permit pool of their own: the test's, or that of a plugin. */
+async function startWorker(limit: SemaphoreClient | Semaphore, taskQueue: string): Promise<Worker> {
+  const pool = limit instanceof SemaphoreClient ? new PermitPool(limit) : undefined;
   if (pool) pools.push(pool);
   // Two workers of one task queue need a connection each.
   const connection = await NativeConnection.connect({ address: temporal.env.address });
-  const worker = await Worker.create({
-    connection,
-    activities,
-    taskQueue,
-    ...(pool &&
-      !asPlugin && {
-        interceptors: {
-          activity: [...fencingInterceptors.activity, limitActivities({ callVendor: pool }, activities)],
-        },
-      }),
-    ...(pool && asPlugin && { plugins: [new LimitActivitiesPlugin({ callVendor: pool })] }),
-  });
+  const callVendor = limit instanceof SemaphoreClient ? (pool ?? assert.fail()) : { semaphore: limit };
+  const plugins = [new SemaphorePlugin({ activities: { callVendor } })];
+  const worker = await Worker.create({ connection, activities, taskQueue, plugins });
   running.push({ worker, ended: worker.run().finally(() => connection.close()) });
   return worker;
 }
@@ -115,7 +106,7 @@ test('40 activities of 10 Workflows on two workers: never more than 5 at once, a
     );
   const limited = `limited-${randomUUID()}`;
   await startWorker(semaphore(resource, 5), limited);
-  await startWorker(semaphore(resource, 5), limited, true);
+  await startWorker(new Semaphore(resource, { capacity: 5, taskQueue: temporal.taskQueue }), limited);
   const ends = await eventsOf(limited);
   assert.ok(now.most <= 5, `${now.most} at once`);
   assert.equal(now.begun, 40);
@@ -258,26 +249,65 @@ test('times and weights that the server takes are no reason to refuse the activi
   assert.match(await call.result(), /./);
 });
 
-test('a pool that is none is refused', () => {
-  assert.throws(() => limitActivities({ callVendor: {} as PermitPool }, activities), InvalidOptionsError);
-  assert.throws(
-    () => new LimitActivitiesPlugin(undefined as unknown as Record<string, PermitPool>),
-    InvalidOptionsError,
+test('the worker of a plugin gives back the permits of its declared semaphores when it ends', async () => {
+  const resource = temporal.resource();
+  const taskQueue = `limited-${randomUUID()}`;
+  const worker = await startWorker(new Semaphore(resource, { capacity: 2, taskQueue: temporal.taskQueue }), taskQueue);
+  const call = await start(taskQueue, { callMs: 1, startToCloseMs: 60_000 });
+  await call.result();
+  worker.shutdown();
+  await running[0]?.ended;
+  const permits = await permitsRunning(temporal.client, resource);
+  assert.deepEqual(permits, []);
+});
+
+test('activities of a key: never more than perKey of one at once, by the key of their arguments', async () => {
+  const resource = temporal.resource('keyed');
+  const taskQueue = `limited-${randomUUID()}`;
+  const semaphore = new Semaphore(resource, { capacity: 4, perKey: 1, taskQueue: temporal.taskQueue });
+  const limit = { semaphore, key: (callMs: number) => `of ${callMs}` };
+  const connection = await NativeConnection.connect({ address: temporal.env.address });
+  const plugins = [new SemaphorePlugin({ activities: { callVendor: limit } })];
+  const worker = await Worker.create({ connection, activities, taskQueue, plugins });
+  running.push({ worker, ended: worker.run().finally(() => connection.close()) });
+  const two = [20, 30].map((callMs) =>
+    temporal.client.workflow.execute(fourCalls, { ...startOptions(temporal, 'limited'), args: [taskQueue, callMs] }),
   );
+  const tokens = (await Promise.all(two)).flat();
+  assert.equal(now.begun, 8);
+  assert.ok(now.most <= 2, `${now.most} of two keys at once`);
+  for (const token of tokens) assert.equal(FencingToken.parse(token).resource, resource);
+});
+
+test('limits that are none are refused, and the error names the type', () => {
+  const gpus = new Semaphore('gpus', { capacity: 2, taskQueue: 'permits' });
+  for (const [limits, message] of [
+    [{ callVendor: {} }, /^The limit of "callVendor": semaphore: expected a Semaphore of temporal-semaphore\/workflow/],
+    [{ callVendor: { semaphore: gpus, timeout: 5 } }, /^The limit of "callVendor": Unknown option "timeout"/],
+    [{ callVendor: { semaphore: gpus, key: () => 'a' } }, /^The limit of "callVendor": key: expected none/],
+    [{ callVendor: { semaphore: new Semaphore('a', { capacity: 2, perKey: 1 }) } }, /key: expected a function/],
+    [
+      { callVendor: { semaphore: gpus }, other: { semaphore: new Semaphore('gpus', { capacity: 3 }) } },
+      /^semaphore "gpus": expected one declaration of it for all limits, .*2.*, got .*3/,
+    ],
+    [null, /^activities: expected an object/],
+  ] as const) {
+    const activities = limits as unknown as ActivityLimits;
+    assert.throws(() => new SemaphorePlugin({ activities }), { name: 'InvalidOptionsError', message });
+  }
 });
 
 test("a name that is none of the worker's activities is refused before the worker starts", async () => {
   const pool = new PermitPool(semaphore(temporal.resource(), 1));
   pools.push(pool);
-  const isRefusal = (error: unknown) =>
-    error instanceof InvalidOptionsError && /^limits: .*\(callVendor, other\), got "callVendro"$/.test(error.message);
-  const limits: Record<string, PermitPool> = { callVendor: pool, callVendro: pool };
   const registered = { ...activities, other: async () => undefined, notOne: 'x' };
-  assert.throws(() => limitActivities(limits, registered), isRefusal);
   const options = { connection: temporal.env.nativeConnection, taskQueue: 'limited', activities: registered };
-  const plugin = new LimitActivitiesPlugin(limits);
-  await assert.rejects(Worker.create({ ...options, plugins: [plugin] }), isRefusal);
+  const plugin = new SemaphorePlugin({ activities: { callVendor: pool, callVendro: pool } });
+  await assert.rejects(Worker.create({ ...options, plugins: [plugin] }), {
+    name: 'InvalidOptionsError',
+    message: /^activities: .*\(callVendor, other\), got "callVendro"$/,
+  });
   // The SDK calls an activity of this name for each name that it does not know.
-  limitActivities(limits, { default: async () => undefined });
-  plugin.configureWorker({ taskQueue: 'of Workflows alone' });
+  await plugin.configureWorker({ taskQueue: 'of a default', activities: { default: async () => undefined } });
+  await plugin.configureWorker({ taskQueue: 'of Workflows alone' });
 });

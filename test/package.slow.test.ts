@@ -84,7 +84,7 @@ test('the licence of each package that the command line and the page are made wi
 });
 
 test('every entry loads, and what only this repository needs is not in it', async () => {
-  const entries = Object.keys(packageExports).filter((entry) => entry !== './package.json');
+  const entries = Object.keys(packageExports).filter((entry) => entry !== '.' && entry !== './package.json');
   const script = entries.map((entry) => `require('temporal-semaphore/${entry.slice(2)}');`).join('\n');
   await run(process.execPath, ['-e', script], { cwd: project });
 
@@ -96,6 +96,27 @@ test('every entry loads, and what only this repository needs is not in it', asyn
   );
   // What a source map names is there.
   assert.ok(files.includes('src/client/semaphore-client.ts'));
+});
+
+test('the root entry, and an entry for Node in Workflow code, say what to import', async () => {
+  for (const load of ["require('temporal-semaphore')", "import('temporal-semaphore')"]) {
+    const loading = run(process.execPath, ['-e', load], { cwd: project });
+    await assert.rejects(
+      loading,
+      /Import an entry of temporal-semaphore: temporal-semaphore\/workflow in Workflow code, /,
+    );
+  }
+  for (const entry of ['', '/client', '/operator', '/worker', '/fencing', '/fencing-worker']) {
+    const path = join(project, 'misplaced.ts');
+    await writeFile(
+      path,
+      `import * as all from 'temporal-semaphore${entry}';\nexport const names = Object.keys(all);\n`,
+    );
+    const bundle = `require('@temporalio/worker').bundleWorkflowCode({ workflowsPath: ${JSON.stringify(path)} })`;
+    const { stderr } = await run(process.execPath, ['-e', bundle], { cwd: project }).catch((error) => error);
+    assert.match(stderr, /Can't resolve 'Workflow code imports temporal-semaphore\/workflow \(also /, entry);
+    assert.match(stderr, / @ \.\/misplaced\.ts 1:/, entry);
+  }
 });
 
 test('the installed command line says what it can do, and completes', async () => {

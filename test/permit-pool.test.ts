@@ -184,6 +184,45 @@ test('close: those that wait and those that come later are refused, running call
   await assertNoPermitLeft(temporal.client, resource);
 });
 
+test('calls made just before close have what is there: a free slot, or an idle permit; the others are refused', async () => {
+  const resource = temporal.resource();
+  const client = semaphore(resource, 2);
+  const outcomes = async (pool: PermitPool) => {
+    const calls = Array.from({ length: 4 }, () => pool.withPermit(async () => await delay(20, 'done')));
+    const closing = pool.close();
+    await assert.rejects(pool.acquire(), PoolClosedError);
+    const ends = await Promise.all(calls.map((call) => call.catch((error: Error) => error.name)));
+    await closing;
+    return ends;
+  };
+  const refused = ['PoolClosedError', 'PoolClosedError'];
+  assert.deepEqual(await outcomes(new PermitPool(client)), ['done', 'done', ...refused]);
+  const warm = new PermitPool(client, { max: 1, idleFor: '1 hour' });
+  await warm.withPermit(async () => undefined);
+  assert.deepEqual(await outcomes(warm), ['done', 'PoolClosedError', ...refused]);
+  assert.deepEqual(await permitsRunning(temporal.client, resource), []);
+});
+
+test('a pool tells how many calls run and wait, and when all are done', async () => {
+  const pool = new PermitPool(semaphore(temporal.resource(), 2));
+  await pool.idle(); // of nobody
+  const gate = new AbortController();
+  const held = async () => await aborted(gate.signal);
+  const calls = Array.from({ length: 5 }, () => pool.withPermit(held));
+  assert.deepEqual([pool.active, pool.waiting], [0, 5]);
+  let isIdle = false;
+  const idle = pool.idle().then(() => {
+    isIdle = true;
+  });
+  await until(() => pool.active === 2 && pool.waiting === 3);
+  assert.equal(isIdle, false);
+  gate.abort();
+  await Promise.all(calls);
+  await idle;
+  assert.deepEqual([pool.active, pool.waiting], [0, 0]);
+  await pool.close();
+});
+
 test('close while the pool stands in line leaves neither permit nor waiter', async () => {
   const resource = temporal.resource();
   const client = semaphore(resource);
@@ -254,7 +293,12 @@ test('a pool that an operator pauses gives back; resumed, it goes on', async () 
 const BAD: [string, unknown, unknown, RegExp][] = [
   ['a max above the capacity', { max: 2 }, {}, /max: expected a whole number from 1 to 1, got 2/],
   ['reuseFor 0', { reuseFor: 0 }, {}, /reuseFor: expected a duration of 1 ms or more/],
-  ['a lease of one call', {}, { lease: '1s' }, /Unknown option "lease"\. Known: timeout, priority, purpose, signal\./],
+  [
+    'a lease of one call',
+    {},
+    { lease: '1s' },
+    /Unknown option "lease"\. Known: timeout, priority, purpose, key, signal\./,
+  ],
   ['a signal that is none', {}, { signal: {} }, /signal: expected an AbortSignal/],
 ];
 for (const [what, options, acquire, message] of BAD) {

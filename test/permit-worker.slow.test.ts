@@ -6,7 +6,7 @@ import { Client } from '@temporalio/client';
 import { tsToMs } from '@temporalio/common/lib/time';
 import { Worker, type WorkerPlugin } from '@temporalio/worker';
 import { type Permit, SemaphoreClient } from '../src/client';
-import { createPermitWorker, PermitWorkerPlugin } from '../src/worker';
+import { createPermitWorker, SemaphorePlugin } from '../src/worker';
 import { CliProcess } from './support/cli-process';
 import { dataConverter } from './support/encrypting-converter';
 import { operatorOf } from './support/operators';
@@ -72,7 +72,7 @@ test('the plugin runs a permit worker beside the worker that it is given to, and
     connection: temporal.env.nativeConnection,
     workflowBundle: temporal.bundle,
     taskQueue,
-    plugins: [new PermitWorkerPlugin({ taskQueue: permitQueue })],
+    plugins: [new SemaphorePlugin({ taskQueue: permitQueue })],
   });
   const { runId } = await worker.runUntil(
     temporal.client.workflow.execute(holder, {
@@ -97,7 +97,7 @@ test("the plugin's permit worker has the data converter that a later plugin sets
     connection: temporal.env.nativeConnection,
     workflowBundle: temporal.bundle,
     taskQueue,
-    plugins: [new PermitWorkerPlugin({ taskQueue: permitQueue }), encrypting],
+    plugins: [new SemaphorePlugin({ taskQueue: permitQueue }), encrypting],
   });
   const client = new Client({ connection: temporal.client.connection, dataConverter });
   const { at } = await worker.runUntil(
@@ -120,7 +120,7 @@ test('a permit worker that ends before the worker of the plugin has begun takes 
       await next(worker);
     },
   };
-  const plugins = [new PermitWorkerPlugin({ taskQueue: `permits-${randomUUID()}` }), slow];
+  const plugins = [new SemaphorePlugin({ taskQueue: `permits-${randomUUID()}` }), slow];
   const { nativeConnection: connection } = temporal.env;
   const taskQueue = `own-${randomUUID()}`;
   const worker = await Worker.create({ connection, taskQueue, plugins, activities: { none: async () => {} } });

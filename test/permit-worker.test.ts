@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { NativeConnection, Worker, type WorkerOptions, type WorkerPlugin } from '@temporalio/worker';
-import { createPermitWorker, type PermitWorkerOptions, PermitWorkerPlugin } from '../src/worker';
+import { createPermitWorker, type PermitWorkerOptions, SemaphorePlugin } from '../src/worker';
 import { useTemporal } from './support/temporal';
 
 const temporal = useTemporal({ shared: true });
@@ -15,7 +15,7 @@ test('a permit worker that can not be made tells why, and leaves a connection th
       throw new Error('no bundle');
     },
   };
-  const plugins = [new PermitWorkerPlugin({ taskQueue: `permits-${randomUUID()}`, bundlerOptions })];
+  const plugins = [new SemaphorePlugin({ taskQueue: `permits-${randomUUID()}`, permitWorker: { bundlerOptions } })];
   const taskQueue = `own-${randomUUID()}`;
   const worker = await Worker.create({ connection, taskQueue, plugins, activities: { none: async () => {} } });
   await assert.rejects(worker.run(), /no bundle/);
@@ -34,14 +34,14 @@ test('a permit worker that can not be made tells why, and leaves a connection th
     /no bundle/,
   );
   await connection.close();
-  assert.throws(() => new PermitWorkerPlugin({ taskQueue, workflowsPath: 'x' } as PermitWorkerOptions), {
+  assert.throws(() => new SemaphorePlugin({ taskQueue, permitWorker: { workflowsPath: 'x' } as object }), {
     name: 'InvalidOptionsError',
   });
 });
 
 test("the plugin refuses the worker's own task queue", async () => {
-  assert.throws(() => new PermitWorkerPlugin({ taskQueue: '' }), { name: 'InvalidOptionsError' });
-  const plugins = [new PermitWorkerPlugin({ taskQueue: 'one' })];
+  assert.throws(() => new SemaphorePlugin({ taskQueue: '' }), { name: 'InvalidOptionsError' });
+  const plugins = [new SemaphorePlugin({ taskQueue: 'one' })];
   const { nativeConnection: connection } = temporal.env;
   await assert.rejects(Worker.create({ connection, taskQueue: 'one', plugins, activities: {} }), {
     name: 'InvalidOptionsError',

@@ -20,7 +20,8 @@ test('a Workflow that holds all and asks for more is refused, but not with a tim
   });
   await handle.signal(workflows.finish);
   const asked = await handle.result();
-  assert.deepEqual(asked, ['SelfDeadlockError', 'SelfDeadlockError', 'PermitTimeoutError', 'acquired']);
+  const late = `No permit of "${resource}" came free within 200 ms: its caller holds 2 itself. Use the permit that is held, or set reentrant.`;
+  assert.deepEqual(asked, ['SelfDeadlockError', 'SelfDeadlockError', late, 'acquired']);
 });
 
 test('one that leaves a permit to others is served', async () => {
@@ -52,7 +53,15 @@ test('likewise a client, and for a key', async () => {
       withPermits([other, semaphore], async () => 0),
       SelfDeadlockError,
     );
-    await assert.rejects(semaphore.acquire({ timeout: 100 }), { name: 'PermitTimeoutError' });
+    await assert.rejects(semaphore.acquire({ timeout: 100 }), {
+      name: 'PermitTimeoutError',
+      message: `No permit of "${resource}" came free within 100 ms: its caller holds one itself. Use the permit that is held, or set reentrant.`,
+    });
+    await assert.rejects(semaphore.acquire({ timeout: 0 }), /is free: its caller holds one itself/);
+    await assert.rejects(
+      withPermits([other, semaphore], async () => 0, { timeout: 100 }),
+      /its caller holds one itself/,
+    );
     assert.equal(await semaphore.tryAcquire(), undefined);
   });
   assert.equal(await elsewhere, 'elsewhere', 'a caller that does not run inside waits its turn');
@@ -85,5 +94,5 @@ test('run inside run exits 64, and 75 when it only tries', async () => {
   });
   assert.equal(await outer.exit, 0, outer.stderr);
   assert.match(outer.stdout, /^64\n75\n$/m);
-  assert.match(outer.stderr, /this waits for itself/);
+  assert.match(outer.stderr, /This would wait for itself for ever/);
 });

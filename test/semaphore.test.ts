@@ -79,7 +79,7 @@ test('a permit that ended before its release is lost, although its Workflow had 
 
 test('a late release or renewal by an old holder does not touch the new holder of its slot', async () => {
   const resource = temporal.resource();
-  const semaphore = { capacity: 1, lease: 500, renewEvery: false as const };
+  const semaphore = { capacity: 1, lease: '500ms' as const, renewEvery: false as const };
   const late = await temporal.client.workflow.start(workflows.lateHolder, {
     ...startOptions(temporal),
     args: [{ resource, semaphore }],

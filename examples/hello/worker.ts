@@ -1,5 +1,5 @@
 import { NativeConnection, Worker } from '@temporalio/worker';
-import { PermitWorkerPlugin } from 'temporal-semaphore/worker';
+import { SemaphorePlugin } from 'temporal-semaphore/worker';
 import * as activities from './activities';
 
 async function main(): Promise<void> {
@@ -10,7 +10,7 @@ async function main(): Promise<void> {
     workflowsPath: require.resolve('./workflows'),
     activities,
     maxHeartbeatThrottleInterval: '3s', // a heartbeat is sent, and answered, each 3 s
-    plugins: [new PermitWorkerPlugin({ taskQueue: 'permits' })], // it runs the permits and their queue, beside your Workflows
+    plugins: [new SemaphorePlugin({ taskQueue: 'permits' })], // it runs the permits and their queue, beside your Workflows
   });
   await worker.run(); // until Ctrl-C
   await connection.close();

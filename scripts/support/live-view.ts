@@ -1,4 +1,4 @@
-import { paint, table } from '@/cli/text';
+import { dim, green, paint, type Text, table, text } from '@/cli/text';
 import { duration } from '@/cli/wording';
 import type { Outcome } from './consumer-run';
 import type { SlotState } from './slots';
@@ -12,6 +12,8 @@ interface Scene {
   /** Those who have been seen with a permit. They do not wait for one again: without it now, they are about to end. */
   served: ReadonlySet<string>;
   outcomes: ReadonlyMap<string, Outcome>;
+  /** How long each holds. */
+  holdMs: number;
 }
 
 /** Shows a run while it goes on. */
@@ -40,20 +42,29 @@ function waiting({ consumers, outcomes, served }: Scene): string[] {
   return consumers.filter((consumer) => !outcomes.has(consumer) && !served.has(consumer));
 }
 
+const BAR = 20;
+
+/** How far something is, from 0 to 1. */
+export function bar(share: number): Text {
+  const full = Math.round(BAR * Math.min(1, Math.max(0, share)));
+  return text`${green('█'.repeat(full))}${dim('░'.repeat(BAR - full))}`;
+}
+
 function draw(scene: Scene, terminalRows: number): string {
-  const { slots, nowMs, elapsedMs } = scene;
+  const { slots, nowMs, elapsedMs, holdMs } = scene;
   const room = Math.max(3, terminalRows - 8);
   // Of one width throughout, so that the columns stand still.
   const width = Math.max(...scene.consumers.map(({ length }) => length));
   const rows = slots.slice(0, room).map(({ slot, held }) => {
-    const holder = held ? paint.green(held.by.padEnd(width)) : paint.dim('free'.padEnd(width));
-    return [slot, holder, (held ? duration(nowMs - held.sinceMs) : '').padStart(8)];
+    const holder = held ? green(held.by.padEnd(width)) : dim('free'.padEnd(width));
+    const forMs = held ? nowMs - held.sinceMs : 0;
+    return [slot, bar(forMs / holdMs), holder, (held ? duration(forMs) : '').padStart(8)];
   });
   const hidden = slots.length - rows.length;
   const ended = [...scene.outcomes.keys()];
   return [
     '',
-    table(['slot', 'holder', 'for'], rows, ['right', 'left', 'right']),
+    table(['slot', 'its work', 'holder', 'for'], rows, ['right', 'left', 'left', 'right']),
     ...(hidden > 0 ? [paint.dim(`… and ${hidden} more slots`)] : []),
     '',
     `${paint.yellow('waiting ')} ${numbers(waiting(scene))}`,

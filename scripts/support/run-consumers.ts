@@ -49,7 +49,7 @@ export async function runConsumers(
 }
 
 async function watch(run: ConsumerRun, view: LiveView, interrupt: AbortSignal): Promise<void> {
-  const { capacity } = run.options;
+  const { capacity, holdMs } = run.options;
   const startedMs = Date.now();
   const served = new Set<string>();
   for (let over = false; !over; ) {
@@ -59,7 +59,7 @@ async function watch(run: ConsumerRun, view: LiveView, interrupt: AbortSignal): 
     const nowMs = Date.now();
     for (const { held } of slots) if (held) served.add(held.by);
     const { consumers, outcomes } = run;
-    view.show({ nowMs, elapsedMs: nowMs - startedMs, slots, consumers, served, outcomes });
+    view.show({ nowMs, elapsedMs: nowMs - startedMs, slots, consumers, served, outcomes, holdMs });
     if (!over) await delay(Math.max(LOOK_EVERY_MS, capacity * LOOK_EVERY_MS_PER_SLOT));
   }
 }

@@ -55,7 +55,7 @@ const SERVER = /useTemporal|contract\(|startServer|findServer/;
 const HOOKED = /use(Temporal|Postgres|Browser)|Runtime\.install|mock\.method\(process/;
 
 /** What a test file mentions that runs the built command line. */
-const COMMAND_LINE = /CliProcess|CliHost|BUILT_COMMAND_LINE|-process'/;
+const COMMAND_LINE = /CliProcess|CliHost|BUILT_COMMAND_LINE|-process'|run-command'/;
 
 /** What a test file mentions that installs the package from its tarball. */
 const PACKAGE = /installPackage/;

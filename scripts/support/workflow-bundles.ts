@@ -8,14 +8,14 @@ import { PREPARED_BUNDLES } from './prepared';
 const SRC = join(__dirname, '..', '..', 'src');
 
 /**
- * Bundles a file of Workflows, which takes seconds of work, unless `pnpm test` has done that already.
+ * Bundles a file of Workflows, which takes seconds of work, unless `pnpm test` has done that already. It may export `interceptors` too.
  * @param workflowsPath as `require.resolve` gives it
  */
 export async function bundleWorkflows(workflowsPath: string): Promise<WorkflowBundle> {
   const prepared = process.env[PREPARED_BUNDLES];
   const made = prepared && bundleFile(prepared, workflowsPath);
   if (made && existsSync(made)) return { code: await readFile(made, 'utf8') };
-  return await bundleWorkflowCode({ workflowsPath, logger: new DefaultLogger('ERROR') });
+  return await bundle(workflowsPath);
 }
 
 /** Bundles an example's Workflows, which import this package by its name, as a user's do. */
@@ -34,8 +34,13 @@ export async function bundleExample(
 
 /** Bundles a file of Workflows into another file. */
 export async function writeBundle(workflowsPath: string, file: string): Promise<void> {
-  const { code } = await bundleWorkflowCode({ workflowsPath, logger: new DefaultLogger('ERROR') });
+  const { code } = await bundle(workflowsPath);
   await writeFile(file, code);
+}
+
+async function bundle(workflowsPath: string): Promise<WorkflowBundle & { code: string }> {
+  const logger = new DefaultLogger('ERROR');
+  return await bundleWorkflowCode({ workflowsPath, workflowInterceptorModules: [workflowsPath], logger });
 }
 
 /** Where the bundle of these Workflows lies in a directory of bundles. */

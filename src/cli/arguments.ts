@@ -1,7 +1,7 @@
 import type { StringValue } from '@temporalio/common';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import type { OperatorOptions } from '../operator';
-import { msToNumber } from '../shared/duration';
+import { isUnitless, msToNumber } from '../shared/duration';
 import { type ConnectionFlags, withConnectionFlags } from './connection';
 
 export function wholeNumber(text: string): number {
@@ -14,7 +14,7 @@ export function durationOption(flags: string, description: string, byDefault?: S
   const option = new Option(flags, description).argParser((text) => {
     let ms = Number.NaN;
     try {
-      if (!isNumber(text)) ms = msToNumber(text as StringValue);
+      if (!isUnitless(text)) ms = msToNumber(text as StringValue);
     } catch {
       // Refused below.
     }
@@ -26,18 +26,13 @@ export function durationOption(flags: string, description: string, byDefault?: S
   return byDefault === undefined ? option : option.default(msToNumber(byDefault), byDefault);
 }
 
-/** A number without a unit would mean milliseconds, which no user intends. */
-function isNumber(text: string): boolean {
-  return /^\s*-?[\d.]+\s*$/.test(text);
-}
-
 /** A time in the form of ISO 8601, or a duration from now. */
 export function timeFromNow(text: string): Date {
   const isTime = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}/.test(text);
   let ms = Number.NaN;
   try {
     if (isTime) ms = Date.parse(text);
-    else if (!isNumber(text)) ms = Date.now() + msToNumber(text as StringValue);
+    else if (!isUnitless(text)) ms = Date.now() + msToNumber(text as StringValue);
   } catch {
     // Refused below.
   }
@@ -98,7 +93,7 @@ export interface ResourceFlags extends OperatorOptions, ConnectionFlags {
 export function withResourceFlags(command: Command): Command {
   withSlotFlags(
     command,
-    'how many permits the resource is deployed with (default: its queue says it)',
+    'how many permits the resource is deployed with (default: its queue is asked, while somebody waits)',
     'the names of its slots instead, separated by commas',
   );
   command.option('--task-queue <name>', "the permit worker's task queue", 'permits');

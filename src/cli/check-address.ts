@@ -29,6 +29,15 @@ export class UnreachableError extends Error {
   }
 }
 
+/** The server has no such namespace. */
+export class NoNamespaceError extends Error {
+  override readonly name = 'NoNamespaceError';
+
+  constructor(namespace: string, address: string) {
+    super(`There is no namespace "${namespace}" at ${address}. Name another with --namespace or TEMPORAL_NAMESPACE.`);
+  }
+}
+
 /** The error for an address where something listens, and the connection fails all the same. */
 export function connectionError(address: string, { message }: Error): UnreachableError {
   // gRPC and Rust have their own words for "it did not answer as it should", which help no user.

@@ -3,7 +3,7 @@ import { resolve } from 'node:path';
 import { createSecureContext } from 'node:tls';
 import { pathToFileURL } from 'node:url';
 import { Client, Connection } from '@temporalio/client';
-import type { DataConverter } from '@temporalio/common';
+import { type DataConverter, NamespaceNotFoundError } from '@temporalio/common';
 import {
   type ClientConfigProfile,
   type ClientConfigTLS,
@@ -13,7 +13,7 @@ import {
 import type { Command } from 'commander';
 import { InvalidOptionsError } from '../client';
 import { Operator, type OperatorOptions } from '../operator';
-import { checkAddress, connectionError } from './check-address';
+import { checkAddress, connectionError, NoNamespaceError } from './check-address';
 
 /** The flags of every command that talks to a server. Temporal's own environment configuration fills in absent flags. */
 export interface ConnectionFlags {
@@ -172,7 +172,7 @@ export async function loadDataConverter(path: string | undefined): Promise<DataC
  * Connects, and runs `use` with the client. The connection ends with the process: on a closed connection, the SDK may still retry a
  * call that was given up, and its retry throws.
  * @param check refuses bad options before any call to the server
- * @throws UnreachableError
+ * @throws UnreachableError, NoNamespaceError
  */
 export async function withClient<T>(
   flags: ConnectionFlags,
@@ -188,7 +188,17 @@ export async function withClient<T>(
   await connection.ensureConnected().catch((error: Error) => {
     throw connectionError(address, error);
   });
-  return await use(client);
+  try {
+    return await use(client);
+  } catch (error) {
+    throw error instanceof NamespaceNotFoundError ? new NoNamespaceError(namespace, address) : error;
+  }
+}
+
+/** Of which server and namespace a client is. */
+export function placeOf({ connection, options }: Client): { address: string | undefined; namespace: string } {
+  const { address } = (connection as { options?: { address?: string } }).options ?? {};
+  return { address, namespace: options.namespace };
 }
 
 /** As {@link withClient}, with the operator of one resource. @throws InvalidOptionsError for bad options, before any call */
@@ -197,6 +207,7 @@ export async function withOperator<T>(
   flags: ConnectionFlags & OperatorOptions,
   use: (operator: Operator) => Promise<T>,
 ): Promise<T> {
-  const open = (client: Client) => new Operator(client, resource, flags);
+  const { capacity, slots, taskQueue } = flags;
+  const open = (client: Client) => new Operator(client, resource, { capacity, slots, taskQueue });
   return await withClient(flags, (client) => use(open(client)), open);
 }

@@ -6,7 +6,7 @@ import { Operator, type OperatorOptions } from '../operator';
 import { resourcesInUse } from '../operator/resources-in-use';
 import { refuse } from '../shared/check';
 import { type ConnectionFlags, connectConfig, withClient, withConnectionFlags } from './connection';
-import { print } from './terminal';
+import { endLine, print } from './terminal';
 import { text } from './text';
 
 interface DashboardFlags extends ConnectionFlags {
@@ -14,17 +14,21 @@ interface DashboardFlags extends ConnectionFlags {
   port: number;
   token?: string;
   ui?: string;
-  taskQueue: string;
+  taskQueue?: string;
   readOnly?: true;
 }
 
-const HELP = `
-Without resources, the page shows all that are in use. Give a resource with its capacity or its slots (gpu-pool=3,
-licences=a,b,c), or by its name alone: the page then shows the slots that it has seen held, until the queue says how many
-there are. The last = counts, so a name with a = in it needs its capacity or slots.
+const DEFAULT_TASK_QUEUE = 'permits';
 
-By default, only this machine reaches the page. With a --host that others can reach, visitors need a token: the one that
-you give, or a new one in the printed address. The page has no TLS: put it behind a proxy that has.
+const HELP = `
+Without resources, the page shows all that are in use. Give a resource with its
+capacity or its slots (gpu-pool=3, licences=a,b,c), or by its name alone: the
+page then takes the capacity from its queue or its permits. The last = counts,
+so a name with a = in it needs its capacity or slots.
+
+By default, only this machine reaches the page. With a --host that others can
+reach, visitors need a token: the one that you give, or a new one in the printed
+address. The page has no TLS: put it behind a proxy that has.
 
 Example:
   temporal-semaphore dashboard gpu-pool=3 licences=a,b,c
@@ -39,7 +43,10 @@ export function addDashboard(program: Command, done: (exitCode: number) => void)
     .option('--host <name>', 'the address to listen on', '127.0.0.1')
     .option('--token <text>', 'the token that visitors need (default: TEMPORAL_SEMAPHORE_TOKEN, or a new one)')
     .option('--ui <url>', 'the Temporal Web UI, for links (default: that of a dev server, or of Temporal Cloud)')
-    .option('--task-queue <name>', "the permit worker's task queue", 'permits')
+    .option(
+      '--task-queue <name>',
+      "the permit worker's task queue (default: that of the resource's permits, or permits)",
+    )
     .option('--read-only', 'offer no actions')
     .addHelpText('after', HELP)
     .action(async (resources: string[], flags: DashboardFlags) => {
@@ -72,9 +79,10 @@ async function serve(resources: string[], flags: DashboardFlags): Promise<void> 
     if (access.token !== undefined && !access.isTokenNew) {
       print(text`Visitors need the token that you gave: the first time, add ?token=<the token> to that address.`);
     }
-    await new Promise<void>((resolve) => {
-      for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => resolve());
+    const ended = await new Promise<NodeJS.Signals>((resolve) => {
+      for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, resolve);
     });
+    if (ended === 'SIGINT') endLine();
     await dashboard.close();
   };
   await withClient(flags, show, open);
@@ -99,14 +107,19 @@ export class DashboardResources implements ResourceFinder {
   constructor(
     private readonly client: Client,
     resources: readonly NamedResource[],
-    private readonly taskQueue: string,
+    private readonly taskQueue?: string,
   ) {
     this.all = resources.length === 0;
     for (const { resource, capacity, slots } of resources) {
       const isSized = capacity !== undefined || slots !== undefined;
-      const sized = () => new Operator(client, resource, { capacity, slots, taskQueue });
+      const sized = () => new Operator(client, resource, { capacity, slots, ...this.where });
       this.given.push(isSized ? sized() : this.unsized(resource));
     }
+  }
+
+  /** Where an order starts the queue of a resource. */
+  private get where(): OperatorOptions {
+    return { taskQueue: this.taskQueue, otherwiseTaskQueue: DEFAULT_TASK_QUEUE };
   }
 
   /** Finds the resources in use by two calls to visibility; by no call when the operator has named all resources with their slots. */
@@ -127,8 +140,7 @@ export class DashboardResources implements ResourceFinder {
   }
 
   private unsized(resource: string): Operator {
-    const { client, taskQueue } = this;
-    const operator = this.found.get(resource) ?? new Operator(client, resource, { taskQueue });
+    const operator = this.found.get(resource) ?? new Operator(this.client, resource, this.where);
     this.found.set(resource, operator);
     return operator;
   }

@@ -5,6 +5,7 @@ import { monotonicMs } from '../client/server';
 import type { SlotInspection } from '../operator';
 import { findDeadlocks, type StuckWorkflows, stuckWorkflows } from '../operator/deadlocks';
 import { inspectAllInUse, type SeenResource } from '../operator/resources-in-use';
+import { durationText } from '../shared/duration';
 import { waiterName } from './draw-resource';
 import { holderName } from './terminal';
 import { count, deadlockLine, disagreementLine, pauseNote, STRANGERS_REMEDY, span, strangersLine } from './wording';
@@ -180,7 +181,7 @@ function waits(seen: SeenResource, longerMs: number): Finding[] {
   if (longest) {
     found.push({
       is: 'warning',
-      what: `"${resource}": ${late.length} waiting for more than ${span(longerMs)}, the longest, ${waiterName(longest)}, for ${span(Date.now() - longest.since.getTime())}`,
+      what: `"${resource}": ${late.length} waiting for more than ${durationText(longerMs)}, the longest, ${waiterName(longest)}, for ${span(Date.now() - longest.since.getTime())}`,
       advice: '`temporal-semaphore why` shows who is ahead and who holds. The resource may have too few slots.',
     });
   }

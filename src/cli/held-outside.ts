@@ -3,6 +3,7 @@ import type { Client } from '@temporalio/client';
 import { SelfDeadlockError } from '../client';
 import { waitsForItself } from '../shared/loss';
 import { keyResource } from '../shared/permit-id';
+import { placeOf } from './connection';
 
 /** Tells a `run` inside a `run` which permits the outer `run`s hold, as JSON. */
 const VARIABLE = 'TEMPORAL_SEMAPHORE_HELD';
@@ -32,7 +33,7 @@ export function checkSelfDeadlock(
   resources: readonly WantedResource[],
   timeoutMs = Number.POSITIVE_INFINITY,
 ): void {
-  const held = heldOutside().filter(({ at }) => at === placeOf(client));
+  const held = heldOutside().filter(({ at }) => at === placeText(client));
   for (const { resource, capacity = 0, slots, perKey, key, permits = 1 } of resources) {
     const wanted = [{ resource, count: slots?.length ?? capacity }];
     if (key !== undefined && perKey !== undefined) wanted.push({ resource: keyResource(resource, key), count: perKey });
@@ -50,7 +51,7 @@ export function checkSelfDeadlock(
 
 /** What the environment of a command says of the permits around it. */
 export function heldInside(client: Client, resources: readonly WantedResource[]): NodeJS.ProcessEnv {
-  const at = placeOf(client);
+  const at = placeText(client);
   const held = resources.flatMap(({ resource, key, permits = 1 }) => {
     const names = key === undefined ? [resource] : [resource, keyResource(resource, key)];
     return names.flatMap((name) =>
@@ -60,9 +61,9 @@ export function heldInside(client: Client, resources: readonly WantedResource[])
   return { [VARIABLE]: JSON.stringify([...heldOutside(), ...held]) };
 }
 
-function placeOf({ connection, options }: Client): string {
-  const { address } = (connection as { options?: { address?: string } }).options ?? {};
-  return `${address}/${options.namespace}`;
+function placeText(client: Client): string {
+  const { address, namespace } = placeOf(client);
+  return `${address}/${namespace}`;
 }
 
 /** Reads the variable, and leaves out what this program has not written. */

@@ -5,7 +5,7 @@ import { type ResourceFlags, wholeNumber, withResourceFlags } from './arguments'
 import { withClient, withOperator } from './connection';
 import { drawResource, overrideNote } from './draw-resource';
 import { EXIT } from './exit-codes';
-import { print, printJson, say } from './terminal';
+import { print, printCut, printJson, say } from './terminal';
 import { type Align, red, Text, table, text, yellow } from './text';
 import { disagreementLine, sinceNow, strangersLine } from './wording';
 
@@ -15,7 +15,8 @@ interface LsFlags extends ResourceFlags {
 }
 
 const HELP = `
-Exit code ${EXIT.no}: nobody holds or waits for a permit of that resource, and no override is set for it.
+Exit code ${EXIT.no}: nobody holds or waits for a permit of that resource, and nothing is
+set for it.
 
 Examples:
   temporal-semaphore ls
@@ -29,7 +30,7 @@ export function addLs(program: Command, done: (exitCode: number) => void): void 
     .summary('show who holds and who waits')
     .description('Shows who holds and who waits for permits of <resource>, or all resources in use.')
     .option('--recent <n>', 'also show the last n holds that have ended, at most 100', wholeNumber, 0)
-    .option('--wide', 'also show the run IDs')
+    .option('--wide', 'also show the run IDs, and cut no line to the terminal')
     .addHelpText('after', HELP)
     .action(async (resource: string | undefined, flags: LsFlags) => {
       done(await (resource === undefined ? all(flags) : one(resource, flags)));
@@ -48,7 +49,7 @@ async function one(resource: string, flags: LsFlags): Promise<number> {
     );
     return EXIT.no;
   }
-  if (output === 'text') print(drawResource(seen, { wide }));
+  if (output === 'text') await (wide ? print : printCut)(drawResource(seen, { wide }));
   return 0;
 }
 
@@ -62,7 +63,7 @@ async function all({ output, ...connection }: LsFlags): Promise<number> {
   const resources = await withClient(connection, (client) => inspectAllInUse(client));
   if (output !== 'text') printJson(resources, output);
   else if (resources.length === 0) print(text`Nobody holds or waits for a permit.`);
-  else print(Text.lines([table(HEAD, resources.map(row), ALIGN), ...resources.flatMap(notes)]));
+  else await printCut(Text.lines([table(HEAD, resources.map(row), ALIGN), ...resources.flatMap(notes)]));
   return 0;
 }
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 import { signalCode } from './exit-codes';
 import { execute } from './program';
-import { say } from './terminal';
+import { endLine, say } from './terminal';
 
 // Our warnings appear in our own form. Others keep the name that Node gives them.
 process.removeAllListeners('warning');
@@ -15,6 +15,7 @@ process.stderr.on('error', () => undefined);
 // Exit at once: the SDK may still hold a connection or wait for an answer that nobody needs. But a pipe takes 64 KiB at a time, and
 // an exit loses what it has not taken yet.
 void execute(process.argv).then(async (code) => {
+  if (code === signalCode('SIGINT')) endLine();
   for (const stream of [process.stdout, process.stderr]) await new Promise((resolve) => stream.write('', resolve));
   process.exit(code);
 });

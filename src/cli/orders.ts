@@ -15,7 +15,11 @@ interface OverrideFlags extends ResourceFlags, Pick<OverrideOptions, 'ifVersion'
 /** The flags of every command that changes an override. */
 function withOverrideFlags(command: Command): Command {
   command
-    .option('--if-version <n>', 'act only on this version of the override; 0: only if there is none', wholeNumber)
+    .option(
+      '--if-version <n>',
+      'act only if nobody has changed it since: the version that ls -o json shows; 0: only if nothing is set',
+      wholeNumber,
+    )
     .option('-y, --yes', 'do not ask for confirmation');
   return withResourceFlags(command);
 }
@@ -28,9 +32,9 @@ async function override(
   act: (operator: Operator) => Promise<Override | undefined>,
 ): Promise<number> {
   return await withOperator(resource, flags, async (operator) => {
-    if ((await operator.deployedSlots()) === undefined) {
+    if ((await operator.deployedSlots(true)) === undefined) {
       throw new InvalidOptionsError(
-        `No queue of "${resource}" says how many slots it has: give --capacity or --slots.`,
+        `Neither a queue nor a permit of "${resource}" says how many slots it has: give --capacity or --slots.`,
       );
     }
     if (question !== undefined && !(await confirmed(question, flags))) return EXIT.no;
@@ -55,7 +59,7 @@ export function addResize(program: Command, done: (exitCode: number) => void): v
     .argument('<n>', 'how many slots to use', wholeNumber)
     .summary('change how many slots are in use')
     .description(
-      'Changes how many slots are in use, until the next change. Held slots stay held, and go out of use as they come free. The number that the resource is deployed with ends the override.',
+      'Changes how many slots are in use, until the next change. Held slots stay held, and go out of use as they come free. To undo it, resize to the number that the resource is deployed with.',
     )
     .option('--reason <text>', 'shown to operators')
     .addHelpText('after', RESIZE_HELP)
@@ -68,7 +72,8 @@ export function addResize(program: Command, done: (exitCode: number) => void): v
 }
 
 const PAUSE_HELP = `
-A pause with --until ends by itself. It shortens no other pause.
+A pause with --until ends by itself. If the resource is paused already, the
+pause that ends later counts.
 
 Examples:
   temporal-semaphore pause gpu-pool --capacity 3 --reason 'node drain'
@@ -80,7 +85,9 @@ export function addPause(program: Command, done: (exitCode: number) => void): vo
   const pause = program
     .command('pause <resource>')
     .summary('give no more permits')
-    .description('Takes all slots out of use as they come free, until resume. Waiters go on waiting.')
+    .description(
+      'Gives no more permits, until resume. Holders keep theirs until they release them, and waiters go on waiting.',
+    )
     .option('--until <time>', 'resume by itself at this time, or after this duration', timeFromNow)
     .option('--reason <text>', 'shown to operators')
     .addHelpText('after', PAUSE_HELP)

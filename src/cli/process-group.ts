@@ -97,9 +97,12 @@ async function exitCode(leader: ChildProcess): Promise<number> {
 /** Says why the command could not be started. @returns the exit code */
 function notStarted(command: string, error: unknown): number {
   const { code, message } = error as NodeJS.ErrnoException;
-  say(`${command}: ${code === 'ENOENT' ? 'command not found' : message}`);
+  say(`${command}: ${NOT_STARTED[code ?? ''] ?? message}`);
   return code === 'ENOENT' ? EXIT.notFound : EXIT.notExecutable;
 }
+
+/** In the words of shells. */
+const NOT_STARTED: Record<string, string> = { ENOENT: 'command not found', EACCES: 'permission denied' };
 
 function isFound(command: string, { PATH = '' }: NodeJS.ProcessEnv): boolean {
   const places = command.includes('/') ? [command] : PATH.split(delimiter).map((directory) => join(directory, command));

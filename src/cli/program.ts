@@ -42,10 +42,18 @@ export async function makeProgram(done: (exitCode: number) => void, command?: st
   const program = new Command('temporal-semaphore')
     .description('A distributed counting semaphore whose only infrastructure is a Temporal server.')
     .version(version())
+    .addHelpText('after', START)
     .exitOverride();
   for (const add of COMMANDS) await add(program, done, command);
   return program;
 }
+
+const START = `
+Start with:
+  temporal-semaphore worker                       # runs permits; one for all
+  temporal-semaphore run nightly --capacity 1 -- ./backup.sh
+  temporal-semaphore ls                           # who holds, who waits
+`;
 
 /** This package's version, read from `src` and from `lib` alike. */
 function version(): string {
@@ -54,15 +62,18 @@ function version(): string {
 
 const HELP = `
 Example:
-  source <(temporal-semaphore completion bash)      # in ~/.bashrc; zsh in ~/.zshrc likewise
-  temporal-semaphore completion fish > ~/.config/fish/completions/temporal-semaphore.fish
+  source <(temporal-semaphore completion bash)  # in ~/.bashrc; zsh: in ~/.zshrc
+  temporal-semaphore completion fish > \\
+    ~/.config/fish/completions/temporal-semaphore.fish
 `;
 
 /** Completes commands, flags and their choices, as commander knows them. The shell runs this program, with `complete`, at each TAB. */
 async function addCompletion(program: Command): Promise<void> {
   const { default: tab } = await import('@bomb.sh/tab/commander');
   tab(program, { completionCommandName: 'completion' });
-  program.commands.find((command) => command.name() === 'completion')?.addHelpText('after', HELP);
+  const completion = program.commands.find((command) => command.name() === 'completion');
+  completion?.description('Prints a script by which a shell completes commands and flags by TAB.');
+  completion?.summary('print a script for completion by TAB').addHelpText('after', HELP);
 }
 
 /** Runs one command. @returns its exit code */

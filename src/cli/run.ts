@@ -13,13 +13,13 @@ import { messageOf } from '../client/errors';
 import { pause } from '../client/server';
 import { type Inspection, Operator } from '../operator';
 import { type AlsoFlag, alsoFlag, durationOption, wholeNumber, withSlotFlags } from './arguments';
-import { type ConnectionFlags, withClient, withConnectionFlags } from './connection';
+import { type ConnectionFlags, placeOf, withClient, withConnectionFlags } from './connection';
 import { heldOf } from './draw-resource';
 import { EXIT } from './exit-codes';
 import { checkSelfDeadlock, heldInside, type WantedResource } from './held-outside';
 import { afterLoss, permitsOf, type RunSet, runHolding, Signals } from './holding';
 import { Interrupted, say } from './terminal';
-import { text } from './text';
+import { type Text, text } from './text';
 import { pauseNote } from './wording';
 
 interface RunFlags extends ConnectionFlags {
@@ -47,27 +47,37 @@ interface RunFlags extends ConnectionFlags {
 const LAST_MS = 1_000;
 
 const HELP = `
-The command inherits the environment of run, without TEMPORAL_SEMAPHORE_TOKEN. It also gets PERMIT_RESOURCE, PERMIT_SLOT,
-PERMIT_WORKFLOW_ID, PERMIT_RUN_ID and PERMIT_FENCING_TOKEN. The token is <resource>/<slot>/<run ID>: pass it to whatever
-must refuse late writes. With --also, these variables belong to the permit of <resource>. PERMITS has all permits as JSON,
-[{"resource", "slot", "workflowId", "runId", "fencingToken"}, ...], in the order of the command line.
-The command inherits TEMPORAL_API_KEY too; -- env -u TEMPORAL_API_KEY <command> keeps it out.
+The command inherits the environment of run, without TEMPORAL_SEMAPHORE_TOKEN.
+It also gets PERMIT_RESOURCE, PERMIT_SLOT, PERMIT_WORKFLOW_ID, PERMIT_RUN_ID and
+PERMIT_FENCING_TOKEN. The token is <resource>/<slot>/<run ID>: pass it to
+whatever must refuse late writes. With --also, these variables belong to the
+permit of <resource>. PERMITS has all permits as JSON, in the order of the
+command line:
+  [{"resource", "slot", "workflowId", "runId", "fencingToken"}, ...]
+The command inherits TEMPORAL_API_KEY too; -- env -u TEMPORAL_API_KEY <command>
+keeps it out.
 
-run renews the permit while the command runs. It releases the permit when the command's whole process group has ended.
-When the permit is lost, the group gets TERM, and KILL before the lease ends. The same happens when run is killed, or
-stopped (Ctrl-Z) for as long. A process that leaves the group (setsid) escapes. The command has no controlling
-terminal. A hang-up under nohup ends nothing.
+run renews the permit while the command runs. It releases the permit when the
+command's whole process group has ended. When the permit is lost, the group gets
+TERM, and KILL before the lease ends. The same happens when run is killed, or
+stopped (Ctrl-Z) for as long. A process that leaves the group (setsid) escapes.
+The command has no controlling terminal. A hang-up under nohup ends nothing.
 
-Exit code: the command's own; 128+n when signal n ended it; never 0 after a loss.
-  ${EXIT.busy}  no permit: all slots are held (--try), none came free in time (--timeout), or the line is full (--max-waiting)
-  ${EXIT.usage}  wrong usage      ${EXIT.unavailable}  the server can't be reached, or refuses
-  ${EXIT.notExecutable} the command can't be executed      ${EXIT.notFound} no such command
+Exit code: the command's own; 128+n if signal n ended it; never 0 after a loss.
+  ${EXIT.busy}   no permit: all slots are held (--try), none came free in time
+       (--timeout), or the line is full (--max-waiting)
+  ${EXIT.usage}   wrong usage
+  ${EXIT.unavailable}   the server can't be reached, or refuses
+  ${EXIT.notExecutable}  the command can't be executed
+  ${EXIT.notFound}  no such command
 
 Examples:
-  temporal-semaphore run gpu-pool --capacity 3 --timeout 5m -- sh -c 'train --gpu "$PERMIT_SLOT"'
+  temporal-semaphore run gpu-pool --capacity 3 --timeout 5m -- \\
+    sh -c 'train --gpu "$PERMIT_SLOT"'
   temporal-semaphore run nightly --capacity 1 --try -- ./backup.sh --full
   temporal-semaphore run gpu-pool --capacity 3 --also licences=5 -- simulate
-  temporal-semaphore run openai --capacity 20 --per-key 2 --key "$TENANT" -- ./ask.sh
+  temporal-semaphore run openai --capacity 20 --per-key 2 --key "$TENANT" -- \\
+    ./ask.sh
 `;
 
 export function addRun(program: Command, done: (exitCode: number) => void, command?: string[]): void {
@@ -75,7 +85,7 @@ export function addRun(program: Command, done: (exitCode: number) => void, comma
     .command('run <resource>')
     .summary('run a command under a permit')
     .description('Waits for a permit of <resource>, runs the command under it, and releases it: flock across machines.')
-    .usage('<resource> (--capacity <n> | --slots <names>) [options] -- <command> [args...]');
+    .usage('<resource> --capacity <n> [options] -- <command>');
   withSlotFlags(
     run,
     'how many permits there are; all callers must give the same number',
@@ -100,20 +110,26 @@ export function addRun(program: Command, done: (exitCode: number) => void, comma
         1,
       ),
     )
-    .addOption(new Option('--permits <n>', 'so many permits of <resource>, all or none').argParser(wholeNumber))
+    .addOption(
+      new Option('--permits <n>', 'take n permits of <resource> at once, or none (default: 1)').argParser(wholeNumber),
+    )
     .option('--key <key>', 'whose permit it is: a tenant, a customer (with --per-key)')
     .option('--task-queue <name>', "the permit worker's task queue", 'permits')
-    .addOption(durationOption('--lease <duration>', 'how long the permit outlives this process (default: 30s)'))
+    .addOption(
+      durationOption('--lease <duration>', 'how long the permit stays taken when this process dies (default: 30s)'),
+    )
     .addOption(durationOption('--renew-every <duration>', 'how often the lease is renewed (default: a third of it)'))
     .addOption(
       durationOption(
         '--max-hold <duration>',
-        'when the server ends the permit in any case (default: as long as renewals can go on)',
+        'the longest hold: the server then ends the permit (default: 24h, or what renewals allow)',
       ),
     )
     .addOption(durationOption('--timeout <duration>', 'how long to wait for a permit (default: for ever)'))
     .option('--try', 'do not wait')
-    .addOption(new Option('--max-waiting <n>', 'do not line up behind so many or more').argParser(wholeNumber))
+    .addOption(
+      new Option('--max-waiting <n>', `fail (exit code ${EXIT.busy}) if n wait already`).argParser(wholeNumber),
+    )
     .option('--fair', 'never overtake a waiter')
     .option('--priority <n>', 'the rank in the line, 1 is served first (default: 3)', Number)
     .option('--fairness-key <key>', 'keys of one priority get equal shares')
@@ -129,11 +145,12 @@ export function addRun(program: Command, done: (exitCode: number) => void, comma
 }
 
 async function runUnderPermit(resource: string, command: string[] | undefined, flags: RunFlags): Promise<number> {
-  if (command === undefined || command.length === 0) {
+  if (command === undefined) {
     throw new InvalidOptionsError(
       'put -- before the command: flags before it belong to this program, everything after it to the command.',
     );
   }
+  if (command.length === 0) throw new InvalidOptionsError('the command is missing behind the --.');
   const { capacity, slots, perKey, also = [], taskQueue, lease, renewEvery, maxHold, fair } = flags;
   if (capacity === undefined && slots === undefined) {
     throw new InvalidOptionsError('give --capacity (how many permits there are) or --slots (their names).');
@@ -198,7 +215,7 @@ async function acquire(
   } catch (error) {
     if (!(error instanceof PermitTimeoutError || error instanceof LineFullError)) throw error;
     if (error.cause !== undefined) throw error; // nobody knows whether a slot is free: the server could not be reached
-    say(text`${error.message}`);
+    say(text`${error.message} ${placeNote(client)}`);
     return undefined;
   } finally {
     over.abort();
@@ -250,7 +267,14 @@ async function tellWhatItWaitsFor(
   // Of several resources, this names the one in whose line this process stands.
   const found = seen.find((one) => one?.waiters.some((waiter) => waiter.identity === identity)) ?? seen[0];
   const resource = found?.resource ?? resources.map((wanted) => wanted.resource).join('" and "');
-  if (!over.aborted) say(text`waiting for a permit of "${resource}"${found ? details(found, identity) : ''}`);
+  if (!over.aborted)
+    say(text`waiting for a permit of "${resource}"${found ? details(found, identity) : ''} ${placeNote(client)}`);
+}
+
+/** Where it waits: a wrong server or namespace looks like any other wait. */
+function placeNote(client: Client): Text {
+  const { address, namespace } = placeOf(client);
+  return text`(namespace "${namespace}" at ${address})`;
 }
 
 function details(seen: Inspection, identity: string): unknown {

@@ -15,6 +15,19 @@ export function print(line: Text | '' = ''): void {
   process.stdout.write(`${line}\n`);
 }
 
+/** Writes lines of tables to standard output. On a terminal, none is wider than that. */
+export async function printCut(lines: Text): Promise<void> {
+  const { columns, isTTY } = process.stdout;
+  if (!isTTY) return print(lines);
+  const { default: cut } = await import('cli-truncate');
+  for (const line of String(lines).split('\n')) process.stdout.write(`${cut(line, columns)}\n`);
+}
+
+/** Ends the line on which a terminal has shown `^C`, or on which a question stands. */
+export function endLine(): void {
+  if (process.stderr.isTTY) process.stderr.write('\n');
+}
+
 /** Writes JSON to standard output: one indented text, or each value on a line of its own. */
 export function printJson(value: unknown, output: 'json' | 'jsonl'): void {
   const texts = output === 'json' ? [json(value)] : [value].flat().map((one) => json(one, 0));
@@ -53,14 +66,19 @@ export async function confirmed(question: Text, { yes }: { yes?: true }): Promis
   }
   // Not on standard output, which may go to a file.
   const terminal = createInterface({ input: process.stdin, output: process.stderr });
+  let isOver = false;
   const given = new Promise<string>((resolve, reject) => {
     terminal.once('SIGINT', () => reject(new Interrupted('SIGINT')));
-    terminal.once('close', () => resolve(''));
+    terminal.once('close', () => {
+      if (!isOver) endLine(); // Ctrl-D
+      resolve('');
+    });
   });
   try {
     const answer = await Promise.race([terminal.question(`${text`${question} [y/N] `}`), given]);
     return /^y(es)?$/i.test(answer.trim());
   } finally {
+    isOver = true;
     terminal.close();
   }
 }

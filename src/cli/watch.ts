@@ -25,7 +25,7 @@ const LEAST_MS = 100;
 const HELP = `
 Examples:
   temporal-semaphore watch gpu-pool --every 2s
-  temporal-semaphore watch gpu-pool -o jsonl | jq -c '[.at, (.waiters | length)]'
+  temporal-semaphore watch gpu-pool -o jsonl | jq -c '[.at, .waiting]'
 `;
 
 export function addWatch(program: Command, done: (exitCode: number) => void): void {

@@ -8,7 +8,7 @@ import { type Output, withOutputFlags } from './arguments';
 import { type ConnectionFlags, withClient, withConnectionFlags } from './connection';
 import { silenceOf, waiterName } from './draw-resource';
 import { EXIT } from './exit-codes';
-import { holderName, print, printJson, say } from './terminal';
+import { holderName, print, printCut, printJson, say } from './terminal';
 import { dim, red, table, text, yellow } from './text';
 import { deadlockLine, sinceNow } from './wording';
 
@@ -34,7 +34,8 @@ const SHOWN = 10;
 
 const HELP = `
 Exit code ${EXIT.no}: it neither waits for a permit nor holds one.
-Exit code ${EXIT.unavailable}: nobody can tell, since no worker answers for a queue, or a resource can't be looked at.
+Exit code ${EXIT.unavailable}: nobody can tell, since no worker answers for a queue, or a
+resource can't be looked at.
 
 Examples:
   temporal-semaphore why train-7
@@ -56,7 +57,7 @@ export function addWhy(program: Command, done: (exitCode: number) => void): void
       const deadlocks = findDeadlocks(resources).filter((steps) => concerns(steps, workflowId, parts));
       const { output } = flags;
       if (output !== 'text') printJson({ workflowId, resources: parts, deadlocks }, output);
-      else show(workflowId, parts, deadlocks);
+      else await show(workflowId, parts, deadlocks);
       const isAnswered = parts.some(({ waits }) => waits) || !resources.some(isSilent);
       done(parts.length > 0 && isAnswered ? 0 : sayNothingFound(workflowId, resources));
     });
@@ -111,7 +112,7 @@ function partIn({ resource, waiters, slots }: SeenResource, who: string): Part {
   };
 }
 
-function show(who: string, parts: Part[], deadlocks: DeadlockStep[][]): void {
+async function show(who: string, parts: Part[], deadlocks: DeadlockStep[][]): Promise<void> {
   for (const steps of deadlocks) print(red(text`Deadlock: ${deadlockLine(steps)}.`));
   for (const { resource, waits, ahead, slots, holds } of parts) {
     for (const { slot, permit } of holds) {
@@ -128,9 +129,13 @@ function show(who: string, parts: Part[], deadlocks: DeadlockStep[][]): void {
     const place = ahead.length === 0 ? 'next in line' : `number ${waits.place} in line`;
     print(text`${who} waits for a permit of ${resource}, ${place}, for ${sinceNow(waits.since)}.${turn}`);
     print();
-    print(table(['ahead', 'priority', 'key', 'for'], some(ahead.map(aheadRow)), ['left', 'right', 'left', 'right']));
+    await printCut(
+      table(['ahead', 'priority', 'key', 'for'], some(ahead.map(aheadRow)), ['left', 'right', 'left', 'right']),
+    );
     print();
-    print(table(['slot', 'held by', 'for', 'purpose'], some(slots.map(slotRow)), ['right', 'left', 'right', 'left']));
+    await printCut(
+      table(['slot', 'held by', 'for', 'purpose'], some(slots.map(slotRow)), ['right', 'left', 'right', 'left']),
+    );
   }
 }
 

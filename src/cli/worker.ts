@@ -1,8 +1,10 @@
 import { isIP } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
+import { isGrpcServiceError } from '@temporalio/client';
+import type { Logger, LogMetadata, NativeConnection } from '@temporalio/worker';
 import type { Command } from 'commander';
 import { refuse } from '../shared/check';
-import { checkAddress, connectionError } from './check-address';
+import { checkAddress, connectionError, NoNamespaceError } from './check-address';
 import { type ConnectionFlags, connectConfig, loadDataConverter, withConnectionFlags } from './connection';
 import { signalCode } from './exit-codes';
 import { say } from './terminal';
@@ -18,7 +20,7 @@ const DRAIN_MS = 25_000;
 const HELP = `
 Examples:
   temporal-semaphore worker
-  temporal-semaphore worker -n production --task-queue permits --metrics 0.0.0.0:9464
+  temporal-semaphore worker -n production --metrics 0.0.0.0:9464
 `;
 
 export function addWorker(program: Command, done: (exitCode: number) => void): void {
@@ -45,19 +47,21 @@ async function work(flags: WorkerFlags): Promise<number> {
   const dataConverter = await loadDataConverter(flags.dataConverter);
   await checkAddress(address);
   // Loaded only here: it is native code, and not installed where nobody runs a worker.
-  const { NativeConnection, Runtime } = await import('@temporalio/worker');
+  const { NativeConnection, Runtime, DefaultLogger } = await import('@temporalio/worker');
   const { createPermitWorker, HISTOGRAM_BUCKETS } = await import('../worker.js');
-  if (metrics !== undefined) {
-    const prometheus = { bindAddress: metrics, histogramBucketOverrides: HISTOGRAM_BUCKETS };
-    Runtime.install({ telemetryOptions: { metrics: { prometheus } } });
-  }
+  const prometheus = metrics && { bindAddress: metrics, histogramBucketOverrides: HISTOGRAM_BUCKETS };
+  Runtime.install({
+    logger: withoutExpected(new DefaultLogger()),
+    ...(prometheus && { telemetryOptions: { metrics: { prometheus } } }),
+  });
   const run = async () => {
     const connection = await NativeConnection.connect(connectionOptions).catch((error: Error) => {
       throw connectionError(address, error);
     });
     try {
+      await checkNamespace(connection, namespace, address);
       const worker = await createPermitWorker({ connection, namespace, taskQueue, dataConverter });
-      say(`permits run on task queue "${taskQueue}" of namespace "${namespace}".`);
+      say(`permits run on task queue "${taskQueue}" of namespace "${namespace}" at ${address}.`);
       await worker.run();
       return 0;
     } finally {
@@ -65,6 +69,27 @@ async function work(flags: WorkerFlags): Promise<number> {
     }
   };
   return await Promise.race([run(), lateEnd(Runtime.instance().options.shutdownSignals)]);
+}
+
+/** What the SDK says of every worker that runs Workflows alone. */
+const EXPECTED = /^No (activities|Nexus services) registered/;
+
+function withoutExpected(logger: Logger): Logger {
+  const { info, warn } = logger;
+  const unlessExpected = (log: Logger['info']) => (message: string, meta?: LogMetadata) => {
+    if (!EXPECTED.test(message)) log.call(logger, message, meta);
+  };
+  return Object.assign(logger, { info: unlessExpected(info), warn: unlessExpected(warn) });
+}
+
+/** gRPC's code for what is not there. */
+const NOT_FOUND = 5;
+
+/** The SDK's worker would print its core's own words. A server that does not let us ask may have the namespace. */
+async function checkNamespace(connection: NativeConnection, namespace: string, address: string): Promise<void> {
+  await connection.workflowService.describeNamespace({ namespace }).catch((error: unknown) => {
+    if (isGrpcServiceError(error) && error.code === NOT_FOUND) throw new NoNamespaceError(namespace, address);
+  });
 }
 
 /**

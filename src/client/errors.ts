@@ -1,3 +1,4 @@
+import { durationText } from '../shared/duration';
 import { lineFullMessage, lossMessage, type PermitLoss, selfDeadlockMessage, timeoutMessage } from '../shared/loss';
 import type { PermitAddress } from '../shared/permit-id';
 
@@ -5,6 +6,8 @@ import type { PermitAddress } from '../shared/permit-id';
 export interface Circumstances extends ErrorOptions {
   /** The task queue, when nobody polls it. */
   unpolled?: string;
+  /** How many permits the caller holds itself, where it has waited for itself. */
+  own?: number;
 }
 
 /** Tells a user that nobody polls the task queue of the permits, and what to do. */
@@ -21,18 +24,18 @@ export class PermitTimeoutError extends Error {
   constructor(
     readonly resource: string,
     readonly timeoutMs: number,
-    { unpolled, ...options }: Circumstances = {},
+    { unpolled, own, ...options }: Circumstances = {},
   ) {
-    super(whyTimedOut(resource, timeoutMs, { unpolled, ...options }), options);
+    super(whyTimedOut(resource, timeoutMs, { unpolled, own, ...options }), options);
     if (unpolled !== undefined) this.unpolled = unpolled;
   }
 }
 
-function whyTimedOut(resource: string, timeoutMs: number, { cause, unpolled }: Circumstances): string {
+function whyTimedOut(resource: string, timeoutMs: number, { cause, unpolled, own }: Circumstances): string {
   if (cause)
-    return `Could not acquire a permit of "${resource}" within ${timeoutMs} ms: the server could not be reached (see cause).`;
+    return `Could not acquire a permit of "${resource}" within ${durationText(timeoutMs)}: the server could not be reached (see cause).`;
   if (unpolled !== undefined) return `Could not acquire a permit of "${resource}": ${unpolledMessage(unpolled)}`;
-  return timeoutMessage(resource, timeoutMs);
+  return timeoutMessage(resource, timeoutMs, own);
 }
 
 /** No slot was free, and so many waited already that the acquire's `maxWaiting` kept it out. */
@@ -101,7 +104,7 @@ export class NoAnswerError extends Error {
     readonly timeoutMs: number,
     { unpolled, ...options }: Circumstances = {},
   ) {
-    const silence = `No worker has answered for "${resource}" within ${timeoutMs} ms`;
+    const silence = `No worker has answered for "${resource}" within ${durationText(timeoutMs)}`;
     super(
       unpolled === undefined
         ? `${silence}. Check that a worker with the permit Workflows is running.`

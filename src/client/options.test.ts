@@ -8,10 +8,10 @@ const BASE = { capacity: 1, taskQueue: 'permits' };
 
 test('a lease so short that it may be over when its answer comes is refused', () => {
   assert.throws(
-    () => resolveClientSemaphore('pool', { ...BASE, lease: 99 }),
-    /lease: expected at least 100 ms.*got 99/,
+    () => resolveClientSemaphore('pool', { ...BASE, lease: '99ms' }),
+    /lease: expected a duration of 100 ms or more.*got "99ms"/,
   );
-  assert.equal(resolveClientSemaphore('pool', { ...BASE, lease: 100 }).leaseMs, 100);
+  assert.equal(resolveClientSemaphore('pool', { ...BASE, lease: '100ms' }).leaseMs, 100);
 });
 
 test("an adopted permit is renewed as its semaphore's are, where that fits the permit's own lease", () => {

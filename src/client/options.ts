@@ -1,6 +1,8 @@
+import type { Client } from '@temporalio/client';
 import type { MetricMeter } from '@temporalio/common';
 import type { Check } from '../shared/check';
-import { refuse } from '../shared/check';
+import { refuse, refuseBeside, refuseKind } from '../shared/check';
+import { durationText } from '../shared/duration';
 import { noticeMsOf } from '../shared/lease';
 import {
   type AcquireOptions,
@@ -64,34 +66,41 @@ export interface ClientRequest extends Request<ClientSemaphore> {
   readonly fromMs: number;
 }
 
+/** @throws InvalidOptionsError for what is no client, such as a connection */
+export function checkClient(client: unknown): void {
+  if (typeof (client as Client | undefined)?.workflow?.start === 'function') return;
+  refuseKind('client', 'new Client({ connection }) of @temporalio/client', client);
+}
+
 const DEFAULT_LEASE_MS = 30_000;
 
-/** A shorter one may be over when the answer to the claim comes. */
-const LEAST_LEASE_MS = 100;
-
 export const abortSignal: Check<AbortSignal> = (value, what) =>
-  value instanceof AbortSignal ? value : refuse(what, 'an AbortSignal', typeof value);
+  value instanceof AbortSignal ? value : refuseKind(what, 'an AbortSignal', value);
 
-/** What a client's options have on top. */
-const CLIENT = { signal: abortSignal };
+/** What a client's options have on top, or not at all. */
+const CLIENT = {
+  signal: abortSignal,
+  outlivesRun: (value: unknown) =>
+    value === false || refuseBeside('outlivesRun', 'a SemaphoreClient', 'its permits belong to no Workflow run'),
+};
 
 /** Checks what was given and fills in the rest. @throws InvalidOptionsError */
 export function resolveClientSemaphore(resource: string, options: SemaphoreClientOptions): ClientSemaphore {
   const { metricMeter, ...given } = options ?? {};
   const resolved = resolveSemaphore(resource, options && given, { leaseMs: DEFAULT_LEASE_MS });
   const { taskQueue, leaseMs, renewEveryMs } = resolved;
-  if (leaseMs < LEAST_LEASE_MS) refuse('lease', `at least ${LEAST_LEASE_MS} ms outside Workflows`, options.lease);
   const safeMs = leaseMs - noticeMsOf(leaseMs);
   if (renewEveryMs !== false && renewEveryMs >= safeMs) {
     refuse(
       'renewEvery',
-      `less than nine tenths of the lease (${safeMs} ms): then the holder has to stop`,
-      renewEveryMs,
+      `less than nine tenths of the lease (${durationText(safeMs)}), after which the holder has to stop`,
+      options.renewEvery,
     );
   }
-  if (taskQueue === undefined) refuse('taskQueue', 'a non-empty string', taskQueue);
+  if (taskQueue === undefined)
+    refuse('taskQueue', 'the task queue of your permit worker, such as "permits"', taskQueue);
   if (metricMeter !== undefined && typeof metricMeter?.createHistogram !== 'function') {
-    refuse('metricMeter', 'a MetricMeter of @temporalio/common', typeof metricMeter);
+    refuseKind('metricMeter', 'a MetricMeter of @temporalio/common', metricMeter);
   }
   return { ...resolved, taskQueue };
 }

@@ -1,8 +1,9 @@
 import type { Client } from '@temporalio/client';
 import type { Acquirer } from '../shared/acquirer';
-import { refuse } from '../shared/check';
+import { checkFunction, refuse } from '../shared/check';
 import { Lease, noticeMsOf } from '../shared/lease';
-import { adoptedRenewalMs } from '../shared/options';
+import type { DeclaredSemaphore } from '../shared/limit';
+import { adoptedRenewalMs, atOnce } from '../shared/options';
 import { checkNoKeyPool } from '../shared/permit-id';
 import { type PermitsOf, type SetEntry, wantedOf } from '../shared/permit-set';
 import { ADOPT, type PermitRef } from '../shared/protocol';
@@ -10,8 +11,9 @@ import { again } from '../shared/request';
 import { resolveRef } from '../shared/wire-input';
 import { PermitLostError, PermitTimeoutError } from './errors';
 import { clientAcquirer } from './holder/claim';
+import { callerOf, warnIfForgotten } from './holder/forgotten';
 import { Grant } from './holder/grant';
-import { asHolder, checkSelfDeadlock, heldHere, holdWhile } from './holder/hold';
+import { asHolder, checkSelfDeadlock, heldHere, holdWhile, ownWait } from './holder/hold';
 import { Permit } from './holder/permit';
 import { PermitRun } from './holder/permit-run';
 import { acquireSet, type PermitSet, type SemaphoreOfSet, type WantedSet, withSet } from './holder/permit-set';
@@ -22,6 +24,7 @@ import {
   type ClientSemaphore,
   type ClientSetOptions,
   type ClientWithPermitOptions,
+  checkClient,
   clientRequestOf,
   type ResolvedClientAcquire,
   resolveClientAcquire,
@@ -77,9 +80,16 @@ export class SemaphoreClient {
    * @param resource the name of the shared thing; printable, at most 204 bytes of UTF-8
    * @throws InvalidOptionsError that names the expected and the given value
    */
-  constructor(client: Client, resource: string, options: SemaphoreClientOptions) {
-    if (typeof client?.workflow?.start !== 'function')
-      refuse('client', 'a Client of @temporalio/client', typeof client);
+  constructor(client: Client, resource: string, options: SemaphoreClientOptions);
+  /**
+   * @param declared a `Semaphore` of `temporal-semaphore/workflow` that the application declares for all its callers
+   * @param options what is different here, and a `metricMeter`
+   */
+  constructor(client: Client, declared: DeclaredSemaphore, options?: Partial<SemaphoreClientOptions>);
+  constructor(client: Client, of: string | DeclaredSemaphore, given?: Partial<SemaphoreClientOptions>) {
+    const resource = typeof of === 'string' ? of : of?.resource;
+    const options = (typeof of === 'string' ? given : { ...of?.declared, ...given }) as SemaphoreClientOptions;
+    checkClient(client);
     this.server = new Server(client);
     this.semaphore = resolveClientSemaphore(resource, options);
     this.pollers = new Pollers(this.server, this.semaphore.taskQueue);
@@ -104,6 +114,7 @@ export class SemaphoreClient {
    * @throws the reason of the option `signal` when that aborts before `fn` runs
    */
   async withPermit<T>(fn: (permit: Permit) => T | Promise<T>, options: ClientWithPermitOptions = {}): Promise<T> {
+    checkFunction(fn);
     const { adopt: ref, ...rest } = options ?? {};
     const acquire = this.acquireOptions(options && rest);
     if (ref) return await holdWhile(await this.adopt(ref), fn);
@@ -120,6 +131,9 @@ export class SemaphoreClient {
    * {@link withPermit}. While the server can't be reached or is overloaded, this goes on trying. With a `key`, the key's own permit
    * stands behind it, and is renewed and released with it.
    *
+   * When nobody releases the permit in a whole lease, nor looks whether it is lost (`permit.signal`, `permit.isHeld`), a Node warning with
+   * the code `TEMPORAL_SEMAPHORE_FORGOTTEN` says where it was acquired.
+   *
    * When nobody polls the task queue, a wait of more than two seconds emits a Node warning with the code
    * `TEMPORAL_SEMAPHORE_UNPOLLED`, once for each client.
    *
@@ -131,15 +145,24 @@ export class SemaphoreClient {
    * @throws ServiceError when the server refuses, for example because the caller lacks permission
    */
   async acquire(options?: ClientAcquireOptions): Promise<Permit> {
+    const place = callerOf(this.acquire);
     const acquire = this.acquireOptions(options);
-    if (!this.isKeyed(acquire)) return await this.acquireOne(acquire);
-    const { permits } = await acquireSet(this.wanted(acquire), acquire);
-    return permits[0] as Permit;
+    const permit = this.isKeyed(acquire)
+      ? ((await acquireSet(this.wanted(acquire), acquire)).permits[0] as Permit)
+      : await this.acquireOne(acquire);
+    warnIfForgotten([permit], place);
+    return permit;
   }
 
   /** Tries every slot once. `undefined` when all are held. Throws as {@link acquire} does, except PermitTimeoutError. */
   async tryAcquire(options?: Omit<ClientAcquireOptions, 'timeout'>): Promise<Permit | undefined> {
-    const acquire = this.acquireOptions({ ...options, timeout: 0 });
+    const place = callerOf(this.tryAcquire);
+    const permit = await this.tryOnce(this.acquireOptions(atOnce<ClientAcquireOptions>(options)));
+    if (permit) warnIfForgotten([permit], place);
+    return permit;
+  }
+
+  private async tryOnce(acquire: ResolvedClientAcquire): Promise<Permit | undefined> {
     if (this.isKeyed(acquire)) {
       const set = await acquireSet(this.wanted(acquire), acquire).catch(noneInTime);
       return set?.permits[0] as Permit | undefined;
@@ -191,9 +214,9 @@ export class SemaphoreClient {
     return { ...this.semaphore, client: this, identity: this.server.identity };
   }
 
-  /** @internal For `PermitPool`. */
-  permitSource(): PermitSource {
-    return new PermitSource(this.server.client, this.semaphore, this.metrics);
+  /** @internal For `PermitPool`: of this semaphore, or of one of its keys. */
+  permitSource(semaphore = this.semaphore): PermitSource {
+    return new PermitSource(this.server.client, semaphore, this.metrics);
   }
 
   /** @internal One acquire, alone or as a part of a set. */
@@ -206,7 +229,7 @@ export class SemaphoreClient {
       if (grant) return grant;
       // The server has just said that all slots are held.
       const { unpolled } = await this.pollers.circumstances();
-      throw new PermitTimeoutError(resource, 0, { unpolled });
+      throw new PermitTimeoutError(resource, 0, { unpolled, own: ownWait(request.semaphore) });
     });
   }
 
@@ -258,7 +281,8 @@ export class SemaphoreClient {
       served.abort();
     }
     // A waiter that hears nothing may have lost the server meanwhile, or the permits their workers.
-    throw new PermitTimeoutError(resource, request.timeoutMs, await circumstances);
+    const own = ownWait(request.semaphore);
+    throw new PermitTimeoutError(resource, request.timeoutMs, { ...(await circumstances), own });
   }
 
   /** Tries every slot once. */
@@ -304,6 +328,7 @@ export async function withPermits<const Entries extends readonly SetEntry<Semaph
   fn: (permits: PermitsOf<Entries, Permit>, signal: AbortSignal) => T | Promise<T>,
   options?: ClientSetOptions,
 ): Promise<T> {
+  checkFunction(fn);
   const { wanted, acquire } = resolveSet(entries, options);
   return await withSet(wanted, acquire, (permits, signal) =>
     fn(permits as unknown as PermitsOf<Entries, Permit>, signal),
@@ -326,8 +351,11 @@ export async function acquireAll<const Entries extends readonly SetEntry<Semapho
   entries: Entries,
   options?: ClientSetOptions,
 ): Promise<PermitSet<PermitsOf<Entries, Permit>>> {
+  const place = callerOf(acquireAll);
   const { wanted, acquire } = resolveSet(entries, options);
-  return (await acquireSet(wanted, acquire)) as unknown as PermitSet<PermitsOf<Entries, Permit>>;
+  const set = await acquireSet(wanted, acquire);
+  warnIfForgotten(set.permits.flat(), place);
+  return set as unknown as PermitSet<PermitsOf<Entries, Permit>>;
 }
 
 function resolveSet(entries: readonly SetEntry<SemaphoreClient>[], options: ClientSetOptions | undefined) {

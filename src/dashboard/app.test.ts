@@ -50,6 +50,14 @@ function dashboard({
 
 const PAUSE = { do: 'pause', resource: 'gpu', reason: 'maintenance' };
 
+test('whoever keeps the process running learns that it lives, by any name and without a token, and nothing else', async () => {
+  for (const { get } of [dashboard(), dashboard({ host: '0.0.0.0', token: TOKEN })]) {
+    const answer = await get('/healthz', { host: '10.1.2.3:8244', 'sec-fetch-site': 'cross-site' });
+    assert.deepEqual([answer.status, await answer.text()], [200, 'ok\n']);
+    assert.notEqual((await get('/', { host: '10.1.2.3:8244' })).status, 200);
+  }
+});
+
 test('a page of ours may act, on what the operator saw', async () => {
   const { post, done } = dashboard();
   const revoke = { do: 'revoke', resource: 'gpu', slot: '1', runId: 'r1', reason: 'stuck' };

@@ -24,17 +24,16 @@ export async function sendEvents(stream: SSEStreamingApi, hub: Hub, session: Ses
   });
   try {
     told = hub.views;
-    const hello: Hello = { nowMs: Date.now(), session, search: hub.searchView, resources: told };
+    const { searchView: search, silence } = hub;
+    const hello: Hello = { nowMs: Date.now(), session, search, silence, resources: told };
     await stream.writeSSE({ event: 'hello', data: JSON.stringify(hello) });
     while (!stream.aborted) {
       if (!changed) await untilWoken(BEAT_MS, (resolve) => (wake = resolve));
       if (stream.aborted) return;
       changed = false;
-      const views = hub.views;
-      await stream.writeSSE({
-        event: 'update',
-        data: JSON.stringify({ ...updateOf(told, views), search: hub.searchView } satisfies Update),
-      });
+      const { views, searchView: search, silence } = hub;
+      const update: Update = { ...updateOf(told, views), search, silence };
+      await stream.writeSSE({ event: 'update', data: JSON.stringify(update) });
       told = views;
     }
   } finally {
@@ -42,7 +41,7 @@ export async function sendEvents(stream: SSEStreamingApi, hub: Hub, session: Ses
   }
 }
 
-function updateOf(before: ResourceView[], after: ResourceView[]): Omit<Update, 'search'> {
+function updateOf(before: ResourceView[], after: ResourceView[]): Omit<Update, 'search' | 'silence'> {
   const known = new Map(before.map((view) => [view.resource, view]));
   const patches = after.flatMap((view) => diff(known.get(view.resource) ?? emptyView(view.resource), view) ?? []);
   const others = after.length !== before.length || after.some(({ resource }) => !known.has(resource));

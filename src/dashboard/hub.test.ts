@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { mock, test } from 'node:test';
-import type { Inspection } from '../operator';
+import type { Inspection, InspectOptions } from '../operator';
 import { Hub } from './hub';
 import type { ResourceOperator } from './poller';
 
@@ -8,6 +8,10 @@ import type { ResourceOperator } from './poller';
 class OneSlot implements ResourceOperator {
   looks = 0;
   isHeld = true;
+  queue: Inspection['queue'] = 'none';
+  /** The queries that each look asks to make of permits, and those that were made. */
+  permits = 1;
+  queries = 0;
   /** Looks wait for it. */
   gate: Promise<unknown> = Promise.resolve();
   revoke = async () => undefined;
@@ -17,13 +21,14 @@ class OneSlot implements ResourceOperator {
 
   constructor(readonly resource: string) {}
 
-  async inspect(): Promise<Inspection> {
+  async inspect({ mayAskPermit = () => true }: InspectOptions = {}): Promise<Inspection> {
     this.looks++;
+    for (let permit = 0; permit < this.permits; permit++) if (mayAskPermit()) this.queries++;
     await this.gate;
     const permit = { workflowId: 'permit:x:0', runId: 'r', holder: { identity: 'a' }, since: new Date(0) };
     const slot = this.isHeld ? { slot: '0', state: 'held' as const, permit } : { slot: '0', state: 'free' as const };
     const held = this.isHeld ? 1 : 0;
-    return { resource: this.resource, capacity: 1, held, slots: [slot], waiters: [], queue: 'none', recent: [] };
+    return { resource: this.resource, capacity: 1, held, slots: [slot], waiters: [], queue: this.queue, recent: [] };
   }
 }
 
@@ -84,6 +89,75 @@ test('a look that takes long leaves the view behind the times; one that fails to
   gpu.gate = Promise.resolve();
   await pass(2);
   assert.deepEqual([hub.views[0]?.head.asOfMs, hub.views[0]?.head.problem], [undefined, undefined]);
+});
+
+test('what an open page costs is bounded: two queries a second of queues, and two of permits, however many there are', async (t) => {
+  mock.timers.enable({ apis: ['setTimeout', 'Date'], now: 1_000_000 });
+  t.after(() => mock.timers.reset());
+  const resources = Array.from({ length: 40 }, (_, index) => new OneSlot(`busy-${index}`));
+  for (const one of resources) {
+    one.queue = 'running';
+    one.permits = 25;
+  }
+  const hub = new Hub(resources);
+  t.after(() => hub.close());
+  const leaves = [hub.subscribe(() => undefined), hub.subscribe(() => undefined)];
+  await pass(3);
+  const sum = (what: 'looks' | 'queries') => resources.reduce((total, one) => total + one[what], 0);
+  assert.ok(sum('queries') <= 30 + 2 * 4, `${sum('queries')} queries of permits at once`);
+  await pass(57);
+  const [looks, queries] = [sum('looks'), sum('queries')];
+  await pass(100);
+  // A look asks the queue once at the most.
+  assert.ok(sum('looks') - looks <= 220, `${sum('looks') - looks} looks at queues`);
+  assert.ok(sum('queries') - queries <= 201, `${sum('queries') - queries} queries of permits`);
+  assert.ok(sum('looks') - looks >= 150 && sum('queries') - queries >= 150, 'as many as it may');
+  for (const leave of leaves) leave();
+});
+
+test('Temporal is silent when it has answered about no resource for a while, and not when one look fails', async (t) => {
+  mock.timers.enable({ apis: ['setTimeout', 'Date'], now: 1_000_000 });
+  t.after(() => mock.timers.reset());
+  const [gpu, disk] = [new OneSlot('gpu'), new OneSlot('disk')];
+  const hub = new Hub([gpu, disk]);
+  t.after(() => hub.close());
+  hub.subscribe(() => undefined);
+  await pass(3);
+  const failing = () => {
+    const gate = Promise.reject(new Error('no such server'));
+    gate.catch(() => undefined);
+    return gate;
+  };
+  gpu.gate = failing();
+  await pass(30);
+  assert.equal(hub.views[0]?.head.problem, 'no such server');
+  assert.equal(hub.silence, undefined);
+  const lastAnswerMs = Date.now();
+  disk.gate = failing();
+  await pass(30); // and the search, which makes no call where each resource has a name, does not count as an answer
+  const { problem, sinceMs = 0 } = hub.silence ?? assert.fail('nobody says that Temporal is silent');
+  assert.equal(problem, 'no such server');
+  assert.ok(Math.abs(sinceMs - lastAnswerMs) <= 1_000, `${sinceMs - lastAnswerMs} ms`);
+  disk.gate = Promise.resolve();
+  await pass(2);
+  assert.equal(hub.silence, undefined);
+});
+
+test('a first look that takes long is no answer', async (t) => {
+  mock.timers.enable({ apis: ['setTimeout', 'Date'], now: 1_000_000 });
+  t.after(() => mock.timers.reset());
+  const gpu = new OneSlot('gpu');
+  let fail: (error: Error) => void = () => undefined;
+  gpu.gate = new Promise((_, reject) => {
+    fail = reject;
+  });
+  const hub = new Hub([gpu]);
+  t.after(() => hub.close());
+  hub.subscribe(() => undefined);
+  await pass(5);
+  fail(new Error('no such server'));
+  await pass(1);
+  assert.deepEqual(hub.silence, { problem: 'no such server', sinceMs: undefined });
 });
 
 test('a page that is loaded again while a search is under way begins one more search, and no second row of them', async (t) => {

@@ -1,5 +1,5 @@
 import { messageOf } from '../client/errors';
-import type { ResourceView, SearchView } from './page-protocol';
+import type { ResourceView, SearchView, SilenceView } from './page-protocol';
 import type { ResourceFinder, ResourceOperator } from './poller';
 import { type Pace, Poller } from './poller';
 
@@ -8,6 +8,15 @@ const LOOK_EVERY_MS = 1_000;
 
 /** A look asks for each slot, so with many slots the looks are further apart: this long for each slot of all resources. */
 const LOOK_EVERY_MS_PER_SLOT = 20;
+
+/**
+ * What a look asks of workers is billed on Temporal Cloud. A queue is asked at each look, if it has changed. So with many queues the
+ * looks are further apart: this long for each. A permit is asked as often as this allows, in all resources; a page that was just opened
+ * asks more.
+ */
+const LOOK_EVERY_MS_PER_QUEUE = 500;
+const PERMIT_QUERIES_PER_SECOND = 2;
+const PERMIT_QUERIES_AT_ONCE = 30;
 
 /** The time between two queries for past holds: a namespace allows 10 calls a second to visibility, and others need them too. */
 const PAST_EVERY_MS = 4_000;
@@ -18,6 +27,9 @@ const FIND_EVERY_MS = 10_000;
 
 /** A found resource stays this long after its last use, as its last holds do. */
 const FORGET_AFTER_MS = 5 * 60_000;
+
+/** A failure so long after the last answer about any resource means that Temporal is silent, and not that one resource has a problem. */
+const SILENT_AFTER_MS = 5_000;
 
 /** The pollers run on for this long after the last page, so that a page that is loaded again finds them running. */
 const LINGER_MS = 3_000;
@@ -37,6 +49,11 @@ export class Hub {
   private search: NodeJS.Timeout | undefined;
   private searches = 0;
   private searched: SearchView = { done: false };
+  /** When Temporal last answered. */
+  private answeredAtMs: number | undefined;
+  private silent: SilenceView | undefined;
+  /** The queries of permits that are left, as of when. */
+  private allowance = { queries: PERMIT_QUERIES_AT_ONCE, atMs: 0 };
 
   /** @param finder finds more resources, which leave when they are no longer in use */
   constructor(
@@ -53,6 +70,11 @@ export class Hub {
   /** How the search for resources goes. */
   get searchView(): SearchView {
     return this.searched;
+  }
+
+  /** Absent while Temporal answers. */
+  get silence(): SilenceView | undefined {
+    return this.silent;
   }
 
   operator(resource: string): ResourceOperator | undefined {
@@ -83,13 +105,29 @@ export class Hub {
   }
 
   private add(operator: ResourceOperator, usedAtMs?: number): Poller {
-    const poller = new Poller(
+    const poller: Poller = new Poller(
       operator,
       () => this.pace(operator.resource),
-      () => this.tellAll(),
+      () => {
+        const { ready, problem, asOfMs } = poller.view.head;
+        if (problem !== undefined || (ready && asOfMs === undefined)) this.hear(problem);
+        this.tellAll();
+      },
+      () => this.mayAskPermit(),
     );
     this.watched.set(operator.resource, { operator, poller, usedAtMs });
     return poller;
+  }
+
+  /** @param problem why a call to Temporal has failed; `undefined` when it has answered */
+  private hear(problem: string | undefined): void {
+    const nowMs = Date.now();
+    if (problem === undefined) {
+      this.answeredAtMs = nowMs;
+      this.silent = undefined;
+    } else if (nowMs - (this.answeredAtMs ?? Number.NEGATIVE_INFINITY) >= SILENT_AFTER_MS) {
+      this.silent = { problem, sinceMs: this.answeredAtMs };
+    }
   }
 
   private tellAll(): void {
@@ -101,6 +139,9 @@ export class Hub {
     const found = await this.finder.find().catch((error: unknown) => messageOf(error)); // the next search tries again
     if (this.listeners.size === 0 || turn !== this.searches) return;
     this.searched = typeof found === 'string' ? { ...this.searched, problem: found } : { done: true };
+    if (typeof found === 'string') this.hear(found);
+    // A finder whose resources all have names makes no call, so that finding nothing says nothing.
+    else if (found.length > 0 || this.watched.size === 0) this.hear(undefined);
     if (typeof found !== 'string') this.keep(found);
     this.tellAll();
     this.search = setTimeout(() => void this.searchOn(turn), FIND_EVERY_MS).unref();
@@ -129,13 +170,27 @@ export class Hub {
     this.tellAll();
   }
 
+  private mayAskPermit(): boolean {
+    const nowMs = Date.now();
+    const gained = (Math.max(0, nowMs - this.allowance.atMs) / 1_000) * PERMIT_QUERIES_PER_SECOND;
+    const queries = Math.min(PERMIT_QUERIES_AT_ONCE, this.allowance.queries + gained);
+    this.allowance = { queries: queries >= 1 ? queries - 1 : queries, atMs: nowMs };
+    return queries >= 1;
+  }
+
   private pace(resource: string): Pace {
-    const slots = this.views.reduce((sum, view) => sum + view.slots.length, 0);
+    const { views } = this;
+    const slots = views.reduce((sum, view) => sum + view.slots.length, 0);
+    const queues = views.filter(({ head }) => head.queue !== 'none').length;
     const watched = this.watched.get(resource);
     // An idle resource is looked at rarely: the next search finds it when somebody uses it again.
     const isIdle = watched?.usedAtMs !== undefined && watched.poller.view.head.ready && !isInUse(watched.poller.view);
     return {
-      lookEveryMs: Math.max(isIdle ? FIND_EVERY_MS : LOOK_EVERY_MS, LOOK_EVERY_MS_PER_SLOT * slots),
+      lookEveryMs: Math.max(
+        isIdle ? FIND_EVERY_MS : LOOK_EVERY_MS,
+        LOOK_EVERY_MS_PER_SLOT * slots,
+        LOOK_EVERY_MS_PER_QUEUE * queues,
+      ),
       pastEveryMs: Math.max(PAST_EVERY_MS, PAST_APART_MS * this.watched.size),
     };
   }
@@ -149,6 +204,7 @@ export class Hub {
     }
     clearTimeout(this.search);
     this.searched = { done: false };
+    this.silent = undefined;
     void this.searchOn(++this.searches);
   }
 

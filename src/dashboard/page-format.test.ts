@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { duration, hue, shortNames, ticking } from './page/format';
+import { asOf, type Connection, duration, shortNames, silenceOf, ticking } from './page/format';
+import { emptyView } from './view-diff';
 
 test('durations are short, and say no more than one can read', () => {
   const cases = [-5, 0, 0.2, 840, 3_200, 59_999, 250_000, 7_500_000, 100_000 * 3_600];
@@ -28,7 +29,15 @@ test('short names leave out what all share, but never everything', () => {
   assert.deepEqual(shorten(), []);
 });
 
-test('a name has one colour', () => {
-  assert.equal(hue('a'), hue('a'));
-  assert.match(hue(''), /^hue-[0-7]$/);
+test('a page is current while its server and Temporal answer; else it is as old as what was heard last', () => {
+  const { resource, head, ...rest } = emptyView('gpu');
+  const view = { resource, head: { ...head, ready: true }, ...rest };
+  const when = (connection: Connection) => [silenceOf(connection)?.asOfMs, asOf(connection, view)];
+  const silence = { problem: 'no', sinceMs: 5 };
+  assert.deepEqual(when({ link: 'live', heardAtMs: 9 }), [undefined, undefined]);
+  assert.deepEqual(when({ link: 'live', heardAtMs: 9, silence }), [5, 5]);
+  assert.deepEqual(when({ link: 'lost', heardAtMs: 9 }), [9, 9]);
+  assert.deepEqual(when({ link: 'lost', heardAtMs: 9, silence }), [5, 5]);
+  assert.equal(asOf({ link: 'lost', heardAtMs: 9 }, { ...view, head: { ...view.head, asOfMs: 3 } }), 3);
+  assert.equal(asOf({ link: 'lost', heardAtMs: 9 }, emptyView('gpu')), undefined);
 });

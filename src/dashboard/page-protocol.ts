@@ -12,6 +12,8 @@ export interface ResourceView {
   waiters: WaiterView[];
   /** The holders of each slot over time, oldest first. */
   holds: HoldView[];
+  /** What was held, and who waited, in steps of time, oldest first. */
+  load: LoadView[];
 }
 
 export interface ResourceHead {
@@ -77,6 +79,8 @@ export interface PermitStatus {
   purpose?: string;
   sinceMs: number;
   leaseDeadlineMs?: number;
+  /** The look has not asked for the lease. */
+  leaseSpared?: true;
   /** A waiter of higher priority has asked for the permit, which ends at this time at the latest. */
   preemptedUntilMs?: number;
   /** The longest time to the deadline that a look has seen: a full lease, or a little less. */
@@ -106,11 +110,24 @@ export interface HoldView {
   outcome?: string;
 }
 
+/** What the looks in one step of time have seen. A step in which nobody looked is missing. */
+export interface LoadView {
+  /** When the step begins. */
+  atMs: number;
+  /** The mean. */
+  held: number;
+  /** The most; absent while nobody knows the waiters. */
+  waiting?: number;
+  /** Absent while nobody knows how many slots there are. */
+  capacity?: number;
+}
+
 /** The first event on a connection, and again after each reconnection. */
 export interface Hello {
   nowMs: number;
   session: Session;
   search: SearchView;
+  silence?: SilenceView;
   resources: ResourceView[];
 }
 
@@ -120,6 +137,14 @@ export interface SearchView {
   done: boolean;
   /** Why the last search has failed. */
   problem?: string;
+}
+
+/** Temporal gives the dashboard no answer: not of one resource, but of any. */
+export interface SilenceView {
+  /** Why the last call has failed. */
+  problem: string;
+  /** When Temporal last answered; absent when it never has. */
+  sinceMs?: number;
 }
 
 /** The facts that stay the same while a page is connected. */
@@ -137,6 +162,8 @@ export interface Session {
 export interface Update {
   nowMs: number;
   search: SearchView;
+  /** Absent while Temporal answers. */
+  silence?: SilenceView;
   patches: ResourcePatch[];
   /** All resources; present when some have come or gone. */
   resources?: string[];
@@ -148,6 +175,7 @@ export interface ResourcePatch {
   slots?: ListPatch<SlotView>;
   waiters?: ListPatch<WaiterView>;
   holds?: ListPatch<HoldView>;
+  load?: ListPatch<LoadView>;
 }
 
 /** Apply in this order: `gone` leave; each of `put` replaces the item of its key, or joins at the end; `order` arranges all. */

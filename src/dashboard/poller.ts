@@ -7,10 +7,7 @@ import { emptyView } from './view-diff';
 /** How many past holds one query asks for. */
 const PAST_HOLDS = 50;
 
-/**
- * A query is an Action on Temporal Cloud. So a look asks a permit, or an unchanged queue, again only after this time: 20 held slots cost
- * less than two Actions a second.
- */
+/** A query is an Action on Temporal Cloud. So a look asks a permit, or an unchanged queue, again only after this time. */
 const ANSWER_SERVES_MS = 15_000;
 
 /** When a look takes longer, the view counts as outdated. */
@@ -60,11 +57,13 @@ export class Poller {
   /**
    * @param pace asked before each rest
    * @param changed called when `view` has been replaced
+   * @param mayAskPermit asked before each query of a permit; `false` spares it
    */
   constructor(
     private readonly operator: ResourceOperator,
     private readonly pace: () => Pace,
     private readonly changed: () => void,
+    private readonly mayAskPermit: () => boolean,
   ) {
     this.view = emptyView(operator.resource);
   }
@@ -72,7 +71,7 @@ export class Poller {
   /** @param afterMs the pause before the first look, so that the looks at many resources spread out */
   start(afterMs: number): void {
     if (this.running) return;
-    this.view = this.outdated();
+    this.view = this.outdated(undefined);
     this.running = new AbortController();
     void this.run(this.running.signal, afterMs);
   }
@@ -93,7 +92,7 @@ export class Poller {
     await this.rest(afterMs);
     while (!stopped.aborted) {
       this.wanted = false;
-      const slow = setTimeout(() => this.show(this.outdated()), SLOW_LOOK_MS);
+      const slow = setTimeout(() => this.show(this.outdated(this.view.head.problem)), SLOW_LOOK_MS);
       const view = await this.lookOnce();
       clearTimeout(slow);
       if (stopped.aborted) return;
@@ -112,10 +111,14 @@ export class Poller {
     const recent = nowMs >= this.askPastAtMs ? PAST_HOLDS : 0;
     if (recent > 0) this.askPastAtMs = nowMs + this.pace().pastEveryMs;
     try {
-      const view = this.history.look(
-        await this.operator.inspect({ recent, search: false, servesMs: ANSWER_SERVES_MS }),
-        nowMs,
-      );
+      const { mayAskPermit } = this;
+      const inspection = await this.operator.inspect({
+        recent,
+        search: false,
+        servesMs: ANSWER_SERVES_MS,
+        mayAskPermit,
+      });
+      const view = this.history.look(inspection, nowMs);
       this.seenAtMs = nowMs;
       return view;
     } catch (error) {
@@ -124,7 +127,7 @@ export class Poller {
   }
 
   /** The latest view, marked as old. The page goes on showing it, and says how old it is. */
-  private outdated(problem = this.view.head.problem): ResourceView {
+  private outdated(problem: string | undefined): ResourceView {
     const { head } = this.view;
     return { ...this.view, head: { ...head, asOfMs: head.ready ? this.seenAtMs : undefined, problem } };
   }

@@ -116,6 +116,25 @@ test('while the queue is silent, the waiters are those of the last look that tol
   assert.equal(history.look(found(undefined), START_MS + 3_000).head.waiting, 0);
 });
 
+test('the load over time: the mean held and the most waiters of each step; no waiters where the queue is silent, no step where nobody looked', () => {
+  const history = new ResourceHistory();
+  const look = (inspection: Inspection, ms: number) =>
+    history.look(inspection, START_MS + ms).load.map(({ atMs, ...step }) => ({ atMs: atMs - START_MS, ...step }));
+  const line = (...names: string[]) => ({ queue: 'running' as const, waiters: names.map((name) => waiter(name, 0)) });
+  look(found(undefined), 0);
+  look(found(permit('r1', 'a', 0), line('b')), 1_000);
+  assert.deepEqual(look(found(permit('r1', 'a', 0), line('b', 'c')), 4_999), [
+    { atMs: 0, held: 0.7, waiting: 2, capacity: 1 },
+  ]);
+  assert.deepEqual(look(found(permit('r1', 'a', 0), { queue: 'silent' }), 20_000).slice(1), [
+    { atMs: 20_000, held: 1, waiting: undefined, capacity: 1 },
+  ]);
+  assert.deepEqual(
+    look(found(undefined), 306_000).map(({ atMs }) => atMs),
+    [20_000, 305_000],
+  );
+});
+
 test("a full lease is the longest that was left, so that its bar doesn't jump", () => {
   const history = new ResourceHistory();
   const span = (leaseMs: number, ms: number) =>

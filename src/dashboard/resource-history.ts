@@ -3,6 +3,7 @@ import type { Inspection, Override, PermitInspection, WaiterInspection } from '.
 import { shownPurpose } from '../operator/reader';
 import type {
   HoldView,
+  LoadView,
   PartyView,
   Percentiles,
   PermitStatus,
@@ -21,11 +22,23 @@ const MAX_HOLDS = 600;
 const MAX_WAITERS_SHOWN = 200;
 const MAX_WAITS = 2_000;
 
+/** Many looks make one step of the load over time, so that the window is sixty numbers. */
+const STEP_MS = 5_000;
+
 /** How long a waiter is remembered after it has left the line: visibility shows its permit late. */
 const REMEMBER_WAITER_MS = 60_000;
 
 /** A longer gap between two looks may hide a waiter. */
 const GAP_MS = 10_000;
+
+/** What the looks of one step have seen. */
+interface Step {
+  looks: number;
+  /** Of all its looks together. */
+  held: number;
+  waiting?: number;
+  capacity?: number;
+}
 
 interface SeenWaiter {
   workflowId: string;
@@ -43,6 +56,7 @@ export class ResourceHistory {
   private readonly holds = new Map<string, HoldView>();
   private readonly leaseSpans = new Map<string, number>();
   private readonly waiters = new Map<string, SeenWaiter>();
+  private readonly steps = new Map<number, Step>();
   private waits: { atMs: number; waitMs: number }[] = [];
   private lastLookMs = Number.NEGATIVE_INFINITY;
   /** The waiters at the last look to which the queue answered. */
@@ -57,6 +71,7 @@ export class ResourceHistory {
     this.seeWaiters(inspection, nowMs);
     this.seePermits(inspection, nowMs);
     this.seePast(inspection, nowMs);
+    this.seeLoad(inspection, nowMs);
     this.forget(nowMs);
     const { resource, capacity, held, queue, override, disagreement, slots } = inspection;
     if (queue !== 'silent') this.line = { waiters: inspection.waiters, atMs: nowMs };
@@ -77,6 +92,7 @@ export class ResourceHistory {
       slots: slots.map(({ slot, state, permit }) => this.slotView(slot, state, permit)),
       waiters: (this.line?.waiters ?? []).slice(0, MAX_WAITERS_SHOWN).map(waiterView),
       holds: [...this.holds.values()],
+      load: [...this.steps].map(([atMs, step]) => loadView(atMs, step)),
     };
   }
 
@@ -89,6 +105,16 @@ export class ResourceHistory {
     for (const { ticketId, workflowId, runId, identity, since } of waiters) {
       this.waiters.set(ticketId, { workflowId, runId, identity, sinceMs: since.getTime(), lastSeenMs: nowMs });
     }
+  }
+
+  private seeLoad({ held, capacity, queue, waiters }: Inspection, nowMs: number): void {
+    const atMs = nowMs - (nowMs % STEP_MS);
+    const step = this.steps.get(atMs) ?? { looks: 0, held: 0 };
+    step.looks++;
+    step.held += held;
+    step.capacity = capacity;
+    if (queue !== 'silent') step.waiting = Math.max(step.waiting ?? 0, waiters.length);
+    this.steps.set(atMs, step);
   }
 
   private seePermits({ slots }: Inspection, nowMs: number): void {
@@ -175,6 +201,7 @@ export class ResourceHistory {
       if (index >= excess || hold.toMs === undefined) this.holds.set(hold.runId, hold);
     }
     this.waits = this.waits.filter(({ atMs }) => atMs >= oldestMs).slice(-MAX_WAITS);
+    for (const atMs of this.steps.keys()) if (atMs < oldestMs) this.steps.delete(atMs);
     for (const [ticketId, { lastSeenMs }] of this.waiters) {
       if (lastSeenMs < nowMs - REMEMBER_WAITER_MS) this.waiters.delete(ticketId);
     }
@@ -196,7 +223,7 @@ export class ResourceHistory {
 }
 
 function permitView(permit: PermitInspection, leaseSpanMs: number | undefined): PermitStatus {
-  const { workflowId, runId, holder, since, leaseDeadline, preemptedUntil } = permit;
+  const { workflowId, runId, holder, since, leaseDeadline, leaseSpared, preemptedUntil } = permit;
   return {
     workflowId,
     runId,
@@ -204,6 +231,7 @@ function permitView(permit: PermitInspection, leaseSpanMs: number | undefined): 
     purpose: shownPurpose(permit),
     sinceMs: since.getTime(),
     leaseDeadlineMs: leaseDeadline?.getTime(),
+    leaseSpared,
     preemptedUntilMs: preemptedUntil?.getTime(),
     leaseSpanMs,
   };
@@ -213,6 +241,10 @@ function waiterView(waiter: WaiterInspection): WaiterView {
   const { ticketId, workflowId, runId, identity, priorityKey, fairnessKey, since, turn } = waiter;
   const party = { name: identity ?? workflowId, workflowId, runId };
   return { ticketId, waiter: party, priorityKey, fairnessKey, sinceMs: since.getTime(), turn };
+}
+
+function loadView(atMs: number, { looks, held, waiting, capacity }: Step): LoadView {
+  return { atMs, held: Math.round((held / looks) * 10) / 10, waiting, capacity };
 }
 
 function overrideView({ pausedUntil, ...override }: Override): ResourceHead['override'] {

@@ -19,6 +19,7 @@ const view: fc.Arbitrary<ResourceView> = fc.record({
   slots: fc.uniqueArray(slot, { selector: ({ slot }) => slot }),
   waiters: fc.uniqueArray(waiter, { selector: ({ ticketId }) => ticketId }),
   holds: fc.uniqueArray(hold, { selector: ({ runId }) => runId }),
+  load: fc.uniqueArray(fc.record({ atMs: fc.nat(20), held: fc.nat(3) }), { selector: ({ atMs }) => atMs }),
 });
 
 /** As it comes out at the other end. */

@@ -9,8 +9,9 @@ export function diff(before: ResourceView, after: ResourceView): ResourcePatch |
     slots: diffList(before.slots, after.slots, slotKey),
     waiters: diffList(before.waiters, after.waiters, waiterKey),
     holds: diffList(before.holds, after.holds, holdKey),
+    load: diffList(before.load, after.load, loadKey),
   };
-  return patch.head || patch.slots || patch.waiters || patch.holds ? patch : undefined;
+  return patch.head || patch.slots || patch.waiters || patch.holds || patch.load ? patch : undefined;
 }
 
 /** Undoes {@link diff}: `apply(before, diff(before, after))` is `after`. Unchanged parts keep their identity. */
@@ -21,6 +22,7 @@ export function apply(before: ResourceView, patch: ResourcePatch): ResourceView 
     slots: applyList(before.slots, patch.slots, slotKey),
     waiters: applyList(before.waiters, patch.waiters, waiterKey),
     holds: applyList(before.holds, patch.holds, holdKey),
+    load: applyList(before.load, patch.load, loadKey),
   };
 }
 
@@ -28,12 +30,13 @@ export function apply(before: ResourceView, patch: ResourcePatch): ResourceView 
 export function emptyView(resource: string): ResourceView {
   const stats = { windowMs: 0, grantsPerMinute: 0 };
   const head = { ready: false, held: 0, queue: 'none' as const, stats };
-  return { resource, head, slots: [], waiters: [], holds: [] };
+  return { resource, head, slots: [], waiters: [], holds: [], load: [] };
 }
 
 const slotKey = ({ slot }: { slot: string }) => slot;
 const waiterKey = ({ ticketId }: { ticketId: string }) => ticketId;
 const holdKey = ({ runId }: { runId: string }) => runId;
+const loadKey = ({ atMs }: { atMs: number }) => String(atMs);
 
 type Key<T> = (item: T) => string;
 

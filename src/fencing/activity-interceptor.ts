@@ -50,5 +50,8 @@ export const fencingActivityInterceptor: ActivityInterceptorsFactory = ({ info }
  */
 export const fencingInterceptors = {
   activity: [fencingActivityInterceptor],
-  workflowModules: [require.resolve('../fencing-workflow')],
+  /** Where it lies is asked for only when it is used: the command line has this module in a bundle of its own. */
+  get workflowModules() {
+    return [require.resolve('../fencing-workflow')];
+  },
 } satisfies WorkerInterceptors;

@@ -93,6 +93,8 @@ export interface PermitInspection {
   preemptedUntil?: Date;
   /** When the permit ends unless its holder renews it; absent when no worker answers for the permit. */
   leaseDeadline?: Date;
+  /** @internal Whoever looks has spared the query that would tell the lease. */
+  leaseSpared?: true;
 }
 
 export interface WaiterInspection {

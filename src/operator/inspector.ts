@@ -40,7 +40,11 @@ export interface Asking {
   readonly queries: WorkerQueries;
   /** An answer serves so long for the next look, unless it must be another by then. 0: each look asks. */
   readonly servesMs: number;
+  /** Asked before each query of a permit; `false` spares it. */
+  readonly mayAskPermit?: () => boolean;
 }
+
+const SPARED = Symbol('spared');
 
 /** What one look at a resource finds. */
 type Look = Omit<Inspection, 'held' | 'free' | 'waiting' | 'recent'> & { capacity: number };
@@ -61,9 +65,9 @@ export class Inspector {
   /** @param slots the slots that the resource is deployed with; the look also covers others that the queue knows */
   async look(slots: readonly string[], asking: Partial<Asking> = {}): Promise<Look> {
     const { resource } = this;
-    const { queries = new WorkerQueries(this.server, ANSWERS_WITHIN_MS), servesMs = 0 } = asking;
+    const { queries = new WorkerQueries(this.server, ANSWERS_WITHIN_MS), servesMs = 0, mayAskPermit } = asking;
     const strangers: Stranger[] = [];
-    const lookAt = (slot: string) => this.slot(slot, { queries, servesMs }, strangers);
+    const lookAt = (slot: string) => this.slot(slot, { queries, servesMs, mayAskPermit }, strangers);
     const lookAtQueue = this.queue({ queries, servesMs }, strangers);
     const [own, { queue, view }] = await Promise.all([mapConcurrently(slots, lookAt), lookAtQueue]);
     const added = view?.override ? addedSlots(view.override) : [];
@@ -117,7 +121,9 @@ export class Inspector {
     }
     // A renewal makes the lease longer. That is told a little later, and costs no query.
     const isAhead = (answer: unknown) => (readDeadlineMs(answer) ?? 0) > Date.now();
-    const deadlineMs = readDeadlineMs(await this.answer(description, PERMIT_STATUS, asking, isAhead));
+    const answer = await this.answer(description, PERMIT_STATUS, asking, isAhead);
+    if (answer === SPARED) permit.leaseSpared = true;
+    const deadlineMs = readDeadlineMs(answer);
     if (deadlineMs !== undefined) permit.leaseDeadline = new Date(deadlineMs);
     return { slot, state: stateOf(this.resource, permit), permit };
   }
@@ -150,17 +156,19 @@ export class Inspector {
   /**
    * Asks a Workflow, unless its last answer still serves: its history has not changed since, so it would say the same.
    *
-   * @param serves whether the last answer is good enough although the history has changed
+   * @param serves whether the last answer is good enough although the history has changed; if it is not young, when the query is spared
    */
   private async answer(
     { workflowId, runId, taskQueue, historyLength }: WorkflowExecutionDescription,
     query: string,
-    { queries, servesMs }: Asking,
+    { queries, servesMs, mayAskPermit = () => true }: Asking,
     serves: (answer: unknown) => boolean = () => false,
   ): Promise<unknown> {
     const last = this.answers.get(workflowId);
-    const isYoung = last?.runId === runId && monotonicMs() - last.atMs < servesMs;
+    const isOfRun = last?.runId === runId;
+    const isYoung = isOfRun && monotonicMs() - last.atMs < servesMs;
     if (isYoung && (last.historyLength === historyLength || serves(last.answer))) return last.answer;
+    if (query === PERMIT_STATUS && !mayAskPermit()) return isOfRun && serves(last.answer) ? last.answer : SPARED;
     const atMs = monotonicMs();
     const answer = await queries.ask(this.reader.getHandle(workflowId, runId), taskQueue, query);
     if (answer === undefined) this.answers.delete(workflowId);

@@ -1,10 +1,23 @@
 import type { Client } from '@temporalio/client';
 import type { Duration } from '@temporalio/common';
 import { PermitRun } from '../client/holder/permit-run';
+import { checkClient } from '../client/options';
 import { noAnswer, Pollers } from '../client/pollers';
 import { monotonicMs, QUERY_MS, Server } from '../client/server';
-import { durationMs, InvalidOptionsError, refuse } from '../shared/check';
-import { checkReason, MAX_SLOTS, pauseEndMs, resolveSlots } from '../shared/options';
+import {
+  asIs,
+  boolean,
+  type Checks,
+  checkOptions,
+  durationFrom,
+  InvalidOptionsError,
+  MAX_REASON_LENGTH,
+  nonEmpty,
+  refuse,
+  textWithin,
+  wholeFrom,
+} from '../shared/check';
+import { MAX_SLOTS, pauseEndMs, resolveSlots } from '../shared/options';
 import { checkResource, checkSlot, type Slots, slotNames } from '../shared/permit-id';
 import { type OverrideInput, type QueueView, REVOKE } from '../shared/protocol';
 import { areSlots, isCount } from '../shared/wire-input';
@@ -15,9 +28,9 @@ import { overrideQueue } from './override';
 import { type KnownOutcomes, listHolders, listPastHolds } from './visibility';
 import { WorkerQueries } from './worker-queries';
 
-/** What an operator knows of a resource. Without `capacity` and `slots`, the resource's queue is asked. */
+/** What an operator knows of a resource. Without `capacity` and `slots`, the resource's queue is asked, and its permits. */
 export interface OperatorOptions {
-  /** How many permits the resource is deployed with. @default what its queue says */
+  /** How many permits the resource is deployed with. @default what its queue says, or else its permits */
   capacity?: number;
   /** The names of its slots, in place of a capacity. */
   slots?: readonly string[];
@@ -26,6 +39,8 @@ export interface OperatorOptions {
    * @default that of a queue or a permit of the resource that runs now
    */
   taskQueue?: string;
+  /** @internal In place of an error, where no `taskQueue` is given and neither a queue nor a permit of the resource runs. */
+  otherwiseTaskQueue?: string;
 }
 
 export interface InspectOptions {
@@ -40,6 +55,8 @@ export interface InspectOptions {
   queries?: WorkerQueries;
   /** @internal For one who looks each second: an answer serves so long for the next look, unless it must be another by then. */
   servesMs?: number;
+  /** @internal Asked before each query of a permit; `false` spares it. */
+  mayAskPermit?: () => boolean;
 }
 
 interface OrderOptions {
@@ -70,6 +87,26 @@ export interface PauseOptions extends OverrideOptions {
   until?: Date;
 }
 
+const OPERATOR = {
+  capacity: asIs<number>(),
+  slots: asIs<readonly string[]>(),
+  taskQueue: nonEmpty,
+  otherwiseTaskQueue: nonEmpty,
+} satisfies Checks<OperatorOptions>;
+
+const INSPECT = {
+  recent: wholeFrom(0, 100),
+  search: boolean,
+  queries: asIs<WorkerQueries>(),
+  servesMs: asIs<number>(),
+  mayAskPermit: asIs<InspectOptions['mayAskPermit'] & object>(),
+} satisfies Checks<InspectOptions>;
+
+const ORDER = { reason: textWithin(MAX_REASON_LENGTH), timeout: durationFrom(1) };
+const REVOCATION = { ...ORDER, runId: asIs<string>() } satisfies Checks<RevokeOptions>;
+const CHANGE = { ...ORDER, ifVersion: wholeFrom(0) } satisfies Checks<OverrideOptions>;
+const PAUSE = { ...CHANGE, until: asIs<Date>() } satisfies Checks<PauseOptions>;
+
 const ANSWER_WITHIN_MS = 10_000;
 
 /** A server allows few calls to visibility, and visibility is seconds late. */
@@ -78,8 +115,9 @@ const SEARCH_EVERY_MS = 10_000;
 /**
  * Sees and steers one resource: who holds, who waits, and how many slots are in use. It holds nothing and waits for no permit.
  *
- * An operator may know only the name of the resource. Its queue, while one runs, tells how many slots there are; later, the last
- * answer counts. Until then, {@link inspect} shows the slots that were seen held, and leaves out `capacity`.
+ * An operator may know only the name of the resource. Its queue, while one runs, tells how many slots there are. Else the permits tell it
+ * that run, and then the last answer counts. Until then, or where the slots have names, {@link inspect} shows the slots that were seen
+ * held, and leaves out `capacity`.
  *
  * @example
  * ```ts
@@ -93,8 +131,10 @@ const SEARCH_EVERY_MS = 10_000;
 export class Operator {
   private readonly server: Server;
   private readonly inspector: Inspector;
-  /** The slots that the operator has named, or else those that the queue named last. */
+  /** The slots that the operator has named, or else those that the queue or permits named last. */
   private slots: Slots | undefined;
+  /** Whether the queue has named the slots just now. */
+  private isTold = false;
   private readonly isGiven: boolean;
   /** Whether the slots were known at the last look. */
   private isSized = false;
@@ -114,8 +154,7 @@ export class Operator {
     readonly resource: string,
     private readonly options: OperatorOptions = {},
   ) {
-    if (typeof client?.workflow?.start !== 'function')
-      refuse('client', 'a Client of @temporalio/client', typeof client);
+    checkClient(client);
     checkOperator(resource, options);
     const { capacity, slots } = options;
     this.slots = capacity ?? (slots && [...slots]);
@@ -129,15 +168,13 @@ export class Operator {
    * rest. Each slot is exact, but the whole is no snapshot: a permit can change hands between two answers. When no worker answers
    * within two seconds, the result says so and leaves out what only workers know. It writes nothing anywhere.
    */
-  async inspect({ recent = 20, search = true, queries, servesMs = 0 }: InspectOptions = {}): Promise<Inspection> {
-    if (!Number.isInteger(recent) || recent < 0 || recent > 100) {
-      refuse('recent', 'a whole number from 0 to 100', recent);
-    }
-    const known = await this.deployedSlots(search, { queries, servesMs });
-    const [{ resource, capacity, slots: all, ...seen }, past] = await Promise.all([
-      this.inspector.look(known === undefined ? this.askedSlots() : slotNames(known), { queries, servesMs }),
+  async inspect(options: InspectOptions = {}): Promise<Inspection> {
+    const { recent = 20, search = true, queries, servesMs = 0, mayAskPermit } = checkOptions(options, INSPECT);
+    const [{ known, look }, past] = await Promise.all([
+      this.look(search, { queries, servesMs, mayAskPermit }),
       listPastHolds(this.server, this.resource, recent, this.knownOutcomes),
     ]);
+    const { resource, capacity, slots: all, ...seen } = look;
     const slots = known === undefined ? this.onlySeenHeld(all) : all;
     const count = (state: SlotInspection['state']) => slots.filter((slot) => slot.state === state).length;
     return {
@@ -163,9 +200,7 @@ export class Operator {
   async revoke(slot: string, options: RevokeOptions = {}): Promise<PermitInspection> {
     const { resource } = this;
     checkSlot(resource, slot);
-    const { runId, reason } = options;
-    checkReason(reason);
-    const timeoutMs = durationMs('timeout', options.timeout, 1) ?? ANSWER_WITHIN_MS;
+    const { runId, reason, timeout: timeoutMs = ANSWER_WITHIN_MS } = checkOptions(options, REVOCATION);
     const found = await this.inspector.permit(slot);
     if (!found || (runId !== undefined && found.permit.runId !== runId)) {
       throw new NotHeldError({ resource, slot }, runId);
@@ -221,9 +256,10 @@ export class Operator {
    * await vendor.pause({ until: new Date(Date.now() + retryAfterSeconds * 1_000), reason: '429' });
    * ```
    */
-  async pause({ until, ...options }: PauseOptions = {}): Promise<Override> {
+  async pause(options: PauseOptions = {}): Promise<Override> {
+    const { until, ...rest } = checkOptions(options, PAUSE);
     const change = until === undefined ? { paused: true } : { pauseUntilMs: pauseEndMs(until, Date.now()) };
-    return await this.override(options, () => change);
+    return await this.override(rest, () => change);
   }
 
   /**
@@ -250,6 +286,7 @@ export class Operator {
     const withinMs = this.isSized ? QUERY_MS : ANSWERS_WITHIN_MS;
     const { queries = new WorkerQueries(this.server, withinMs), servesMs = 0 } = asking;
     const told = slotsOf(this.resource, await this.inspector.view({ queries, servesMs }));
+    this.isTold = told !== undefined;
     if (told !== undefined) {
       this.slots = told;
       this.asked.clear();
@@ -261,22 +298,41 @@ export class Operator {
     return slots;
   }
 
+  /** Looks, and once more where the permits that it has found state other slots. */
+  private async look(search: boolean, asking: Partial<Asking>) {
+    const known = await this.deployedSlots(search, asking);
+    const look = await this.inspector.look(known === undefined ? this.askedSlots() : slotNames(known), asking);
+    const stated = this.heed(look.slots);
+    if (stated === undefined || stated === known) return { known, look };
+    this.asked.clear(); // they have been looked at, and are among the stated slots
+    return { known: stated, look: await this.inspector.look(slotNames(stated), asking) };
+  }
+
+  /** Takes the slots that these permits state, unless somebody knows them better. @returns the slots that they state */
+  private heed(held: readonly SlotInspection[]): Slots | undefined {
+    if (this.isGiven || this.isTold) return undefined;
+    const stated = statedCapacity(held);
+    if (stated === undefined) return undefined;
+    this.slots = stated;
+    this.isSized = true;
+    return stated;
+  }
+
   private async override(
-    { ifVersion, reason, timeout }: OverrideOptions,
+    options: OverrideOptions,
     changeOf: (slots: Slots) => Pick<OverrideInput, 'capacity' | 'paused' | 'pauseUntilMs'>,
   ): Promise<Override> {
     const { resource } = this;
-    checkReason(reason);
-    if (ifVersion !== undefined && !(Number.isInteger(ifVersion) && ifVersion >= 0)) {
-      refuse('ifVersion', 'a whole number from 0', ifVersion);
-    }
-    const timeoutMs = durationMs('timeout', timeout, 1) ?? ANSWER_WITHIN_MS;
-    const slots = await this.deployedSlots();
+    const { ifVersion, reason, timeout: timeoutMs = ANSWER_WITHIN_MS } = checkOptions(options, CHANGE);
+    const slots = await this.deployedSlots(this.slots === undefined);
     if (slots === undefined) {
-      throw new InvalidOptionsError(`No queue of "${resource}" says how many slots it has: give capacity or slots.`);
+      throw new InvalidOptionsError(
+        `Neither a queue nor a permit of "${resource}" says how many slots it has: give capacity or slots.`,
+      );
     }
     const input = { slots, ...changeOf(slots), reason, ifVersion };
-    const taskQueue = this.options.taskQueue ?? (await this.inspector.taskQueue(slotNames(slots)));
+    const { taskQueue: given, otherwiseTaskQueue } = this.options;
+    const taskQueue = given ?? (await this.inspector.taskQueue(slotNames(slots))) ?? otherwiseTaskQueue;
     if (taskQueue === undefined) {
       throw new InvalidOptionsError(
         `Neither a queue nor a permit of "${resource}" runs, so nobody says on which task queue its queue is to start: give taskQueue.`,
@@ -290,6 +346,7 @@ export class Operator {
     const held = await listHolders(this.client, this.resource, { limit: Number.POSITIVE_INFINITY });
     this.searchAgainMs = monotonicMs() + SEARCH_EVERY_MS;
     this.addSlots(held.map(({ slot }) => slot));
+    this.heed(held);
   }
 
   /** Whether a slot was seen held that the queue's last answer did not name: the resource has been deployed anew. */
@@ -313,12 +370,21 @@ export class Operator {
 /** Checks what an operator is given, before any call to the server. @throws InvalidOptionsError */
 function checkOperator(resource: string, options: OperatorOptions): void {
   checkResource(resource);
-  if (typeof options !== 'object' || options === null) refuse('options', 'an object', options);
-  const { capacity, slots, taskQueue } = options;
-  if (capacity !== undefined || slots !== undefined) resolveSlots(resource, { capacity, slots: slots as string[] });
-  if (taskQueue !== undefined && (typeof taskQueue !== 'string' || taskQueue === '')) {
-    refuse('taskQueue', 'a non-empty string', taskQueue);
-  }
+  const { capacity, slots } = checkOptions(options, OPERATOR);
+  if (capacity !== undefined || slots !== undefined) resolveSlots(resource, { capacity, slots });
+}
+
+/**
+ * The capacity that the holders of these slots were configured with; `undefined` where it does not cover them all: an operator may have
+ * added slots. When they differ, the largest number counts. Of slots with names, a permit tells only how many there are.
+ */
+function statedCapacity(slots: readonly SlotInspection[]): number | undefined {
+  const held = slots.filter(({ state, permit }) => permit && state !== 'drained');
+  const marks = held.flatMap(({ permit }) => permit?.slots ?? []);
+  const capacities = marks.filter((mark) => isCount(mark, MAX_SLOTS));
+  if (capacities.length === 0 || capacities.length < marks.length) return undefined;
+  const names = slotNames(Math.max(...capacities));
+  return held.every(({ slot }) => names.includes(slot)) ? names.length : undefined;
 }
 
 /** The slots that the waiters, or an earlier operator, have named. When waiters differ, the largest number counts. */

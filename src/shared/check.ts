@@ -1,5 +1,5 @@
 import type { Duration } from '@temporalio/common';
-import { msToNumber } from './duration';
+import { isUnitless, msToNumber } from './duration';
 
 const MINUTE_MS = 60_000;
 const DAY_MS = 24 * 60 * MINUTE_MS;
@@ -86,9 +86,13 @@ export function wholeFrom(least: number, most = Number.MAX_SAFE_INTEGER): Check<
       : refuse(what, `a whole number from ${least}${upTo}`, value);
 }
 
-/** A duration of at least so many milliseconds. Gives whole milliseconds, rounded up. */
+/**
+ * A duration of at least so many milliseconds. Gives whole milliseconds, rounded up. A text without a unit is refused: the SDK would
+ * read milliseconds, which nobody means.
+ */
 export function durationFrom(leastMs: number): Check<number> {
   return (value, what) => {
+    if (typeof value === 'string' && isUnitless(value)) refuse(what, 'a duration with its unit, such as "30s"', value);
     const expected = `a duration of ${leastMs} ms or more, as a number of milliseconds or a string like "30s"`;
     let ms = Number.NaN;
     try {
@@ -121,6 +125,28 @@ export class InvalidOptionsError extends TypeError {
 /** Refuses a value. All checks say "expected this, got that" by this function. */
 export function refuse(what: string, expected: string, actual: unknown): never {
   throw new InvalidOptionsError(`${what}: expected ${expected}, got ${show(actual)}`);
+}
+
+/** Refuses a value by its kind: an object may be long, be circular or hold secrets. */
+export function refuseKind(what: string, expected: string, actual: unknown): never {
+  throw new InvalidOptionsError(`${what}: expected ${expected}, got ${kindOf(actual)}`);
+}
+
+function kindOf(value: unknown): string {
+  if (value === null || value === undefined) return String(value);
+  if (typeof value !== 'object') return `a ${typeof value}`;
+  const { constructor: { name = '' } = {} } = value;
+  return name === 'Object' || name === '' ? 'an object' : `${/^[AEIO]/.test(name) ? 'an' : 'a'} ${name}`;
+}
+
+/** The first argument, which is to be called later: refused before anything is acquired or given up for it. */
+export function checkFunction(fn: unknown, what = 'fn'): void {
+  if (typeof fn !== 'function') refuseKind(what, 'a function as the first argument', fn);
+}
+
+/** Refuses an option that makes no sense beside another one. @param why a sentence without its full stop */
+export function refuseBeside(what: string, other: string, why: string): never {
+  throw new InvalidOptionsError(`${what} can't be combined with ${other}: ${why}.`);
 }
 
 const SHOWN_LENGTH = 120;

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import type { Duration } from '@temporalio/common';
 import { msToNumber as sdksReader } from '@temporalio/common/lib/time';
 import fc from 'fast-check';
-import { msToNumber } from './duration';
+import { durationText, msToNumber } from './duration';
 
 const UNITS = [
   ...[
@@ -94,3 +94,22 @@ function read(reader: (value: Duration) => number, value: unknown): number | 're
     return 'refused';
   }
 }
+
+test('a message shows a duration in units that people use', () => {
+  const shown: [number, string][] = [
+    [30, '30 ms'],
+    [1_500, '1.5 s'],
+    [30_000, '30 s'],
+    [60_000, '1 min'],
+    [90_000, '1 min 30 s'],
+    [65_741_611, '18 h 15 min'],
+    [5 * 86_400_000, '5 days'],
+    [5 * 86_400_000 + 3_000, '5 days'],
+    [706_903_812, '8 days 4 h'],
+    [86_400_000, '1 day'],
+  ];
+  assert.deepEqual(
+    shown.map(([ms]) => durationText(ms)),
+    shown.map(([, text]) => text),
+  );
+});

@@ -28,7 +28,36 @@ export function msToNumber(value: Duration): number {
   return ms;
 }
 
+/** Whether a text is a number alone. */
+export function isUnitless(text: string): boolean {
+  return /^\s*-?[\d.]+\s*$/.test(text);
+}
+
 function parse(text: string): number {
   const [, amount, unit] = /^(-?\d*\.?\d+) *([a-z]*)$/i.exec(text) ?? [];
   return Number(amount) * (MS.get(unit?.toLowerCase() || 'ms') ?? Number.NaN);
+}
+
+/** The greatest units first, as messages name them. */
+const SHOWN_UNITS: readonly [name: string, ms: number][] = [
+  ['day', 86_400_000],
+  ['h', 3_600_000],
+  ['min', 60_000],
+  ['s', 1_000],
+];
+
+/** A duration for a message: `"30 s"`, `"1.5 s"`, `"18 h 15 min"`, `"5 days"`. Two units at most; what is left over is cut off. */
+export function durationText(ms: number): string {
+  if (ms < 1_000) return `${ms} ms`;
+  if (ms < 60_000) return `${ms / 1_000} s`;
+  const parts: string[] = [];
+  let leftMs = ms;
+  for (const [name, unitMs] of SHOWN_UNITS) {
+    const count = Math.floor(leftMs / unitMs);
+    leftMs -= count * unitMs;
+    if (count > 0) parts.push(`${count} ${name === 'day' && count > 1 ? 'days' : name}`);
+    else if (parts.length > 0) break; // "5 days", and not "5 days 3 s"
+    if (parts.length === 2) break;
+  }
+  return parts.join(' ');
 }

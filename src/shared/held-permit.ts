@@ -1,8 +1,12 @@
 import type { Duration } from '@temporalio/common';
-import { durationMs, refuse } from './check';
+import { checkFunction, durationMs, InvalidOptionsError, show } from './check';
 import { earliest } from './lease';
 import { releaseInReverse } from './permit-set';
 import type { PermitRef } from './protocol';
+
+function refusePermit(why: string): never {
+  throw new InvalidOptionsError(`This permit ${why}.`);
+}
 
 /** One run at the server, as its holder keeps it. */
 export interface Grant<Lost extends Error> {
@@ -155,7 +159,10 @@ export abstract class HeldPermit<G extends Grant<Lost>, Lost extends Error> impl
     const { lineUp } = this.terms;
     if (!this.isHeld) throw this.grant.notHeld();
     if (!lineUp)
-      return this.check(() => refuse('permit', 'one that can line up again', 'one of a set, or an adopted one'));
+      return this.check(() =>
+        refusePermit("can't be given up: one of a set, of a key, or an adopted one can't line up again"),
+      );
+    this.check(() => checkFunction(work, 'work'));
     this.away = true;
     try {
       await this.grant.release();
@@ -193,8 +200,10 @@ export abstract class HeldPermit<G extends Grant<Lost>, Lost extends Error> impl
   ref(): PermitRef {
     const { key, outlivesRun } = this.terms;
     this.check(() => {
-      if (!outlivesRun) refuse('permit', 'one acquired with outlivesRun: true', 'one without');
-      if (key !== undefined) refuse('permit', 'one without a key, to be handed over', `one with the key "${key}"`);
+      if (!outlivesRun)
+        refusePermit("can't be handed over: it ends with this run, unless it is acquired with outlivesRun: true");
+      if (key !== undefined)
+        refusePermit(`can't be handed over: nobody could adopt the permit of its key ${show(key)}`);
     });
     return { ...this.grant.ref };
   }

@@ -1,3 +1,4 @@
+import { durationText } from './duration';
 import type { ResolvedAcquire, ResolvedSemaphore } from './options';
 import type { PermitAddress } from './permit-id';
 import type { PermitOutcome } from './protocol';
@@ -35,18 +36,25 @@ export function lossMessage(
   return `The permit of "${resource}", slot "${slot}", run ${runId} was lost: ${LOSS_TOLD[how]}${reason ? ` (${reason})` : ''}.`;
 }
 
-/** The message of a `PermitTimeoutError`, in Workflows and outside. */
-export function timeoutMessage(resource: string, timeoutMs: number): string {
+/** The message of a `PermitTimeoutError`, in Workflows and outside. @param own what {@link waitsForItself} says */
+export function timeoutMessage(resource: string, timeoutMs: number, own = 0): string {
+  if (own > 0) {
+    const when = timeoutMs === 0 ? 'is free' : `came free within ${durationText(timeoutMs)}`;
+    return (
+      `No permit of "${resource}" ${when}: its caller holds ${own === 1 ? 'one' : own} itself. ` +
+      'Use the permit that is held, or set reentrant.'
+    );
+  }
   if (timeoutMs === 0)
     return `No permit of "${resource}" is free: all slots are held. Try later, or give a timeout to wait.`;
-  return `No permit of "${resource}" came free within ${timeoutMs} ms. Wait longer, or add capacity.`;
+  return `No permit of "${resource}" came free within ${durationText(timeoutMs)}. Wait longer, or add capacity.`;
 }
 
 /** The message of a `SelfDeadlockError`, in Workflows and outside. */
 export function selfDeadlockMessage(resource: string, held: number, capacity: number): string {
   return (
-    `Holding ${held} of the ${capacity} permits of "${resource}", this waits for itself: nobody else can give back enough. ` +
-    'Use the permit that is held already, or give a timeout.'
+    `This would wait for itself for ever: its caller holds ${held} of the ${capacity} permits of "${resource}" already. ` +
+    'Use the permit that is held, or give a timeout.'
   );
 }
 

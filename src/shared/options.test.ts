@@ -53,7 +53,7 @@ test('maxHold has room for the pace', () => {
     resolveSemaphore('pool', { capacity: 1, pace: { every: '5m' }, ...options }, DEFAULTS);
   assert.deepEqual([paced({}).paceMs, paced({}).maxHoldMs], [300_000, 24 * HOUR_MS]);
   assert.equal(paced({ pace: { every: '2 days' } }).maxHoldMs, 48 * HOUR_MS + 60_000);
-  assert.throws(() => paced({ lease: '1m', maxHold: '5m' }), refusal(/pace\.every: expected .* 1 ms to 240000 ms/));
+  assert.throws(() => paced({ lease: '1m', maxHold: '5m' }), refusal(/pace\.every: expected .* 1 ms to 4 min/));
 });
 
 test('by default no permit is held for longer than its renewals can go on', () => {
@@ -63,7 +63,7 @@ test('by default no permit is held for longer than its renewals can go on', () =
   assert.equal(Math.floor(hold({ lease: '3s', renewEvery: '500ms' })), 1);
   assert.throws(
     () => hold({ lease: '30s', maxHold: '19 hours' }),
-    /maxHold: expected at most \d+ ms, .* got "19 hours"/,
+    /maxHold: expected at most 18 h 15 min, the most that renewals every 10 s allow, got "19 hours"/,
   );
   assert.throws(
     () => hold({ lease: '10m', renewEvery: '10ms' }),
@@ -96,15 +96,20 @@ const REFUSED: [SemaphoreOptions, RegExp][] = [
   [{ slots: ['a', 'a'] }, /slots: expected distinct slot names, got \["a","a"\]/],
   [{ slots: ['a', ''] }, /slot name: expected a non-empty string, got ""/],
   [{ slots: ['a:b'] }, /slot name: expected a name without ":"/],
-  [{ capacity: 1, lease: 0 }, /lease: expected a duration of 1 ms or more.*got 0/],
+  [{ capacity: 1, lease: 0 }, /lease: expected a duration of 100 ms or more.*got 0/],
+  [{ capacity: 1, lease: '99ms' }, /lease: expected a duration of 100 ms or more.*got "99ms"/],
+  [{ capacity: 1, lease: '30' }, /lease: expected a duration with its unit, such as "30s", got "30"/],
+  [{ capacity: 1, lease: 30 }, /lease: expected a duration of 100 ms or more, as a number of milliseconds .*, got 30/],
+  [{ capacity: 1, renewEvery: '10' }, /renewEvery: expected a duration with its unit, .*got "10"/],
+  [{ capacity: 1, maxHold: ' 5 ' as '5s' }, /maxHold: expected a duration with its unit, .*got " 5 "/],
   [{ capacity: 1, lease: -5 }, /lease: .*got -5/],
   [{ capacity: 1, lease: Number.NaN }, /lease: .*got NaN/],
   [{ capacity: 1, lease: Number.POSITIVE_INFINITY }, /lease: .*got Infinity/],
   [{ capacity: 1, lease: 'soon' as '1s' }, /lease: .*got "soon"/],
   [{ capacity: 1, lease: null as unknown as number }, /lease: .*got null/],
-  [{ capacity: 1, lease: '1s', renewEvery: '1s' }, /renewEvery: expected less than the lease \(1000 ms\), got "1s"/],
+  [{ capacity: 1, lease: '1s', renewEvery: '1s' }, /renewEvery: expected less than the lease \(1 s\), got "1s"/],
   [{ capacity: 1, renewEvery: true as unknown as false }, /renewEvery: .*got true/],
-  [{ capacity: 1, lease: '1m', maxHold: '30s' }, /maxHold: expected at least the lease \(60000 ms\), got "30s"/],
+  [{ capacity: 1, lease: '1m', maxHold: '30s' }, /maxHold: expected at least the lease \(1 min\), got "30s"/],
   [{ capacity: 1, taskQueue: '' }, /taskQueue: expected a non-empty string, got ""/],
   [undefined as unknown as SemaphoreOptions, /options: expected an object, got undefined/],
 ];
@@ -115,11 +120,12 @@ for (const [options, message] of REFUSED) {
 }
 
 const REFUSED_ACQUIRES: [AcquireOptions, RegExp][] = [
+  [{ timeout: '5' }, /timeout: expected a duration with its unit, such as "30s", got "5"/],
   [{ timeout: -1 }, /timeout: expected a duration of 0 ms or more.*got -1/],
   [{ timeout: Number.NaN }, /timeout: .*got NaN/],
   [{ maxWaiting: 0 }, /maxWaiting: expected a whole number from 1, got 0/],
   [{ maxWaiting: 1.5 }, /maxWaiting: .*got 1.5/],
-  [{ outlivesRun: true, key: 'acme' }, /outlivesRun: expected false beside key, got true/],
+  [{ outlivesRun: true, key: 'acme' }, /outlivesRun can't be combined with key/],
   [{ priority: { priorityKey: 2 ** 31 } }, /priorityKey: expected a whole number from 1 to 2147483647, got 2147483648/],
   [{ priority: { priorityKey: -1 } }, /priorityKey: .*got -1/],
   [{ priority: { fairnessKey: 'é'.repeat(33) } }, /fairnessKey: expected a string of at most 64 bytes/],
@@ -152,7 +158,10 @@ test('an unknown option is an error that names the nearest known one, whatever i
 
 test('the options of a set refuse what belongs to an entry, and pre-emption', () => {
   assert.throws(() => resolveSetAcquire({ key: 'x' } as object), refusal(/key: expected the key in its entry/));
-  assert.throws(() => resolveSetAcquire({ preempt: true } as object), refusal(/a set of permits does not pre-empt/));
+  assert.throws(
+    () => resolveSetAcquire({ preempt: true } as object),
+    refusal(/preempt can't be combined with several permits/),
+  );
   assert.throws(() => resolveSetAcquire({ permits: 2 } as object), refusal(/Unknown option "permits"/));
 });
 

@@ -7,13 +7,15 @@ import {
   type Checks,
   checkOptions,
   durationFrom,
+  InvalidOptionsError,
   MAX_DURATION_MS,
-  MAX_REASON_LENGTH,
   nonEmpty,
   refuse,
+  refuseBeside,
   textWithin,
   wholeFrom,
 } from './check';
+import { durationText } from './duration';
 import {
   byteLength,
   checkResource,
@@ -47,7 +49,8 @@ export interface SemaphoreOptions {
    */
   perKey?: number;
   /**
-   * How long a holder may be silent before its permit ends by itself. It counts from the claim, and again from each renewal.
+   * How long a holder may be silent before its permit ends by itself; at least 100 ms. It counts from the claim, and again from each
+   * renewal.
    * @default 10 minutes in Workflows, 30 seconds outside
    */
   lease?: Duration;
@@ -203,11 +206,14 @@ const DAY_MS = 24 * 60 * MINUTE_MS;
 /** How much longer than its pace a permit must be able to run. */
 const SPARE_MS = MINUTE_MS;
 
+/** A shorter one may be over when the answer to the claim comes. */
+const LEAST_LEASE_MS = 100;
+
 const SEMAPHORE = {
   capacity: asIs<number>(),
   slots: asIs<readonly string[]>(),
   perKey: asIs<PerKey>(),
-  lease: durationFrom(1),
+  lease: durationFrom(LEAST_LEASE_MS),
   renewEvery: (value: unknown, what: string) => (value === false ? (false as const) : durationFrom(1)(value, what)),
   taskQueue: nonEmpty,
   maxHold: durationFrom(1),
@@ -244,29 +250,30 @@ function resolveTimes(
   const { lease: leaseMs = defaults.leaseMs, maxHold } = checked;
   const { renewEvery: renewEveryMs = Math.max(1, Math.floor(leaseMs / 3)) } = checked;
   if (renewEveryMs !== false && renewEveryMs >= leaseMs) {
-    refuse('renewEvery', `less than the lease (${leaseMs} ms)`, given.renewEvery ?? renewEveryMs);
+    refuse('renewEvery', `less than the lease (${durationText(leaseMs)})`, given.renewEvery ?? renewEveryMs);
   }
   const longestMs = longestHoldMs(leaseMs, renewEveryMs, defaults.inWorkflow);
   if (longestMs < leaseMs) {
     if (given.renewEvery) {
       refuse(
         'renewEvery',
-        `a value so long that the server takes all renewals of one lease (${leaseMs} ms)`,
-        renewEveryMs,
+        `a value so long that the server takes all renewals of one lease (${durationText(leaseMs)})`,
+        given.renewEvery,
       );
     }
-    refuse('lease', `at most ${longestMs} ms, the longest possible hold with these renewals`, given.lease ?? leaseMs);
+    const most = `at most ${durationText(longestMs)}, the longest possible hold with these renewals`;
+    refuse('lease', most, given.lease ?? durationText(leaseMs));
   }
   const paceMs = resolvePace(checked.pace, maxHold ?? longestMs);
   const maxHoldMs = maxHold ?? Math.min(longestMs, Math.max(DAY_MS, Math.max(leaseMs, paceMs ?? 0) + MINUTE_MS));
   if (maxHoldMs > longestMs) {
     refuse(
       'maxHold',
-      `at most ${longestMs} ms, the most that ${renewEveryMs === false ? 'one run' : `renewals every ${renewEveryMs} ms`} allow`,
+      `at most ${durationText(longestMs)}, the most that ${renewEveryMs === false ? 'one run allows' : `renewals every ${durationText(renewEveryMs)} allow`}`,
       given.maxHold,
     );
   }
-  if (maxHoldMs < leaseMs) refuse('maxHold', `at least the lease (${leaseMs} ms)`, given.maxHold);
+  if (maxHoldMs < leaseMs) refuse('maxHold', `at least the lease (${durationText(leaseMs)})`, given.maxHold);
   return { leaseMs, renewEveryMs, maxHoldMs, paceMs };
 }
 
@@ -289,7 +296,11 @@ function resolvePace(pace: Pace | undefined, mostMs: number): number | undefined
   const longestMs = mostMs - SPARE_MS;
   const { every: ms } = checkOptions(pace, { every: durationFrom(1) }, 'pace');
   if (ms !== undefined && ms <= longestMs) return ms;
-  return refuse('pace.every', `a duration of 1 ms to ${longestMs} ms, a minute less than maxHold`, pace.every);
+  return refuse(
+    'pace.every',
+    `a duration of 1 ms to ${durationText(longestMs)}, a minute less than maxHold`,
+    pace.every,
+  );
 }
 
 const PREEMPTIBLE = { grace: durationFrom(1), atCheckpoints: boolean } satisfies Checks<PreemptibleOptions>;
@@ -330,14 +341,22 @@ export function resolveAcquire(
   const timeoutMs = timeout ?? Number.POSITIVE_INFINITY;
   const isKeyed = semaphore.perKey !== undefined || key !== undefined;
   if (preempt) {
-    if (isKeyed) refuse('preempt', 'none together with key', preempt);
-    if (timeoutMs === 0) refuse('preempt', 'none where the caller does not wait (a timeout of 0)', preempt);
+    if (isKeyed) refuseBeside('preempt', 'key', KEY_IS_KEPT);
+    if (timeoutMs === 0)
+      refuseBeside('preempt', 'a timeout of 0 (tryAcquire)', 'nobody gives way to a caller that does not wait');
     priorityKeyFor('preempt', priority);
   }
-  if (outlivesRun && isKeyed) refuse('outlivesRun', 'false beside key', true);
-  if (asked !== undefined && isKeyed) refuse('preemptible', 'none together with key', asked);
+  if (outlivesRun && isKeyed) refuseBeside('outlivesRun', 'key', "nobody could adopt the key's own permit");
+  if (asked !== undefined && isKeyed) refuseBeside('preemptible', 'key', KEY_IS_KEPT);
   const preemptible = asked === undefined ? undefined : resolvePreemptible(asked, priority, semaphore);
   return { timeoutMs, maxWaiting, priority, purpose, key, preempt, preemptible, outlivesRun };
+}
+
+/** The options of an acquire that does not wait. @throws InvalidOptionsError for a timeout */
+export function atOnce<O extends AcquireOptions>(options?: Omit<O, 'timeout'>): O {
+  const { timeout } = (options ?? {}) as AcquireOptions;
+  if (timeout !== undefined && timeout !== 0) refuseBeside('timeout', 'tryAcquire', 'it does not wait. Call acquire');
+  return { ...options, timeout: 0 } as O;
 }
 
 /** Checks the options of one acquire of several permits, and fills in the defaults. @throws InvalidOptionsError */
@@ -347,13 +366,15 @@ export function resolveSetAcquire(
 ): ResolvedAcquire {
   const { key, preempt, preemptible } = options as AcquireOptions;
   if (key !== undefined) refuse('key', 'the key in its entry, { of: semaphore, key }', key);
-  if (preempt !== undefined) refuse('preempt', 'none: a set of permits does not pre-empt', preempt);
-  if (preemptible !== undefined) refuse('preemptible', 'none: a set of permits is not pre-empted', preemptible);
+  if (preempt !== undefined) refuseBeside('preempt', 'several permits', 'a set of permits does not pre-empt');
+  if (preemptible !== undefined) refuseBeside('preemptible', 'several permits', 'a set of permits is not pre-empted');
   const checked = checkOptions(options, { ...ACQUIRE_CHECKS, ...more }) as Checked<typeof ACQUIRE_CHECKS>;
   const { timeout: timeoutMs = Number.POSITIVE_INFINITY, maxWaiting, priority, purpose, outlivesRun = false } = checked;
   const alone = { key: undefined, preempt: false, preemptible: undefined };
   return { timeoutMs, maxWaiting, priority, purpose, outlivesRun, ...alone };
 }
+
+const KEY_IS_KEPT = "the key's own permit can't be pre-empted";
 
 function resolvePreemptible(
   preemptible: PreemptibleOptions,
@@ -365,14 +386,15 @@ function resolvePreemptible(
     refuse('preemptible', 'an object such as { grace: "30s" }', preemptible);
   }
   const { grace: graceMs = 0, atCheckpoints = false } = checkOptions(preemptible, PREEMPTIBLE, 'preemptible');
-  if (paceMs !== undefined) refuse('preemptible', 'none where a pace keeps the slot', preemptible);
-  if (graceMs > leaseMs) refuse('preemptible.grace', `at most the lease (${leaseMs} ms)`, graceMs);
+  if (paceMs !== undefined) refuseBeside('preemptible', 'a pace', 'the pace keeps the slot taken, whoever gives way');
+  if (graceMs > leaseMs) refuse('preemptible.grace', `at most the lease (${durationText(leaseMs)})`, preemptible.grace);
   return { graceMs, priorityKey, atCheckpoints };
 }
 
 /** A priority that is inherited, or Temporal's default, would decide by accident whose work is thrown away. */
 function priorityKeyFor(what: string, priority: Priority | undefined): number {
-  return priority?.priorityKey || refuse(what, 'a priority.priorityKey beside it', priority?.priorityKey);
+  if (priority?.priorityKey) return priority.priorityKey;
+  throw new InvalidOptionsError(`${what} needs a priority.priorityKey: it compares the caller's with the holder's.`);
 }
 
 /** The greatest that Temporal's API has room for. */
@@ -435,9 +457,4 @@ export function pauseEndMs(until: Date, nowMs: number): number {
   const untilMs = typeof until?.getTime === 'function' ? until.getTime() : Number.NaN;
   if (untilMs > nowMs && untilMs <= nowMs + MAX_DURATION_MS) return untilMs;
   return refuse('until', 'a Date in the future, at most 10 years ahead', until);
-}
-
-/** @throws InvalidOptionsError */
-export function checkReason(reason: string | undefined): void {
-  if (reason !== undefined) textWithin(MAX_REASON_LENGTH)(reason, 'reason');
 }

@@ -51,7 +51,7 @@ test("a key's pool comes right before its resource, whatever else is in the set"
 test('an entry with a key is refused where the permits may be handed over: nobody could adopt that of the key', () => {
   assert.throws(
     () => parts([poolOf('a'), { of: poolOf('b', 2), key: 'x' }], true),
-    /outlivesRun: expected false beside key/,
+    /outlivesRun can't be combined with key: nobody could adopt/,
   );
   assert.equal(parts([{ of: poolOf('a'), permits: 2 }], true).length, 3);
 });
@@ -80,8 +80,11 @@ test('no entries, a resource twice, a missing key and what is no semaphore are r
   assert.throws(() => order([]), /entries: expected an array of one or more semaphores/);
   assert.throws(() => order(pools('a', 'b', 'a')), /entries: expected each resource once, got "a"/);
   assert.throws(() => order([{ of: 'a' } as unknown as Entry]), /entries\[0\]: expected a semaphore/);
-  assert.throws(() => order([poolOf('a', 1)]), /key: expected a key, because "a" has a limit per key/);
-  assert.throws(() => order([{ of: poolOf('a'), key: 'x' }]), /key: expected no key, because "a" has no perKey/);
+  assert.throws(() => order([poolOf('a', 1)]), /key: expected a key, because "a" has a limit perKey, got undefined/);
+  assert.throws(
+    () => order([{ of: poolOf('a'), key: 'x' }]),
+    /key "x": the semaphore of "a" has no perKey\. Leave the key out, or give perKey\./,
+  );
   assert.throws(() => order([{ of: poolOf('a', 1), key: '' }]), /key: expected a non-empty string/);
 });
 

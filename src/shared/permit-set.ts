@@ -1,6 +1,6 @@
 import type { Duration } from '@temporalio/common';
 import { backoffMs } from './backoff';
-import { refuse, wholeFrom } from './check';
+import { asIs, checkOptions, InvalidOptionsError, refuse, refuseBeside, refuseKind, show, wholeFrom } from './check';
 import { earliest } from './lease';
 import { checkKey, MAX_SLOTS, type ResolvedAcquire, type ResolvedSemaphore } from './options';
 import { accumulatorResource, checkResource, claimOrder, keyResource, slotNames } from './permit-id';
@@ -43,6 +43,8 @@ export interface SetPart<S> {
   readonly permits: number | undefined;
 }
 
+const ENTRY = { of: asIs<unknown>(), key: checkKey, permits: wholeFrom(1) };
+
 /** Reads the caller's entries. @param semaphoreOf `undefined` for what is no semaphore @throws InvalidOptionsError */
 export function wantedOf<S, Resolved>(
   entries: readonly SetEntry<S>[],
@@ -50,13 +52,10 @@ export function wantedOf<S, Resolved>(
 ): Wanted<Resolved>[] {
   if (!Array.isArray(entries) || entries.length === 0) refuse('entries', 'an array of one or more semaphores', entries);
   return entries.map((entry: unknown, index) => {
-    const { of, key, permits } = (
-      typeof entry === 'object' && entry !== null && 'of' in entry ? entry : { of: entry }
-    ) as { of: unknown; key?: string; permits?: number };
+    const isObject = typeof entry === 'object' && entry !== null && 'of' in entry;
+    const { of, key, permits } = checkOptions(isObject ? entry : { of: entry }, ENTRY, `entries[${index}]`);
     const semaphore = semaphoreOf(of);
-    if (semaphore === undefined) refuse(`entries[${index}]`, 'a semaphore, or { of: semaphore }', typeof of);
-    if (key !== undefined) checkKey(key);
-    if (permits !== undefined) wholeFrom(1)(permits, 'permits');
+    if (semaphore === undefined) refuseKind(`entries[${index}]`, 'a semaphore, or { of: semaphore }', of);
     return { semaphore, key, permits };
   });
 }
@@ -73,7 +72,7 @@ export function partsInOrder<S extends ResolvedSemaphore>(
   { outlivesRun }: Pick<ResolvedAcquire, 'outlivesRun'>,
 ): SetPart<S>[] {
   const resources = wanted.flatMap(({ semaphore: whole, key, permits = 1 }, index) => {
-    if (outlivesRun && key !== undefined) refuse('outlivesRun', 'false beside key', true);
+    if (outlivesRun && key !== undefined) refuseBeside('outlivesRun', 'key', "nobody could adopt the key's own permit");
     return semaphoresFor(whole, key).map((semaphore) => ({
       semaphore,
       key,
@@ -101,13 +100,17 @@ export function partsInOrder<S extends ResolvedSemaphore>(
  * The semaphores of which an acquirer needs a permit: the key's first, so that a key which is full holds no slot of the whole.
  * @throws InvalidOptionsError when the key is missing, or there is nothing that it could limit
  */
-function semaphoresFor<S extends ResolvedSemaphore>(whole: S, key: string | undefined): S[] {
+export function semaphoresFor<S extends ResolvedSemaphore>(whole: S, key: string | undefined): S[] {
   const { resource, perKey } = whole;
   if (perKey === undefined) {
-    if (key !== undefined) refuse('key', `no key, because "${resource}" has no perKey`, key);
+    if (key !== undefined) {
+      throw new InvalidOptionsError(
+        `key ${show(key)}: the semaphore of "${resource}" has no perKey. Leave the key out, or give perKey.`,
+      );
+    }
     return [whole];
   }
-  if (key === undefined) refuse('key', `a key, because "${resource}" has a limit per key`, key);
+  if (key === undefined) refuse('key', `a key, because "${resource}" has a limit perKey`, key);
   const limit = typeof perKey === 'function' ? perKey(key) : perKey;
   const capacity = wholeFrom(1, MAX_SLOTS)(limit, `perKey(${JSON.stringify(key)})`);
   const slots = { slots: slotNames(capacity), compactSlots: capacity, mark: capacity };

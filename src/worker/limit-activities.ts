@@ -1,15 +1,36 @@
-import { ApplicationFailure, CancelledFailure } from '@temporalio/common';
-import type { ActivityInterceptorsFactory, WorkerOptions, WorkerPlugin } from '@temporalio/worker';
-import type { PermitPool } from '@/client/pool/permit-pool';
+import type { Client } from '@temporalio/client';
+import { ApplicationFailure, CancelledFailure, type Priority } from '@temporalio/common';
+import type { ActivityInterceptorsFactory } from '@temporalio/worker';
+import { PermitPool } from '@/client/pool/permit-pool';
 import type { PoolAcquireOptions } from '@/client/pool/pool-options';
+import { SemaphoreClient } from '@/client/semaphore-client';
 import { PermitTimeoutError } from '../client/errors';
 import { MAX_DURATION_MS, refuse } from '../shared/check';
 import { StaleTokenError } from '../shared/fencing-token';
+import { checkActivityLimit, type DeclaredSemaphore, entriesOf, type Limit } from '../shared/limit';
+import { ACQUIRE_CHECKS } from '../shared/options';
 
 type Context = Parameters<ActivityInterceptorsFactory>[0];
 
-/** The pool for each limited type of activity. Several types may share one. */
-export type ActivityLimits = Readonly<Record<string, PermitPool>>;
+/**
+ * How the activities of one type are limited. Their process keeps a permit pool for each semaphore, so most of them wait for no call to
+ * the server.
+ */
+export interface ActivityLimit<Args extends unknown[] = never[]> extends Limit<Args> {
+  /** The rank among those that wait. @default the activity's own */
+  priority?: Priority;
+}
+
+/**
+ * The limits of activities, by type; or a {@link PermitPool} of yours, which several types may share, and which you close after the
+ * worker.
+ */
+// biome-ignore lint/suspicious/noExplicitAny: any function can be an activity
+export type ActivityLimits<Activities = Record<string, (...args: any[]) => unknown>> = {
+  readonly [Type in keyof Activities]?: Activities[Type] extends (...args: infer Args) => unknown
+    ? ActivityLimit<Args> | PermitPool
+    : never;
+};
 
 /** A waiting activity heartbeats so many times in each `heartbeatTimeout`. */
 const HEARTBEATS = 3;
@@ -20,86 +41,95 @@ const WAITING = 0.5;
 /** The SDK's reason for cancelling activities when their worker ends. */
 const WORKER_SHUTDOWN = 'WORKER_SHUTDOWN';
 
+/** @throws InvalidOptionsError that names the type, what was expected and what came */
+export function checkActivityLimits(limits: ActivityLimits): void {
+  for (const [type, limit] of entriesOf('activities', limits)) {
+    if (isPool(limit)) continue;
+    checkActivityLimit(type, limit, { priority: ACQUIRE_CHECKS.priority });
+  }
+}
+
+/** A limit on a misspelled type would limit nothing. @throws InvalidOptionsError */
+export function checkRegistered(limited: Iterable<string>, activities: object): void {
+  if (typeof activities !== 'object' || activities === null) refuse('activities', 'an object of functions', activities);
+  const types = Object.entries(activities).flatMap(([type, value]) => (typeof value === 'function' ? type : []));
+  if (types.includes('default')) return; // the SDK calls it for every other type
+  for (const type of limited) {
+    if (!types.includes(type)) refuse('activities', `types of this worker's activities (${types.join(', ')})`, type);
+  }
+}
+
+function isPool(limit: unknown): limit is PermitPool {
+  return typeof (limit as Partial<PermitPool> | null)?.withPermit === 'function';
+}
+
+/** The permit pools of a worker's limits: one for each semaphore, however many types it limits. */
+export class ActivityPools {
+  private readonly limits: ReadonlyMap<string, ActivityLimit | PermitPool>;
+  /** Of the semaphores, by resource. */
+  private readonly own = new Map<string, PermitPool>();
+
+  constructor(limits: ActivityLimits) {
+    this.limits = new Map(entriesOf('activities', limits) as [string, ActivityLimit | PermitPool][]);
+  }
+
+  get types(): string[] {
+    return [...this.limits.keys()];
+  }
+
+  get semaphores(): DeclaredSemaphore[] {
+    return [...this.limits.values()].flatMap((limit) => (isPool(limit) ? [] : limit.semaphore));
+  }
+
+  /** @param client the worker's own */
+  open(client: Client | undefined): void {
+    if (!client) return; // a worker that replays runs no activity
+    for (const semaphore of this.semaphores) {
+      const { resource } = semaphore;
+      if (!this.own.has(resource)) this.own.set(resource, new PermitPool(new SemaphoreClient(client, semaphore)));
+    }
+  }
+
+  /** How an activity of that type is limited. `undefined`: it is not. */
+  of(type: string, args: unknown[]): { pool: PermitPool; options: PoolAcquireOptions } | undefined {
+    const limit = this.limits.get(type);
+    if (!limit || isPool(limit)) return limit && { pool: limit, options: {} };
+    const pool = this.own.get(limit.semaphore.resource);
+    if (!pool) throw ApplicationFailure.retryable('The worker has not begun to run.', 'WorkerNotRunning');
+    const { key, priority } = limit;
+    return { pool, options: { ...(priority && { priority }), key: key?.(...(args as never[])) } };
+  }
+
+  /** Gives all permits of its own pools back. */
+  async close(): Promise<void> {
+    const pools = [...this.own.values()];
+    this.own.clear();
+    await Promise.all(pools.map((pool) => pool.close()));
+  }
+}
+
 /**
- * Limits how many activities of a type run at once, over all workers, without a change to Workflow code: an activity waits for
- * a permit of its pool before its own code runs. The Workflow's history does not grow by it.
- *
- * While it waits, it occupies an activity slot of its worker, and its `startToCloseTimeout` runs. It heartbeats, where a
- * `heartbeatTimeout` is set, with the details of its last attempt. It stops waiting when it is cancelled. When its worker shuts
- * down, or half of its `startToCloseTimeout` has passed, it fails with a retryable failure (`WorkerShutdown`,
- * `PermitTimeoutError`), and its retry policy decides.
- *
- * In the activity, `Context.current().cancellationSignal` aborts also when the permit is lost, and `currentFencingToken()` is
- * the permit's. An activity whose permit was lost fails with a retryable `PermitLostError`, whatever it returned.
- *
- * Put it after all other activity interceptors, as the plugin does: one that carries a Workflow's token into the activity would
- * replace the permit's.
- *
- * Not guaranteed: anything for an activity that completes asynchronously. Its permit is free when its function has returned.
- * The pools are yours to close, after the worker has ended.
- *
- * @param activities those of the worker
- * @throws InvalidOptionsError that says what was expected and what came; also when a limited type is none of `activities`
- *
- * @example
- * ```ts
- * const pool = new PermitPool(new SemaphoreClient(client, 'vendor-api', { capacity: 20, taskQueue: 'permits' }));
- * const interceptors = { activity: [limitActivities({ callVendor: pool }, activities)] };
- * const worker = await Worker.create({ taskQueue, workflowsPath, activities, interceptors });
- * ```
+ * Has each limited activity wait for a permit before its own code runs, as `SemaphorePlugin` says. It comes after all other interceptors:
+ * one that carries a Workflow's token into the activity would replace the permit's.
  */
-export function limitActivities(limits: ActivityLimits, activities: object): ActivityInterceptorsFactory {
-  const pools = check(limits);
-  checkRegistered(pools, activities);
+export function limitActivities(pools: ActivityPools): ActivityInterceptorsFactory {
   return (context) => ({
     inbound: {
       async execute(input, next) {
-        const pool = pools.get(context.info.activityType);
-        return pool ? await runLimited(pool, context, () => next(input)) : await next(input);
+        const limited = pools.of(context.info.activityType, input.args);
+        if (!limited) return await next(input);
+        return await runLimited(limited.pool, limited.options, context, () => next(input));
       },
     },
   });
 }
 
-/**
- * {@link limitActivities} as a plugin of a worker: `plugins: [new LimitActivitiesPlugin({ callVendor: pool })]`. `Worker.create`
- * throws its errors. It leaves a worker without activities as it is.
- */
-export class LimitActivitiesPlugin implements WorkerPlugin {
-  readonly name = 'temporal-semaphore.limit-activities';
-
-  /** @throws InvalidOptionsError that says what was expected and what came */
-  constructor(private readonly limits: ActivityLimits) {
-    check(limits);
-  }
-
-  configureWorker(options: WorkerOptions): WorkerOptions {
-    const { interceptors, activities } = options;
-    if (!activities) return options;
-    const activity = [...(interceptors?.activity ?? []), limitActivities(this.limits, activities)];
-    return { ...options, interceptors: { ...interceptors, activity } };
-  }
-}
-
-function check(limits: ActivityLimits): ReadonlyMap<string, PermitPool> {
-  if (typeof limits !== 'object' || limits === null) refuse('limits', 'an object of pools by activity type', limits);
-  for (const [type, pool] of Object.entries(limits)) {
-    if (typeof pool?.withPermit !== 'function') refuse(type, 'a PermitPool', typeof pool);
-  }
-  return new Map(Object.entries(limits));
-}
-
-/** A limit on a misspelled type would limit nothing. */
-function checkRegistered(pools: ReadonlyMap<string, PermitPool>, activities: object): void {
-  if (typeof activities !== 'object' || activities === null) refuse('activities', 'an object of functions', activities);
-  const types = Object.entries(activities).flatMap(([type, value]) => (typeof value === 'function' ? type : []));
-  if (types.includes('default')) return; // the SDK calls it for every other type
-  for (const type of pools.keys()) {
-    if (!types.includes(type)) refuse('limits', `types of this worker's activities (${types.join(', ')})`, type);
-  }
-}
-
-async function runLimited<T>(pool: PermitPool, context: Context, run: () => Promise<T>): Promise<T> {
+async function runLimited<T>(
+  pool: PermitPool,
+  options: PoolAcquireOptions,
+  context: Context,
+  run: () => Promise<T>,
+): Promise<T> {
   const { info, cancellationSignal } = context;
   const stopHeartbeats = heartbeat(context);
   let hasPermit = false;
@@ -117,6 +147,7 @@ async function runLimited<T>(pool: PermitPool, context: Context, run: () => Prom
       {
         signal: cancellationSignal,
         ...within(info),
+        ...options,
         purpose: info.activityType,
       },
     );

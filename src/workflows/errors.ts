@@ -1,4 +1,4 @@
-import { ApplicationFailure } from '@temporalio/workflow';
+import { ApplicationFailure, inWorkflowContext } from '@temporalio/workflow';
 import { InvalidOptionsError } from '../shared/check';
 import { lineFullMessage, lossMessage, type PermitLoss, selfDeadlockMessage, timeoutMessage } from '../shared/loss';
 import type { PermitAddress } from '../shared/permit-id';
@@ -13,8 +13,10 @@ export class PermitTimeoutError extends ApplicationFailure {
   constructor(
     readonly resource: string,
     readonly timeoutMs: number,
+    /** How many permits the caller holds itself, where it has waited for itself. */
+    own = 0,
   ) {
-    super(timeoutMessage(resource, timeoutMs), 'PermitTimeoutError', true, [{ resource, timeoutMs }]);
+    super(timeoutMessage(resource, timeoutMs, own), 'PermitTimeoutError', true, [{ resource, timeoutMs }]);
   }
 }
 
@@ -70,6 +72,21 @@ export class SelfDeadlockError extends ApplicationFailure {
   ) {
     super(selfDeadlockMessage(resource, held, capacity), 'SelfDeadlockError', true, [{ resource }]);
   }
+}
+
+/**
+ * Refuses a call from outside of a Workflow. A semaphore may be made there, since a client that imports a Workflows file for its types
+ * loads that. Not retryable: an activity would be tried for ever.
+ */
+export function checkPlace(): void {
+  if (inWorkflowContext()) return;
+  throw ApplicationFailure.create({
+    type: 'IllegalStateError',
+    nonRetryable: true,
+    message:
+      'The Semaphore of temporal-semaphore/workflow works in Workflow code alone. Activities, services and scripts take the ' +
+      'SemaphoreClient of temporal-semaphore/client; an activity is also limited by a withPermit around it in its Workflow.',
+  });
 }
 
 /** Runs a check of the caller's input; what it refuses fails the Workflow instead of its task. */

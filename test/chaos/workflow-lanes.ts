@@ -1,5 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import {
+  ApplicationFailure,
   CancelledFailure,
   type Client,
   TerminatedFailure,
@@ -26,7 +27,7 @@ interface LaneOptions {
   recheckAfterMs: number;
 }
 
-/** Holding Workflows, some at a time: each is started, and waited for. */
+/** Holding Workflows, some at a time: each is started, and waited for. Every second one takes no permit itself: its type is limited. */
 export class WorkflowLanes {
   /** Workflows that run, by ID, in the order of their start. */
   readonly running = new Set<string>();
@@ -109,7 +110,8 @@ export class WorkflowLanes {
   private async begin(workflowId: string, input: HolderInput): Promise<void> {
     try {
       const taskQueue = `${this.options.taskQueue}-application`;
-      await this.client.workflow.start('chaosHolder', { workflowId, taskQueue, args: [input] });
+      const type = this.running.size % 2 === 0 ? 'chaosHolder' : 'chaosLimited';
+      await this.client.workflow.start(type, { workflowId, taskQueue, args: [input] });
     } catch (error) {
       if (!(error instanceof WorkflowExecutionAlreadyStartedError)) throw error; // an earlier try got through
     }
@@ -128,6 +130,9 @@ export class WorkflowLanes {
       if ((await handle.describe()).status.name === 'RUNNING') throw error;
       if (error.cause instanceof TerminatedFailure) return { outcome: 'killed' };
       if (error.cause instanceof CancelledFailure) return { outcome: 'cancelled' };
+      const type = error.cause instanceof ApplicationFailure ? error.cause.type : undefined;
+      if (type === 'PermitLostError') return { outcome: 'granted' };
+      if (type === 'PermitTimeoutError') return { outcome: 'timeout' };
       return { outcome: 'failed', error: messageOf(error) };
     }
   }

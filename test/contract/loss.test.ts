@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { permitId } from '../../src/shared/permit-id';
 import { REVOKE } from '../../src/shared/protocol';
-import { assertEnds, contract, finishAll, startHolding } from '../support/drivers';
+import { assertEnds, contractOfAll, finishAll, startHolding } from '../support/drivers';
 import { assertQueueTold } from '../support/holders';
 import { untilWaiting, useTemporal } from '../support/temporal';
 
@@ -9,7 +9,7 @@ const temporal = useTemporal({ shared: true });
 
 for (const how of ['revoked', 'terminated'] as const) {
   const name = how === 'revoked' ? 'a permit lost to an operator' : 'a permit that somebody terminated';
-  contract(temporal, `${name} stops the function, which says why, and its slot passes on`, async (driver) => {
+  contractOfAll(temporal, `${name} stops the function, which says why, and its slot passes on`, async (driver) => {
     const resource = temporal.resource();
     // Nothing but word of the loss could tell the holder, and nothing but its turn the waiter.
     const semaphore = { slots: ['gpu-a'], lease: '1 hour', renewEvery: false, recheckAfter: '1 hour' } as const;
@@ -39,7 +39,7 @@ for (const [what, bound, how, message] of [
   ],
   ['maxHold ends a permit that is renewed', { lease: 2_500, renewEvery: 500, maxHold: 2_500 }, 'timed-out', /maxHold/],
 ] as const) {
-  contract(temporal, what, async (driver) => {
+  contractOfAll(temporal, what, async (driver) => {
     const resource = temporal.resource();
     const { caller, slot, runId } = await startHolding(driver, { resource, semaphore: { capacity: 1, ...bound } });
     const { details } = await assertEnds(caller, 'PermitLostError', message);

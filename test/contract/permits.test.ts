@@ -3,14 +3,14 @@ import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { permitId } from '../../src/shared/permit-id';
 import { PERMIT_STATUS, type PermitStatus } from '../../src/shared/protocol';
-import { assertEnds, contract, drivers, finishAll, startHolding } from '../support/drivers';
+import { assertEnds, contract, contractOfAll, drivers, finishAll, startHolding } from '../support/drivers';
 import { assertReleased } from '../support/holders';
 import { assertSafe, until, untilWaiting, useTemporal } from '../support/temporal';
 import type { PoolInput } from '../support/workflows';
 
 const temporal = useTemporal({ shared: true });
 
-contract(temporal, '16 contenders on capacity 3 all get their turn, never more than 3 at once', async (driver) => {
+contractOfAll(temporal, '16 contenders on capacity 3 all get their turn, never more than 3 at once', async (driver) => {
   const resource = temporal.resource();
   const input = { resource, semaphore: { capacity: 3 }, holdMs: 30 };
   const contenders = await Promise.all(Array.from({ length: 16 }, () => driver.start(input)));
@@ -28,7 +28,7 @@ test('8 contenders on capacity 1, clients and Workflows, all get their turn, nev
   assert.equal((await assertSafe(temporal.client, resource, 1, reported)).length, 8);
 });
 
-contract(temporal, 'the permit is gone when withPermit returns, and when its function throws', async (driver) => {
+contractOfAll(temporal, 'the permit is gone when withPermit returns, and when its function throws', async (driver) => {
   const resource = temporal.resource();
   for (const ending of ['return', 'fail'] as const) {
     const { caller, slot, runId } = await startHolding(driver, { resource, semaphore: { capacity: 1 }, ending });
@@ -48,7 +48,7 @@ contract(temporal, 'tryAcquire takes each named slot once, then gives undefined'
   assert.equal(got[3], undefined);
 });
 
-contract(
+contractOfAll(
   temporal,
   'an acquire with a timeout fails when all is held, and succeeds when something is free',
   async (driver) => {
@@ -72,7 +72,7 @@ contract(
   },
 );
 
-contract(temporal, 'a caller cancelled while it waits ends at once and claims nothing', async (driver) => {
+contractOfAll(temporal, 'a caller cancelled while it waits ends at once and claims nothing', async (driver) => {
   const resource = temporal.resource();
   const input = { resource, semaphore: { capacity: 1 } };
   const first = await startHolding(driver, input);
@@ -86,7 +86,7 @@ contract(temporal, 'a caller cancelled while it waits ends at once and claims no
   assert.deepEqual(holds.map(first.caller.had), [true]);
 });
 
-contract(
+contractOfAll(
   temporal,
   'cancelled or timed out at any moment, a caller leaves neither permit nor waiter, and costs the others nothing',
   async (driver) => {
@@ -110,7 +110,7 @@ contract(
   },
 );
 
-contract(temporal, 'withPermit renews its permit again and again', async (driver) => {
+contractOfAll(temporal, 'withPermit renews its permit again and again', async (driver) => {
   const resource = temporal.resource();
   const semaphore = { capacity: 1, lease: 10_000, renewEvery: 300 };
   const { caller, slot, runId } = await startHolding(driver, { resource, semaphore });

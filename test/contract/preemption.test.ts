@@ -18,7 +18,7 @@ const semaphore = { capacity: 1, lease: LEASE } as const;
 /** That this ticket is the last of two in line. A waiter that answers late, on a busy machine, loses its turn, so the order of holds tells less. */
 async function assertIsLast(resource: string, ticketId: string | undefined): Promise<void> {
   const { client, taskQueue } = temporal;
-  const { waiters } = await new Operator(client, resource, { ...semaphore, taskQueue }).inspect({
+  const { waiters } = await new Operator(client, resource, { capacity: 1, taskQueue }).inspect({
     recent: 0,
   });
   assert.deepEqual([waiters.length, waiters[1]?.ticketId], [2, ticketId]);

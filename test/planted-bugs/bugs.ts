@@ -452,6 +452,34 @@ const BUGS: readonly PlantedBug[] = [
     replace: 'false',
     caughtBy: 'a permit that is lost before',
   },
+  {
+    name: 'A limited Workflow that began before its type was limited waits for a permit when it is replayed',
+    in: 'semaphoreOfRun',
+    find: '!patch || patched(PATCH + semaphore.options.mark)',
+    replace: 'true',
+    caughtBy: 'a Workflow that began before its type',
+  },
+  {
+    name: 'A limited Workflow that began under another capacity is replayed under the present one',
+    in: 'semaphoreOfRun',
+    find: 'new Semaphore(semaphore.resource, { ...declared, capacity })',
+    replace: 'semaphore',
+    caughtBy: 'a Workflow that began under another',
+  },
+  {
+    name: 'The plugin takes a Workflow bundle without the limits',
+    in: 'checkBundle',
+    find: 'checkLimits(describeLimits(wanted), limits)',
+    replace: '',
+    caughtBy: 'what would limit nothing',
+  },
+  {
+    name: 'A permit pool keeps the permit of a key whose call has ended',
+    in: 'PooledPermit.release',
+    find: 'this.behind?.release()',
+    replace: '',
+    caughtBy: 'keyed-permit-pool.test.ts',
+  },
   ...MENDED,
 ];
 

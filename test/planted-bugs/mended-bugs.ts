@@ -46,7 +46,7 @@ export const MENDED: readonly PlantedBug[] = [
   },
   {
     name: 'A permit pool is closed while a call of its own is under way',
-    in: 'PermitPool.closeOnce',
+    in: 'ResourcePool.closeOnce',
     find: 'await this.source.ended();',
     replace: '',
     caughtBy: 'the connection is closed right after a pool',

@@ -28,6 +28,9 @@ declare global {
   const gpus: TheSemaphore;
   const ledger: TheSemaphore;
   const licences: TheSemaphore;
+  const vendor: TheSemaphore;
+  /** Of a file that the page shows. */
+  const limits: object;
   const openai: TheSemaphore;
   const permit: ThePermit;
   /** A permit pool, or one of \`pg\`. */
@@ -54,10 +57,16 @@ declare global {
 `;
 
 /** The file that a Workflow's block imports its activities from. */
-const ACTIVITIES = ['embed', 'train'].map((name) => `export const ${name}: Work = async () => undefined;`).join('\n');
+const ACTIVITIES = ['callVendor', 'embed', 'train']
+  .map((name) => `export const ${name}: Work = async () => undefined;`)
+  .join('\n');
 
-/** The file that a test's block imports its Workflows from. */
-const WORKFLOWS = 'export async function trainModel(model: string): Promise<string> { return model; }';
+/** The file that a block imports its Workflows from. */
+const WORKFLOWS = `
+export async function trainModel(model: string): Promise<string> { return model; }
+export async function renderVideo(job: { tenant: string }): Promise<string> { return job.tenant; }
+export async function exportReport(name: string): Promise<string> { return name; }
+`;
 
 /** Names that a block may use without an import, where the page has imported them before. */
 const IMPORTED: Record<string, string> = {
@@ -69,7 +78,8 @@ const IMPORTED: Record<string, string> = {
   withPermits: 'temporal-semaphore/workflow',
   SemaphoreClient: 'temporal-semaphore/client',
   PermitPool: 'temporal-semaphore/client',
-  limitActivities: 'temporal-semaphore/worker',
+  SemaphorePlugin: 'temporal-semaphore/worker',
+  limitWorkflows: 'temporal-semaphore/workflow',
   currentFencingToken: 'temporal-semaphore/fencing',
   fencingHeaders: 'temporal-semaphore/fencing',
   FencingToken: 'temporal-semaphore/fencing',

@@ -47,7 +47,7 @@ export function useDashboards(temporal: Temporal) {
 
   /** Of what `temporal-semaphore dashboard` shows with these arguments. */
   const showAs = async (...resources: string[]) => {
-    const finder = new DashboardResources(temporal.client, resources.map(parseResource), temporal.taskQueue);
+    const finder = new DashboardResources(temporal.client, resources.map(parseResource));
     return await start({ operators: finder.given, finder });
   };
 

@@ -43,7 +43,7 @@ export interface Caller {
 
 /** One way to use a semaphore. What `Semaphore` and `SemaphoreClient` both promise is tested with each. */
 export interface Driver {
-  readonly name: 'in a Workflow' | 'in a client';
+  readonly name: 'in a Workflow' | 'in a client' | 'in a limited Workflow';
   readonly temporal: Temporal;
   /** Asks for one permit by `withPermit`. */
   start(input: HolderInput): Promise<Caller>;
@@ -68,7 +68,16 @@ export function drivers(temporal: Temporal): readonly [Driver, Driver] {
 
 /** Registers a case for each driver. Its name ends with that of the driver. */
 export function contract(temporal: Temporal, name: string, body: (driver: Driver) => Promise<void>): void {
-  for (const driver of drivers(temporal))
+  register(drivers(temporal), name, body);
+}
+
+/** Registers a case also for Workflows that are limited, and know nothing of it. They take one permit each, and wait for it. */
+export function contractOfAll(temporal: Temporal, name: string, body: (driver: Driver) => Promise<void>): void {
+  register([...drivers(temporal), new WorkflowDriver(temporal, workflows.limitedHolder)], name, body);
+}
+
+function register(all: readonly Driver[], name: string, body: (driver: Driver) => Promise<void>): void {
+  for (const driver of all)
     test(`${name}, ${driver.name}`, async () => {
       try {
         await body(driver);
@@ -106,14 +115,20 @@ async function assertDone(caller: Caller): Promise<void> {
 }
 
 class WorkflowDriver implements Driver {
-  readonly name = 'in a Workflow';
   readonly reports = [];
   private readonly callers: WorkflowCaller[] = [];
 
-  constructor(readonly temporal: Temporal) {}
+  constructor(
+    readonly temporal: Temporal,
+    private readonly holder: typeof workflows.holder = workflows.holder,
+  ) {}
+
+  get name() {
+    return this.holder === workflows.holder ? 'in a Workflow' : 'in a limited Workflow';
+  }
 
   start(input: HolderInput): Promise<Caller> {
-    return this.startWorkflow(workflows.holder, [input]);
+    return this.startWorkflow(this.holder, [input]);
   }
 
   startMany(input: HolderInput, size: number): Promise<Caller> {

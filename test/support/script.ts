@@ -2,6 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { endWithTests } from './children';
+import { quoted } from './cli-process';
 
 export interface Ended {
   code: number | null;
@@ -20,14 +21,25 @@ export interface Script {
 /** envconfig takes a file that is not there for no configuration, and stumbles over an empty one. */
 const NO_CONFIG = join(tmpdir(), 'temporal-semaphore-has-no-such-file.toml');
 
-/** Starts `scripts/<name>.ts`. Of the environment's Temporal settings it sees `env` alone. */
-export function startScript(name: string, args: string[] = [], env: Record<string, string> = {}): Script {
+/**
+ * Starts `scripts/<name>.ts`. Of the environment's Temporal settings it sees `env` alone.
+ * @param onTerminal on a terminal of its own, by util-linux' `script`; all its output is then standard output
+ */
+export function startScript(
+  name: string,
+  args: string[] = [],
+  env: Record<string, string> = {},
+  onTerminal = false,
+): Script {
   const inherited = Object.fromEntries(
     Object.entries(process.env).filter(([key]) => !key.startsWith('TEMPORAL_') || key === 'TEMPORAL_SEMAPHORE_SERVER'),
   );
   const path = join(__dirname, '..', '..', 'scripts', `${name}.ts`);
+  const command = [process.execPath, '--import', 'tsx', path, ...args];
+  const inShell = `stty rows 40 cols 120; exec ${command.map(quoted).join(' ')}`;
+  const [file = '', ...rest] = onTerminal ? ['script', '-qefc', inShell, '/dev/null'] : command;
   const child = endWithTests(
-    spawn(process.execPath, ['--import', 'tsx', path, ...args], {
+    spawn(file, rest, {
       env: { ...inherited, TEMPORAL_CONFIG_FILE: NO_CONFIG, ...env },
       stdio: ['ignore', 'pipe', 'pipe'],
     }),
@@ -58,6 +70,6 @@ export function startScript(name: string, args: string[] = [], env: Record<strin
 }
 
 /** Runs a script to its end. */
-export async function runScript(...[name, args, env]: Parameters<typeof startScript>): Promise<Ended> {
-  return await startScript(name, args, env).ended;
+export async function runScript(...input: Parameters<typeof startScript>): Promise<Ended> {
+  return await startScript(...input).ended;
 }

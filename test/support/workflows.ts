@@ -13,6 +13,7 @@ import {
   sleep,
   upsertMemo,
   uuid4,
+  type WorkflowInterceptors,
   workflowInfo,
 } from '@temporalio/workflow';
 import { BODY_MARKS } from '../../scripts/support/body-marks';
@@ -22,9 +23,11 @@ import {
   type AcquireOptions,
   acquireAll,
   LineFullError,
+  limitWorkflows,
   type Permit,
   PermitLostError,
   type PermitRef,
+  PermitTimeoutError,
   Semaphore,
   type SemaphoreOptions,
   withPermits,
@@ -39,6 +42,7 @@ export * from '../../src/workflow';
 export * from '../../src/workflows';
 export * from './finishing';
 export { fourCalls, oneCall } from './limited-workflows';
+export * from './misuse-workflows';
 export * from './preemption-workflows';
 
 export const stage = defineQuery<Stage>('stage');
@@ -54,6 +58,10 @@ export interface HolderInput extends PoolInput {
   holdMs?: number;
   /** `throw`: before the function has made a promise. */
   ending?: 'return' | 'fail' | 'throw' | 'continue-as-new';
+  /** As of a `WorkflowLimit`. */
+  patch?: boolean;
+  /** A Workflow that may be limited is not. */
+  unlimited?: boolean;
 }
 
 /** Holds a permit by `withPermit`, tells by query where it stands, and ends as asked. */
@@ -77,6 +85,53 @@ export async function holder({ resource, semaphore, acquire, holdMs, ending = 'r
     now = { ...now, at: 'done' };
     return now;
   }, acquire);
+}
+
+/** A {@link holder} that knows nothing of permits: its type is limited, as its input says. */
+export async function limitedHolder(input: HolderInput): Promise<Stage> {
+  const { holdMs, ending = 'return' } = input;
+  const permit = currentPermit();
+  let now: Stage = { at: 'holding', slot: permit?.slot, runId: permit?.runId };
+  const finished = finishes();
+  setHandler(stage, () => now);
+  try {
+    await marked(permit?.runId ?? '', async () => {
+      if (holdMs === undefined) await finished();
+      else if (holdMs > 0) await sleep(holdMs);
+    });
+  } catch (error) {
+    now = { ...now, at: 'lost' };
+    throw error;
+  }
+  if (ending === 'fail') throw ApplicationFailure.nonRetryable('as asked', 'AsAsked');
+  if (ending === 'continue-as-new') await continueAsNew<typeof limitedHolder>({ ...input, ending: 'return' });
+  return { ...now, at: 'done' };
+}
+
+/** Does nothing, under a limit. */
+export async function limitedNothing(_: HolderInput): Promise<void> {}
+
+/** The limit of each of these is that of its input. An application's limits stand in a file. */
+export function interceptors(): WorkflowInterceptors {
+  const { workflowType } = workflowInfo();
+  if (workflowType !== 'limitedHolder' && workflowType !== 'limitedNothing') return {};
+  let made: WorkflowInterceptors;
+  return {
+    inbound: [
+      {
+        execute: async (input, next) => {
+          const [{ resource, semaphore, acquire: { key, ...acquire } = {}, patch, unlimited }] = input.args as [
+            HolderInput,
+          ];
+          if (unlimited) return await next(input);
+          const limit = { semaphore: new Semaphore(resource, semaphore), patch, ...acquire };
+          made = limitWorkflows({ [workflowType]: key === undefined ? limit : { ...limit, key: () => key } })();
+          return (await made.inbound?.[0]?.execute?.(input, next)) ?? (await next(input));
+        },
+      },
+    ],
+    outbound: [{ continueAsNew: (input, next) => made.outbound?.[0]?.continueAsNew?.(input, next) ?? next(input) }],
+  };
 }
 
 /** Does one of the {@link uses}, and tells by query what it holds. */
@@ -455,7 +510,7 @@ export async function reentrant(
   const outcome = (asked: Promise<unknown>) =>
     asked.then(
       () => 'acquired',
-      (error: Error) => error.name,
+      (error: Error) => (error instanceof PermitTimeoutError ? error.message : error.name),
     );
   let handled: Promise<string> | undefined;
   setHandler(finish, () => {

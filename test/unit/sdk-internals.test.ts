@@ -10,7 +10,7 @@ import { Activator } from '@temporalio/workflow/lib/internals';
 import { activate } from '@temporalio/workflow/lib/worker-interface';
 import type { PermitPool } from '../../src/client';
 import { PERMIT_WORKFLOW } from '../../src/shared/protocol';
-import { limitActivities } from '../../src/worker';
+import { ActivityPools, limitActivities } from '../../src/worker/limit-activities';
 import { releaseSignal } from '../../src/workflows/signals';
 
 // Where the SDK has no public means, the library relies on how the SDK is made. These tests fail first when a release changes that, and
@@ -82,13 +82,8 @@ test('in a Workflow of ours a signal goes past the SDK to the inbox, and one tha
 test('an activity under a limit sees an abort for its permit by the signal of its context, which is as before afterwards', async () => {
   const lost = new AbortController();
   const pool = { withPermit: (fn: (permit: object) => unknown) => fn({ signal: lost.signal, runId: 'run' }) };
-  const limits = { call: pool as unknown as PermitPool };
-  const environment = new MockActivityEnvironment(
-    { activityType: 'call' },
-    {
-      interceptors: [limitActivities(limits, { call: () => undefined })],
-    },
-  );
+  const pools = new ActivityPools({ call: pool as unknown as PermitPool });
+  const environment = new MockActivityEnvironment({ activityType: 'call' }, { interceptors: [limitActivities(pools)] });
   const { context } = environment;
   const { cancellationSignal } = context;
   const seen = await environment.run(async () => {

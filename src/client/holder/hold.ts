@@ -2,7 +2,7 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { withTokenOf } from '../../fencing/current-token';
 import { waitsForItself } from '../../shared/loss';
 import type { ResolvedSemaphore } from '../../shared/options';
-import { SelfDeadlockError } from '../errors';
+import { messageOf, SelfDeadlockError } from '../errors';
 import type { Permit } from './permit';
 
 /** Runs `fn` with the permit's token as its `currentFencingToken()`, also after the permit has got another one. */
@@ -50,12 +50,21 @@ export function heldHere(resource: string, key: string | undefined): Permit | un
  * @throws SelfDeadlockError when it would wait for a permit that only itself can give back
  */
 export function checkSelfDeadlock(wanted: readonly ResolvedSemaphore[], limits: { timeoutMs: number }): void {
-  const held = (storage.getStore() ?? []).filter(({ isHeld }) => isHeld).flatMap(({ resources }) => resources);
+  const held = resourcesHeld();
   for (const semaphore of wanted) {
     const { resource, slots } = semaphore;
     const own = waitsForItself(semaphore, limits, held, wanted.filter((it) => it.resource === resource).length);
     if (own > 0) throw new SelfDeadlockError(resource, own, slots.length);
   }
+}
+
+/** How many permits the calling code holds around a call that waits for itself; 0 where it does not. */
+export function ownWait(semaphore: ResolvedSemaphore): number {
+  return waitsForItself(semaphore, { timeoutMs: Number.POSITIVE_INFINITY }, resourcesHeld());
+}
+
+function resourcesHeld(): string[] {
+  return (storage.getStore() ?? []).filter(({ isHeld }) => isHeld).flatMap(({ resources }) => resources);
 }
 
 /** What {@link releaseOrWarn} releases, and names where that fails. */
@@ -75,8 +84,16 @@ export async function releaseOrWarn(permit: Released): Promise<void> {
 }
 
 function warn({ workflowId, runId, deadline }: Released, error: unknown): void {
-  process.emitWarning(`The permit ${workflowId}, run ${runId}, could not be released. It ends by its lease.`, {
-    type: 'PermitReleaseWarning',
-    detail: `At ${deadline.toISOString()} at the latest. ${error instanceof Error ? error.message : String(error)}`,
-  });
+  const why = messageOf(error);
+  const isClosed = CLOSED_CONNECTION.test(why);
+  process.emitWarning(
+    `The permit ${workflowId}, run ${runId}, could not be released${isClosed ? ', for its connection was closed before' : ''}. It ends by its lease.`,
+    {
+      type: 'PermitReleaseWarning',
+      detail: `At ${deadline.toISOString()} at the latest. ${isClosed ? 'Await withPermit, or the release, before you close the connection.' : why}`,
+    },
+  );
 }
+
+/** What gRPC says on a connection that was closed, and what a `NativeConnection` says. */
+const CLOSED_CONNECTION = /Channel has been shut down|Client already closed/;

@@ -41,7 +41,7 @@ export class PermitSet<Permits extends readonly (Permit | Permit[])[] = readonly
   /** @internal Made by `acquireAll`. */
   constructor(permits: Permits, inOrder: readonly Permit[]) {
     super(permits, inOrder);
-    for (const { signal } of inOrder) {
+    for (const { ownSignal: signal } of inOrder) {
       const abort = () => this.stop.abort(signal.reason);
       if (signal.aborted) abort();
       else signal.addEventListener('abort', abort, { once: true });

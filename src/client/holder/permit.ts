@@ -19,6 +19,8 @@ import type { Grant } from './grant';
  */
 export class Permit extends HeldPermit<Grant, PermitLostError> {
   private readonly stop = new AbortController();
+  /** Its holder has asked whether it still holds it. */
+  private isLookedAt = false;
 
   /** @internal Made by `SemaphoreClient`. */
   constructor(grant: Grant, terms: Omit<PermitTerms<Grant>, 'outlivesRun'> = {}) {
@@ -38,6 +40,16 @@ export class Permit extends HeldPermit<Grant, PermitLostError> {
     return this.stop.signal;
   }
 
+  override get isHeld(): boolean {
+    this.isLookedAt = true;
+    return super.isHeld;
+  }
+
+  override get preempted(): Promise<PermitLostError> {
+    this.isLookedAt = true;
+    return super.preempted;
+  }
+
   /** When the lease ends, as far as this client knows; each renewal moves it. The `signal` aborts a tenth of the lease earlier. */
   get deadline(): Date {
     return this.grant.deadline;
@@ -46,6 +58,21 @@ export class Permit extends HeldPermit<Grant, PermitLostError> {
   /** The time from the `signal`'s abort to the lease's end when no renewal gets through, in milliseconds. */
   get noticeMs(): number {
     return noticeMsOf(this.grant.ref.leaseMs);
+  }
+
+  /** @internal */
+  get leaseMs(): number {
+    return this.grant.ref.leaseMs;
+  }
+
+  /** @internal It is held, and nobody has looked at it. */
+  get isForgotten(): boolean {
+    return !this.isLookedAt && !this.isOver;
+  }
+
+  /** @internal Its {@link signal}, for what looks at it on nobody's behalf. */
+  get ownSignal(): AbortSignal {
+    return this.stop.signal;
   }
 
   protected override onLost(error: PermitLostError): void {
@@ -57,6 +84,7 @@ export class Permit extends HeldPermit<Grant, PermitLostError> {
   }
 
   protected override check<T>(check: () => T): T {
+    this.isLookedAt = true;
     return check();
   }
 }

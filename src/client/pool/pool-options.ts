@@ -1,12 +1,12 @@
 import type { Duration } from '@temporalio/common';
-import { type Checks, checkOptions, durationFrom, refuse, wholeFrom } from '../../shared/check';
-import { ACQUIRE_CHECKS, type ResolvedAcquire } from '../../shared/options';
+import { type Checks, checkOptions, durationFrom, refuseBeside, wholeFrom } from '../../shared/check';
+import { ACQUIRE_CHECKS, checkKey, type ResolvedAcquire } from '../../shared/options';
 import { abortSignal, type ClientAcquireOptions, type ClientSemaphore } from '../options';
 import type { PoolRules } from './pool-state';
 
 /** How a permit pool holds its permits. */
 export interface PermitPoolOptions {
-  /** The most permits that the pool holds at once, from 1 to the number of slots. @default the number of slots */
+  /** The most permits that the pool holds at once, from 1 to the number of slots; of each key, too. @default the number of slots */
   max?: number;
   /**
    * How long a permit serves this process while others wait that have fewer. It goes back at the end of the call that passes this
@@ -24,10 +24,10 @@ export interface PermitPoolOptions {
  * Of `priority`, callers in one process heed the `priorityKey`. `purpose` is shown at the server when the pool asks for a
  * permit on behalf of this caller. Later callers under the same permit do not change it.
  */
-export type PoolAcquireOptions = Pick<ClientAcquireOptions, 'timeout' | 'priority' | 'purpose' | 'signal'>;
+export type PoolAcquireOptions = Pick<ClientAcquireOptions, 'timeout' | 'priority' | 'purpose' | 'key' | 'signal'>;
 
 /** Checked {@link PoolAcquireOptions}. */
-export interface PoolCall extends Pick<ResolvedAcquire, 'timeoutMs' | 'priority' | 'purpose'> {
+export interface PoolCall extends Pick<ResolvedAcquire, 'timeoutMs' | 'priority' | 'purpose' | 'key'> {
   readonly signal: AbortSignal | undefined;
 }
 
@@ -39,7 +39,7 @@ const SERVING = 0.5;
 
 /** Checks what was given and fills in the rest. @throws InvalidOptionsError */
 export function resolvePool(
-  { slots, perKey, paceMs, leaseMs, renewEveryMs, maxHoldMs }: ClientSemaphore,
+  { slots, paceMs, leaseMs, renewEveryMs, maxHoldMs }: ClientSemaphore,
   options: PermitPoolOptions = {},
 ): Omit<PoolRules, 'id'> {
   const { max = slots.length, ...times } = checkOptions(options, {
@@ -47,9 +47,9 @@ export function resolvePool(
     reuseFor: durationFrom(1),
     idleFor: durationFrom(0),
   } satisfies Checks<PermitPoolOptions>);
-  if (perKey !== undefined) refuse('semaphore', 'one without perKey: callers of a pool share its permits', 'perKey');
-  if (paceMs !== undefined)
-    refuse('semaphore', 'one without a pace: permits are reused here', `a pace of ${paceMs} ms`);
+  if (paceMs !== undefined) {
+    refuseBeside('PermitPool', 'a pace', 'it reuses a permit at once. Call the SemaphoreClient itself');
+  }
   return {
     max,
     reuseForMs: times.reuseFor ?? DEFAULT_REUSE_MS,
@@ -63,11 +63,12 @@ const CALL = {
   timeout: ACQUIRE_CHECKS.timeout,
   priority: ACQUIRE_CHECKS.priority,
   purpose: ACQUIRE_CHECKS.purpose,
+  key: checkKey,
   signal: abortSignal,
 } satisfies Checks<PoolAcquireOptions>;
 
 /** Checks what was given and fills in the rest. @throws InvalidOptionsError */
 export function resolvePoolCall(options: PoolAcquireOptions = {}): PoolCall {
-  const { timeout: timeoutMs = Number.POSITIVE_INFINITY, priority, purpose, signal } = checkOptions(options, CALL);
-  return { timeoutMs, priority, purpose, signal };
+  const { timeout: timeoutMs = Number.POSITIVE_INFINITY, priority, purpose, key, signal } = checkOptions(options, CALL);
+  return { timeoutMs, priority, purpose, key, signal };
 }

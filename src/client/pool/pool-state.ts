@@ -3,7 +3,7 @@ import { Growth, type GrowthCommand, type Place, type Standing } from './growth'
 import { type Others, Turnover } from './turnover';
 
 /** How long a permit waits for the answer of a look before it serves on. */
-const ANSWER_MS = 250;
+export const ANSWER_MS = 250;
 
 /** A permit that the pool holds. */
 export interface Held<Permit> {
@@ -79,6 +79,15 @@ export class PoolState<Call extends LineEntry, Permit extends { readonly slot: s
   ) {
     this.growth = new Growth(rules.max, rules.idleForMs);
     this.turnover = new Turnover(rules.reuseForMs, rules.id);
+  }
+
+  /** How many callers wait. */
+  get waiting(): number {
+    return this.line.size + this.tryers.length + this.trying.length;
+  }
+
+  get isTrying(): boolean {
+    return this.growth.isTrying;
   }
 
   /** Nothing is held or asked for. */

@@ -20,6 +20,8 @@ export class PooledPermit implements AsyncDisposable {
   private controller: AbortController | undefined;
   private loss: PermitLostError | undefined;
   private isOver = false;
+  /** The permit of its key. */
+  private behind: PooledPermit | undefined;
 
   /** @internal Made by `PermitPool`. */
   constructor(
@@ -54,6 +56,7 @@ export class PooledPermit implements AsyncDisposable {
     this.look();
     this.isOver = true;
     this.over();
+    this.behind?.release();
   }
 
   /** `await using permit = await pool.acquire()` releases at the end of the block. */
@@ -66,6 +69,15 @@ export class PooledPermit implements AsyncDisposable {
     const token = tokens.get(this.permit) ?? FencingToken.from(this.permit);
     tokens.set(this.permit, token);
     return token;
+  }
+
+  /** @internal From now on it stands on the permit of its key too, which is released with it. */
+  keep(behind: PooledPermit): this {
+    this.behind = behind;
+    const { signal } = behind;
+    if (signal.aborted) this.lose(signal.reason);
+    else signal.addEventListener('abort', () => this.lose(signal.reason), { once: true });
+    return this;
   }
 
   /** @internal The permit is lost. */
@@ -84,7 +96,8 @@ export class PooledPermit implements AsyncDisposable {
   /** Reads the clock too: a stopped process may not have heard of its loss yet. */
   private look(): void {
     if (this.isOver || this.loss) return;
-    const { signal } = this.permit;
-    if (signal.aborted) this.lose(signal.reason);
+    for (const { signal } of this.behind ? [this.permit, this.behind] : [this.permit]) {
+      if (signal.aborted && !this.loss) this.lose(signal.reason);
+    }
   }
 }

@@ -1,14 +1,18 @@
 import { useEffect, useReducer, useRef, useState } from 'preact/hooks';
-import type { ResourceView, SearchView, Session } from '../page-protocol';
+import type { ResourceView, Session } from '../page-protocol';
+import { allKnown, neediest } from './attention';
 import { Confirm, type Question } from './confirm';
 import { isFound } from './find';
-import { asOf, titleOf } from './format';
+import { asOf, clock, type Silence, silenceOf, ticking, titleOf } from './format';
 import { Resource } from './resource';
 import { ResourceList } from './resource-list';
 import type { State, Store } from './store';
 
 const TICK_MS = 500;
 const NOTICE_MS = 6_000;
+
+/** The page opens on one of the resources that it knows by then. A look at a resource for which no worker answers takes seconds. */
+const OPEN_WITHIN_MS = 6_000;
 
 export function App({ store }: { store: Store }) {
   const [, redraw] = useReducer((count: number) => count + 1, 0);
@@ -19,10 +23,12 @@ export function App({ store }: { store: Store }) {
   }, [store]);
   const { state } = store;
   const { session, resources } = state;
-  const [wanted, chosen] = useChosen(resources);
   const [text, search] = useState('');
   const [question, ask] = useState<Question>();
   const [notice, tell] = useNotice();
+  const nowMs = Date.now() + state.skewMs;
+  const silence = silenceOf(state);
+  const [wanted, chosen] = useChosen(state, nowMs);
   const asked = question && resources.find(({ resource }) => resource === question.resource);
   const title = titleOf(state, chosen);
   useEffect(() => {
@@ -31,7 +37,8 @@ export function App({ store }: { store: Store }) {
 
   return (
     <>
-      <Header link={state.link} session={session} />
+      <Header link={state.link} silence={silence} nowMs={nowMs} session={session} />
+      {silence && resources.length > 0 && <Banner silence={silence} nowMs={nowMs} />}
       <main>
         {resources.length > 0 && <Search text={text} search={search} />}
         {resources.length > 1 && (
@@ -47,12 +54,13 @@ export function App({ store }: { store: Store }) {
             view={chosen}
             session={session}
             text={text}
-            nowMs={Date.now() + state.skewMs}
+            nowMs={nowMs}
             asOfMs={asOf(state, chosen)}
+            isToldAbove={silence !== undefined}
             ask={ask}
           />
         )}
-        {session && !chosen && <p class="empty">{emptyText(wanted, state.search)}</p>}
+        {session && !chosen && <p class="empty">{emptyText(wanted, state)}</p>}
         {!session && state.link === 'connecting' && <p class="empty">Connecting …</p>}
         {!session && state.link === 'lost' && <p class="empty">The dashboard's server does not answer.</p>}
       </main>
@@ -75,8 +83,15 @@ export function App({ store }: { store: Store }) {
   );
 }
 
-function Header({ link, session }: { link: State['link']; session?: Session }) {
-  const word = { connecting: 'Connecting', live: 'Live', lost: 'Connection lost' }[link];
+interface HeaderProps {
+  link: State['link'];
+  silence?: Silence;
+  nowMs: number;
+  session?: Session;
+}
+
+function Header({ link, silence, nowMs, session }: HeaderProps) {
+  const word = silence?.word ?? (link === 'live' ? 'Live' : 'Connecting');
   return (
     <header class="top">
       <img class="mark" src="/icon.svg" alt="" width="24" height="24" />
@@ -87,15 +102,33 @@ function Header({ link, session }: { link: State['link']; session?: Session }) {
             {session.namespace} · {session.address}
           </span>
         )}
-        <span class={`link ${link}`} role="status">
+        <span class={`link ${silence ? 'lost' : link}`} role="status">
           {word}
         </span>
+        {silence?.asOfMs !== undefined && <span>{ticking(nowMs - silence.asOfMs)} old</span>}
       </p>
     </header>
   );
 }
 
-function emptyText(wanted: string | undefined, { done, problem }: SearchView): string {
+/** Says that nothing on the page is current. Its age is no part of the alert, which would be read out twice a second. */
+function Banner({ silence, nowMs }: { silence: Silence; nowMs: number }) {
+  const { why, asOfMs } = silence;
+  return (
+    <div class="banner">
+      <p role="alert">{why}</p>
+      {asOfMs !== undefined && (
+        <p>
+          This page shows what was at {clock(asOfMs)}, {ticking(nowMs - asOfMs)} ago. You can act again when it is
+          current.
+        </p>
+      )}
+    </div>
+  );
+}
+
+function emptyText(wanted: string | undefined, { search: { done, problem }, resources }: State): string {
+  if (wanted === undefined && resources.length > 0) return 'Looking at the resources in use …';
   if (problem !== undefined) return `The dashboard can't find the resources in use: ${problem}`;
   if (!done) return 'Looking for resources in use …';
   return wanted === undefined
@@ -103,16 +136,31 @@ function emptyText(wanted: string | undefined, { done, problem }: SearchView): s
     : `Nobody holds or waits for a permit of ${wanted}. When somebody does, it shows up here.`;
 }
 
-/** The resource that the address names, or else the first. */
-function useChosen(resources: readonly ResourceView[]): [wanted: string | undefined, chosen: ResourceView | undefined] {
+/**
+ * The resource that the address names, or else the one that needed a person most when the page was opened: what moves on its own
+ * would move the buttons too.
+ */
+function useChosen(
+  { resources, search }: State,
+  nowMs: number,
+): [wanted: string | undefined, chosen: ResourceView | undefined] {
   const [hash, setHash] = useState(location.hash);
   useEffect(() => {
     const heed = () => setHash(location.hash);
     addEventListener('hashchange', heed);
     return () => removeEventListener('hashchange', heed);
   }, []);
+  const opened = useRef<string | undefined>(undefined);
+  const waitsUntilMs = useRef<number | undefined>(undefined);
   const wanted = hash.length > 1 ? decoded(hash.slice(1)) : undefined;
-  return [wanted, wanted === undefined ? resources[0] : resources.find(({ resource }) => resource === wanted)];
+  const named = (name: string | undefined) => resources.find(({ resource }) => resource === name);
+  if (wanted !== undefined) return [wanted, named(wanted)];
+  if (!named(opened.current) && resources.length > 0) {
+    waitsUntilMs.current ??= nowMs + OPEN_WITHIN_MS;
+    const canTell = allKnown(resources, search) || nowMs >= waitsUntilMs.current;
+    opened.current = canTell ? neediest(resources, nowMs)?.resource : undefined;
+  }
+  return [undefined, named(opened.current)];
 }
 
 function decoded(text: string): string {

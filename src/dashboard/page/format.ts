@@ -1,4 +1,4 @@
-import type { ResourceView } from '../page-protocol';
+import type { ResourceView, SilenceView } from '../page-protocol';
 
 const SECOND = 1_000;
 const MINUTE = 60 * SECOND;
@@ -55,26 +55,38 @@ export function shortNames(names: Iterable<string>): (name: string) => string {
   return (name) => name.slice(cut) || name;
 }
 
-const HUES = 8;
-
-/** Gives a holder the same colour everywhere: one of the style sheet's `hue-0` to `hue-7`. */
-export function hue(name: string): string {
-  let hash = 0;
-  for (const char of name) hash = (hash * 31 + (char.codePointAt(0) ?? 0)) >>> 0;
-  return `hue-${hash % HUES}`;
-}
-
 /** The state of the page's connection. */
 export interface Connection {
   link: 'connecting' | 'live' | 'lost';
   /** When the server last sent an event, by its clock. */
   heardAtMs: number;
+  /** Absent while Temporal answers the server. */
+  silence?: SilenceView;
+}
+
+/** Why the whole page is old. */
+export interface Silence {
+  /** In a word or two, for the head of the page. */
+  word: string;
+  why: string;
+  /** The time of what the page shows, if it shows something. */
+  asOfMs?: number;
+}
+
+/** Absent while the page is current, but for single resources. */
+export function silenceOf({ link, heardAtMs, silence }: Connection): Silence | undefined {
+  if (link === 'lost') {
+    const asOfMs = silence?.sinceMs ?? (heardAtMs || undefined);
+    return { word: 'Connection lost', why: "The dashboard's server does not answer.", asOfMs };
+  }
+  if (link !== 'live' || !silence) return undefined;
+  return { word: 'Not live', why: `The page gets nothing from Temporal: ${silence.problem}.`, asOfMs: silence.sinceMs };
 }
 
 /** The time of the page's view of this resource; `undefined` when it is current. */
-export function asOf({ link, heardAtMs }: Connection, { head }: ResourceView): number | undefined {
+export function asOf(connection: Connection, { head }: ResourceView): number | undefined {
   if (!head.ready) return undefined;
-  return head.asOfMs ?? (link === 'live' ? undefined : heardAtMs);
+  return head.asOfMs ?? silenceOf(connection)?.asOfMs;
 }
 
 /** The title of the browser's tab: `3/4 +2 gpu-pool` when two wait, `? gpu-pool` when the view is old. */

@@ -1,7 +1,11 @@
+import { useState } from 'preact/hooks';
 import { DEFAULT_PRIORITY_KEY } from '../../shared/check';
 import type { ResourceView, Session, WaiterView } from '../page-protocol';
 import { clock, count, ticking } from './format';
 import { Party } from './names';
+
+/** So many are shown until somebody asks for all. */
+const FIRST = 10;
 
 interface QueueProps {
   view: ResourceView;
@@ -16,6 +20,8 @@ interface QueueProps {
 /** The waiters, in the order in which the queue would serve them now. */
 export function Queue({ view, waiters, text, session, nowMs }: QueueProps) {
   const { waiting, waitersAsOfMs } = view.head;
+  const [showsAll, showAll] = useState(false);
+  const shown = showsAll ? waiters : waiters.slice(0, FIRST);
   const more = (waiting ?? 0) - view.waiters.length;
   return (
     <section class={waitersAsOfMs === undefined ? 'queue' : 'queue old'} aria-labelledby="queue">
@@ -29,7 +35,7 @@ export function Queue({ view, waiters, text, session, nowMs }: QueueProps) {
       {waiters.length === 0 && <p class="empty">{emptyText(waiting, text)}</p>}
       {waiters.length > 0 && (
         <ol class="rows">
-          {waiters.map((waiter) => (
+          {shown.map((waiter) => (
             <li key={waiter.ticketId}>
               <span class="place">{view.waiters.indexOf(waiter) + 1}</span>
               <Party party={waiter.waiter} session={session} />
@@ -39,7 +45,14 @@ export function Queue({ view, waiters, text, session, nowMs }: QueueProps) {
           ))}
         </ol>
       )}
-      {more > 0 && text === '' && <p class="empty">… and {count(more, 'more waiter')}.</p>}
+      {waiters.length > FIRST && (
+        <button type="button" class="more" onClick={() => showAll(!showsAll)}>
+          {showsAll ? `Show the first ${FIRST}` : `Show all ${waiters.length}`}
+        </button>
+      )}
+      {more > 0 && (showsAll || waiters.length <= FIRST) && text === '' && (
+        <p class="empty">… and {count(more, 'more waiter')}.</p>
+      )}
     </section>
   );
 }

@@ -1,5 +1,6 @@
 import type { HoldView, Session } from '../page-protocol';
-import { clock, duration, hue } from './format';
+import { clock, duration } from './format';
+import { kindOf } from './hold-bar';
 import { Party } from './names';
 
 const SHOWN = 10;
@@ -29,7 +30,7 @@ export function Recent({ holds, text, session }: RecentProps) {
         <ul class="rows">
           {ended.map(({ runId, slot, holder, fromMs, toMs, outcome }) => (
             <li key={runId}>
-              <b class={`number ${hue(holder.name)}`} title={`Slot ${slot}`}>
+              <b class={`number kind-${kindOf({ toMs, outcome })}`} title={`Slot ${slot}`}>
                 {slot}
               </b>
               <Party party={holder} session={session} />

@@ -33,9 +33,11 @@ function ResourceLink({ view, chosen, isCurrent }: { view: ResourceView; chosen?
       <Occupancy held={head.held} capacity={head.capacity} />
       <span class="figures">
         {figures(head)}
-        {head.ready && head.waiting !== 0 && <b> · {head.waiting ?? '?'} waiting</b>}
+        {head.ready && head.waiting !== 0 && <b class="waiting"> · {head.waiting ?? '?'} waiting</b>}
         {head.override?.paused && <b> · {pauseText(head.override.pausedUntilMs)}</b>}
         {head.problem && <b class="bad"> · no answer</b>}
+        {!head.problem && head.queue === 'silent' && <b class="bad"> · queue silent</b>}
+        {head.disagreement && <b class="bad"> · callers disagree</b>}
       </span>
     </a>
   );

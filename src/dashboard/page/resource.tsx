@@ -2,6 +2,7 @@ import type { ResourceView, Session } from '../page-protocol';
 import type { Question } from './confirm';
 import { find } from './find';
 import { clock, pauseText } from './format';
+import { Load } from './load';
 import { Queue } from './queue';
 import { Recent } from './recent';
 import { Slots } from './slots';
@@ -16,11 +17,13 @@ interface ResourceProps {
   nowMs: number;
   /** The time of the view, if it is old. */
   asOfMs?: number;
+  /** Whether the page says of all resources that they are old. */
+  isToldAbove: boolean;
   ask: (question: Question) => void;
 }
 
 /** Everything about one resource. An old view stands still, pale, with its buttons disabled. */
-export function Resource({ view, session, text, nowMs, asOfMs, ask }: ResourceProps) {
+export function Resource({ view, session, text, nowMs, asOfMs, isToldAbove, ask }: ResourceProps) {
   const { head, resource } = view;
   if (!head.ready) {
     return <p class={head.problem ? 'problem' : 'empty'}>{head.problem ?? `Looking at ${resource} …`}</p>;
@@ -32,7 +35,7 @@ export function Resource({ view, session, text, nowMs, asOfMs, ask }: ResourcePr
   return (
     <article aria-labelledby="resource" class={isCurrent ? undefined : 'old'}>
       <Title view={view} act={act} />
-      {!isCurrent && (
+      {!isCurrent && !isToldAbove && (
         <p class="problem" role="alert">
           {head.problem ? `The last look failed: ${head.problem}. ` : ''}
           This page shows the resource as of {clock(asOfMs)}. You can act again when it is current.
@@ -63,6 +66,7 @@ export function Resource({ view, session, text, nowMs, asOfMs, ask }: ResourcePr
       )}
       <Tiles view={view} nowMs={shownMs} />
       <Slots resource={resource} all={view.slots} slots={found.slots} session={session} nowMs={shownMs} act={act} />
+      <Load view={view} nowMs={shownMs} />
       <Timeline view={view} found={found} session={session} nowMs={shownMs} />
       <div class="columns">
         <Queue view={view} waiters={found.waiters} text={text} session={session} nowMs={shownMs} />

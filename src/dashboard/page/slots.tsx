@@ -1,5 +1,6 @@
 import type { PermitStatus, Session, SlotView } from '../page-protocol';
-import { hue, ticking } from './format';
+import { ticking } from './format';
+import type { HoldKind } from './hold-bar';
 import { Cut, linkTo, Party } from './names';
 import type { Act } from './resource';
 
@@ -24,7 +25,7 @@ export function Slots({ resource, all, slots, session, nowMs, act }: SlotsProps)
       {slots.length === 0 && all.length > 0 && <p class="empty">No slot or holder matches.</p>}
       <ul class={all.length > MANY ? 'slots many' : 'slots'}>
         {slots.map(({ slot, state, permit }) => (
-          <li key={slot} class={`slot ${state} ${state === 'held' && permit ? hue(permit.holder.name) : ''}`}>
+          <li key={slot} class={`slot ${state} ${state === 'held' && permit ? `kind-${cardKind(permit, nowMs)}` : ''}`}>
             <p class="head">
               <b class="number" title={`Slot ${slot}`}>
                 <Cut text={slot} />
@@ -58,6 +59,15 @@ export function Slots({ resource, all, slots, session, nowMs, act }: SlotsProps)
   );
 }
 
+/** The colours of its card. */
+function cardKind(
+  { leaseDeadlineMs = Number.POSITIVE_INFINITY, preemptedUntilMs }: PermitStatus,
+  nowMs: number,
+): HoldKind {
+  if (preemptedUntilMs !== undefined) return 'gave-way';
+  return leaseDeadlineMs < nowMs ? 'cut-short' : 'held';
+}
+
 interface DetailsProps {
   permit: PermitStatus;
   nowMs: number;
@@ -85,11 +95,12 @@ function Details({ permit, nowMs, session }: DetailsProps) {
 
 /** How long the holder may still be silent, or how long it may take to give way. */
 function Lease({ permit, nowMs }: { permit: PermitStatus; nowMs: number }) {
-  const { leaseDeadlineMs, leaseSpanMs, preemptedUntilMs } = permit;
+  const { leaseDeadlineMs, leaseSpared, leaseSpanMs, preemptedUntilMs } = permit;
   if (preemptedUntilMs !== undefined) {
     const leftMs = Math.max(0, preemptedUntilMs - nowMs);
     return <span class="lease late">gives way within {ticking(leftMs)}</span>;
   }
+  if (leaseSpared) return null;
   if (leaseDeadlineMs === undefined) return <span>lease unknown: does a permit worker run?</span>;
   const leftMs = leaseDeadlineMs - nowMs;
   const share = leaseSpanMs ? Math.min(1, Math.max(0, leftMs / leaseSpanMs)) : 1;

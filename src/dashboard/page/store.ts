@@ -70,17 +70,17 @@ export class Store {
   }
 }
 
-function hello(state: State, { session, search, resources }: Hello): State {
-  return { ...state, session, search, resources };
+function hello(state: State, { session, search, silence, resources }: Hello): State {
+  return { ...state, session, search, silence, resources };
 }
 
-function update(state: State, { search, patches, resources }: Update): State {
+function update(state: State, { search, silence, patches, resources }: Update): State {
   const views = new Map(state.resources.map((view) => [view.resource, view]));
   for (const patch of patches) {
     views.set(patch.resource, apply(views.get(patch.resource) ?? emptyView(patch.resource), patch));
   }
   const names = resources ?? state.resources.map(({ resource }) => resource);
-  return { ...state, search, resources: names.map((name) => views.get(name) ?? emptyView(name)) };
+  return { ...state, search, silence, resources: names.map((name) => views.get(name) ?? emptyView(name)) };
 }
 
 /** Asks the server to carry out an action. @returns why that failed; `undefined` when it is done */

@@ -1,14 +1,12 @@
 import { useMemo, useState } from 'preact/hooks';
 import { permitId } from '../../shared/permit-id';
 import type { HoldView, ResourceView, Session } from '../page-protocol';
-import { clock, duration, hue, shortNames } from './format';
+import { clock, duration, shortNames } from './format';
+import { HOLD_KINDS, type HoldKind, kindOf, visiblePart } from './hold-bar';
 import { Cut, linkTo } from './names';
 
-/**
- * The length of a present hold's bar: it reaches beyond the right edge, which is now, for as long as a page may be open. The
- * bar has no label, which the edge would cut. Its details name the holder.
- */
-const OPEN_MS = 100 * 3_600_000;
+/** A bar that reaches to the left edge ends so far beyond it, and meets the edge when the sheet has moved on. */
+const BEYOND_MS = 500;
 
 /** With more slots than this, rows are thinner. */
 const MANY = 24;
@@ -23,7 +21,7 @@ interface TimelineProps {
 
 /**
  * The holders of each slot over time. Bars lie on a sheet of time, and only the sheet moves as time goes by, so the browser
- * draws no bar again that has not changed. The keyboard's Tab stops here once; arrow keys move from bar to bar.
+ * draws no bar again that has not changed and meets no edge. The keyboard's Tab stops here once; arrow keys move from bar to bar.
  */
 export function Timeline({ view, found, session, nowMs }: TimelineProps) {
   const windowMs = view.head.stats.windowMs;
@@ -32,6 +30,7 @@ export function Timeline({ view, found, session, nowMs }: TimelineProps) {
   const [pointedAt, pointAt] = useState<string>();
   const shift = ((nowMs - windowMs - originMs) / windowMs) * 100;
   const { holds } = found;
+  const inWindow = { fromMs: nowMs - windowMs - BEYOND_MS, toMs: nowMs };
   const rows = useMemo(() => bySlot(holds), [holds]);
   const short = useMemo(
     () => shortNames(holds.flatMap(({ holder, drained }) => (drained ? [] : [holder.name]))),
@@ -71,6 +70,7 @@ export function Timeline({ view, found, session, nowMs }: TimelineProps) {
                   <Bar
                     key={hold.runId}
                     hold={hold}
+                    part={visiblePart(hold, inWindow)}
                     label={short(hold.holder.name)}
                     href={
                       linkTo({ workflowId: permitId({ resource: view.resource, slot }), runId: hold.runId }, session)
@@ -91,6 +91,14 @@ export function Timeline({ view, found, session, nowMs }: TimelineProps) {
           ))}
           <span>now</span>
         </div>
+        <ul class="legend">
+          {(Object.keys(HOLD_KINDS) as HoldKind[]).map((kind) => (
+            <li key={kind} class={`kind-${kind}`}>
+              <i />
+              {HOLD_KINDS[kind]}
+            </li>
+          ))}
+        </ul>
         <p class="details" aria-hidden="true">
           {shown ? words(shown).join(' · ') : 'Point at a bar, or use the arrow keys to move from bar to bar.'}
         </p>
@@ -101,6 +109,8 @@ export function Timeline({ view, found, session, nowMs }: TimelineProps) {
 
 interface BarProps {
   hold: HoldView;
+  /** What of it lies in the window. */
+  part: ReturnType<typeof visiblePart>;
   label: string;
   href?: string;
   /** Whether Tab leads to this bar. */
@@ -109,17 +119,17 @@ interface BarProps {
   windowMs: number;
 }
 
-function Bar({ hold, label, href, isEntry, originMs, windowMs }: BarProps) {
+function Bar({ hold, part, label, href, isEntry, originMs, windowMs }: BarProps) {
+  const { fromMs = 0, toMs = 0, isBegun = false } = part ?? {};
+  const isVisible = part !== undefined;
   return useMemo(() => {
-    const { runId, holder, fromMs, toMs, outcome, drained } = hold;
+    if (!isVisible) return null;
+    const { runId, drained } = hold;
     const percent = (ms: number) => `${(ms / windowMs) * 100}%`;
     return (
       <a
-        class={`hold ${drained ? 'drained' : hue(holder.name)} ${outcome && outcome !== 'released' ? 'cut-short' : ''}`}
-        style={{
-          left: percent(fromMs - originMs),
-          width: percent((toMs ?? Math.max(fromMs, originMs) + OPEN_MS) - fromMs),
-        }}
+        class={`hold kind-${kindOf(hold)} ${isBegun ? 'begun' : ''}`}
+        style={{ left: percent(fromMs - originMs), width: percent(toMs - fromMs) }}
         href={href}
         target="_blank"
         rel="noreferrer"
@@ -128,10 +138,10 @@ function Bar({ hold, label, href, isEntry, originMs, windowMs }: BarProps) {
         aria-label={words(hold).join(', ')}
         title={words(hold).join('\n')}
       >
-        {toMs !== undefined && (drained ? 'drained' : label)}
+        {drained ? 'drained' : label}
       </a>
     );
-  }, [hold, label, href, isEntry, originMs, windowMs]);
+  }, [hold, isVisible, fromMs, toMs, isBegun, label, href, isEntry, originMs, windowMs]);
 }
 
 function words({ slot, holder, purpose, fromMs, toMs, outcome, drained }: HoldView): string[] {

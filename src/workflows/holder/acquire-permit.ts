@@ -11,6 +11,7 @@ import { SLOW_CLAIM_MS } from '../permit/permit-slot';
 import { WorkflowQueuePlace } from '../queue/queue-place';
 import { shielded } from '../signals';
 import { Grant } from './grant';
+import { ownWait } from './hold';
 import { endOfChild, listenForPreemptions, listenForRevocations } from './holder-inbox';
 import { Permit } from './permit';
 
@@ -53,7 +54,7 @@ export async function acquireGrant(request: Request, fromMs = request.ticket.sin
   try {
     const grant =
       timeoutMs === 0 ? await acquirer(request).tryOnce() : await acquirer(request, fromMs + timeoutMs).acquire();
-    if (!grant) throw new PermitTimeoutError(resource, timeoutMs);
+    if (!grant) throw new PermitTimeoutError(resource, timeoutMs, ownWait(semaphore));
     return timer.ended(grant);
   } catch (error) {
     throw timer.failed(error);

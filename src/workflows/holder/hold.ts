@@ -2,7 +2,7 @@ import { AsyncLocalStorage, CancellationScope, ContinueAsNew, isCancellation, sl
 import { waitsForItself } from '../../shared/loss';
 import type { ResolvedSemaphore } from '../../shared/options';
 import { releaseInReverse } from '../../shared/permit-set';
-import { PermitLostError, SelfDeadlockError } from '../errors';
+import { checkPlace, PermitLostError, SelfDeadlockError } from '../errors';
 import type { Permit } from './permit';
 
 /** Runs `fn` under a permit: renews it meanwhile, cancels `fn` when it is lost, and releases it at the end. */
@@ -121,6 +121,7 @@ function holding<T>(permits: readonly Permit[], fn: () => T): T {
  * handlers run outside, even while the Workflow holds a permit.
  */
 export function currentPermit(): Permit | undefined {
+  checkPlace();
   return storage.getStore()?.current;
 }
 
@@ -134,10 +135,19 @@ export function heldHere(resource: string, key: string | undefined): Permit | un
  * @throws SelfDeadlockError when it would wait for a permit that only itself can give back
  */
 export function checkSelfDeadlock(wanted: readonly ResolvedSemaphore[], limits: { timeoutMs: number }): void {
-  const held = (storage.getStore()?.held ?? []).filter(({ isHeld }) => isHeld).flatMap(({ resources }) => resources);
+  const held = resourcesHeld();
   for (const semaphore of wanted) {
     const { resource, slots } = semaphore;
     const own = waitsForItself(semaphore, limits, held, wanted.filter((it) => it.resource === resource).length);
     if (own > 0) throw new SelfDeadlockError(resource, own, slots.length);
   }
+}
+
+/** How many permits the calling code holds around a call that waits for itself; 0 where it does not. */
+export function ownWait(semaphore: ResolvedSemaphore): number {
+  return waitsForItself(semaphore, { timeoutMs: Number.POSITIVE_INFINITY }, resourcesHeld());
+}
+
+function resourcesHeld(): string[] {
+  return (storage.getStore()?.held ?? []).filter(({ isHeld }) => isHeld).flatMap(({ resources }) => resources);
 }

@@ -141,7 +141,8 @@ async function acquirePart(
   } catch (error) {
     // The accumulator's permit is missing because somebody else accumulates this resource.
     if (error instanceof LineFullError) throw new LineFullError(part.resource, error.maxWaiting);
-    throw error instanceof PermitTimeoutError ? new PermitTimeoutError(part.resource, acquire.timeoutMs) : error;
+    if (!(error instanceof PermitTimeoutError) || error.resource === part.resource) throw error;
+    throw new PermitTimeoutError(part.resource, acquire.timeoutMs);
   }
 }
 

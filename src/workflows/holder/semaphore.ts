@@ -1,9 +1,10 @@
 import { ApplicationFailure } from '@temporalio/workflow';
-import { refuse } from '../../shared/check';
+import { checkFunction, checkOptions, MAX_REASON_LENGTH, refuse, textWithin } from '../../shared/check';
+import type { DeclaredSemaphore } from '../../shared/limit';
 import {
   type AcquireOptions,
   adoptedRenewalMs,
-  checkReason,
+  atOnce,
   pauseEndMs,
   type ResolvedAcquire,
   type ResolvedSemaphore,
@@ -17,7 +18,7 @@ import { checkNoKeyPool, queueId } from '../../shared/permit-id';
 import { type PermitsOf, type SetEntry, wantedOf } from '../../shared/permit-set';
 import type { OverrideInput, PermitRef } from '../../shared/protocol';
 import { requestOf } from '../../shared/request';
-import { checked, PermitTimeoutError } from '../errors';
+import { checked, checkPlace, PermitTimeoutError } from '../errors';
 import { startQueue } from '../queue/queue-place';
 import { deliver, overrideSignal } from '../signals';
 import { acquirePermit, callerNow, tryPermit } from './acquire-permit';
@@ -40,7 +41,7 @@ const DEFAULTS = { leaseMs: 10 * 60_000, inWorkflow: true };
 /**
  * A counting semaphore for Workflow code: at most `capacity` holders of `resource` at once, in all Workflows of the
  * namespace that name it. It has no state of its own (the running permit Workflows are the state), so you can make one at
- * module level and share it.
+ * module level and share it. Its methods work in Workflow code alone, and throw a failure of the type `IllegalStateError` elsewhere.
  *
  * Not guaranteed:
  * - that acquirers agree on `capacity`. With two different ones, the larger holds; `inspect` and `ls` show where two differ.
@@ -57,10 +58,12 @@ const DEFAULTS = { leaseMs: 10 * 60_000, inWorkflow: true };
  * }
  * ```
  */
-export class Semaphore {
+export class Semaphore implements DeclaredSemaphore {
   readonly resource: string;
   /** @internal */
   readonly options: ResolvedSemaphore;
+  /** @internal */
+  readonly declared: SemaphoreOptions;
 
   /**
    * @param resource the name of the shared thing; printable, at most 204 bytes of UTF-8
@@ -73,6 +76,7 @@ export class Semaphore {
       return resolved;
     });
     this.resource = resource;
+    this.declared = { ...options };
   }
 
   /**
@@ -99,6 +103,7 @@ export class Semaphore {
    * ```
    */
   async withPermit<T>(fn: (permit: Permit) => T | Promise<T>, options: WithPermitOptions = {}): Promise<T> {
+    checked(() => checkFunction(fn));
     const { adopt: ref, ...rest } = options ?? {};
     const acquire = this.acquireOptions(options && rest);
     if (ref) return await holdWhile(await this.adopt(ref), adoptedRenewalMs(this.options, ref), fn);
@@ -130,7 +135,7 @@ export class Semaphore {
 
   /** Tries every slot once. `undefined` when all are held. Throws as {@link acquire} does, except PermitTimeoutError. */
   async tryAcquire(options?: Omit<AcquireOptions, 'timeout'>): Promise<Permit | undefined> {
-    const acquire = this.acquireOptions({ ...options, timeout: 0 });
+    const acquire = this.acquireOptions(checked(() => atOnce(options)));
     if (!this.isKeyed(acquire)) return await tryPermit(requestOf(this.options, acquire, callerNow()));
     const set = await acquireSet(this.wanted(acquire), acquire).catch(noneInTime);
     return set?.permits[0] as Permit | undefined;
@@ -149,6 +154,7 @@ export class Semaphore {
    * @throws ApplicationFailure of type `InvalidOptionsError` when `ref` is no reference to a permit of this resource
    */
   async adopt(ref: PermitRef): Promise<Permit> {
+    checkPlace();
     checked(() => {
       if (ref?.resource !== this.resource) refuse('ref', `a permit of "${this.resource}"`, ref?.resource);
     });
@@ -169,15 +175,17 @@ export class Semaphore {
    * await vendor.pauseUntil(new Date(Date.now() + retryAfterSeconds * 1_000), { reason: '429' });
    * ```
    */
-  async pauseUntil(until: Date, { reason }: { reason?: string } = {}): Promise<void> {
-    const pauseUntilMs = checked(() => {
-      checkReason(reason);
-      return pauseEndMs(until, Date.now());
+  async pauseUntil(until: Date, options: { reason?: string } = {}): Promise<void> {
+    checkPlace();
+    const order = checked(() => {
+      const { reason } = checkOptions(options, { reason: textWithin(MAX_REASON_LENGTH) });
+      return { pauseUntilMs: pauseEndMs(until, Date.now()), reason };
     });
-    await orderPause(this.options, { pauseUntilMs, reason });
+    await orderPause(this.options, order);
   }
 
   private acquireOptions(options: AcquireOptions | undefined): ResolvedAcquire {
+    checkPlace();
     return checked(() => resolveAcquire(this.options, options));
   }
 
@@ -225,6 +233,7 @@ export async function withPermits<const Entries extends readonly SetEntry<Semaph
   fn: (permits: PermitsOf<Entries, Permit>) => T | Promise<T>,
   options?: SetOptions,
 ): Promise<T> {
+  checked(() => checkFunction(fn));
   const { wanted, acquire } = resolveSet(entries, options);
   return await withSet(wanted, acquire, (permits) => fn(permits as unknown as PermitsOf<Entries, Permit>));
 }
@@ -256,6 +265,7 @@ export async function acquireAll<const Entries extends readonly SetEntry<Semapho
 }
 
 function resolveSet(entries: readonly SetEntry<Semaphore>[], options: SetOptions | undefined) {
+  checkPlace();
   return checked(() => ({
     wanted: wantedOf(entries, (of) => (of instanceof Semaphore ? of.options : undefined)),
     acquire: resolveSetAcquire(options),
@@ -275,5 +285,8 @@ async function orderPause(
     if ((await deliver({ workflowId: queueId(resource) }, overrideSignal, order)) === 'delivered') return;
     await startQueue(resource, taskQueue);
   }
-  throw ApplicationFailure.nonRetryable(`The wait queue of "${resource}" has not taken the pause.`, 'NoAnswerError');
+  throw ApplicationFailure.nonRetryable(
+    `The wait queue of "${resource}" has not taken the pause: it ended each time. Call pauseUntil again.`,
+    'NoAnswerError',
+  );
 }

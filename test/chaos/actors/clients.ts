@@ -40,7 +40,7 @@ export class ClientHolders {
     private readonly link: ObserverLink,
   ) {
     this.luck = new Luck(`${input.seed}/${input.name}`);
-    const reused = input.pools.filter(({ paceMs, perKey }) => paceMs === undefined && perKey === undefined);
+    const reused = input.pools.filter(({ paceMs }) => paceMs === undefined);
     this.permitPools = new Map(
       reused.map((pool) => [
         pool.resource,
@@ -123,8 +123,10 @@ export class ClientHolders {
         await link.tell({ do: 'ask', acquire, resource: pool.resource, ...asked, set: acquire });
         await this.two(this.semaphore(pool, client), acquire, options);
       } else if (way < 0.4 && permitPool) {
-        await link.tell({ do: 'ask', acquire, resource: pool.resource, ...asked, pooled: true });
-        await permitPool.withPermit(async (permit) => await this.work(acquire, [permit], permit.signal), options);
+        const keyed = pool.perKey === undefined ? {} : { key };
+        await link.tell({ do: 'ask', acquire, resource: pool.resource, ...asked, ...keyed, pooled: true });
+        const all = { ...options, ...keyed };
+        await permitPool.withPermit(async (permit) => await this.work(acquire, [permit], permit.signal), all);
       } else {
         const keyed = pool.perKey === undefined ? {} : { key };
         await link.tell({ do: 'ask', acquire, resource: pool.resource, ...asked, ...keyed });

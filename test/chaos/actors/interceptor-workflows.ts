@@ -1,23 +1,31 @@
 import { defaultPayloadConverter, type Payload } from '@temporalio/common';
 import {
+  CancellationScope,
   getExternalWorkflowHandle,
+  type Next,
   proxySinks,
   type SignalWorkflowInput,
   type Sinks,
   sleep,
+  type WorkflowExecuteInput,
+  type WorkflowInboundCallsInterceptor,
   type WorkflowInterceptorsFactory,
   type WorkflowOutboundCallsInterceptor,
   workflowInfo,
 } from '@temporalio/workflow';
 import { TURN } from '../../../src/shared/protocol';
-import { acquireStep } from './acquire-steps';
+import { limitWorkflows, Semaphore } from '../../../src/workflow';
+import { acquireStep, onAcquireStep } from './acquire-steps';
 import { CHAOS_HEADER, FLAKY, NOWHERE, type SignalFault, signalFault } from './signal-faults';
+import type { HolderInput } from './workflows';
 
 export interface TurnSinks extends Sinks {
   chaos: { turn(): void };
 }
 
 const { chaos } = proxySinks<TurnSinks>();
+
+const HOLDERS: readonly string[] = ['chaosHolder', 'chaosLimited'];
 
 /** Signals that this module sends itself are left alone. */
 let isDouble = false;
@@ -60,7 +68,7 @@ const outbound: WorkflowOutboundCallsInterceptor = {
 /** What comes from a flaky queue or permit, and what a holder sends to one: a set's other resources hear all that is sent. */
 function isSpoilt({ target }: SignalWorkflowInput): boolean {
   const { workflowId, workflowType } = workflowInfo();
-  if (workflowType !== 'chaosHolder') return workflowId.includes(FLAKY);
+  if (!HOLDERS.includes(workflowType)) return workflowId.includes(FLAKY);
   const to = target.type === 'external' ? target.workflowExecution.workflowId : target.childWorkflowId;
   return to?.includes(FLAKY) ?? false;
 }
@@ -69,13 +77,29 @@ function marked(fault: SignalFault): Payload {
   return defaultPayloadConverter.toPayload(fault) as Payload;
 }
 
+/** The limit of each `chaosLimited` is that of its input. */
+async function limited(input: WorkflowExecuteInput, next: Next<WorkflowInboundCallsInterceptor, 'execute'>) {
+  if (workflowInfo().workflowType !== 'chaosLimited') return await next(input);
+  const [{ resource, semaphore, options, cancelAt }] = input.args as [HolderInput];
+  const { key, ...acquire } = options;
+  const limit = { semaphore: new Semaphore(resource, semaphore), ...acquire };
+  const { inbound } = limitWorkflows({ chaosLimited: key === undefined ? limit : { ...limit, key: () => key } })();
+  const scope = CancellationScope.current();
+  onAcquireStep(cancelAt && { ...cancelAt, cancel: () => scope.cancel() });
+  return await inbound?.[0]?.execute?.(input, async (rest) => {
+    onAcquireStep(undefined);
+    return await next(rest);
+  });
+}
+
 /** What chaos does inside Workflows: it counts the commands of an acquire, tells of turns, and spoils the signals of flaky pools. */
 export const interceptors: WorkflowInterceptorsFactory = () => ({
   inbound: [
     {
+      execute: limited,
       async handleSignal(input, next) {
         const { workflowType, unsafe } = workflowInfo();
-        if (input.signalName === TURN && workflowType === 'chaosHolder' && !unsafe.isReplaying) chaos.turn();
+        if (input.signalName === TURN && HOLDERS.includes(workflowType) && !unsafe.isReplaying) chaos.turn();
         return await next(input);
       },
     },

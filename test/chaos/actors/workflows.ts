@@ -1,4 +1,5 @@
 import { CancellationScope, isCancellation, proxyActivities } from '@temporalio/workflow';
+import { currentPermit } from '../../../src/fencing-workflow';
 import {
   type AcquireOptions,
   PermitLostError,
@@ -29,6 +30,13 @@ const { work } = proxyActivities<{ work(input: WorkInput): Promise<void> }>({
   cancellationType: 'WAIT_CANCELLATION_COMPLETED',
   retry: { initialInterval: '100ms', maximumAttempts: 3 },
 });
+
+/** A user's Workflow that is limited, as `interceptor-workflows` has it: it knows nothing of permits, but tells which it has. */
+export async function chaosLimited({ acquire, holdMs }: HolderInput): Promise<HolderResult> {
+  const { resource = '', slot = '', runId = '' } = currentPermit() ?? {};
+  await work({ acquire, holdMs, permit: { resource, slot, runId } });
+  return 'held';
+}
 
 /** A user's Workflow: works under a permit, in an activity that carries its fencing token. */
 export async function chaosHolder(input: HolderInput): Promise<HolderResult> {

@@ -1,0 +1,33 @@
+import { durationText } from '../../shared/duration';
+import { MAX_TIMER_MS } from '../server';
+import type { Permit } from './permit';
+
+/** Node's code for a warning of permits that their holder seems to have forgotten. */
+const FORGOTTEN_WARNING = 'TEMPORAL_SEMAPHORE_FORGOTTEN';
+
+/** Where a method was called. @param method it, and what it calls, are left out */
+export function callerOf(method: (...args: never[]) => unknown): Error {
+  const place = new Error('Acquired');
+  Error.captureStackTrace(place, method);
+  return place;
+}
+
+/**
+ * Warns once when, a lease after these permits were acquired, nobody has released them nor looked whether they are still held. Their
+ * holder has forgotten them, or would not notice their loss.
+ * @param place where they were acquired
+ */
+export function warnIfForgotten(permits: readonly Permit[], place: Error): void {
+  const [first, ...more] = permits;
+  if (!first) return;
+  const { leaseMs, workflowId } = first;
+  const warn = () => {
+    if (!permits.every(({ isForgotten }) => isForgotten)) return;
+    const which = more.length > 0 ? `${workflowId} and ${more.length} more` : workflowId;
+    process.emitWarning(
+      `The permit ${which} was acquired ${durationText(leaseMs)} ago, a whole lease, and nobody has released it or looked whether it is lost (permit.signal). It is renewed, and keeps its slot, until release() or the end of this process.`,
+      { code: FORGOTTEN_WARNING, detail: place.stack?.replace(/^Error: /, '') },
+    );
+  };
+  setTimeout(warn, Math.min(leaseMs, MAX_TIMER_MS)).unref();
+}

@@ -1,0 +1,291 @@
+import { AsyncResource } from 'node:async_hooks';
+import { setMaxListeners } from 'node:events';
+import { DEFAULT_PRIORITY_KEY } from '../../shared/check';
+import type { AcquireOutcome } from '../../shared/metrics';
+import { PermitTimeoutError, PoolClosedError } from '../errors';
+import { checkSelfDeadlock, ownWait, releaseOrWarn } from '../holder/hold';
+import type { Permit } from '../holder/permit';
+import { isTransient, MAX_TIMER_MS, monotonicMs } from '../server';
+import { LineEntry } from './caller-line';
+import type { Place } from './growth';
+import type { PermitSource } from './permit-source';
+import type { PoolCall } from './pool-options';
+import { type Held, type PoolCommand, type PoolRules, PoolState } from './pool-state';
+import { PooledPermit } from './pooled-permit';
+
+/** A call of this process that waits for a permit. */
+class WaitingCall extends LineEntry {
+  readonly sinceMs = monotonicMs();
+  stopListening = () => {};
+
+  constructor(
+    readonly request: PoolCall,
+    readonly resolve: (permit: PooledPermit | undefined) => void,
+    readonly reject: (error: unknown) => void,
+  ) {
+    super(request.priority?.priorityKey || DEFAULT_PRIORITY_KEY, monotonicMs() + request.timeoutMs);
+  }
+}
+
+/** The permits of one resource that a process keeps: it calls the server as {@link PoolState} says. */
+export class ResourcePool {
+  private readonly state: PoolState<WaitingCall, Permit>;
+  private readonly steps = new Steps(() => this.step());
+  /** The call that runs under each permit. */
+  private readonly calls = new Map<Held<Permit>, PooledPermit>();
+  private readonly places = new Map<Place, AbortController>();
+  private readonly held = new Set<Held<Permit>>();
+  private readonly stop = new AbortController();
+  private closing: Promise<void> | undefined;
+  private emptied = () => {};
+  /** What is done once no try is under way. */
+  private tried: (() => void)[] = [];
+  /** What is done once nobody is here. */
+  private left: (() => void)[] = [];
+
+  /** @param whenLeft is called when nothing is held, and nobody is here */
+  constructor(
+    private readonly source: PermitSource,
+    rules: Omit<PoolRules, 'id'>,
+    private readonly whenLeft: () => void = () => undefined,
+  ) {
+    this.state = new PoolState({ ...rules, id: source.poolId }, ({ signal }) => !signal.aborted);
+    setMaxListeners(0, this.stop.signal); // one for each call to the server
+  }
+
+  get resource(): string {
+    return this.source.semaphore.resource;
+  }
+
+  /** How many calls run under a permit. */
+  get active(): number {
+    return this.calls.size;
+  }
+
+  /** How many callers wait. */
+  get waiting(): number {
+    return this.state.waiting;
+  }
+
+  get isUsed(): boolean {
+    return this.active > 0 || this.waiting > 0;
+  }
+
+  /** The error of a caller that had none in time. */
+  async timeout({ timeoutMs }: PoolCall): Promise<PermitTimeoutError> {
+    // With a permit in hand, somebody is there to run permits.
+    const own = ownWait(this.source.semaphore);
+    const circumstances = this.held.size === 0 ? { ...(await this.source.circumstances()), own } : {};
+    return new PermitTimeoutError(this.resource, timeoutMs, circumstances);
+  }
+
+  /** `undefined` when there was none in time. */
+  async ask(request: PoolCall): Promise<PooledPermit | undefined> {
+    request.signal?.throwIfAborted(); // it may have, while the caller waited for a permit of its key
+    if (this.closing) throw new PoolClosedError(this.resource);
+    if (this.held.size === 0) checkSelfDeadlock([this.source.semaphore], request);
+    return await new Promise((resolve, reject) => {
+      const caller = new WaitingCall(request, resolve, reject);
+      this.listen(caller, request.signal);
+      if (request.timeoutMs > 0) this.state.enqueue(caller);
+      else this.state.tryOnce(caller);
+      this.steps.soon();
+    });
+  }
+
+  /** Resolves when nobody is here. */
+  async idle(): Promise<void> {
+    if (this.isUsed) await new Promise<void>((resolve) => this.left.push(resolve));
+  }
+
+  /** Resolves when those who are here have what is there: an idle permit, or what a try brings. */
+  async settled(): Promise<void> {
+    await new Promise<void>((resolve) => {
+      this.tried.push(resolve);
+      this.steps.soon();
+    });
+  }
+
+  /** Refuses whoever waits or comes later. Resolves when all calls are done, and nothing is held. Idempotent. */
+  close(): Promise<void> {
+    this.closing ??= this.closeOnce();
+    return this.closing;
+  }
+
+  private async closeOnce(): Promise<void> {
+    const emptied = new Promise<void>((resolve) => {
+      this.emptied = resolve;
+    });
+    const error = new PoolClosedError(this.resource);
+    this.stop.abort(error);
+    for (const caller of this.state.close()) this.fail(caller, 'cancelled', error);
+    this.steps.soon();
+    await emptied;
+    await this.source.ended(); // such as a look, or a call that was given up
+  }
+
+  private listen(caller: WaitingCall, signal: AbortSignal | undefined): void {
+    if (!signal) return;
+    const leave = () => {
+      if (this.state.withdraw(caller)) this.fail(caller, 'cancelled', signal.reason);
+      this.steps.soon();
+    };
+    setMaxListeners(0, signal); // many callers may have one signal
+    signal.addEventListener('abort', leave, { once: true });
+    caller.stopListening = () => signal.removeEventListener('abort', leave);
+  }
+
+  /** Does what the state says, until it has nothing more to say. @returns when to come again, on the monotonic clock */
+  private step(): number {
+    const nowMs = monotonicMs();
+    for (const command of this.state.next(nowMs)) this.carryOut(command);
+    if (!this.state.isTrying) for (const resolve of this.tried.splice(0)) resolve();
+    if (!this.isUsed) for (const resolve of this.left.splice(0)) resolve();
+    if (this.state.isEmpty && !this.isUsed) {
+      // a lost permit's call may go on
+      this.emptied();
+      this.whenLeft();
+    }
+    return this.state.dueMs();
+  }
+
+  private carryOut(command: PoolCommand<WaitingCall, Permit>): void {
+    if (command.do === 'serve') this.serve(command.caller, command.held);
+    else if (command.do === 'time-out') this.settle(command.caller, 'timeout', undefined);
+    else if (command.do === 'refuse') this.settle(command.caller, 'full', undefined);
+    else if (command.do === 'fail') this.fail(command.caller, 'failed', command.error);
+    else if (command.do === 'release') void this.release(command.held);
+    else if (command.do === 'look') void this.look();
+    else if (command.do === 'try') void this.try(command);
+    else if (command.do === 'line-up') void this.lineUp(command.place, command.caller?.request);
+    else this.places.get(command.place)?.abort();
+  }
+
+  private serve(caller: WaitingCall, held: Held<Permit>): void {
+    const permit = new PooledPermit(held.permit, () => {
+      this.calls.delete(held);
+      this.state.finished(held, monotonicMs());
+      this.steps.soon();
+    });
+    this.calls.set(held, permit);
+    if (held.uses > 1) this.source.metrics.poolReuse(this.resource);
+    this.settle(caller, 'acquired', permit);
+  }
+
+  private settle(caller: WaitingCall, outcome: AcquireOutcome, permit: PooledPermit | undefined): void {
+    caller.stopListening();
+    this.source.metrics.poolWait(this.resource, caller.sinceMs, outcome);
+    caller.resolve(permit);
+  }
+
+  private fail(caller: WaitingCall, outcome: AcquireOutcome, error: unknown): void {
+    caller.stopListening();
+    this.source.metrics.poolWait(this.resource, caller.sinceMs, outcome);
+    caller.reject(error);
+  }
+
+  private acquired(permit: Permit, place?: Place): void {
+    const held = this.state.acquired(permit, monotonicMs(), place);
+    this.held.add(held);
+    const { signal } = permit;
+    const lose = () => {
+      this.calls.get(held)?.lose(signal.reason);
+      this.gone(held);
+    };
+    if (signal.aborted) lose();
+    else signal.addEventListener('abort', lose, { once: true });
+    this.steps.soon();
+  }
+
+  private gone(held: Held<Permit>): void {
+    this.held.delete(held);
+    this.state.ended(held);
+    this.steps.soon();
+  }
+
+  private async release(held: Held<Permit>): Promise<void> {
+    await releaseOrWarn(held.permit);
+    this.gone(held);
+  }
+
+  private async look(): Promise<void> {
+    const others = await this.source.look();
+    this.state.looked(others, monotonicMs());
+    this.steps.soon();
+  }
+
+  private async try({ count, everySlot, caller }: PoolCommand<WaitingCall, Permit> & { do: 'try' }): Promise<void> {
+    const without = new Set([...this.held].map(({ permit }) => permit.slot));
+    const asking = { purpose: caller?.request.purpose, priority: caller?.request.priority };
+    const { signal } = this.stop;
+    let failure: unknown;
+    try {
+      await this.source.try({ count, everySlot, without }, asking, signal, (permit) => this.acquired(permit));
+    } catch (error) {
+      failure = error;
+    }
+    this.state.tried(
+      monotonicMs(),
+      failure === undefined ? undefined : { error: failure, passes: isTransient(failure) },
+    );
+    this.steps.soon();
+  }
+
+  private async lineUp(place: Place, request: PoolCall | undefined): Promise<void> {
+    const stop = new AbortController();
+    this.places.set(place, stop);
+    const served = new AbortController();
+    void this.source.warn(served.signal);
+    let permit: Permit | undefined;
+    let failure: unknown;
+    try {
+      permit = await this.source.lineUp(place, { purpose: request?.purpose, priority: request?.priority }, stop.signal);
+    } catch (error) {
+      failure = error;
+    }
+    served.abort();
+    this.places.delete(place);
+    if (permit) this.acquired(permit, place);
+    else this.state.left(place, monotonicMs(), failure);
+    this.steps.soon();
+  }
+}
+
+/** After so many steps in a row the event loop has a turn, so that calls which do nothing keep no renewal waiting. */
+const STEPS_IN_A_ROW = 100;
+
+/** Runs steps: soon after something has happened, one for all that has happened by then; and when one is due. One timer. */
+class Steps {
+  private isComing = false;
+  private row = 0;
+  private timer: NodeJS.Timeout | undefined;
+  private timerMs = Number.POSITIVE_INFINITY;
+
+  /** Not in the context of the caller that happened to stir it: its token, its trace and its calls' limits are its own. */
+  private readonly run = AsyncResource.bind(() => this.runOne());
+
+  /** @param step says when it is due again, on the monotonic clock */
+  constructor(private readonly step: () => number) {}
+
+  soon(): void {
+    if (this.isComing) return;
+    this.isComing = true;
+    if (++this.row % STEPS_IN_A_ROW === 0) setImmediate(this.run);
+    else queueMicrotask(this.run);
+  }
+
+  private runOne(): void {
+    this.isComing = false;
+    const dueMs = this.step();
+    // A timer that rings too early does no harm, and setting it anew for each call would cost more.
+    if (dueMs >= this.timerMs && dueMs < Number.POSITIVE_INFINITY) return;
+    clearTimeout(this.timer);
+    this.timerMs = dueMs;
+    if (dueMs === Number.POSITIVE_INFINITY) return;
+    const ring = () => {
+      this.timerMs = Number.POSITIVE_INFINITY;
+      this.soon();
+    };
+    this.timer = setTimeout(ring, Math.min(Math.max(1, Math.ceil(dueMs - monotonicMs())), MAX_TIMER_MS));
+  }
+}

@@ -1,0 +1,110 @@
+import type { Check } from './check';
+import { checkOptions, InvalidOptionsError, refuse } from './check';
+import { type AcquireOptions, type ResolvedSemaphore, resolveAcquire, type SemaphoreOptions } from './options';
+import { PACED_PERMIT_WORKFLOW, PERMIT_WORKFLOW, QUEUE_WORKFLOW, WAITER_WORKFLOW } from './protocol';
+
+/** A semaphore that an application declares once, for all that use it. A `Semaphore` of `temporal-semaphore/workflow` is one. */
+export interface DeclaredSemaphore {
+  readonly resource: string;
+  /** @internal As its author wrote it: each side puts its own defaults. */
+  readonly declared: SemaphoreOptions;
+  /** @internal */
+  readonly options: ResolvedSemaphore;
+}
+
+/** How the runs of one type are limited: by which semaphore, for whom, and how they wait. */
+export interface Limit<Args extends unknown[] = never[]> {
+  /** The semaphore of which each run needs a permit, from its start to its end. */
+  semaphore: DeclaredSemaphore;
+  /**
+   * Whose permit it is, by the arguments of the run, where the semaphore has a limit `perKey`. It must give the same key whenever it is
+   * asked about the same arguments.
+   */
+  key?: (...args: Args) => string;
+}
+
+/** These run the permits: limited, they would wait for themselves. */
+const OURS: readonly string[] = [PERMIT_WORKFLOW, PACED_PERMIT_WORKFLOW, QUEUE_WORKFLOW, WAITER_WORKFLOW];
+
+/** Any key, to check the options that go with one. */
+const SOME_KEY = 'key';
+
+/**
+ * Checks the limits of Workflow types.
+ * @throws InvalidOptionsError that names the type, what was expected and what came
+ */
+export function checkWorkflowLimits(limits: unknown): void {
+  for (const [type, limit] of entriesOf('workflows', limits)) {
+    if (OURS.includes(type)) refuse('workflows', 'Workflows of your own', type);
+    ofType(type, () => checkWorkflowLimit(limit));
+  }
+}
+
+function checkWorkflowLimit(limit: unknown): void {
+  const { semaphore, key, patch, ...acquire } = readLimit(limit) as Limit & { patch?: unknown } & AcquireOptions;
+  if (patch !== undefined && typeof patch !== 'boolean') refuse('patch', 'a boolean', patch);
+  resolveAcquire(semaphore.options, { ...acquire, ...(key && { key: SOME_KEY }) });
+}
+
+/**
+ * Checks the limit of one type of activity.
+ * @param checks of what it has beside {@link Limit}
+ * @throws InvalidOptionsError
+ */
+export function checkActivityLimit(type: string, limit: unknown, checks: Record<string, Check<unknown>>): void {
+  ofType(type, () => {
+    const { semaphore: _semaphore, key: _key, ...rest } = readLimit(limit);
+    checkOptions(rest, checks);
+  });
+}
+
+/** An object of limits by type. @throws InvalidOptionsError */
+export function entriesOf(what: string, limits: unknown): [type: string, limit: unknown][] {
+  if (typeof limits !== 'object' || limits === null) refuse(what, 'an object of limits by type', limits);
+  return Object.entries(limits).filter(([, limit]) => limit !== undefined);
+}
+
+function readLimit(limit: unknown): Limit {
+  if (typeof limit !== 'object' || limit === null) refuse('limit', 'an object such as { semaphore }', limit);
+  const { semaphore, key } = limit as Partial<Limit>;
+  if (!semaphore?.options?.slots) refuse('semaphore', 'a Semaphore of temporal-semaphore/workflow', typeof semaphore);
+  if (key !== undefined && typeof key !== 'function') refuse('key', 'a function of the arguments', key);
+  const { perKey } = semaphore.options;
+  if (key && perKey === undefined) refuse('key', 'none: its semaphore has no perKey', 'a function');
+  if (!key && perKey !== undefined) refuse('key', 'a function of the arguments: its semaphore has perKey', key);
+  return limit as Limit;
+}
+
+function ofType<T>(type: string, check: () => T): T {
+  try {
+    return check();
+  } catch (error) {
+    if (!(error instanceof InvalidOptionsError)) throw error;
+    throw new InvalidOptionsError(`The limit of "${type}": ${error.message}`);
+  }
+}
+
+/** Two declarations of one resource that differ would not limit it. @throws InvalidOptionsError that names the resource */
+export function checkAgreement(semaphores: Iterable<DeclaredSemaphore>): void {
+  const first = new Map<string, string>();
+  for (const { resource, options } of semaphores) {
+    const terms = termsOf(options);
+    const known = first.get(resource) ?? terms;
+    if (known !== terms) refuse(`semaphore "${resource}"`, `one declaration of it for all limits, ${known}`, terms);
+    first.set(resource, terms);
+  }
+}
+
+/** What all acquirers of a resource must agree on. */
+function termsOf({ mark, perKey, paceMs }: ResolvedSemaphore): string {
+  return JSON.stringify({ slots: mark, perKey, paceMs });
+}
+
+/** What a Workflow bundle tells of its limits, by type: two files of limits that differ show by it. */
+export function describeLimits(limits: object): Record<string, string> {
+  const described = entriesOf('workflows', limits).map(([type, limit]) => {
+    const { semaphore } = limit as Limit;
+    return [type, `${semaphore.resource} ${termsOf(semaphore.options)}`];
+  });
+  return Object.fromEntries(described);
+}

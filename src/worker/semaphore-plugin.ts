@@ -1,0 +1,178 @@
+import { readFile } from 'node:fs/promises';
+import type { BundleOptions, Worker, WorkerOptions, WorkerPlugin } from '@temporalio/worker';
+import { asIs, type Checks, checkOptions, nonEmpty, refuse } from '@/shared/check';
+import { checkAgreement, checkWorkflowLimits, type DeclaredSemaphore } from '@/shared/limit';
+import type { WorkflowLimits } from '@/workflows/holder/limit-workflows';
+import { fencingActivityInterceptor, fencingInterceptors } from '../fencing/activity-interceptor';
+import { runBeside } from './beside';
+import { checkBundle } from './bundle-limits';
+import {
+  type ActivityLimits,
+  ActivityPools,
+  checkActivityLimits,
+  checkRegistered,
+  limitActivities,
+} from './limit-activities';
+import { checkPermitWorker, createPermitWorker, type PermitWorkerOptions } from './permit-worker';
+
+/**
+ * All limits of an application. Write them with `satisfies`, so that the names and the arguments of `key` are checked.
+ *
+ * @example
+ * ```ts
+ * export const limits = {
+ *   workflows: { trainModel: { semaphore: gpus, timeout: '1 day' } },
+ * } satisfies Limits<typeof import('./workflows')>;
+ * ```
+ */
+export interface Limits<Workflows = Record<string, never>, Activities = Record<string, never>> {
+  readonly workflows?: WorkflowLimits<Workflows>;
+  readonly activities?: ActivityLimits<Activities>;
+}
+
+/** What a {@link SemaphorePlugin} does. Each option is one thing; without it, that is left out. */
+export interface SemaphorePluginOptions {
+  /**
+   * Runs a permit worker on this task queue beside your worker, in the same process. It is the `taskQueue` of your semaphores, and must
+   * not be your worker's own.
+   * @default none: some other worker runs the permits
+   */
+  taskQueue?: string;
+  /** More options of that permit worker, such as `maxCachedWorkflows`. */
+  permitWorker?: Omit<PermitWorkerOptions, 'taskQueue'>;
+  /** How many Workflows of a type run at once. The same must be in the Workflow bundle: give `limitsPath` too. */
+  workflows?: WorkflowLimits;
+  /**
+   * The path of your module that exports `interceptors = limitWorkflows(…)`, as `require.resolve` gives it. The Workflow bundle gets
+   * it. Where you bundle ahead, give the plugin to `bundleWorkflowCode`.
+   */
+  limitsPath?: string;
+  /** How many activities of a type run at once, in all workers. */
+  activities?: ActivityLimits;
+}
+
+const OPTIONS = {
+  taskQueue: nonEmpty,
+  permitWorker: asIs<SemaphorePluginOptions['permitWorker']>(),
+  workflows: asIs<WorkflowLimits>(),
+  limitsPath: nonEmpty,
+  activities: asIs<ActivityLimits>(),
+} satisfies Checks<SemaphorePluginOptions>;
+
+/**
+ * All that a worker needs for semaphores. It limits how many Workflows and activities of a type run at once, in all workers, without a
+ * line of theirs; it runs the permits on a task queue of their own; and activities that are called under a permit have its fencing
+ * token (`currentFencingToken()`).
+ *
+ * The permit worker runs for as long as yours, with the same connection, namespace and data converter. When it ends, yours shuts down;
+ * when it fails, the `run()` of yours rejects with the reason. On SIGTERM the SDK shuts both down at once. A release that is sent while
+ * your worker drains takes effect when the next permit worker starts. Where that matters, run the permit worker in a process of its own.
+ *
+ * An activity waits for a permit before its own code runs, and its Workflow's history does not grow by it. While it waits, it occupies an
+ * activity slot of its worker, and its `startToCloseTimeout` runs. It heartbeats, where a `heartbeatTimeout` is set, with the details of
+ * its last attempt. It stops waiting when it is cancelled. When its worker shuts down, or half of its `startToCloseTimeout` has
+ * passed, it fails with a retryable failure (`WorkerShutdown`, `PermitTimeoutError`), and its retry policy decides. In the
+ * activity, `Context.current().cancellationSignal` aborts also when the permit is lost; then it fails with a retryable `PermitLostError`,
+ * whatever it returned.
+ *
+ * `Worker.create` refuses a limit of a type that the worker does not have, limits that the Workflow bundle lacks, and two declarations of
+ * one resource that differ. A worker without Workflows leaves `workflows` alone, and one without activities `activities`. A worker that
+ * has some of the limited types names those alone. Put it after your other plugins. One plugin serves one worker.
+ *
+ * Not guaranteed: anything for an activity that completes asynchronously. Its permit is free when its function has returned.
+ *
+ * @example
+ * ```ts
+ * const plugin = new SemaphorePlugin({ taskQueue: 'permits', ...limits, limitsPath: require.resolve('./limits') });
+ * const worker = await Worker.create({ connection, taskQueue: 'training', workflowsPath, activities, plugins: [plugin] });
+ * ```
+ */
+export class SemaphorePlugin implements WorkerPlugin {
+  readonly name = 'temporal-semaphore';
+  private readonly pools: ActivityPools;
+
+  /** @throws InvalidOptionsError that names the option, what it expects and what it got */
+  constructor(private readonly options: SemaphorePluginOptions) {
+    const { taskQueue, permitWorker, workflows = {}, activities = {} } = checkOptions(options, OPTIONS);
+    if (taskQueue !== undefined) checkPermitWorker({ ...permitWorker, taskQueue });
+    else if (permitWorker) refuse('permitWorker', 'nothing without taskQueue', permitWorker);
+    checkWorkflowLimits(workflows);
+    checkActivityLimits(activities);
+    this.pools = new ActivityPools(activities);
+    const limited = Object.values<{ semaphore: DeclaredSemaphore } | undefined>(workflows);
+    checkAgreement([...limited.flatMap((limit) => limit?.semaphore ?? []), ...this.pools.semaphores]);
+  }
+
+  async configureWorker(options: WorkerOptions): Promise<WorkerOptions> {
+    const { taskQueue, workflows } = this.options;
+    if (taskQueue !== undefined && options.taskQueue === taskQueue) {
+      refuse(
+        'taskQueue',
+        "another than your own worker's: all workers of one must run the same Workflows",
+        options.taskQueue,
+      );
+    }
+    const { workflowBundle: bundle } = options;
+    if (bundle && workflows) {
+      checkBundle('code' in bundle ? bundle.code : await readFile(bundle.codePath, 'utf8'), workflows);
+    }
+    const { interceptors, activities } = options;
+    if (!activities) return options;
+    checkRegistered(this.pools.types, activities);
+    const before = (interceptors?.activity ?? []).filter((factory) => factory !== fencingActivityInterceptor);
+    // The permit's token comes after a Workflow's, which it replaces.
+    const activity = [...before, fencingActivityInterceptor, limitActivities(this.pools)];
+    return { ...options, interceptors: { ...interceptors, activity } };
+  }
+
+  configureBundler(options: BundleOptions): BundleOptions {
+    const { workflows, limitsPath } = this.options;
+    const before = options.workflowInterceptorModules ?? [];
+    const ours = [...fencingInterceptors.workflowModules, ...(limitsPath === undefined ? [] : [limitsPath])];
+    const workflowInterceptorModules = [...new Set([...before, ...ours])];
+    if (!workflows) return { ...options, workflowInterceptorModules };
+    const { webpackConfigHook = (config) => config } = options;
+    return {
+      ...options,
+      workflowInterceptorModules,
+      webpackConfigHook: (config) => {
+        const hooked = webpackConfigHook(config);
+        return {
+          ...hooked,
+          plugins: [...(hooked.plugins ?? []), checkEmitted((code) => checkBundle(code, workflows))],
+        };
+      },
+    };
+  }
+
+  async runWorker(worker: Worker, next: (worker: Worker) => Promise<void>): Promise<void> {
+    const { taskQueue, permitWorker } = this.options;
+    const run = async () => {
+      this.pools.open(worker.client);
+      try {
+        await next(worker);
+      } finally {
+        await this.pools.close(); // while somebody runs their permits
+      }
+    };
+    if (taskQueue === undefined) return await run();
+    await runBeside(worker, run, async () => {
+      // Those that your worker has in the end: plugins after this one may have changed them.
+      const { connection, namespace, dataConverter } = worker.options;
+      return await createPermitWorker({ connection, namespace, dataConverter, ...permitWorker, taskQueue });
+    });
+  }
+}
+
+/** A plugin of webpack, which the SDK's bundler is: what a check throws is what the bundler throws. */
+function checkEmitted(check: (code: string) => void) {
+  type Compilation = { assets: Record<string, { source(): string | Buffer }> };
+  type Compiler = { hooks: { emit: { tap(name: string, run: (compilation: Compilation) => void): void } } };
+  return {
+    apply(compiler: Compiler): void {
+      compiler.hooks.emit.tap('temporal-semaphore', ({ assets }) => {
+        for (const asset of Object.values(assets)) check(String(asset.source()));
+      });
+    },
+  };
+}

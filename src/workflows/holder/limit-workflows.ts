@@ -1,0 +1,199 @@
+import {
+  ApplicationFailure,
+  type ContinueAsNewInput,
+  defaultPayloadConverter,
+  type Headers,
+  patched,
+  setCurrentDetails,
+  type WorkflowExecuteInput,
+  type WorkflowInterceptors,
+  workflowInfo,
+} from '@temporalio/workflow';
+import { checkWorkflowLimits, describeLimits, type Limit } from '../../shared/limit';
+import { type AcquireOptions, MAX_SLOTS } from '../../shared/options';
+import type { PermitRef } from '../../shared/protocol';
+import { LineFullError, PermitLostError, PermitTimeoutError } from '../errors';
+import type { Permit } from './permit';
+import { Semaphore } from './semaphore';
+
+/** How the Workflows of one type are limited. */
+export interface WorkflowLimit<Args extends unknown[] = never[]> extends Limit<Args>, Omit<AcquireOptions, 'key'> {
+  semaphore: Semaphore;
+  /**
+   * Hands the permit over to the next run when the Workflow continues as new. The price: when a run is terminated or times out, its
+   * slot stays taken until the lease ends. Not with a `key`.
+   * @default false: the permit is released, and the next run lines up
+   */
+  outlivesRun?: boolean;
+  /**
+   * Marks in the history of each run that it is limited, and by how many slots, with `patched`. So Workflows that began before their type
+   * was limited go on without a limit, and those that began under another `capacity` go on under that. The marker is two events.
+   * `false` saves them, for a type that was limited from the first, by a capacity that never changes but by `resize`.
+   * @default true
+   */
+  patch?: boolean;
+}
+
+/**
+ * The limits of Workflows, by type. With the type of a module of Workflows, the names and the arguments of `key` are checked.
+ */
+export type WorkflowLimits<Workflows = AnyWorkflows> = {
+  readonly [Type in keyof Workflows]?: Workflows[Type] extends (...args: infer Args) => Promise<unknown>
+    ? WorkflowLimit<Args>
+    : never;
+};
+
+// biome-ignore lint/suspicious/noExplicitAny: any function can be a Workflow
+type AnyWorkflows = Record<string, (...args: any[]) => Promise<unknown>>;
+
+/** What a module of limits exports as `interceptors`: see {@link limitWorkflows}. */
+export interface LimitInterceptors {
+  (): WorkflowInterceptors;
+  /** @internal What is limited, for the plugin of the worker to compare. */
+  readonly limits: Record<string, string>;
+}
+
+/** Names a permit in the headers of the next run. */
+const PERMIT_HEADER = 'temporal-semaphore-permit';
+
+/** The patch of a run that is limited, before how many slots its semaphore has. */
+const PATCH = 'temporal-semaphore.limit:';
+
+/**
+ * Limits how many Workflows of a type run at once, without a line of theirs: a run waits for a permit before its function is called, and
+ * holds it until that has returned or thrown. A module of your own exports what this returns as `interceptors`, and
+ * `SemaphorePlugin` of `temporal-semaphore/worker` brings it into the Workflow bundle.
+ *
+ * A run waits by the `priority` of its own Workflow, unless the limit says otherwise. While it waits, its current details
+ * say for what and since when. Signals that come meanwhile wait for the function; queries and updates find no handler.
+ *
+ * When its permit is lost or pre-empted, the scope of the function is cancelled, and the run fails by `PermitLostError`; when it waits
+ * too long, by `PermitTimeoutError`; when too many wait, by `LineFullError`. These are retryable, so the Workflow's retry policy decides.
+ *
+ * @throws InvalidOptionsError that names the type, what was expected and what came
+ *
+ * @example
+ * ```ts
+ * const gpus = new Semaphore('gpus', { capacity: 20, perKey: 2, taskQueue: 'permits' });
+ *
+ * export const interceptors = limitWorkflows<typeof import('./workflows')>({
+ *   trainModel: { semaphore: gpus, key: (model) => model, timeout: '1 day' },
+ * });
+ * ```
+ */
+export function limitWorkflows<Workflows = AnyWorkflows>(
+  limits: NoInfer<WorkflowLimits<Workflows>>,
+): LimitInterceptors {
+  checkWorkflowLimits(limits);
+  const byType = new Map(Object.entries<WorkflowLimit | undefined>(limits));
+  const factory = (): WorkflowInterceptors => {
+    const limit = byType.get(workflowInfo().workflowType);
+    if (!limit) return {};
+    const run = new LimitedRun(limit, (nextType) => byType.get(nextType) === limit);
+    return {
+      inbound: [{ execute: (input, next) => run.execute(input, next) }],
+      outbound: limit.outlivesRun ? [{ continueAsNew: (input, next) => run.continueAsNew(input, next) }] : [],
+    };
+  };
+  return Object.assign(factory, { limits: describeLimits(limits) });
+}
+
+/** One run of a limited Workflow. */
+class LimitedRun {
+  /** While its function runs. */
+  private permit: Permit | undefined;
+  private hasBegun = false;
+  /** What the function has thrown: it fails as it would without a limit. */
+  private thrown: { error: unknown } | undefined;
+
+  constructor(
+    private readonly limit: WorkflowLimit,
+    /** Whether a run of that type has the same limit. */
+    private readonly isOfLimit: (type: string) => boolean,
+  ) {}
+
+  async execute(
+    input: WorkflowExecuteInput,
+    next: (input: WorkflowExecuteInput) => Promise<unknown>,
+  ): Promise<unknown> {
+    const semaphore = semaphoreOfRun(this.limit);
+    if (!semaphore) return await next(input);
+    const key = keyOf(this.limit, input.args);
+    const { semaphore: _semaphore, key: _key, patch: _patch, ...acquire } = this.limit;
+    const runUnder = (adopt?: PermitRef) =>
+      semaphore.withPermit((permit) => this.runFunction(permit, () => next(input)), { ...acquire, key, adopt });
+    setCurrentDetails(waitingFor(semaphore.resource, key));
+    try {
+      const ref = handedOver(input.headers);
+      if (!ref) return await runUnder();
+      return await runUnder(ref).catch((error: unknown) => {
+        // The permit that was handed over has ended meanwhile; a run that is retried has the headers of the first attempt.
+        if (error instanceof PermitLostError && !this.hasBegun) return runUnder();
+        throw error;
+      });
+    } catch (error) {
+      throw this.thrown?.error === error ? error : retryable(error);
+    }
+  }
+
+  async continueAsNew(input: ContinueAsNewInput, next: (input: ContinueAsNewInput) => Promise<never>): Promise<never> {
+    if (!this.permit?.isHeld || !this.isOfLimit(input.options.workflowType)) return await next(input);
+    const ref = defaultPayloadConverter.toPayload(this.permit.detach());
+    return await next({ ...input, headers: { ...input.headers, [PERMIT_HEADER]: ref } });
+  }
+
+  private async runFunction(permit: Permit, run: () => Promise<unknown>): Promise<unknown> {
+    this.permit = permit;
+    this.hasBegun = true;
+    setCurrentDetails('');
+    try {
+      return await run();
+    } catch (error) {
+      this.thrown = { error };
+      throw error;
+    }
+  }
+}
+
+/**
+ * The semaphore by which this run is limited: with as many slots as when it began, for by them it chooses which to try. `undefined` for a
+ * run that began before its type was limited.
+ */
+function semaphoreOfRun({ semaphore, patch = true }: WorkflowLimit): Semaphore | undefined {
+  if (!patch || patched(PATCH + semaphore.options.mark)) return semaphore;
+  if (!workflowInfo().unsafe.isReplaying) return undefined; // the worker's own `patchActivationCallback` says so
+  const { slots: _slots, ...declared } = semaphore.declared;
+  for (let capacity = 1; capacity <= MAX_SLOTS; capacity++) {
+    if (patched(PATCH + capacity)) return new Semaphore(semaphore.resource, { ...declared, capacity });
+  }
+  return undefined;
+}
+
+function keyOf({ key }: WorkflowLimit, args: unknown[]): string | undefined {
+  try {
+    return key?.(...(args as never[]));
+  } catch (error) {
+    // A plain error would fail the Workflow Task again and again.
+    const message = `key: the function of the limit threw ${error}`;
+    throw ApplicationFailure.create({ type: 'InvalidOptionsError', message, nonRetryable: true });
+  }
+}
+
+/** Temporal's UI shows it as Markdown. */
+function waitingFor(resource: string, key: string | undefined): string {
+  const whose = key === undefined ? '' : ` with the key \`${key}\``;
+  return `Waits for a permit of \`${resource}\`${whose} since ${new Date().toISOString()}. Its function has not begun.`;
+}
+
+/** Without a limit, the run would be tried again as its retry policy says. */
+function retryable(error: unknown): unknown {
+  const isOurs = [PermitLostError, PermitTimeoutError, LineFullError].some((type) => error instanceof type);
+  if (!isOurs) return error;
+  const { message, type, details } = error as ApplicationFailure;
+  return ApplicationFailure.create({ message, type: type ?? undefined, details: details ?? [], nonRetryable: false });
+}
+
+function handedOver(headers: Headers): PermitRef | undefined {
+  const header = headers[PERMIT_HEADER];
+  return header && defaultPayloadConverter.fromPayload<PermitRef>(header);
+}

@@ -1,0 +1,96 @@
+import assert from 'node:assert/strict';
+import { type ChildProcess, execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { cp, mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { after, before, test } from 'node:test';
+import { promisify } from 'node:util';
+import { startServer, type TemporalServer } from '../scripts/support/temporal-server';
+import { installPackage } from './support/installed-package';
+
+// The example of declared limits, run as its reader runs it: the packed package and its files in an empty folder.
+
+const run = promisify(execFile);
+
+const LIMITS = join(__dirname, '..', 'examples', 'limits');
+const PACKAGES = [
+  '@temporalio/activity',
+  '@temporalio/client',
+  '@temporalio/common',
+  '@temporalio/worker',
+  '@temporalio/workflow',
+  'tsx',
+] as const;
+
+let env: TemporalServer;
+let project: string;
+let worker: ChildProcess;
+/** What the activities of the worker have printed. */
+const lines: string[] = [];
+
+before(async () => {
+  project = await mkdtemp(join(tmpdir(), 'temporal-semaphore-limits-'));
+  const installing = installPackage(project, PACKAGES);
+  installing.catch(() => undefined); // awaited below, when the server can be stopped
+  env = await startServer();
+  await installing;
+  await cp(LIMITS, project, { recursive: true });
+  worker = spawn(process.execPath, ['--import', 'tsx', 'worker.ts'], {
+    ...inProject(),
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  createInterface({ input: worker.stdout ?? assert.fail() }).on('line', (line) => lines.push(line));
+});
+
+after(async () => {
+  if (worker?.exitCode === null) {
+    worker.kill('SIGTERM');
+    await once(worker, 'exit');
+  }
+  await env?.teardown();
+  if (project) await rm(project, { recursive: true });
+});
+
+function inProject() {
+  return { cwd: project, env: { ...process.env, TEMPORAL_ADDRESS: env.address } };
+}
+
+interface Run {
+  type: string;
+  tenant: string;
+  from: string;
+  to: string;
+}
+
+function mostAtOnce(runs: readonly Run[]): number {
+  return Math.max(...runs.map(({ from }) => runs.filter((run) => run.from <= from && from < run.to).length));
+}
+
+test('no more run at once than limits.ts says: of all, of a tenant, and of an activity', async () => {
+  const { stdout } = await run(process.execPath, ['--import', 'tsx', 'starter.ts'], inProject());
+  const runs = stdout
+    .trim()
+    .split('\n')
+    .map((line): Run => {
+      const [type = '', tenant = '', from = '', to = ''] = line.split(' ');
+      return { type, tenant, from, to };
+    });
+  assert.equal(runs.length, 12, stdout);
+  const onGpus = runs.filter(({ type }) => type !== 'exportReport');
+  assert.ok(mostAtOnce(onGpus) <= 3, stdout);
+  assert.ok(mostAtOnce(runs.filter(({ type }) => type === 'exportReport')) <= 1, stdout);
+  for (const name of ['acme', 'globex']) assert.ok(mostAtOnce(onGpus.filter(({ tenant }) => tenant === name)) <= 2);
+  let calls = 0;
+  for (const line of lines) {
+    calls += /^the vendor begins/.test(line) ? 1 : -1;
+    assert.ok(calls <= 2, lines.join('\n'));
+  }
+  assert.equal(lines.length, 24);
+});
+
+test('a script waits for the vendor by the same declaration', async () => {
+  const { stdout } = await run(process.execPath, ['--import', 'tsx', 'script.ts'], inProject());
+  assert.match(stdout, /^the vendor begins with the script\nthe vendor is done with the script\n$/);
+});
