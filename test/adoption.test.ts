@@ -216,5 +216,8 @@ test('a permit that ends with its Workflow has no reference', async () => {
     ...startOptions(temporal, 'leaver'),
     args: [{ resource, semaphore: { capacity: 1 } }],
   });
-  assert.match((await failureOf(refused)).message, /This permit can't be handed over: .* acquired with outlivesRun: true/);
+  assert.match(
+    (await failureOf(refused)).message,
+    /This permit can't be handed over: .* acquired with outlivesRun: true/,
+  );
 });
