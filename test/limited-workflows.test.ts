@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { test } from 'node:test';
 import type { WorkflowHandle, WorkflowStartOptions } from '@temporalio/client';
 import { Worker } from '@temporalio/worker';
+import { DeterminismViolationError } from '@temporalio/workflow';
 import { permitId } from '../src/shared/permit-id';
 import { REVOKE } from '../src/shared/protocol';
 import { assertFails, startHolder, startHolding, startOptions, untilAt } from './support/holders';
@@ -213,4 +214,15 @@ test('a Workflow that began under another capacity replays under the new one', a
       await Worker.runReplayHistory({ workflowBundle: temporal.bundle }, history, 'old');
     }
   }
+});
+
+test('a Workflow with withPermit replays under another lease and priority, and not under other slots', async () => {
+  const resource = temporal.resource();
+  const input = { resource, semaphore: { slots: ['a'] }, holdMs: 10 };
+  const handle = await startHolder(temporal, input);
+  await handle.result();
+  const replay = async (now: workflows.HolderInput) =>
+    await Worker.runReplayHistory({ workflowBundle: temporal.bundle }, await historyOf(handle, now), 'old');
+  await replay({ ...input, semaphore: { slots: ['a'], lease: '1 hour' }, acquire: { priority: { priorityKey: 2 } } });
+  await assert.rejects(replay({ ...input, semaphore: { slots: ['b'] } }), DeterminismViolationError);
 });
