@@ -1,24 +1,14 @@
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { permitId } from '../src/shared/permit-id';
 import { REVOKE } from '../src/shared/protocol';
+import { isAlive } from './support/processes';
 import { PERMISSION_DENIED, RefusingProxy } from './support/refusing-proxy';
 import { useRunCommand } from './support/run-command';
 import { untilWaiting, useTemporal } from './support/temporal';
 
 const temporal = useTemporal({ shared: true });
 const { run, start, semaphore, permitOf, host, clean } = useRunCommand(temporal);
-
-/** A dead process that nobody buries, as in a container without an init, is not alive. */
-function isAlive(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-    return process.platform !== 'linux' || !/^State:\tZ/m.test(readFileSync(`/proc/${pid}/status`, 'utf8'));
-  } catch {
-    return false;
-  }
-}
 
 test('with --also the command runs under permits of several resources, all or none', async () => {
   const [resource, licences] = [temporal.resource(), temporal.resource('licences')];

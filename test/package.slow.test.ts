@@ -11,6 +11,7 @@ import { type devDependencies, exports as packageExports, version as packageVers
 import { startServer, type TemporalServer } from '../scripts/support/temporal-server';
 import { SemaphoreClient } from '../src/client';
 import { installPackage } from './support/installed-package';
+import { isAlive } from './support/processes';
 
 const run = promisify(execFile);
 
@@ -136,8 +137,9 @@ test('the installed run keeps its guard: when the run is killed, its command end
   try {
     const [line] = await once(holder.stdout ?? assert.fail(), 'data');
     const pid = Number(line);
+    assert.ok(pid > 0, `the command said ${line}`);
     holder.kill('SIGKILL');
-    for (const until = Date.now() + 30_000; isRunning(pid); await delay(100)) {
+    for (const until = Date.now() + 30_000; isAlive(pid); await delay(100)) {
       assert.ok(Date.now() < until, 'the command runs on without its permit');
     }
   } finally {
@@ -145,14 +147,6 @@ test('the installed run keeps its guard: when the run is killed, its command end
     worker.kill('SIGKILL');
   }
 });
-
-function isRunning(pid: number): boolean {
-  try {
-    return process.kill(pid, 0);
-  } catch {
-    return false;
-  }
-}
 
 /** In that project, one application for each kind of module. */
 async function compileApps(): Promise<void> {

@@ -1,3 +1,3 @@
 import { testRunIdOrder } from './support/run-id-order';
 
-testRunIdOrder({ consecutive: 5_000, contended: 1_000 });
+testRunIdOrder({ consecutive: 1_000, contended: 500 });

@@ -144,7 +144,10 @@ test('limits that can not be are refused, and the error names the type', () => {
     [{ semaphore: plain, timeout: -1 }, /^The limit of "t": timeout: expected a duration/],
     [{ semaphore: plain, patch: 1 }, /^The limit of "t": patch: expected a boolean/],
     [{ semaphore: plain, timout: 1 }, /^The limit of "t": Unknown option "timout". Did you mean "timeout"/],
-    [{ semaphore: keyed, key: () => 'a', outlivesRun: true }, /^The limit of "t": outlivesRun: expected false/],
+    [
+      { semaphore: keyed, key: () => 'a', outlivesRun: true },
+      /^The limit of "t": outlivesRun can't be combined with key/,
+    ],
     [null, /^The limit of "t": limit: expected an object/],
   ] as const) {
     const refused = { name: 'InvalidOptionsError', message };

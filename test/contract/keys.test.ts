@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { keyResource, permitId } from '../../src/shared/permit-id';
-import { assertEnds, contract, contractOfAll, finishAll, startHolding } from '../support/drivers';
+import { assertEnds, contract, finishAll, startHolding } from '../support/drivers';
 import { clientOf } from '../support/sets';
 import { assertNoPermitLeft, eventually, permitsRunning, untilWaiting, useTemporal } from '../support/temporal';
 
@@ -8,7 +8,7 @@ import { assertNoPermitLeft, eventually, permitsRunning, untilWaiting, useTempor
 
 const temporal = useTemporal({ shared: true });
 
-contractOfAll(temporal, 'a key that is full holds no slot of the whole, and its timeout names it', async (driver) => {
+contract(temporal, 'a key that is full holds no slot of the whole, and its timeout names it', async (driver) => {
   const resource = temporal.resource('keyed');
   const semaphore = { capacity: 2, perKey: 1 };
   const caller = (key: string, timeout?: number) => ({ resource, semaphore, acquire: { key, timeout } });
@@ -49,7 +49,7 @@ contract(temporal, 'a missing key, and the name of a key as a resource, are refu
   await assert.rejects(clientOf(temporal, resource, keyed).tryAcquire(), /expected a key/);
 });
 
-contractOfAll(temporal, 'whoever has the permit of a key has the priority of those who wait for it', async (driver) => {
+contract(temporal, 'whoever has the permit of a key has the priority of those who wait for it', async (driver) => {
   const resource = temporal.resource('keyed');
   const semaphore = { capacity: 1, perKey: 1 };
   const caller = (key: string, priorityKey: number) => ({

@@ -5,7 +5,7 @@ import { queueId } from '../../src/shared/permit-id';
 import type { QueueInput } from '../../src/shared/protocol';
 import { ENQUEUE, type Ticket, TURN, type Turn } from '../../src/shared/protocol';
 import { payload } from '../chaos/checks/queue-order';
-import { assertEnds, type Caller, contract, contractOfAll, drivers, finishAll, startHolding } from '../support/drivers';
+import { assertEnds, type Caller, contract, drivers, finishAll, startHolding } from '../support/drivers';
 import { assertSafe, untilWaiting, useTemporal } from '../support/temporal';
 import type { HolderInput } from '../support/workflows';
 
@@ -82,7 +82,7 @@ test('two fairness keys of weight 1 and 3 share turns 1 to 3', async () => {
   assert.equal(whileBothWaited.filter((key) => key === 'heavy').length, 6, whileBothWaited.join(' '));
 });
 
-contractOfAll(
+contract(
   temporal,
   'waiters that time out or are cancelled leave the line, and the rest keep their places',
   async (driver) => {
@@ -110,7 +110,7 @@ contractOfAll(
   },
 );
 
-contractOfAll(
+contract(
   temporal,
   'a terminated queue delays its waiters and blocks none; they line up in their old order',
   async (driver) => {
@@ -134,7 +134,7 @@ contractOfAll(
   },
 );
 
-contractOfAll(
+contract(
   temporal,
   'waiters of an old and a new capacity share the queue, and each gets a slot that it knows',
   async (driver) => {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { permitId } from '../../src/shared/permit-id';
 import { REVOKE } from '../../src/shared/protocol';
-import { assertEnds, contractOfAll, finishAll, startHolding } from '../support/drivers';
+import { assertEnds, contract, contractOfAll, finishAll, startHolding } from '../support/drivers';
 import { assertQueueTold } from '../support/holders';
 import { untilWaiting, useTemporal } from '../support/temporal';
 
@@ -39,7 +39,7 @@ for (const [what, bound, how, message] of [
   ],
   ['maxHold ends a permit that is renewed', { lease: 2_500, renewEvery: 500, maxHold: 2_500 }, 'timed-out', /maxHold/],
 ] as const) {
-  contractOfAll(temporal, what, async (driver) => {
+  contract(temporal, what, async (driver) => {
     const resource = temporal.resource();
     const { caller, slot, runId } = await startHolding(driver, { resource, semaphore: { capacity: 1, ...bound } });
     const { details } = await assertEnds(caller, 'PermitLostError', message);

@@ -110,7 +110,7 @@ contractOfAll(
   },
 );
 
-contractOfAll(temporal, 'withPermit renews its permit again and again', async (driver) => {
+contract(temporal, 'withPermit renews its permit again and again', async (driver) => {
   const resource = temporal.resource();
   const semaphore = { capacity: 1, lease: 10_000, renewEvery: 300 };
   const { caller, slot, runId } = await startHolding(driver, { resource, semaphore });

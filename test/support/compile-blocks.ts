@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import ts from 'typescript';
-import { ROOT } from './pages';
+import { type Page, ROOT } from './pages';
 
 /** A piece of a page that must compile. */
 export interface Snippet {
@@ -159,4 +159,13 @@ function namesOf({ importClause }: ts.ImportDeclaration): string[] {
   const bindings = importClause?.namedBindings;
   if (!bindings) return [];
   return ts.isNamedImports(bindings) ? bindings.elements.map(({ name }) => name.text) : [bindings.name.text];
+}
+
+/** The blocks of TypeScript that are whole, each with the source that it names. */
+export function typescriptOf(all: readonly Page[]): (Snippet & { source: string | undefined })[] {
+  return all.flatMap(({ path, blocks }) =>
+    blocks
+      .filter(({ language, info }) => ['ts', 'typescript'].includes(language) && info !== 'fragment')
+      .map(({ code, line, source }) => ({ at: `${path}:${line}`, code, source })),
+  );
 }

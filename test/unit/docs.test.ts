@@ -5,7 +5,7 @@ import { before, describe, test } from 'node:test';
 import type { Command as Commander } from 'commander';
 import { EXIT } from '../../src/cli/exit-codes';
 import { makeProgram } from '../../src/cli/program';
-import { compile, type Snippet } from '../support/compile-blocks';
+import { typescriptOf } from '../support/compile-blocks';
 import { anchors, commands, links, type Page, pages, ROOT, readPage, rows, spans } from '../support/pages';
 
 const PAGES = pages();
@@ -198,23 +198,13 @@ describe('code', () => {
     return new RegExp(`// #region ${region}\\n(.*?\\n)// #endregion`, 's').exec(text)?.[1];
   }
 
-  const typescript = PAGES.flatMap(({ path, blocks }) =>
-    blocks
-      .filter(({ language, info }) => ['ts', 'typescript'].includes(language) && info !== 'fragment')
-      .map(({ code, line, source }) => ({ at: `${path}:${line}`, code, source })),
-  );
-
   test('a block that names its source shows it word for word', () => {
     // The compiler of the whole project reads that source.
     none(
-      typescript
+      typescriptOf(PAGES)
         .filter(({ source, code }) => source !== undefined && sourceOf(source)?.trim() !== code.trim())
         .map(({ at, source }) => `${at}: ${source}`),
     );
-  });
-
-  test('every other block of TypeScript compiles against the entries of the package', () => {
-    none(compile(typescript.filter(({ source }): boolean => source === undefined)));
   });
 });
 
@@ -244,11 +234,5 @@ describe('the checks themselves', () => {
         ['docs/made-up.md:4', 'npx', '-y', 'pnpm@10', 'cluster', '--port', '1'],
       ],
     );
-  });
-
-  test('a block that does not compile is named, with its line', () => {
-    const wrong: Snippet = { at: 'docs/made-up.md:3', code: 'await gpus.withPermit(() => 1, { timeuot: 5 });' };
-    const [problem = ''] = compile([wrong]);
-    assert.match(problem, /^docs\/made-up\.md:3: .*timeuot/);
   });
 });

@@ -24,7 +24,8 @@ test(`the whole by seed ${first} to ${last}: faults or not, all who live are ser
 
 test('permit pools under constant load: each has its share, and where that divides, hand-overs stop', async (t) => {
   let least = 1;
-  for (let seed = first; seed <= Math.max(first, last / 10); seed++)
+  // A seed of these takes a dozen times as long.
+  for (let seed = first; seed <= Math.max(first, last / 50); seed++)
     least = Math.min(least, (await simulatePools(seed)).used);
   t.diagnostic(`at least ${Math.round(100 * least)} % of the permits' time is used`);
 });

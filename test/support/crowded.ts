@@ -1,13 +1,10 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
-import { queueId } from '../src/shared/permit-id';
-import { startOptions } from './support/holders';
-import { taskFailures } from './support/strangers';
-import { eventually, queueView, useTemporal } from './support/temporal';
-import type { SemaphoreOptions } from './support/workflows';
-import * as workflows from './support/workflows';
-
-const temporal = useTemporal();
+import { queueId } from '../../src/shared/permit-id';
+import { startOptions } from './holders';
+import { taskFailures } from './strangers';
+import { eventually, queueView, type Temporal } from './temporal';
+import type { SemaphoreOptions } from './workflows';
+import * as workflows from './workflows';
 
 /** How long it may take to fill the pool, and to line up. */
 const PHASE_MS = 300_000;
@@ -16,7 +13,12 @@ const PHASE_MS = 300_000;
 const START_TO_CLOSE = 1;
 
 /** Fills a pool slot by slot, parks so many waiters in its line, frees it, and looks at every run of the queue. */
-async function crowded(slots: readonly string[], pool: SemaphoreOptions, waiters: number): Promise<void> {
+export async function crowded(
+  temporal: Temporal,
+  slots: readonly string[],
+  pool: SemaphoreOptions,
+  waiters: number,
+): Promise<void> {
   const resource = temporal.resource();
   const holders = await Promise.all(
     portions(slots, 50).map((names) =>
@@ -49,7 +51,7 @@ async function crowded(slots: readonly string[], pool: SemaphoreOptions, waiters
   await Promise.all([...holders, ...crowds].map((one) => one.result()));
   const servedMs = Date.now() - servingMs;
 
-  const { overslept, ...tasks } = await readTasks(resource);
+  const { overslept, ...tasks } = await readTasks(temporal, resource);
   console.log(JSON.stringify({ slots: slots.length, waiters, parkedMs, servedMs, overslept, ...tasks }));
 }
 
@@ -67,7 +69,7 @@ interface Tasks {
 }
 
 /** Of all runs of the queue. Fails if a task failed, or ran into its limit. */
-async function readTasks(resource: string): Promise<Tasks> {
+async function readTasks(temporal: Temporal, resource: string): Promise<Tasks> {
   const tasks: Tasks = { runs: 0, events: 0, longestMs: 0, overslept: 0 };
   const query = `WorkflowId = "${queueId(resource)}"`;
   for await (const { workflowId, runId } of temporal.client.workflow.list({ query })) {
@@ -89,14 +91,3 @@ async function readTasks(resource: string): Promise<Tasks> {
   }
   return tasks;
 }
-
-const THOUSAND = Array.from({ length: 1_000 }, (_, n) => String(n));
-
-test('1,000 slots and 2,000 waiters: no task of the queue fails or times out, and all are served', async () => {
-  await crowded(THOUSAND, { capacity: 1_000 }, 2_000);
-});
-
-test('tickets of 1,000 names each, as many as a queue takes', async () => {
-  const slots = THOUSAND.map((slot) => `gpu-${slot}`);
-  await crowded(slots, { slots }, 80);
-});
