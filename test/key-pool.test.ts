@@ -2,8 +2,9 @@ import assert from 'node:assert/strict';
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { test } from 'node:test';
 import { mostAtOnce, type ReportedHold } from '../scripts/support/holder-intervals';
-import { acquireAll } from '../src/client';
+import { acquireAll, NoAnswerError } from '../src/client';
 import { currentFencingToken } from '../src/fencing';
+import { Operator } from '../src/operator';
 import { inspectAllInUse } from '../src/operator/resources-in-use';
 import { keyResource, permitId } from '../src/shared/permit-id';
 import { CliHost } from './support/cli-host';
@@ -115,6 +116,94 @@ test('operators see keys under their resource, and can look at one', async () =>
   assert.equal(key.waiters.length, 1);
   await held[0]?.release();
   for (const permit of [...held, await waiting]) await permit.release();
+});
+
+test('the command line shows and changes the limits of keys: of one, and of all that are in use', async () => {
+  const resource = temporal.resource('keyed');
+  const pool = clientOf(temporal, resource, { capacity: 5, perKey: 2 });
+  const nameOf = (key: string) => keyResource(resource, key);
+  const to = ['--address', temporal.env.address];
+  const output = async (...args: string[]) => {
+    const { code, stdout, stderr } = await host.run([...args, ...to]);
+    assert.deepEqual([code, stderr], [0, ''], stdout);
+    return stdout;
+  };
+  const order = async (...args: string[]) => await output(...args, '--task-queue', temporal.taskQueue, '--yes');
+
+  assert.match(
+    await order('resize', resource, '3', '--key', 'idle', '--per-key', '2', '--reason', 'a bigger plan'),
+    new RegExp(`^${nameOf('idle')}: resized to 3: a bigger plan \\(version \\d+\\)\\.\n$`),
+  );
+  const held = await Promise.all(['acme', 'acme', 'other'].map((key) => pool.acquire({ key })));
+  const waiting = pool.acquire({ key: 'acme' });
+  await untilWaiting(temporal.client, nameOf('acme'), 1);
+  await eventually(async () => {
+    const rows = await output('ls', resource, '--keys');
+    assert.match(rows, new RegExp(`^${nameOf('acme')} +2 +2 +1 `, 'm'));
+    assert.match(rows, new RegExp(`^${nameOf('idle')} +0 +3 +0 +resized to 3: a bigger plan$`, 'm'));
+    assert.match(rows, new RegExp(`^${nameOf('other')} +1 +2 +0`, 'm'));
+    assert.match(rows, new RegExp(`^${resource} +3 +5 `, 'm'));
+  });
+  assert.match(
+    await output('ls', resource, '--key', 'acme'),
+    new RegExp(`^${nameOf('acme')}: 2 of 2 held, 1 waiting\n`),
+  );
+
+  const all = (await order('resize', resource, '1', '--key', '*', '--reason', 'incident')).split('\n');
+  assert.deepEqual(all.slice(0, 3), [
+    `${nameOf('acme')}: 2, as declared -> 1`,
+    `${nameOf('idle')}: 3 -> 1`,
+    `${nameOf('other')}: 2, as declared -> 1`,
+  ]);
+  assert.match(all[3] ?? '', /^Keys that come into use later have the limit that their callers declare \(perKey\)\.$/);
+  const why = await output('why', temporal.client.options.identity, '--resource', nameOf('acme'));
+  assert.match(why, new RegExp(`\n${nameOf('acme')}: 2 of 1 held \\[resized to 1: incident\\]\\.\n`));
+  const changed = JSON.parse(await order('resize', resource, '2', '--key', '*', '--json'));
+  assert.deepEqual(
+    changed.map(({ after }: { after: object }) => after),
+    Array.from({ length: 3 }, () => ({ capacity: 2, override: null })),
+  );
+  const nobody = await host.run(['resize', `${resource}-x`, '2', '--key', '*', '--yes', ...to]);
+  assert.deepEqual([nobody.code, nobody.stdout], [1, '']);
+  assert.match(nobody.stderr, /nobody holds or waits for a permit of a key of/);
+
+  const unheld = await host.run(['revoke', resource, '0', '--key', 'nobody', '--yes', ...to]);
+  assert.deepEqual(
+    [unheld.code, unheld.stderr],
+    [66, `temporal-semaphore: Nobody holds slot "0" of "${nameOf('nobody')}".\n`],
+  );
+  const { slots } = JSON.parse(await output('ls', resource, '--key', 'other', '--json'));
+  const { slot } = slots.find(({ state }: { state: string }) => state === 'held');
+  assert.match(await order('revoke', resource, slot, '--key', 'other'), /^Took slot "." of ".*~key:other" from /);
+  for (const permit of held) await permit.release();
+  await (await waiting).release();
+});
+
+test('of several keys, those that could not be changed are named, and the exit code says so', async () => {
+  const resource = temporal.resource('keyed');
+  const dead = `${temporal.taskQueue}-nobody`;
+  const [alive, stuck] = [temporal.taskQueue, dead].map((taskQueue) =>
+    clientOf(temporal, resource, { capacity: 2, perKey: 1, taskQueue }),
+  );
+  const permits = [await alive?.acquire({ key: 'a' }), await stuck?.acquire({ key: 'b' })];
+  const order = new Operator(temporal.client, resource, { key: 'b', perKey: 1, taskQueue: dead }).resize(3, {
+    timeout: 500,
+  });
+  await assert.rejects(order, NoAnswerError, 'its queue has no worker');
+  const args = ['resize', resource, '2', '--key', '*', '--yes', '--task-queue', temporal.taskQueue];
+  const ended = await eventually(async () => {
+    const said = await host.run([...args, '--address', temporal.env.address]);
+    assert.match(said.stdout, /~key:b: /, 'visibility is late');
+    return said;
+  });
+  assert.equal(ended.code, 69);
+  assert.match(ended.stdout, new RegExp(`^${keyResource(resource, 'a')}: .* -> 2\n`));
+  assert.match(ended.stdout, new RegExp(`\n${keyResource(resource, 'b')}: not changed, .*: .*\n`));
+  assert.match(ended.stderr, /1 of 2 keys of ".*" may not have changed/);
+  await temporal.worker({ taskQueue: dead });
+  for (const permit of permits) await permit?.release();
+  await new Operator(temporal.client, resource, { key: 'b', perKey: 1, taskQueue: dead }).resize(1);
+  await new Operator(temporal.client, resource, { key: 'a', perKey: 1 }).resize(1);
 });
 
 test('run takes a permit for a key', async () => {
