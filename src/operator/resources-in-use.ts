@@ -24,6 +24,14 @@ interface ResourceInUse {
   slots: string[];
   /** The keys are counted only: there may be thousands. */
   keys?: KeysInUse;
+  /** Of each key: its resource, with the slots held. */
+  ofKeys?: ReadonlyMap<string, KeyInUse>;
+}
+
+export interface KeyInUse {
+  slots: string[];
+  /** It has a queue. */
+  isQueued: boolean;
 }
 
 /** A resource as far as it could be seen. */
@@ -46,7 +54,7 @@ export async function resourcesInUse(
   { keys = false, of }: LookOptions = {},
 ): Promise<Map<string, ResourceInUse>> {
   const resources = new Map<string, ResourceInUse>();
-  const used = new Map<string, { held: Set<string>; queued: Set<string>; permits: number }>();
+  const used = new Map<string, Map<string, KeyInUse>>();
   const add = (name: string, slots: string[]) => {
     const resource = keys ? name : wholeOf(name);
     // Somebody else's Workflow may have our type by chance, and a name that no resource can have.
@@ -56,15 +64,23 @@ export async function resourcesInUse(
     resources.set(resource, known);
     if (name === resource) known.slots.push(...slots);
     if (name === resource || !isKeyPool(name)) return; // else somebody takes several permits of the resource
-    const ofKeys = used.get(resource) ?? { held: new Set(), queued: new Set(), permits: 0 };
+    const ofKeys = used.get(resource) ?? new Map<string, KeyInUse>();
     used.set(resource, ofKeys);
-    (slots.length > 0 ? ofKeys.held : ofKeys.queued).add(name);
-    ofKeys.permits += slots.length;
-    known.keys = { held: ofKeys.held.size, permits: ofKeys.permits, queued: ofKeys.queued.size };
+    const key = ofKeys.get(name) ?? { slots: [], isQueued: false };
+    ofKeys.set(name, key);
+    key.slots.push(...slots);
+    if (slots.length === 0) key.isQueued = true;
   };
   const held = await listHolders(client, undefined, { limit: Number.POSITIVE_INFINITY });
   for (const { resource, slot } of held) add(resource, [slot]);
   for (const resource of await listQueues(client)) add(resource, []);
+  for (const [resource, ofKeys] of used) {
+    const keys = [...ofKeys.values()];
+    const held = keys.filter(({ slots }) => slots.length > 0).length;
+    const permits = keys.reduce((sum, { slots }) => sum + slots.length, 0);
+    const queued = keys.filter(({ isQueued }) => isQueued).length;
+    Object.assign(resources.get(resource) ?? {}, { keys: { held, permits, queued }, ofKeys });
+  }
   return resources;
 }
 
