@@ -132,7 +132,7 @@ test('the keys of a resource are listed; one opens as a resource of its own, and
   const keys = page.getByRole('region', { name: /^Keys 2/ });
   await keys.getByText('2 held').waitFor();
   assert.equal(await keys.getByText('with a queue').count(), 1);
-  await keys.getByRole('link', { name: acme }).click();
+  await keys.getByTitle(acme).click();
   await page.getByRole('heading', { name: acme }).waitFor();
   await assertCount(page, '.slot.held', 2);
   await assertCount(page, '.queue li', 1);

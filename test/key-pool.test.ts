@@ -2,9 +2,8 @@ import assert from 'node:assert/strict';
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { test } from 'node:test';
 import { mostAtOnce, type ReportedHold } from '../scripts/support/holder-intervals';
-import { acquireAll, NoAnswerError } from '../src/client';
+import { acquireAll } from '../src/client';
 import { currentFencingToken } from '../src/fencing';
-import { Operator } from '../src/operator';
 import { inspectAllInUse } from '../src/operator/resources-in-use';
 import { keyResource, permitId } from '../src/shared/permit-id';
 import { CliHost } from './support/cli-host';
@@ -177,33 +176,6 @@ test('the command line shows and changes the limits of keys: of one, and of all 
   assert.match(await order('revoke', resource, slot, '--key', 'other'), /^Took slot "." of ".*~key:other" from /);
   for (const permit of held) await permit.release();
   await (await waiting).release();
-});
-
-test('of several keys, those that could not be changed are named, and the exit code says so', async () => {
-  const resource = temporal.resource('keyed');
-  const dead = `${temporal.taskQueue}-nobody`;
-  const [alive, stuck] = [temporal.taskQueue, dead].map((taskQueue) =>
-    clientOf(temporal, resource, { capacity: 2, perKey: 1, taskQueue }),
-  );
-  const permits = [await alive?.acquire({ key: 'a' }), await stuck?.acquire({ key: 'b' })];
-  const order = new Operator(temporal.client, resource, { key: 'b', perKey: 1, taskQueue: dead }).resize(3, {
-    timeout: 500,
-  });
-  await assert.rejects(order, NoAnswerError, 'its queue has no worker');
-  const args = ['resize', resource, '2', '--key', '*', '--yes', '--task-queue', temporal.taskQueue];
-  const ended = await eventually(async () => {
-    const said = await host.run([...args, '--address', temporal.env.address]);
-    assert.match(said.stdout, /~key:b: /, 'visibility is late');
-    return said;
-  });
-  assert.equal(ended.code, 69);
-  assert.match(ended.stdout, new RegExp(`^${keyResource(resource, 'a')}: .* -> 2\n`));
-  assert.match(ended.stdout, new RegExp(`\n${keyResource(resource, 'b')}: not changed, .*: .*\n`));
-  assert.match(ended.stderr, /1 of 2 keys of ".*" may not have changed/);
-  await temporal.worker({ taskQueue: dead });
-  for (const permit of permits) await permit?.release();
-  await new Operator(temporal.client, resource, { key: 'b', perKey: 1, taskQueue: dead }).resize(1);
-  await new Operator(temporal.client, resource, { key: 'a', perKey: 1 }).resize(1);
 });
 
 test('run takes a permit for a key', async () => {
