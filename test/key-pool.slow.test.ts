@@ -122,7 +122,7 @@ test('of several keys, those that could not be changed are named, and the exit c
   });
   assert.equal(ended.code, 69);
   assert.match(ended.stdout, new RegExp(`^${keyResource(resource, 'a')}: .* -> 2\n`));
-  assert.match(ended.stdout, new RegExp(`\n${keyResource(resource, 'b')}: not changed, .*: .*\n`));
+  assert.match(ended.stdout, new RegExp(`\n${keyResource(resource, 'b')}: failed, .* before: .*\n`));
   assert.match(ended.stderr, /1 of 2 keys of ".*" may not have changed/);
   await temporal.worker({ taskQueue: dead });
   for (const permit of permits) await permit?.release();

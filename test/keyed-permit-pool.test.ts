@@ -91,7 +91,9 @@ test('a key that is full holds no permit of the whole, and its timeout names it;
   });
   assert.equal(await pool.tryAcquire({ key: 'acme' }), undefined);
   const other = await pool.acquire({ key: 'other' });
-  const third = await pool.acquire({ key: 'third', timeout: 100 }).catch((error: PermitTimeoutError) => error.resource);
+  const third = await pool
+    .acquire({ key: 'third', timeout: 2_000 })
+    .catch((error: PermitTimeoutError) => error.resource);
   assert.equal(third, resource);
   assert.equal(pool.active, 2);
   held.release();

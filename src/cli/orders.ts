@@ -120,7 +120,7 @@ async function changeKey({ operator, seen }: SeenKey, act: Order['act']): Promis
 
 /** `openai~key:acme: 2 -> 3` */
 function changeLine({ resource, before, after, problem }: KeyChange): Text {
-  if (!after) return text`${resource}: ${red('not changed')}, ${limitNote(before)}: ${problem}`;
+  if (!after) return text`${resource}: ${red('failed')}, ${limitNote(before)} before: ${problem}`;
   return text`${resource}: ${limitNote(before)} -> ${limitNote(after)}`;
 }
 
