@@ -155,6 +155,9 @@ test('the command line shows and changes the limits of keys: of one, and of all 
     `${nameOf('other')}: 2, as declared -> 1`,
   ]);
   assert.match(all[3] ?? '', /^Keys that come into use later have the limit that their callers declare \(perKey\)\.$/);
+  const none = await host.run(['resize', resource, '0', '--key', '*', '--yes', ...to]);
+  assert.deepEqual([none.code, none.stdout], [64, '']);
+  assert.match(none.stderr, /capacity: expected a whole number from 1 to 1000, got 0/);
   const why = await output('why', temporal.client.options.identity, '--resource', nameOf('acme'));
   assert.match(why, new RegExp(`\n${nameOf('acme')}: 2 of 1 held \\[resized to 1: incident\\]\\.\n`));
   const changed = JSON.parse(await order('resize', resource, '2', '--key', '*', '--json'));

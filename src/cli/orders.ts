@@ -64,7 +64,7 @@ function whatIsSet(now: Override | undefined): Override | undefined {
 interface KeyChange {
   resource: string;
   before: { capacity?: number; override: Override | null };
-  /** Absent when it was not changed … */
+  /** Absent when it may not have changed … */
   after?: { capacity?: number; override: Override | null };
   /** … and why. */
   problem?: string;
@@ -114,6 +114,7 @@ async function changeKey({ operator, seen }: SeenKey, act: Order['act']): Promis
     const after = { capacity: typeof declared === 'number' ? declared : undefined, override: now };
     return { resource, before, after };
   } catch (error) {
+    if (error instanceof InvalidOptionsError && capacity !== undefined) throw error; // the order itself is wrong, for each key
     return { resource, before, problem: messageOf(error) };
   }
 }
