@@ -5,13 +5,15 @@ import { Client } from '@temporalio/client';
 import type { Page } from 'playwright-core';
 import { DashboardResources } from '../src/cli/dashboard';
 import { resolveAccess } from '../src/dashboard/access';
-import { permitId } from '../src/shared/permit-id';
+import { Operator } from '../src/operator';
+import { keyResource, permitId } from '../src/shared/permit-id';
 import { PERMIT_WORKFLOW } from '../src/shared/protocol';
 import { assertCount, useBrowser } from './support/browser';
 import { useDashboards } from './support/dashboards';
 import { assertFails, startHolder, startHolding, untilAt } from './support/holders';
 import { operatorOf } from './support/operators';
-import { untilWaiting, useTemporal } from './support/temporal';
+import { clientOf } from './support/sets';
+import { until, untilWaiting, useTemporal } from './support/temporal';
 
 const temporal = useTemporal();
 const browser = useBrowser();
@@ -116,6 +118,42 @@ test('resize, pause and resume', async () => {
   await assertCount(page, '.slot', 3);
   await operatorOf(pool).resize(2);
   await assertCount(page, '.slot', 2);
+});
+
+test('the keys of a resource are listed; one opens as a resource of its own, and is resized there', async () => {
+  const resource = temporal.resource();
+  const acme = keyResource(resource, 'acme');
+  const keyed = clientOf(temporal, resource, { capacity: 5, perKey: 2 });
+  const held = await Promise.all(['acme', 'acme', 'other'].map((key) => keyed.acquire({ key })));
+  const waiting = keyed.acquire({ key: 'acme' });
+  await untilWaiting(temporal.client, acme, 1);
+  const { url } = await showAs();
+  const page = await browser.open(`${url}#${encodeURIComponent(resource)}`);
+  const keys = page.getByRole('region', { name: /^Keys 2/ });
+  await keys.getByText('2 held').waitFor();
+  assert.equal(await keys.getByText('with a queue').count(), 1);
+  await keys.getByTitle(acme).click();
+  await page.getByRole('heading', { name: acme }).waitFor();
+  await assertCount(page, '.slot.held', 2);
+  await assertCount(page, '.queue li', 1);
+
+  await page.getByRole('button', { name: 'Resize …' }).click();
+  await page.getByLabel('Capacity').fill('3');
+  await page.getByLabel('Reason').fill('a bigger plan');
+  await page.getByRole('dialog').getByRole('button', { name: 'Resize' }).click();
+  await assertCount(page, '.slot.held', 3);
+  await page.getByText('resized to 3', { exact: true }).waitFor();
+  await page.getByText('“a bigger plan”').waitFor();
+  await (await waiting).release();
+
+  const rows = page.getByRole('navigation', { name: 'Resources' }).getByRole('link');
+  const row = (name: string) => rows.filter({ has: page.getByTitle(name, { exact: true }) });
+  assert.equal(await row(acme).count(), 1);
+  await row(resource).click();
+  await page.getByRole('heading', { name: resource, exact: true }).waitFor();
+  await until(async () => (await row(acme).count()) === 0); // no page shows the key, so nobody looks at it
+  await new Operator(temporal.client, resource, { key: 'acme' }).resize(2);
+  for (const permit of held) await permit.release();
 });
 
 test('resources that nobody named are found; how many slots with names there are is known once somebody waits', async () => {

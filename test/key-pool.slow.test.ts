@@ -2,14 +2,17 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { mostAtOnce, readHoldIntervals } from '../scripts/support/holder-intervals';
-import { SemaphoreClient } from '../src/client';
+import { NoAnswerError, SemaphoreClient } from '../src/client';
+import { Operator } from '../src/operator';
 import { keyResource } from '../src/shared/permit-id';
-
+import { CliHost } from './support/cli-host';
 import { startOptions } from './support/holders';
-import { assertSafe, useTemporal } from './support/temporal';
+import { clientOf } from './support/sets';
+import { assertSafe, eventually, useTemporal } from './support/temporal';
 import * as workflows from './support/workflows';
 
 const temporal = useTemporal();
+const host = new CliHost();
 
 const CAPACITY = 6;
 const PER_KEY = 2;
@@ -98,4 +101,31 @@ test('10 keys of 20 callers each on capacity 6, 2 for each key: never more, and 
   };
   t.diagnostic(JSON.stringify(figures));
   assert.ok(figures.mostOfKey <= PER_KEY, `${mostOfKey}`);
+});
+
+test('of several keys, those that could not be changed are named, and the exit code says so', async () => {
+  const resource = temporal.resource('keyed');
+  const dead = `${temporal.taskQueue}-nobody`;
+  const [alive, stuck] = [temporal.taskQueue, dead].map((taskQueue) =>
+    clientOf(temporal, resource, { capacity: 2, perKey: 1, taskQueue }),
+  );
+  const permits = [await alive?.acquire({ key: 'a' }), await stuck?.acquire({ key: 'b' })];
+  const order = new Operator(temporal.client, resource, { key: 'b', perKey: 1, taskQueue: dead }).resize(3, {
+    timeout: 500,
+  });
+  await assert.rejects(order, NoAnswerError, 'its queue has no worker');
+  const args = ['resize', resource, '2', '--key', '*', '--yes', '--task-queue', temporal.taskQueue];
+  const ended = await eventually(async () => {
+    const said = await host.run([...args, '--address', temporal.env.address]);
+    assert.match(said.stdout, /~key:b: /, 'visibility is late');
+    return said;
+  });
+  assert.equal(ended.code, 69);
+  assert.match(ended.stdout, new RegExp(`^${keyResource(resource, 'a')}: .* -> 2\n`));
+  assert.match(ended.stdout, new RegExp(`\n${keyResource(resource, 'b')}: failed, .* before: .*\n`));
+  assert.match(ended.stderr, /1 of 2 keys of ".*" may not have changed/);
+  await temporal.worker({ taskQueue: dead });
+  for (const permit of permits) await permit?.release();
+  await new Operator(temporal.client, resource, { key: 'b', perKey: 1, taskQueue: dead }).resize(1);
+  await new Operator(temporal.client, resource, { key: 'a', perKey: 1 }).resize(1);
 });

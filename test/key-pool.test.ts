@@ -117,6 +117,70 @@ test('operators see keys under their resource, and can look at one', async () =>
   for (const permit of [...held, await waiting]) await permit.release();
 });
 
+test('the command line shows and changes the limits of keys: of one, and of all that are in use', async () => {
+  const resource = temporal.resource('keyed');
+  const pool = clientOf(temporal, resource, { capacity: 5, perKey: 2 });
+  const nameOf = (key: string) => keyResource(resource, key);
+  const to = ['--address', temporal.env.address];
+  const output = async (...args: string[]) => {
+    const { code, stdout, stderr } = await host.run([...args, ...to]);
+    assert.deepEqual([code, stderr], [0, ''], stdout);
+    return stdout;
+  };
+  const order = async (...args: string[]) => await output(...args, '--task-queue', temporal.taskQueue, '--yes');
+
+  assert.match(
+    await order('resize', resource, '3', '--key', 'idle', '--per-key', '2', '--reason', 'a bigger plan'),
+    new RegExp(`^${nameOf('idle')}: resized to 3: a bigger plan \\(version \\d+\\)\\.\n$`),
+  );
+  const held = await Promise.all(['acme', 'acme', 'other'].map((key) => pool.acquire({ key })));
+  const waiting = pool.acquire({ key: 'acme' });
+  await untilWaiting(temporal.client, nameOf('acme'), 1);
+  await eventually(async () => {
+    const rows = await output('ls', resource, '--keys');
+    assert.match(rows, new RegExp(`^${nameOf('acme')} +2 +2 +1 `, 'm'));
+    assert.match(rows, new RegExp(`^${nameOf('idle')} +0 +3 +0 +resized to 3: a bigger plan$`, 'm'));
+    assert.match(rows, new RegExp(`^${nameOf('other')} +1 +2 +0`, 'm'));
+    assert.match(rows, new RegExp(`^${resource} +3 +5 `, 'm'));
+  });
+  assert.match(
+    await output('ls', resource, '--key', 'acme'),
+    new RegExp(`^${nameOf('acme')}: 2 of 2 held, 1 waiting\n`),
+  );
+
+  const all = (await order('resize', resource, '1', '--key', '*', '--reason', 'incident')).split('\n');
+  assert.deepEqual(all.slice(0, 3), [
+    `${nameOf('acme')}: 2, as declared -> 1`,
+    `${nameOf('idle')}: 3 -> 1`,
+    `${nameOf('other')}: 2, as declared -> 1`,
+  ]);
+  assert.match(all[3] ?? '', /^Keys that come into use later have the limit that their callers declare \(perKey\)\.$/);
+  const none = await host.run(['resize', resource, '0', '--key', '*', '--yes', ...to]);
+  assert.deepEqual([none.code, none.stdout], [64, '']);
+  assert.match(none.stderr, /capacity: expected a whole number from 1 to 1000, got 0/);
+  const why = await output('why', temporal.client.options.identity, '--resource', nameOf('acme'));
+  assert.match(why, new RegExp(`\n${nameOf('acme')}: 2 of 1 held \\[resized to 1: incident\\]\\.\n`));
+  const changed = JSON.parse(await order('resize', resource, '2', '--key', '*', '--json'));
+  assert.deepEqual(
+    changed.map(({ after }: { after: object }) => after),
+    Array.from({ length: 3 }, () => ({ capacity: 2, override: null })),
+  );
+  const nobody = await host.run(['resize', `${resource}-x`, '2', '--key', '*', '--yes', ...to]);
+  assert.deepEqual([nobody.code, nobody.stdout], [1, '']);
+  assert.match(nobody.stderr, /nobody holds or waits for a permit of a key of/);
+
+  const unheld = await host.run(['revoke', resource, '0', '--key', 'nobody', '--yes', ...to]);
+  assert.deepEqual(
+    [unheld.code, unheld.stderr],
+    [66, `temporal-semaphore: Nobody holds slot "0" of "${nameOf('nobody')}".\n`],
+  );
+  const { slots } = JSON.parse(await output('ls', resource, '--key', 'other', '--json'));
+  const { slot } = slots.find(({ state }: { state: string }) => state === 'held');
+  assert.match(await order('revoke', resource, slot, '--key', 'other'), /^Took slot "." of ".*~key:other" from /);
+  for (const permit of held) await permit.release();
+  await (await waiting).release();
+});
+
 test('run takes a permit for a key', async () => {
   const resource = temporal.resource('keyed');
   const to = ['--address', temporal.env.address, '--task-queue', temporal.taskQueue];

@@ -8,6 +8,7 @@ import {
   PermitTimeoutError,
   PoolClosedError,
 } from '../src/client';
+import { Operator } from '../src/operator';
 import { keyResource, permitId } from '../src/shared/permit-id';
 import { REVOKE } from '../src/shared/protocol';
 import { clientOf } from './support/sets';
@@ -90,7 +91,9 @@ test('a key that is full holds no permit of the whole, and its timeout names it;
   });
   assert.equal(await pool.tryAcquire({ key: 'acme' }), undefined);
   const other = await pool.acquire({ key: 'other' });
-  const third = await pool.acquire({ key: 'third', timeout: 100 }).catch((error: PermitTimeoutError) => error.resource);
+  const third = await pool
+    .acquire({ key: 'third', timeout: 2_000 })
+    .catch((error: PermitTimeoutError) => error.resource);
   assert.equal(third, resource);
   assert.equal(pool.active, 2);
   held.release();
@@ -126,6 +129,44 @@ test("somebody else of a key gets that key's permit while the pool is busy with 
   await other.release();
   isOver = true;
   await busy;
+  await pool.close();
+  await assertNothingLeft(resource, 'acme');
+});
+
+test('an operator changes how many permits a key has: a permit pool that is busy follows, up, down and back', async () => {
+  const resource = temporal.resource('keyed');
+  const pool = poolOf(resource, { capacity: 4, perKey: 2 }, { reuseFor: 200 });
+  const { client, taskQueue } = temporal;
+  const acme = new Operator(client, resource, { key: 'acme', perKey: 2, taskQueue });
+  let isOver = false;
+  const busy = Array.from({ length: 8 }, async () => {
+    while (!isOver) await pool.withPermit(async () => await delay(20), { key: 'acme' });
+  });
+  const untilRun = async (most: number, slots: string[]) => {
+    await until(() => pool.active === most);
+    await eventually(async () => {
+      const seen = (await acme.inspect({ recent: 0 })).slots.filter(({ state }) => state === 'held');
+      assert.deepEqual(
+        seen.map(({ slot }) => slot),
+        slots,
+      );
+    });
+    for (let look = 0; look < 20; look++) {
+      assert.ok(pool.active <= most, `${pool.active} of ${most}`);
+      await delay(5);
+    }
+  };
+  await untilRun(2, ['0', '1']);
+  await acme.resize(5);
+  await untilRun(4, ['0', '1', '2', '3', '4']);
+  await acme.resize(1);
+  await untilRun(1, ['0']);
+  await acme.resize(3);
+  await untilRun(3, ['0', '1', '2']);
+  await acme.resize(2); // as declared: the override is gone, and with it the queue
+  await untilRun(2, ['0', '1']);
+  isOver = true;
+  await Promise.all(busy);
   await pool.close();
   await assertNothingLeft(resource, 'acme');
 });

@@ -85,6 +85,11 @@ test('likewise a client and an operator, before any call', async () => {
       () => new Operator(client, 'gpus', { capcity: 3 } as object),
       'Unknown option "capcity". Did you mean "capacity"?',
     ],
+    [
+      () => new Operator(client, 'gpus', { key: 'acme', capacity: 20 }),
+      'key: expected perKey in place of capacity and slots, which are those of the whole, got {"capacity":20}',
+    ],
+    [() => new Operator(client, 'gpus', { perKey: 2 }), 'perKey: expected none without a key, got 2'],
     [() => operator.inspect({ recnt: 3 } as object), 'Unknown option "recnt". Did you mean "recent"?'],
     [() => operator.revoke('0', { runid: 'x' } as object), 'Unknown option "runid". Did you mean "runId"?'],
     [() => operator.resize(2, { ifversion: 1 } as object), 'Unknown option "ifversion". Did you mean "ifVersion"?'],

@@ -96,7 +96,14 @@ export function withResourceFlags(command: Command): Command {
     'how many permits the resource is deployed with (default: its queue is asked, while somebody waits)',
     'the names of its slots instead, separated by commas',
   );
-  command.option('--task-queue <name>', "the permit worker's task queue", 'permits');
+  command
+    .option('--key <key>', 'the permits of this key instead, which are a resource of their own')
+    .option(
+      '--per-key <n>',
+      'with --key: how many permits the key is declared with (default: as --capacity)',
+      wholeNumber,
+    )
+    .option('--task-queue <name>', "the permit worker's task queue", 'permits');
   return withConnectionFlags(withOutputFlags(command));
 }
 

@@ -201,13 +201,18 @@ export function placeOf({ connection, options }: Client): { address: string | un
   return { address, namespace: options.namespace };
 }
 
-/** As {@link withClient}, with the operator of one resource. @throws InvalidOptionsError for bad options, before any call */
+/** Stands for all keys. A key of this name has a resource like any other: `openai~key:%2A`. */
+export const EVERY_KEY = '*';
+
+/** As {@link withClient}, with the operator of one resource, or of one of its keys. @throws InvalidOptionsError for bad options, before any call */
 export async function withOperator<T>(
   resource: string,
   flags: ConnectionFlags & OperatorOptions,
   use: (operator: Operator) => Promise<T>,
 ): Promise<T> {
-  const { capacity, slots, taskQueue } = flags;
-  const open = (client: Client) => new Operator(client, resource, { capacity, slots, taskQueue });
+  const { capacity, slots, key, perKey, taskQueue } = flags;
+  if (key === EVERY_KEY)
+    throw new InvalidOptionsError(`--key '${EVERY_KEY}': only resize, pause and resume take all keys at once.`);
+  const open = (client: Client) => new Operator(client, resource, { capacity, slots, key, perKey, taskQueue });
   return await withClient(flags, (client) => use(open(client)), open);
 }

@@ -1,9 +1,10 @@
 import { setFlagsFromString } from 'node:v8';
 import type { Client } from '@temporalio/client';
 import type { Command } from 'commander';
+import type { KeysByResource, KeysView } from '../dashboard/page-protocol';
 import type { ResourceFinder } from '../dashboard/poller';
 import { Operator, type OperatorOptions } from '../operator';
-import { resourcesInUse } from '../operator/resources-in-use';
+import { type KeyInUse, resourcesInUse } from '../operator/resources-in-use';
 import { refuse } from '../shared/check';
 import { type ConnectionFlags, connectConfig, withClient, withConnectionFlags } from './connection';
 import { endLine, print } from './terminal';
@@ -99,6 +100,8 @@ export class DashboardResources implements ResourceFinder {
   /** For the resources whose slots the operator has not named. */
   private readonly found = new Map<string, Operator>();
   private readonly all: boolean;
+  private ofKeys: ReadonlyMap<string, KeyInUse> = new Map();
+  keys: KeysByResource = {};
 
   /**
    * @param resources as {@link parseResource} gives them
@@ -126,13 +129,30 @@ export class DashboardResources implements ResourceFinder {
   async find(): Promise<Operator[]> {
     if (!this.all && this.found.size === 0) return [];
     const inUse: Operator[] = [];
-    for (const [resource, { slots }] of await resourcesInUse(this.client)) {
+    const keys: Record<string, KeysView> = {};
+    const allKeys = new Map<string, KeyInUse>();
+    for (const [resource, { slots, ofKeys }] of await resourcesInUse(this.client)) {
       if (!this.all && !this.found.has(resource)) continue;
       const operator = this.unsized(resource);
       operator.addSlots(slots);
       inUse.push(operator);
+      if (ofKeys) keys[resource] = keysView(ofKeys);
+      for (const [name, key] of ofKeys ?? []) {
+        allKeys.set(name, key);
+        this.found.get(name)?.addSlots(key.slots);
+      }
     }
+    this.keys = keys;
+    this.ofKeys = allKeys;
     return inUse;
+  }
+
+  key(name: string): Operator | undefined {
+    const key = this.ofKeys.get(name);
+    if (!key) return undefined;
+    const operator = this.unsized(name);
+    operator.addSlots(key.slots);
+    return operator;
   }
 
   forget(resource: string): void {
@@ -144,6 +164,15 @@ export class DashboardResources implements ResourceFinder {
     this.found.set(resource, operator);
     return operator;
   }
+}
+
+/** The most keys of a resource that the page lists. */
+const MAX_KEYS_SHOWN = 200;
+
+function keysView(ofKeys: ReadonlyMap<string, KeyInUse>): KeysView {
+  const all = [...ofKeys].map(([resource, { slots, isQueued }]) => ({ resource, held: slots.length, isQueued }));
+  all.sort((a, b) => Number(b.isQueued) - Number(a.isQueued) || b.held - a.held || (a.resource < b.resource ? -1 : 1));
+  return { count: all.length, first: all.slice(0, MAX_KEYS_SHOWN) };
 }
 
 /**

@@ -1,5 +1,5 @@
-import type { Command } from 'commander';
-import type { Inspection } from '../operator';
+import { type Command, Option } from 'commander';
+import { type Inspection, InvalidOptionsError } from '../operator';
 import { inspectAllInUse, type SeenResource } from '../operator/resources-in-use';
 import { type ResourceFlags, wholeNumber, withResourceFlags } from './arguments';
 import { withClient, withOperator } from './connection';
@@ -11,6 +11,7 @@ import { disagreementLine, sinceNow, strangersLine } from './wording';
 
 interface LsFlags extends ResourceFlags {
   recent: number;
+  keys?: boolean;
   wide?: boolean;
 }
 
@@ -22,6 +23,7 @@ Examples:
   temporal-semaphore ls
   temporal-semaphore ls gpu-pool --recent 5 --wide
   temporal-semaphore ls gpu-pool -o json
+  temporal-semaphore ls openai --keys
 `;
 
 export function addLs(program: Command, done: (exitCode: number) => void): void {
@@ -30,10 +32,11 @@ export function addLs(program: Command, done: (exitCode: number) => void): void 
     .summary('show who holds and who waits')
     .description('Shows who holds and who waits for permits of <resource>, or all resources in use.')
     .option('--recent <n>', 'also show the last n holds that have ended, at most 100', wholeNumber, 0)
+    .addOption(new Option('--keys', 'list each key in a row of its own, with its limit').conflicts(['key', 'recent']))
     .option('--wide', 'also show the run IDs, and cut no line to the terminal')
     .addHelpText('after', HELP)
     .action(async (resource: string | undefined, flags: LsFlags) => {
-      done(await (resource === undefined ? all(flags) : one(resource, flags)));
+      done(await (resource === undefined || flags.keys ? all(flags, resource) : one(resource, flags)));
     });
   withResourceFlags(ls);
 }
@@ -43,14 +46,15 @@ async function one(resource: string, flags: LsFlags): Promise<number> {
   const seen = await withOperator(resource, flags, (operator) => operator.inspect({ recent: flags.recent }));
   const { output, wide } = flags;
   if (output !== 'text') printJson(seen, output);
-  if (isUnknown(seen)) {
-    say(
-      text`nobody holds or waits for a permit of "${resource}". If it is a resource, --capacity shows its free slots.`,
-    );
-    return EXIT.no;
-  }
+  if (isUnknown(seen)) return sayUnknown(seen.resource);
   if (output === 'text') await (wide ? print : printCut)(drawResource(seen, { wide }));
   return 0;
+}
+
+/** @returns the exit code */
+function sayUnknown(resource: string): number {
+  say(text`nobody holds or waits for a permit of "${resource}". If it is a resource, --capacity shows its free slots.`);
+  return EXIT.no;
 }
 
 /** Nothing of this name runs or ran lately, and nobody knows how many slots it has. */
@@ -59,10 +63,13 @@ function isUnknown({ capacity, slots, queue, recent }: Inspection): boolean {
 }
 
 /** @returns the exit code */
-async function all({ output, ...connection }: LsFlags): Promise<number> {
-  const resources = await withClient(connection, (client) => inspectAllInUse(client));
+async function all({ output, keys, key, ...connection }: LsFlags, of?: string): Promise<number> {
+  if (key !== undefined) throw new InvalidOptionsError('--key: give the resource too.');
+  const resources = await withClient(connection, (client) => inspectAllInUse(client, { keys, of }));
   if (output !== 'text') printJson(resources, output);
-  else if (resources.length === 0) print(text`Nobody holds or waits for a permit.`);
+  if (of !== undefined && resources.length === 0) return sayUnknown(of);
+  if (output !== 'text') return 0;
+  if (resources.length === 0) print(text`Nobody holds or waits for a permit.`);
   else await printCut(Text.lines([table(HEAD, resources.map(row), ALIGN), ...resources.flatMap(notes)]));
   return 0;
 }

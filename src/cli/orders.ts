@@ -1,12 +1,15 @@
 import type { Command } from 'commander';
-import { InvalidOptionsError, NotHeldError, type Operator, type Override, type OverrideOptions } from '../operator';
+import { messageOf } from '../client/errors';
+import { mapConcurrently } from '../client/server';
+import { InvalidOptionsError, NotHeldError, Operator, type Override, type OverrideOptions } from '../operator';
+import { keysInUse, type SeenKey } from '../operator/resources-in-use';
 import { type ResourceFlags, timeFromNow, wholeNumber, withResourceFlags } from './arguments';
-import { withOperator } from './connection';
+import { EVERY_KEY, withClient, withOperator } from './connection';
 import { overrideNote } from './draw-resource';
 import { EXIT } from './exit-codes';
-import { confirmed, holderName, print, printJson } from './terminal';
-import { type Text, text } from './text';
-import { sinceNow } from './wording';
+import { confirmed, holderName, print, printJson, say } from './terminal';
+import { red, Text, text } from './text';
+import { count, pauseNote, sinceNow } from './wording';
 
 interface OverrideFlags extends ResourceFlags, Pick<OverrideOptions, 'ifVersion' | 'reason'> {
   yes?: true;
@@ -24,33 +27,117 @@ function withOverrideFlags(command: Command): Command {
   return withResourceFlags(command);
 }
 
+/** An order that changes an override. */
+interface Order {
+  flags: OverrideFlags;
+  /** What to ask before, of a resource or of several keys. */
+  question?: (what: Text) => Text;
+  act: (operator: Operator) => Promise<Override | undefined>;
+}
+
 /** Asks the question, if there is one, acts, and shows the override that results. @returns the exit code */
-async function override(
-  resource: string,
-  flags: OverrideFlags,
-  question: Text | undefined,
-  act: (operator: Operator) => Promise<Override | undefined>,
-): Promise<number> {
+async function override(resource: string, order: Order): Promise<number> {
+  const { flags, question, act } = order;
+  if (flags.key === EVERY_KEY) return await overrideKeys(resource, order);
   return await withOperator(resource, flags, async (operator) => {
+    const name = operator.resource;
     if ((await operator.deployedSlots(true)) === undefined) {
       throw new InvalidOptionsError(
-        `Neither a queue nor a permit of "${resource}" says how many slots it has: give --capacity or --slots.`,
+        `Neither a queue nor a permit of "${name}" says how many slots it has: give ${flags.key === undefined ? '--capacity or --slots' : '--per-key'}.`,
       );
     }
-    if (question !== undefined && !(await confirmed(question, flags))) return EXIT.no;
-    const now = await act(operator);
-    const set = now && (now.paused || now.capacity !== undefined) ? now : undefined;
+    if (question && !(await confirmed(question(text`"${name}"`), flags))) return EXIT.no;
+    const set = whatIsSet(await act(operator));
     const { output } = flags;
     if (output !== 'text') printJson(set ?? null, output);
-    else if (set) print(text`${resource}: ${overrideNote(set)} (version ${set.version}).`);
-    else print(text`${resource}: as it was deployed.`);
+    else if (set) print(text`${name}: ${overrideNote(set)} (version ${set.version}).`);
+    else print(text`${name}: as it was deployed.`);
     return 0;
   });
 }
 
+function whatIsSet(now: Override | undefined): Override | undefined {
+  return now && (now.paused || now.capacity !== undefined) ? now : undefined;
+}
+
+/** What became of the order for one key. */
+interface KeyChange {
+  resource: string;
+  before: { capacity?: number; override: Override | null };
+  /** Absent when it may not have changed … */
+  after?: { capacity?: number; override: Override | null };
+  /** … and why. */
+  problem?: string;
+}
+
+/** The same for all keys of the resource that are in use: many at a time, and each by itself. @returns the exit code */
+async function overrideKeys(resource: string, { flags, question, act }: Order): Promise<number> {
+  const { ifVersion, perKey, capacity, slots, taskQueue, output } = flags;
+  if ([ifVersion, perKey, capacity, slots].some((flag) => flag !== undefined)) {
+    throw new InvalidOptionsError(
+      `--key '${EVERY_KEY}' goes with none of --if-version, --per-key, --capacity and --slots: each key has its own.`,
+    );
+  }
+  return await withClient(
+    flags,
+    async (client) => {
+      const keys = await keysInUse(client, resource, { taskQueue });
+      if (keys.length === 0) {
+        say(text`nobody holds or waits for a permit of a key of "${resource}", and nothing is set for one.`);
+        return EXIT.no;
+      }
+      if (question && !(await confirmed(question(text`${count(keys.length, 'key')} of "${resource}"`), flags)))
+        return EXIT.no;
+      const changes = await mapConcurrently(keys, async (key) => await changeKey(key, act));
+      if (output === 'text') print(Text.lines([...changes.map(changeLine), LATER_KEYS]));
+      else printJson(changes, output);
+      const failed = changes.filter(({ problem }) => problem !== undefined).length;
+      if (failed === 0) return 0;
+      say(
+        text`${failed} of ${count(changes.length, 'key')} of "${resource}" may not have changed. The order can be repeated.`,
+      );
+      return EXIT.unavailable;
+    },
+    (client) => void new Operator(client, resource, { key: EVERY_KEY, taskQueue }),
+  );
+}
+
+const LATER_KEYS = 'Keys that come into use later have the limit that their callers declare (perKey).';
+
+async function changeKey({ operator, seen }: SeenKey, act: Order['act']): Promise<KeyChange> {
+  const { resource, capacity, override = null } = seen;
+  const before = { capacity, override };
+  try {
+    if (seen.problem !== undefined) throw new Error(seen.problem);
+    const now = whatIsSet(await act(operator)) ?? null;
+    const declared = now?.capacity ?? (await operator.deployedSlots());
+    const after = { capacity: typeof declared === 'number' ? declared : undefined, override: now };
+    return { resource, before, after };
+  } catch (error) {
+    if (error instanceof InvalidOptionsError && capacity !== undefined) throw error; // the order itself is wrong, for each key
+    return { resource, before, problem: messageOf(error) };
+  }
+}
+
+/** `openai~key:acme: 2 -> 3` */
+function changeLine({ resource, before, after, problem }: KeyChange): Text {
+  if (!after) return text`${resource}: ${red('failed')}, ${limitNote(before)} before: ${problem}`;
+  return text`${resource}: ${limitNote(before)} -> ${limitNote(after)}`;
+}
+
+function limitNote({ capacity = '?', override }: { capacity?: number | string; override: Override | null }): Text {
+  if (override?.paused) return text`${pauseNote(override)}`;
+  return override ? text`${capacity}` : text`${capacity}, as declared`;
+}
+
 const RESIZE_HELP = `
-Example:
+Examples:
   temporal-semaphore resize gpu-pool 5 --capacity 3 --reason 'two more GPUs'
+  temporal-semaphore resize openai 5 --key acme --reason 'a bigger plan'
+  temporal-semaphore resize openai 3 --key '*'
+
+--key '*' changes each key that is in use, waits or has an override now. Keys
+that come later have the limit that their callers declare (perKey).
 `;
 
 export function addResize(program: Command, done: (exitCode: number) => void): void {
@@ -65,8 +152,8 @@ export function addResize(program: Command, done: (exitCode: number) => void): v
     .addHelpText('after', RESIZE_HELP)
     .action(async (resource: string, n: number, flags: OverrideFlags) => {
       const { ifVersion, reason } = flags;
-      const question = text`Resize "${resource}" to ${n}?`;
-      done(await override(resource, flags, question, (operator) => operator.resize(n, { ifVersion, reason })));
+      const question = (what: Text) => text`Resize ${what} to ${n}?`;
+      done(await override(resource, { flags, question, act: (operator) => operator.resize(n, { ifVersion, reason }) }));
     });
   withOverrideFlags(resize);
 }
@@ -93,8 +180,10 @@ export function addPause(program: Command, done: (exitCode: number) => void): vo
     .addHelpText('after', PAUSE_HELP)
     .action(async (resource: string, flags: OverrideFlags & { until?: Date }) => {
       const { ifVersion, reason, until } = flags;
-      const question = text`Pause "${resource}"${until ? text` until ${until.toISOString()}` : ''}?`;
-      done(await override(resource, flags, question, (operator) => operator.pause({ until, ifVersion, reason })));
+      const question = (what: Text) => text`Pause ${what}${until ? text` until ${until.toISOString()}` : ''}?`;
+      done(
+        await override(resource, { flags, question, act: (operator) => operator.pause({ until, ifVersion, reason }) }),
+      );
     });
   withOverrideFlags(pause);
 }
@@ -114,7 +203,7 @@ export function addResume(program: Command, done: (exitCode: number) => void): v
     .addHelpText('after', RESUME_HELP)
     .action(async (resource: string, flags: OverrideFlags) => {
       const { ifVersion } = flags;
-      done(await override(resource, flags, undefined, (operator) => operator.resume({ ifVersion })));
+      done(await override(resource, { flags, act: (operator) => operator.resume({ ifVersion }) }));
     });
   withOverrideFlags(resume);
 }
@@ -148,8 +237,11 @@ export function addRevoke(program: Command, done: (exitCode: number) => void): v
 }
 
 /** @returns the exit code */
-async function take(resource: string, slot: string, flags: RevokeFlags): Promise<number> {
-  return await withOperator(resource, { ...flags, capacity: undefined, slots: [slot] }, async (operator) => {
+async function take(of: string, slot: string, flags: RevokeFlags): Promise<number> {
+  const only = flags.key === undefined ? [slot] : undefined; // the slots of a key have no names
+  return await withOperator(of, { ...flags, capacity: undefined, slots: only }, async (operator) => {
+    const { resource } = operator;
+    operator.addSlots([slot]);
     const { slots } = await operator.inspect({ recent: 0 });
     const held = slots.find((it) => it.slot === slot)?.permit;
     if (!held || (flags.runId !== undefined && held.runId !== flags.runId)) {

@@ -1,12 +1,12 @@
 import type { Client } from '@temporalio/client';
 import type { Command } from 'commander';
-import { Operator, type SlotInspection, type WaiterInspection } from '../operator';
+import { Operator, type Override, type SlotInspection, type WaiterInspection } from '../operator';
 import { type DeadlockStep, findDeadlocks } from '../operator/deadlocks';
 import { shownPurpose } from '../operator/reader';
 import { inspectAllInUse, type SeenResource } from '../operator/resources-in-use';
 import { type Output, withOutputFlags } from './arguments';
 import { type ConnectionFlags, withClient, withConnectionFlags } from './connection';
-import { silenceOf, waiterName } from './draw-resource';
+import { heldOf, overrideNote, silenceOf, waiterName } from './draw-resource';
 import { EXIT } from './exit-codes';
 import { holderName, print, printCut, printJson, say } from './terminal';
 import { dim, red, table, text, yellow } from './text';
@@ -25,6 +25,9 @@ interface Part {
   ahead: WaiterInspection[];
   /** The slots that it waits for, with their holders. */
   slots: SlotInspection[];
+  /** How many permits there may be, and what an operator has set. */
+  capacity?: number;
+  override?: Override;
   /** What it holds itself. */
   holds: SlotInspection[];
 }
@@ -97,7 +100,7 @@ function concerns(steps: readonly DeadlockStep[], who: string, parts: readonly P
   return steps.some(({ workflowId, waitsFor }) => workflowId === who || lines.has(waitsFor));
 }
 
-function partIn({ resource, waiters, slots }: SeenResource, who: string): Part {
+function partIn({ resource, waiters, slots, capacity, override }: SeenResource, who: string): Part {
   const at = waiters.findIndex(({ workflowId, identity }) => workflowId === who || identity === who);
   const held = slots.filter(({ state }) => state !== 'free');
   return {
@@ -105,6 +108,8 @@ function partIn({ resource, waiters, slots }: SeenResource, who: string): Part {
     waits: waiters[at],
     ahead: waiters.slice(0, Math.max(0, at)),
     slots: at < 0 ? [] : held,
+    capacity,
+    override,
     holds: held.filter(
       ({ state, permit }) =>
         state !== 'paced' && (permit?.holder.workflowId === who || permit?.holder.identity === who),
@@ -114,7 +119,7 @@ function partIn({ resource, waiters, slots }: SeenResource, who: string): Part {
 
 async function show(who: string, parts: Part[], deadlocks: DeadlockStep[][]): Promise<void> {
   for (const steps of deadlocks) print(red(text`Deadlock: ${deadlockLine(steps)}.`));
-  for (const { resource, waits, ahead, slots, holds } of parts) {
+  for (const { resource, waits, ahead, slots, holds, capacity, override } of parts) {
     for (const { slot, permit } of holds) {
       print(text`${who} holds slot ${slot} of ${resource}, for ${permit ? sinceNow(permit.since) : '?'}.`);
       const { preemptedUntil } = permit ?? {};
@@ -128,6 +133,8 @@ async function show(who: string, parts: Part[], deadlocks: DeadlockStep[][]): Pr
     const turn = waits.turn === undefined ? '' : text` It has its turn: slot ${waits.turn}.`;
     const place = ahead.length === 0 ? 'next in line' : `number ${waits.place} in line`;
     print(text`${who} waits for a permit of ${resource}, ${place}, for ${sinceNow(waits.since)}.${turn}`);
+    const held = slots.filter(({ state }) => state === 'held').length;
+    print(text`${resource}: ${heldOf({ capacity, held })}${override ? text` [${overrideNote(override)}]` : ''}.`);
     print();
     await printCut(
       table(['ahead', 'priority', 'key', 'for'], some(ahead.map(aheadRow)), ['left', 'right', 'left', 'right']),

@@ -10,7 +10,7 @@ import { act, parseAction } from './action';
 import { sendEvents } from './events';
 import type { Hub } from './hub';
 import { PAGE_FILES, type PageFiles } from './page-files';
-import type { Session } from './page-protocol';
+import { KEY_PARAMETER, type Session } from './page-protocol';
 
 export interface AppOptions {
   hub: Hub;
@@ -74,7 +74,7 @@ export function createApp({ hub, access, session, page }: AppOptions): Hono {
     pages++;
     return streamSSE(c, async (stream) => {
       try {
-        await sendEvents(stream, hub, { ...session, csrfToken: access.csrfToken });
+        await sendEvents(stream, hub, { ...session, csrfToken: access.csrfToken }, c.req.query(KEY_PARAMETER));
       } finally {
         pages--;
       }

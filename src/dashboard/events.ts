@@ -9,8 +9,9 @@ const BEAT_MS = 10_000;
 /**
  * Sends one page all resources, and then the changes, until the page is gone. This keeps what each page has got last, so a slow page
  * gets fewer and larger updates, and never a growing backlog.
+ * @param key the key that the page shows
  */
-export async function sendEvents(stream: SSEStreamingApi, hub: Hub, session: Session): Promise<void> {
+export async function sendEvents(stream: SSEStreamingApi, hub: Hub, session: Session, key?: string): Promise<void> {
   let told: ResourceView[] = [];
   let changed = false;
   let wake: () => void = () => undefined;
@@ -18,30 +19,39 @@ export async function sendEvents(stream: SSEStreamingApi, hub: Hub, session: Ses
     changed = true;
     wake();
   });
+  const endShow = key === undefined ? () => undefined : hub.show(key);
   stream.onAbort(() => {
     unsubscribe();
     wake();
   });
   try {
     told = hub.views;
+    let { keys } = hub;
     const { searchView: search, silence } = hub;
-    const hello: Hello = { nowMs: Date.now(), session, search, silence, resources: told };
+    const hello: Hello = { nowMs: Date.now(), session, search, silence, resources: told, keys };
     await stream.writeSSE({ event: 'hello', data: JSON.stringify(hello) });
     while (!stream.aborted) {
       if (!changed) await untilWoken(BEAT_MS, (resolve) => (wake = resolve));
       if (stream.aborted) return;
       changed = false;
       const { views, searchView: search, silence } = hub;
-      const update: Update = { ...updateOf(told, views), search, silence };
+      const update: Update = {
+        ...updateOf(told, views),
+        search,
+        silence,
+        ...(hub.keys !== keys && { keys: hub.keys }),
+      };
+      keys = hub.keys;
       await stream.writeSSE({ event: 'update', data: JSON.stringify(update) });
       told = views;
     }
   } finally {
+    endShow();
     unsubscribe();
   }
 }
 
-function updateOf(before: ResourceView[], after: ResourceView[]): Omit<Update, 'search' | 'silence'> {
+function updateOf(before: ResourceView[], after: ResourceView[]): Omit<Update, 'search' | 'silence' | 'keys'> {
   const known = new Map(before.map((view) => [view.resource, view]));
   const patches = after.flatMap((view) => diff(known.get(view.resource) ?? emptyView(view.resource), view) ?? []);
   const others = after.length !== before.length || after.some(({ resource }) => !known.has(resource));

@@ -182,6 +182,35 @@ test('a page that is loaded again while a search is under way begins one more se
   assert.ok(searches - before <= 11, `${searches - before} searches`);
 });
 
+test('a key is looked at while a page shows it, from when a search has found it', async (t) => {
+  mock.timers.enable({ apis: ['setTimeout', 'Date'], now: 1_000_000 });
+  t.after(() => mock.timers.reset());
+  const acme = new OneSlot('openai~key:acme');
+  let found: ResourceOperator | undefined;
+  const forgotten: string[] = [];
+  const key = (resource: string) => (resource === acme.resource ? found : undefined);
+  const hub = new Hub([], { find: async () => [], forget: (resource) => forgotten.push(resource), key });
+  t.after(() => hub.close());
+  hub.subscribe(() => undefined);
+  const [first, second, unknown] = [hub.show(acme.resource), hub.show(acme.resource), hub.show('openai~key:x')];
+  await pass(5);
+  assert.equal(acme.looks, 0);
+  found = acme;
+  await pass(20);
+  assert.ok(acme.looks >= 5, `${acme.looks} looks`);
+  first();
+  unknown();
+  await pass(5);
+  assert.deepEqual(
+    hub.views.map(({ resource }) => resource),
+    [acme.resource],
+  );
+  second();
+  const { looks } = acme;
+  await pass(20);
+  assert.deepEqual([acme.looks, forgotten, hub.views], [looks, [acme.resource], []]);
+});
+
 test('found resources are looked at less while idle, and go when nobody has used them for five minutes; named ones stay', async (t) => {
   mock.timers.enable({ apis: ['setTimeout', 'Date'], now: 1_000_000 });
   t.after(() => mock.timers.reset());

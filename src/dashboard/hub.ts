@@ -1,5 +1,5 @@
 import { messageOf } from '../client/errors';
-import type { ResourceView, SearchView, SilenceView } from './page-protocol';
+import type { KeysByResource, ResourceView, SearchView, SilenceView } from './page-protocol';
 import type { ResourceFinder, ResourceOperator } from './poller';
 import { type Pace, Poller } from './poller';
 
@@ -39,12 +39,18 @@ interface Watched {
   poller: Poller;
   /** When a search or a look last found the resource in use. Absent for a resource that the operator has named: it stays. */
   usedAtMs?: number;
+  /** It stays while a page shows it. */
+  isShownKey: boolean;
 }
+
+const NO_KEYS: KeysByResource = {};
 
 /** All resources, and the pages that follow them. It looks at nothing while no page is open. */
 export class Hub {
   private readonly watched = new Map<string, Watched>();
   private readonly listeners = new Set<() => void>();
+  /** The keys that pages show, and how many pages. */
+  private readonly shown = new Map<string, number>();
   private linger: NodeJS.Timeout | undefined;
   private search: NodeJS.Timeout | undefined;
   private searches = 0;
@@ -65,6 +71,10 @@ export class Hub {
 
   get views(): ResourceView[] {
     return [...this.watched.values()].map(({ poller }) => poller.view);
+  }
+
+  get keys(): KeysByResource {
+    return this.finder.keys ?? NO_KEYS;
   }
 
   /** How the search for resources goes. */
@@ -94,6 +104,28 @@ export class Hub {
     };
   }
 
+  /** Looks at a key too, as soon as a search has found it. @returns a function that ends this: the page no longer shows the key */
+  show(key: string): () => void {
+    this.shown.set(key, (this.shown.get(key) ?? 0) + 1);
+    this.watchShown();
+    return () => {
+      const pages = (this.shown.get(key) ?? 1) - 1;
+      this.shown.set(key, pages);
+      if (pages > 0) return;
+      this.shown.delete(key);
+      const watched = this.watched.get(key);
+      if (watched?.isShownKey) this.forget(key, watched);
+    };
+  }
+
+  private watchShown(): void {
+    for (const key of this.shown.keys()) {
+      const operator = this.watched.has(key) ? undefined : this.finder.key?.(key);
+      if (!operator) continue;
+      this.add(operator, undefined, true).start(0);
+    }
+  }
+
   /** Looks at this resource now: an operator has just changed it. */
   look(resource: string): void {
     this.watched.get(resource)?.poller.look();
@@ -104,7 +136,7 @@ export class Hub {
     this.stopAll();
   }
 
-  private add(operator: ResourceOperator, usedAtMs?: number): Poller {
+  private add(operator: ResourceOperator, usedAtMs?: number, isShownKey = false): Poller {
     const poller: Poller = new Poller(
       operator,
       () => this.pace(operator.resource),
@@ -115,7 +147,7 @@ export class Hub {
       },
       () => this.mayAskPermit(),
     );
-    this.watched.set(operator.resource, { operator, poller, usedAtMs });
+    this.watched.set(operator.resource, { operator, poller, usedAtMs, isShownKey });
     return poller;
   }
 
@@ -143,6 +175,7 @@ export class Hub {
     // A finder whose resources all have names makes no call, so that finding nothing says nothing.
     else if (found.length > 0 || this.watched.size === 0) this.hear(undefined);
     if (typeof found !== 'string') this.keep(found);
+    this.watchShown();
     this.tellAll();
     this.search = setTimeout(() => void this.searchOn(turn), FIND_EVERY_MS).unref();
   }

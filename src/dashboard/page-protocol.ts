@@ -122,6 +122,23 @@ export interface LoadView {
   capacity?: number;
 }
 
+/** The keys of a resource, as the last search found them: seconds late. */
+export interface KeysView {
+  count: number;
+  /** Those with a queue first: somebody waits, or an operator has set something. */
+  first: readonly KeyView[];
+}
+
+export interface KeyView {
+  /** The resource of the key. */
+  resource: string;
+  held: number;
+  isQueued: boolean;
+}
+
+/** By the resource that the keys belong to. */
+export type KeysByResource = Readonly<Record<string, KeysView>>;
+
 /** The first event on a connection, and again after each reconnection. */
 export interface Hello {
   nowMs: number;
@@ -129,6 +146,7 @@ export interface Hello {
   search: SearchView;
   silence?: SilenceView;
   resources: ResourceView[];
+  keys: KeysByResource;
 }
 
 /** The search for the resources in use. */
@@ -167,6 +185,8 @@ export interface Update {
   patches: ResourcePatch[];
   /** All resources; present when some have come or gone. */
   resources?: string[];
+  /** Present after a search. */
+  keys?: KeysByResource;
 }
 
 export interface ResourcePatch {
@@ -192,5 +212,8 @@ export type Action =
   | { do: 'resize'; resource: string; capacity: number; ifVersion?: number; reason: string }
   | { do: 'pause'; resource: string; ifVersion?: number; reason: string }
   | { do: 'resume'; resource: string; ifVersion?: number };
+
+/** In the address of the events: the key that the page shows. Nobody looks at a key that no page shows. */
+export const KEY_PARAMETER = 'key';
 
 export const CSRF_HEADER = 'x-csrf-token';

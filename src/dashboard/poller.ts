@@ -1,6 +1,6 @@
 import { messageOf } from '../client/errors';
 import type { Operator } from '../operator';
-import type { ResourceView } from './page-protocol';
+import type { KeysByResource, ResourceView } from './page-protocol';
 import { ResourceHistory } from './resource-history';
 import { emptyView } from './view-diff';
 
@@ -30,6 +30,10 @@ export interface ResourceFinder {
   find(): Promise<readonly ResourceOperator[]>;
   /** The dashboard no longer shows this resource. */
   forget(resource: string): void;
+  /** The keys that the last search found. Each search makes a new object. */
+  readonly keys?: KeysByResource;
+  /** One of these keys, by the name of its resource. */
+  key?(resource: string): ResourceOperator | undefined;
 }
 
 export interface Pace {

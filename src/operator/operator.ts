@@ -17,8 +17,16 @@ import {
   textWithin,
   wholeFrom,
 } from '../shared/check';
-import { MAX_SLOTS, pauseEndMs, resolveSlots } from '../shared/options';
-import { checkResource, checkSlot, type Slots, slotNames } from '../shared/permit-id';
+import { checkKey, checkPerKey, MAX_SLOTS, pauseEndMs, resolveSlots } from '../shared/options';
+import {
+  checkNoKeyPool,
+  checkResource,
+  checkSlot,
+  isKeyPool,
+  keyResource,
+  type Slots,
+  slotNames,
+} from '../shared/permit-id';
 import { type OverrideInput, type QueueView, REVOKE } from '../shared/protocol';
 import { areSlots, isCount } from '../shared/wire-input';
 import { NotHeldError } from './errors';
@@ -34,6 +42,10 @@ export interface OperatorOptions {
   capacity?: number;
   /** The names of its slots, in place of a capacity. */
   slots?: readonly string[];
+  /** Sees and steers the permits of this key, which are a resource of their own: those of the whole stay as they are. */
+  key?: string;
+  /** In place of a capacity, with a `key`: how many permits callers declare for it. @default what the key's queue says, or else its permits */
+  perKey?: number;
   /**
    * The task queue of the permits, on which an order starts the resource's queue where no queue runs.
    * @default that of a queue or a permit of the resource that runs now
@@ -90,6 +102,8 @@ export interface PauseOptions extends OverrideOptions {
 const OPERATOR = {
   capacity: asIs<number>(),
   slots: asIs<readonly string[]>(),
+  key: checkKey,
+  perKey: wholeFrom(1, MAX_SLOTS),
   taskQueue: nonEmpty,
   otherwiseTaskQueue: nonEmpty,
 } satisfies Checks<OperatorOptions>;
@@ -126,9 +140,14 @@ const SEARCH_EVERY_MS = 10_000;
  *
  * await gpus.pause({ reason: 'node drain' });
  * for (const { slot, permit } of slots) if (permit) await gpus.revoke(slot, { runId: permit.runId, reason: 'node drain' });
+ *
+ * const acme = new Operator(client, 'openai', { key: 'acme' });
+ * await acme.resize(5, { reason: 'a bigger plan' });
  * ```
  */
 export class Operator {
+  /** With a `key`, the resource of that key: `openai~key:acme`. */
+  readonly resource: string;
   private readonly server: Server;
   private readonly inspector: Inspector;
   /** The slots that the operator has named, or else those that the queue or permits named last. */
@@ -151,16 +170,17 @@ export class Operator {
    */
   constructor(
     private readonly client: Client,
-    readonly resource: string,
+    resource: string,
     private readonly options: OperatorOptions = {},
   ) {
     checkClient(client);
     checkOperator(resource, options);
-    const { capacity, slots } = options;
-    this.slots = capacity ?? (slots && [...slots]);
+    const { capacity, slots, key, perKey } = options;
+    this.resource = key === undefined ? resource : keyResource(resource, key);
+    this.slots = capacity ?? perKey ?? (slots && [...slots]);
     this.isGiven = this.slots !== undefined;
     this.server = new Server(client);
-    this.inspector = new Inspector(this.server, resource);
+    this.inspector = new Inspector(this.server, this.resource);
   }
 
   /**
@@ -327,7 +347,7 @@ export class Operator {
     const slots = await this.deployedSlots(this.slots === undefined);
     if (slots === undefined) {
       throw new InvalidOptionsError(
-        `Neither a queue nor a permit of "${resource}" says how many slots it has: give capacity or slots.`,
+        `Neither a queue nor a permit of "${resource}" says how many slots it has: give ${isKeyPool(resource) ? 'perKey' : 'capacity or slots'}.`,
       );
     }
     const input = { slots, ...changeOf(slots), reason, ifVersion };
@@ -370,8 +390,17 @@ export class Operator {
 /** Checks what an operator is given, before any call to the server. @throws InvalidOptionsError */
 function checkOperator(resource: string, options: OperatorOptions): void {
   checkResource(resource);
-  const { capacity, slots } = checkOptions(options, OPERATOR);
-  if (capacity !== undefined || slots !== undefined) resolveSlots(resource, { capacity, slots });
+  const { capacity, slots, key, perKey } = checkOptions(options, OPERATOR);
+  const isSized = capacity !== undefined || slots !== undefined;
+  if (key === undefined) {
+    if (perKey !== undefined) refuse('perKey', 'none without a key', perKey);
+    if (isSized) resolveSlots(resource, { capacity, slots });
+    return;
+  }
+  checkNoKeyPool(resource);
+  if (isSized)
+    refuse('key', 'perKey in place of capacity and slots, which are those of the whole', { capacity, slots });
+  checkPerKey(resource, perKey ?? 1);
 }
 
 /**

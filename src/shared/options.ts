@@ -438,7 +438,7 @@ function checkSlots(resource: string, slots: readonly string[]): readonly string
 }
 
 /** Refuses limits of keys that no resource of a key could have. */
-function checkPerKey(resource: string, perKey: PerKey): void {
+export function checkPerKey(resource: string, perKey: PerKey): void {
   if (typeof perKey !== 'function') wholeFrom(1, MAX_SLOTS)(perKey, 'perKey');
   if (byteLength(resource) > MAX_KEYED_RESOURCE_BYTES) {
     refuse('resource', `at most ${MAX_KEYED_RESOURCE_BYTES} bytes of UTF-8, because it has keys`, resource);

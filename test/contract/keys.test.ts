@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
+import { Operator } from '../../src/operator';
 import { keyResource, permitId } from '../../src/shared/permit-id';
-import { assertEnds, contract, finishAll, startHolding } from '../support/drivers';
+import { assertEnds, contract, contractOfAll, finishAll, startHolding } from '../support/drivers';
+import { states } from '../support/inspected';
 import { clientOf } from '../support/sets';
 import { assertNoPermitLeft, eventually, permitsRunning, untilWaiting, useTemporal } from '../support/temporal';
 
@@ -73,3 +75,40 @@ contract(temporal, 'whoever has the permit of a key has the priority of those wh
   await finishAll([low, urgent, other]);
   await driver.assertSafe(resource, 1);
 });
+
+contractOfAll(
+  temporal,
+  'an operator changes how many permits a key has: more within the total, fewer, and back',
+  async (driver) => {
+    const resource = temporal.resource('keyed');
+    const semaphore = { capacity: 4, perKey: 2 };
+    const { client, taskQueue } = temporal;
+    const acme = new Operator(client, resource, { key: 'acme', perKey: 2, taskQueue });
+    const whole = new Operator(client, resource, { capacity: 4, taskQueue });
+    const untilSeen = async (operator: Operator, held: number, waiting: number) =>
+      await eventually(async () => {
+        const seen = await operator.inspect({ recent: 0 });
+        assert.deepEqual([seen.held, seen.waiting], [held, waiting], `${operator.resource}: ${states(seen)}`);
+      });
+    const start = async () => await driver.start({ resource, semaphore, acquire: { key: 'acme' } });
+    const former = await Promise.all(Array.from({ length: 5 }, start));
+    await untilSeen(acme, 2, 3);
+    const { version } = await acme.resize(5, { reason: 'a bigger plan' });
+    await untilSeen(acme, 5, 0);
+    await untilSeen(whole, 4, 1);
+    assert.equal((await acme.resize(1, { ifVersion: version })).capacity, 1);
+    const next = await start();
+    await finishAll(former);
+    await next.holding();
+    await eventually(async () => assert.equal(states(await acme.inspect({ recent: 0 })), '0 held, 1 drained'));
+    const last = await start();
+    await untilSeen(acme, 1, 1);
+    await untilSeen(whole, 1, 0);
+    assert.equal((await acme.resize(2)).capacity, undefined, 'as declared');
+    await untilSeen(acme, 2, 0);
+    await finishAll([next, last]);
+    assert.equal((await acme.inspect({ recent: 0 })).override, undefined);
+    await assertNoPermitLeft(client, keyResource(resource, 'acme'));
+    await driver.assertSafe(resource, 4);
+  },
+);

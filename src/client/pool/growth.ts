@@ -59,11 +59,18 @@ export class Growth {
   private growthDueMs = Number.POSITIVE_INFINITY;
   private refusal: { error: unknown; untilMs: number } | undefined;
 
+  /** The most permits at once, as of the last look. */
+  private most: number;
+
   constructor(
     private readonly max: number,
     /** How long a place is kept that nobody waits for. */
     private readonly idleForMs: number,
-  ) {}
+    /** Where an operator has added slots to the `max`. */
+    private readonly mayGrowTo = max,
+  ) {
+    this.most = max;
+  }
 
   get isTrying(): boolean {
     return this.trying;
@@ -81,7 +88,7 @@ export class Growth {
 
   /** How many more it may ask for (P2). */
   room({ holding, releasing }: Pick<Standing, 'holding' | 'releasing'>): number {
-    return this.max - holding - releasing - this.asked;
+    return this.most - holding - releasing - this.asked;
   }
 
   acquired(place?: Place): void {
@@ -108,8 +115,13 @@ export class Growth {
     if (error !== undefined && !place.isLeaving) this.refused(error, nowMs);
   }
 
-  /** The pool has looked. @param isWanted whether others wait, or an operator wants slots back; `undefined`: nobody knows */
-  looked(isWanted: boolean | undefined): void {
+  /**
+   * The pool has looked.
+   * @param isWanted whether others wait, or an operator wants slots back; `undefined`: nobody knows
+   * @param capacity how many slots an operator has set
+   */
+  looked(isWanted: boolean | undefined, capacity = this.max): void {
+    if (isWanted !== undefined) this.most = Math.max(this.max, Math.min(capacity, this.mayGrowTo));
     if (isWanted) this.isCrowded = true;
     else if (isWanted === false && (this.hasBeenServed || this.places.size === 0)) this.isCrowded = false;
     this.hasBeenServed = false;

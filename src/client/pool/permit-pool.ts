@@ -207,8 +207,9 @@ export class PermitPool implements AsyncDisposable {
       const left = pool.close().finally(() => this.leaving.delete(left));
       this.leaving.add(left);
     };
-    const max = Math.min(this.options.max ?? Number.POSITIVE_INFINITY, semaphore.slots.length);
-    const rules = resolvePool(semaphore, { ...this.options, max });
+    const { max: mayGrowTo = Number.POSITIVE_INFINITY } = this.options;
+    const max = Math.min(mayGrowTo, semaphore.slots.length);
+    const rules = { ...resolvePool(semaphore, { ...this.options, max }), mayGrowTo };
     const pool = new ResourcePool(this.client.permitSource(semaphore), rules, leave);
     this.keys.set(key, pool);
     return pool;

@@ -93,17 +93,29 @@ export class PermitSource {
     const handle = this.server.client.workflow.getHandle(queueId(resource));
     try {
       const { runId, status, historyLength } = await this.server.call(() => handle.describe(), QUERY_MS);
-      if (status.name !== 'RUNNING') return NOBODY;
+      if (status.name !== 'RUNNING') return this.nobody;
       const state = `${runId} ${historyLength}`;
       if (this.seen?.state === state) return this.seen.others;
       const view = readQueueView(resource, await this.server.call(() => handle.query(QUEUE_VIEW), QUERY_MS));
-      const others = view && othersIn(view, this.poolId);
+      const others = view && this.othersIn(view);
       this.seen = others && { state, others };
       return others;
     } catch (error) {
-      if (error instanceof WorkflowNotFoundError) return NOBODY;
+      if (error instanceof WorkflowNotFoundError) return this.nobody;
       return isSilence(error) ? undefined : PERHAPS;
     }
+  }
+
+  private get nobody(): Others {
+    return { tickets: [], isInUse: (slot) => this.semaphore.slots.includes(slot) };
+  }
+
+  private othersIn({ tickets, slots, override }: QueueView): Others {
+    const offered = new Set(slots.flatMap(([, state]) => (state.at === 'offered' ? state.ticketId : [])));
+    const waiting = tickets.filter(({ id, pool }) => pool?.id !== this.poolId && !offered.has(id));
+    // A slot that an operator had added is out of use when the override is gone.
+    if (!override) return { ...this.nobody, tickets: waiting };
+    return { tickets: waiting, isInUse: (slot) => isSlotInUse(slot, override), capacity: override.capacity };
   }
 
   /** Why it may have had no permit. */
@@ -130,13 +142,5 @@ export class PermitSource {
 /** How a permit pool waits: its callers have times of their own. */
 const FOR_EVER = resolveSetAcquire();
 
-const NOBODY: Others = { tickets: [], isInUse: () => true };
-
 /** Whether others wait can't be told. They must not wait for ever. */
 const PERHAPS: Others = { tickets: [{ id: '', priorityKey: 1 }], isInUse: () => true };
-
-function othersIn({ tickets, slots, override }: QueueView, poolId: string): Others {
-  const offered = new Set(slots.flatMap(([, state]) => (state.at === 'offered' ? state.ticketId : [])));
-  const waiting = tickets.filter(({ id, pool }) => pool?.id !== poolId && !offered.has(id));
-  return { tickets: waiting, isInUse: (slot) => isSlotInUse(slot, override) };
-}

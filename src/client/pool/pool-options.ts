@@ -6,7 +6,7 @@ import type { PoolRules } from './pool-state';
 
 /** How a permit pool holds its permits. */
 export interface PermitPoolOptions {
-  /** The most permits that the pool holds at once, from 1 to the number of slots; of each key, too. @default the number of slots */
+  /** The most permits that the pool holds at once, from 1 to the number of slots; of each key, too. @default the number of slots, also those that an operator has added */
   max?: number;
   /**
    * How long a permit serves this process while others wait that have fewer. It goes back at the end of the call that passes this
@@ -52,6 +52,7 @@ export function resolvePool(
   }
   return {
     max,
+    mayGrowTo: options.max ?? Number.POSITIVE_INFINITY,
     reuseForMs: times.reuseFor ?? DEFAULT_REUSE_MS,
     idleForMs: times.idleFor ?? DEFAULT_IDLE_MS,
     retireAfterMs: SERVING * (renewEveryMs === false ? Math.min(leaseMs, maxHoldMs) : maxHoldMs),

@@ -6,6 +6,8 @@ import type { Place } from './growth';
 import { type Held, PoolState } from './pool-state';
 
 const MAX = 3;
+/** Where an operator has added slots. */
+const MAY_GROW_TO = 5;
 const REUSE_MS = 1_000;
 const IDLE_MS = 200;
 
@@ -38,8 +40,11 @@ class World {
   calls = 0;
   lookTimes: number[] = [];
   linePermits = 0;
+  /** The most permits that it may hold, and how many it had at the last step: too many go back by and by. */
+  most = MAX;
+  had = 0;
   private readonly state = new PoolState<Caller, Permit>(
-    { id: 'pool', max: MAX, reuseForMs: REUSE_MS, idleForMs: IDLE_MS, retireAfterMs: 20_000 },
+    { id: 'pool', max: MAX, mayGrowTo: MAY_GROW_TO, reuseForMs: REUSE_MS, idleForMs: IDLE_MS, retireAfterMs: 20_000 },
     (permit) => !permit.isLost,
   );
 
@@ -109,12 +114,13 @@ class World {
     this.step();
   }
 
-  answer(nths: number[] | undefined, out: number): void {
+  answer(nths: number[] | undefined, out: number, capacity?: number): void {
     if (!this.isLooking) return;
     this.isLooking = false;
     const isInUse = (slot: string) => slot !== String(out);
     const tickets = nths?.map((nth, n) => ({ id: `${n}`, ...(nth > 0 && { pool: { id: `pool-${n}`, nth } }) }));
-    this.state.looked(tickets && { tickets, isInUse }, this.nowMs);
+    if (tickets) this.most = Math.max(MAX, Math.min(capacity ?? 0, MAY_GROW_TO));
+    this.state.looked(tickets && { tickets, isInUse, capacity }, this.nowMs);
     this.step();
   }
 
@@ -217,7 +223,9 @@ class World {
 
   private check(): void {
     const held = this.permits.filter(({ isBack }) => !isBack).length;
-    assert.ok(held + this.places.length + (this.tries ?? 0) <= MAX, 'P2');
+    const has = held + this.places.length + (this.tries ?? 0);
+    assert.ok(has <= Math.max(this.most, this.had), 'P2');
+    this.had = has;
     const { idle } = this;
     assert.ok(idle.length === 0 || this.waiting.length === 0, 'P3');
     for (const permit of idle) assert.ok(this.nowMs < (permit.held?.idleSinceMs ?? 0) + IDLE_MS, 'idleFor');
@@ -256,11 +264,15 @@ const deed: fc.Arbitrary<(world: World) => void> = fc.oneof(
   {
     weight: 3,
     arbitrary: fc
-      .tuple(fc.option(fc.array(fc.nat(4), { maxLength: 4 }), { nil: undefined }), fc.integer({ min: -3, max: 5 }))
+      .tuple(
+        fc.option(fc.array(fc.nat(4), { maxLength: 4 }), { nil: undefined }),
+        fc.integer({ min: -3, max: 5 }),
+        fc.option(fc.integer({ min: 1, max: 7 }), { nil: undefined }),
+      )
       .map(
-        ([nths, out]) =>
+        ([nths, out, capacity]) =>
           (world: World) =>
-            world.answer(nths, out),
+            world.answer(nths, out, capacity),
       ),
   },
 );

@@ -32,6 +32,8 @@ export interface PoolRules {
   /** On the tickets of the pool. */
   readonly id: string;
   readonly max: number;
+  /** The most that it holds where an operator has added slots. @default `max` */
+  readonly mayGrowTo?: number;
   readonly reuseForMs: number;
   readonly idleForMs: number;
   /** A permit that was held so long is given back even if nobody else waits: the server ends each run some day. */
@@ -50,7 +52,8 @@ export interface PoolRules {
  * Invariants, which the model test checks after each event:
  *
  * - **P1** A permit serves one caller at a time, and none once it is releasing or gone.
- * - **P2** The permits held, those being given back included, and those asked for are never more than `max`.
+ * - **P2** The permits held, those being given back included, and those asked for are never more than `max`, or than an operator has set, up to
+ *   `mayGrowTo`. Those that are too many after a later order go back at the end of their calls.
  * - **P3** No caller waits while a permit is idle; callers are served by priority, then arrival.
  * - **P4** There is one look at a time, and none while no call is under a permit or has just ended, and nobody waits.
  * - **P5** Every caller ends in exactly one of: served, timed out, refused, failed, or taken out of the line.
@@ -77,7 +80,7 @@ export class PoolState<Call extends LineEntry, Permit extends { readonly slot: s
     private readonly rules: PoolRules,
     private readonly looksHeld: (permit: Permit) => boolean,
   ) {
-    this.growth = new Growth(rules.max, rules.idleForMs);
+    this.growth = new Growth(rules.max, rules.idleForMs, rules.mayGrowTo);
     this.turnover = new Turnover(rules.reuseForMs, rules.id);
   }
 
@@ -177,7 +180,7 @@ export class PoolState<Call extends LineEntry, Permit extends { readonly slot: s
     this.turnover.answered(others, { holding: this.held.size - releasing, releasing, isSettled, priorityKey });
     if (others) for (const held of this.held) held.isUnwanted = !others.isInUse(held.permit.slot);
     const isWanted = others && (others.tickets.length > 0 || [...this.held].some((held) => held.isUnwanted));
-    this.growth.looked(isWanted);
+    this.growth.looked(isWanted, others?.capacity);
     this.settleAsking(nowMs);
   }
 

@@ -5,8 +5,10 @@ import type { PoolShare } from '../../shared/protocol';
 export interface Others {
   /** Those of others that wait without a turn. */
   readonly tickets: readonly WaitingTicket[];
-  /** Whether an operator leaves this slot in use. */
+  /** Whether this slot is one of those that are in use, as declared or as an operator has set. */
   isInUse(slot: string): boolean;
+  /** How many slots an operator has set to be in use. */
+  readonly capacity?: number;
 }
 
 export interface WaitingTicket {

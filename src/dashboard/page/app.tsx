@@ -1,4 +1,5 @@
 import { useEffect, useReducer, useRef, useState } from 'preact/hooks';
+import { isKeyPool } from '../../shared/permit-id';
 import type { ResourceView, Session } from '../page-protocol';
 import { allKnown, neediest } from './attention';
 import { Confirm, type Question } from './confirm';
@@ -31,6 +32,8 @@ export function App({ store }: { store: Store }) {
   const [wanted, chosen] = useChosen(state, nowMs);
   const asked = question && resources.find(({ resource }) => resource === question.resource);
   const title = titleOf(state, chosen);
+  const key = wanted !== undefined && isKeyPool(wanted) ? wanted : undefined;
+  useEffect(() => store.showKey(key), [store, key]);
   useEffect(() => {
     document.title = title;
   }, [title]);
@@ -52,6 +55,7 @@ export function App({ store }: { store: Store }) {
           <Resource
             key={chosen.resource}
             view={chosen}
+            keys={state.keys[chosen.resource]}
             session={session}
             text={text}
             nowMs={nowMs}

@@ -1,7 +1,8 @@
-import type { ResourceView, Session } from '../page-protocol';
+import type { KeysView, ResourceView, Session } from '../page-protocol';
 import type { Question } from './confirm';
 import { find } from './find';
 import { clock, pauseText } from './format';
+import { Keys } from './keys';
 import { Load } from './load';
 import { Queue } from './queue';
 import { Recent } from './recent';
@@ -11,6 +12,8 @@ import { Timeline } from './timeline';
 
 interface ResourceProps {
   view: ResourceView;
+  /** Absent where nobody uses a key of it. */
+  keys?: KeysView;
   session: Session;
   /** The text to search for in names. */
   text: string;
@@ -23,7 +26,7 @@ interface ResourceProps {
 }
 
 /** Everything about one resource. An old view stands still, pale, with its buttons disabled. */
-export function Resource({ view, session, text, nowMs, asOfMs, isToldAbove, ask }: ResourceProps) {
+export function Resource({ view, keys, session, text, nowMs, asOfMs, isToldAbove, ask }: ResourceProps) {
   const { head, resource } = view;
   if (!head.ready) {
     return <p class={head.problem ? 'problem' : 'empty'}>{head.problem ?? `Looking at ${resource} …`}</p>;
@@ -66,6 +69,7 @@ export function Resource({ view, session, text, nowMs, asOfMs, isToldAbove, ask 
       )}
       <Tiles view={view} nowMs={shownMs} />
       <Slots resource={resource} all={view.slots} slots={found.slots} session={session} nowMs={shownMs} act={act} />
+      {keys && <Keys keys={keys} text={text} />}
       <Load view={view} nowMs={shownMs} />
       <Timeline view={view} found={found} session={session} nowMs={shownMs} />
       <div class="columns">

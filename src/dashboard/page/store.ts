@@ -2,6 +2,8 @@ import {
   type Action,
   CSRF_HEADER,
   type Hello,
+  KEY_PARAMETER,
+  type KeysByResource,
   type ResourceView,
   type SearchView,
   type Session,
@@ -15,6 +17,7 @@ export interface State extends Connection {
   session?: Session;
   search: SearchView;
   resources: readonly ResourceView[];
+  keys: KeysByResource;
   /** How far the server's clock is ahead of this browser's. */
   skewMs: number;
 }
@@ -26,8 +29,9 @@ const RECONNECT_MS = 2_000;
 
 /** Follows the server's events, and reconnects when the connection is lost. */
 export class Store {
-  state: State = { link: 'connecting', search: { done: false }, resources: [], heardAtMs: 0, skewMs: 0 };
+  state: State = { link: 'connecting', search: { done: false }, resources: [], keys: {}, heardAtMs: 0, skewMs: 0 };
   private source: EventSource | undefined;
+  private key: string | undefined;
   private listener: () => void = () => undefined;
   private timer: number | undefined;
 
@@ -36,9 +40,18 @@ export class Store {
     this.listener = listener;
   }
 
+  /** Has the server look at a key too, or no longer at one. */
+  showKey(key: string | undefined): void {
+    if (key === this.key) return;
+    this.key = key;
+    this.connect();
+  }
+
   connect(): void {
     this.source?.close();
-    const source = new EventSource('/events');
+    const source = new EventSource(
+      this.key === undefined ? '/events' : `/events?${KEY_PARAMETER}=${encodeURIComponent(this.key)}`,
+    );
     this.source = source;
     source.addEventListener('hello', ({ data }) => this.hear(JSON.parse(data) as Hello, hello));
     source.addEventListener('update', ({ data }) => this.hear(JSON.parse(data) as Update, update));
@@ -70,17 +83,17 @@ export class Store {
   }
 }
 
-function hello(state: State, { session, search, silence, resources }: Hello): State {
-  return { ...state, session, search, silence, resources };
+function hello(state: State, { session, search, silence, resources, keys }: Hello): State {
+  return { ...state, session, search, silence, resources, keys };
 }
 
-function update(state: State, { search, silence, patches, resources }: Update): State {
+function update(state: State, { search, silence, patches, resources, keys = state.keys }: Update): State {
   const views = new Map(state.resources.map((view) => [view.resource, view]));
   for (const patch of patches) {
     views.set(patch.resource, apply(views.get(patch.resource) ?? emptyView(patch.resource), patch));
   }
   const names = resources ?? state.resources.map(({ resource }) => resource);
-  return { ...state, search, silence, resources: names.map((name) => views.get(name) ?? emptyView(name)) };
+  return { ...state, search, silence, keys, resources: names.map((name) => views.get(name) ?? emptyView(name)) };
 }
 
 /** Asks the server to carry out an action. @returns why that failed; `undefined` when it is done */
