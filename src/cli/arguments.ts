@@ -2,7 +2,7 @@ import type { StringValue } from '@temporalio/common';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import type { OperatorOptions } from '../operator';
 import { isUnitless, msToNumber } from '../shared/duration';
-import { type ConnectionFlags, withConnectionFlags } from './connection';
+import { type ConnectionFlags, DEFAULT_TASK_QUEUE, withConnectionFlags } from './connection';
 
 export function wholeNumber(text: string): number {
   if (!/^\d{1,15}$/.test(text)) throw new InvalidArgumentError('Expected a whole number.');
@@ -85,8 +85,15 @@ export function withOutputFlags(command: Command): Command {
 
 /** The resource, as far as the flags describe it, and the form of the output. */
 export interface ResourceFlags extends OperatorOptions, ConnectionFlags {
-  taskQueue: string;
   output: Output;
+}
+
+/** For orders: where they start the queue of a resource. */
+export function withTaskQueueFlag(command: Command): Command {
+  return command.option(
+    '--task-queue <name>',
+    `the permit worker's task queue (default: that of the resource's queue or permits, or else ${DEFAULT_TASK_QUEUE})`,
+  );
 }
 
 /** The flags of every command that looks at one resource, or acts on it. */
@@ -96,8 +103,7 @@ export function withResourceFlags(command: Command): Command {
     'how many permits the resource is deployed with (default: its queue is asked, while somebody waits)',
     'the names of its slots instead, separated by commas',
   );
-  command.option('--task-queue <name>', "the permit worker's task queue", 'permits');
-  return withConnectionFlags(withOutputFlags(command));
+  return withConnectionFlags(withOutputFlags(withTaskQueueFlag(command)));
 }
 
 /**

@@ -201,6 +201,9 @@ export function placeOf({ connection, options }: Client): { address: string | un
   return { address, namespace: options.namespace };
 }
 
+/** Where an order starts the queue of a resource of which nothing runs that could tell. */
+export const DEFAULT_TASK_QUEUE = 'permits';
+
 /** As {@link withClient}, with the operator of one resource. @throws InvalidOptionsError for bad options, before any call */
 export async function withOperator<T>(
   resource: string,
@@ -208,6 +211,7 @@ export async function withOperator<T>(
   use: (operator: Operator) => Promise<T>,
 ): Promise<T> {
   const { capacity, slots, taskQueue } = flags;
-  const open = (client: Client) => new Operator(client, resource, { capacity, slots, taskQueue });
+  const where = { taskQueue, otherwiseTaskQueue: DEFAULT_TASK_QUEUE };
+  const open = (client: Client) => new Operator(client, resource, { capacity, slots, ...where });
   return await withClient(flags, (client) => use(open(client)), open);
 }

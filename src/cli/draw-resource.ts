@@ -1,10 +1,10 @@
 import type { Inspection, Override, PastHold, SlotInspection, WaiterInspection } from '../operator';
-import { shownPurpose } from '../operator/reader';
+import { STRANGERS_REMEDY, shownPurpose, strangersLine } from '../operator/reader';
 import type { SeenResource } from '../operator/resources-in-use';
 import { queueId } from '../shared/permit-id';
 import { holderName } from './terminal';
 import { type Align, dim, green, red, Text, table, text, yellow } from './text';
-import { disagreementLine, pauseNote, STRANGERS_REMEDY, sinceNow, span, strangersLine } from './wording';
+import { disagreementLine, pauseNote, sinceNow, span } from './wording';
 
 interface Drawing {
   /** At most so many slots, and as many waiters. @default all */

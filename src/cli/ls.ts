@@ -1,5 +1,6 @@
 import type { Command } from 'commander';
 import type { Inspection } from '../operator';
+import { strangersLine } from '../operator/reader';
 import { inspectAllInUse, type SeenResource } from '../operator/resources-in-use';
 import { type ResourceFlags, wholeNumber, withResourceFlags } from './arguments';
 import { withClient, withOperator } from './connection';
@@ -7,7 +8,7 @@ import { drawResource, overrideNote } from './draw-resource';
 import { EXIT } from './exit-codes';
 import { print, printCut, printJson, say } from './terminal';
 import { type Align, red, Text, table, text, yellow } from './text';
-import { disagreementLine, sinceNow, strangersLine } from './wording';
+import { disagreementLine, sinceNow } from './wording';
 
 interface LsFlags extends ResourceFlags {
   recent: number;

@@ -36,7 +36,8 @@ function ResourceLink({ view, chosen, isCurrent }: { view: ResourceView; chosen?
         {head.ready && head.waiting !== 0 && <b class="waiting"> · {head.waiting ?? '?'} waiting</b>}
         {head.override?.paused && <b> · {pauseText(head.override.pausedUntilMs)}</b>}
         {head.problem && <b class="bad"> · no answer</b>}
-        {!head.problem && head.queue === 'silent' && <b class="bad"> · queue silent</b>}
+        {!head.problem && !head.strangers && head.queue === 'silent' && <b class="bad"> · queue silent</b>}
+        {head.strangers && <b class="bad"> · a stranger's Workflow</b>}
         {head.disagreement && <b class="bad"> · callers disagree</b>}
       </span>
     </a>
