@@ -100,7 +100,7 @@ export function withTaskQueueFlag(command: Command): Command {
 export function withResourceFlags(command: Command): Command {
   withSlotFlags(
     command,
-    'how many permits the resource is deployed with (default: its queue is asked, while somebody waits)',
+    'how many permits the resource is deployed with (default: what its queue or its permits say)',
     'the names of its slots instead, separated by commas',
   );
   return withConnectionFlags(withOutputFlags(withTaskQueueFlag(command)));

@@ -55,7 +55,8 @@ Example:
 
 export function addResize(program: Command, done: (exitCode: number) => void): void {
   const resize = program
-    .command('resize <resource>')
+    .command('resize')
+    .argument('<resource>', 'whose slots they are')
     .argument('<n>', 'how many slots to use', wholeNumber)
     .summary('change how many slots are in use')
     .description(
