@@ -127,21 +127,6 @@ test('a permit worker runs the permits, and ends cleanly by SIGTERM', async () =
   assert.doesNotMatch(worker.stderr, /WARN/);
 });
 
-test('a run inside a run of the same resource hears that it has waited for itself', async () => {
-  const resource = temporal.resource();
-  const to = ['--capacity', '1', '--address', temporal.env.address, '--task-queue', temporal.taskQueue];
-  for (const [flag, when] of [
-    ['--timeout=1s', 'came free within 1 s'],
-    ['--try', 'is free'],
-  ] as const) {
-    const inner = [...CliProcess.command, 'run', resource, ...to, flag, '--', 'true'];
-    const { code, stderr } = await run({ resource }, ...inner);
-    assert.equal(code, 75);
-    const said = `No permit of "${resource}" ${when}: its caller holds one itself. Run the command under that permit`;
-    assert.ok(stderr.includes(said), stderr);
-  }
-});
-
 test('a daemon that a command has left behind may run for the same resource', {
   skip: process.platform !== 'linux',
 }, async () => {

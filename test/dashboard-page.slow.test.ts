@@ -292,6 +292,7 @@ test('while Temporal is silent, the page says so at its top and how old it is, a
   assert.match((await page.locator('.where').textContent()) ?? '', /\d+ s old$/);
   assert.equal(await page.getByText('Live', { exact: true }).count(), 0);
   assert.equal(await page.title(), `? ${resource}`);
+  assert.equal(await page.locator('.resources .bad').count(), 0, 'it is said once');
   for (const button of await page.getByRole('button').all()) assert.ok(await button.isDisabled());
   await page.evaluate('scrollTo(0, document.body.scrollHeight)');
   assert.equal(await page.evaluate('document.querySelector(".banner").getBoundingClientRect().top'), 0);

@@ -56,6 +56,8 @@ export function drawResource(seen: Inspection, { rows = Number.POSITIVE_INFINITY
       ),
     );
     if (slots.length > rows) lines.push(dim(`… and ${slots.length - rows} more slots`));
+    if (slots.some((slot) => isSilent(slot, seen)))
+      lines.push(yellow('No worker answers for a permit with "?": is a permit worker up?'));
   }
   if (waiters.length > 0) {
     const shown = waiters.slice(0, rows);
@@ -132,6 +134,12 @@ function waiterRow(waiter: WaiterInspection): unknown[] {
 
 function pastRow({ slot, holder, from, to, outcome }: PastHold): unknown[] {
   return [slot, holderName(holder), span(to.getTime() - from.getTime()), sinceNow(to), outcome];
+}
+
+/** Whether no worker says how long the lease of this permit lasts. */
+function isSilent({ state, permit }: SlotInspection, { strangers = [] }: Inspection): boolean {
+  if (state !== 'held' || !permit || permit.leaseDeadline) return false;
+  return !strangers.some(({ workflowId }) => workflowId === permit.workflowId);
 }
 
 /** The client's identity, if the Workflow waits for a client: its ID says nothing then. Else the Workflow ID. Unescaped: `Text` escapes it. */

@@ -90,7 +90,7 @@ function warn({ workflowId, runId, deadline }: Released, error: unknown): void {
     `The permit ${workflowId}, run ${runId}, could not be released${isClosed ? ', for its connection was closed before' : ''}. It ends by its lease.`,
     {
       type: 'PermitReleaseWarning',
-      detail: `At ${deadline.toISOString()} at the latest. ${isClosed ? 'Await withPermit, or the release, before you close the connection.' : messageOf(error)}`,
+      detail: `At ${deadline.toISOString()} at the latest, while a permit worker runs. ${isClosed ? 'Await withPermit, or the release, before you close the connection.' : messageOf(error)}`,
     },
   );
 }

@@ -135,7 +135,9 @@ function holding<T>(permits: readonly Permit[], fn: () => T): T {
  * handlers run outside, even while the Workflow holds a permit.
  */
 export function currentPermit(): Permit | undefined {
-  checkPlace();
+  checkPlace(
+    'currentPermit() works in Workflow code alone. An activity reads currentFencingToken() of temporal-semaphore/fencing.',
+  );
   return storage.getStore()?.current;
 }
 
