@@ -40,6 +40,7 @@ export function drawResource(seen: Inspection, { rows = Number.POSITIVE_INFINITY
           [...head, 'run ID'],
           cells.map((row, index) => [...row, runIds[index] ?? '']),
           [...align, 'left'],
+          Number.POSITIVE_INFINITY,
         )
       : table(head, cells, align);
   const lines: unknown[] = [headline(seen)];

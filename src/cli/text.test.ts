@@ -29,6 +29,14 @@ test('whatever comes from elsewhere is escaped, once, in a template, in a table 
   }
 });
 
+test('a long name is cut in its middle, but not in the last column nor a text of ours', () => {
+  const long = `${'a'.repeat(30)}${'b'.repeat(30)}`;
+  const drawn = String(
+    table(['name', 'ours', 'n', 'last'], [[long, dim(long), 5, long]], ['left', 'left', 'left', 'left'], 11),
+  );
+  assert.equal(stripVTControlCharacters(drawn.split('\n')[1] ?? ''), `aaaaa…bbbbb  ${long}  5  ${long}`);
+});
+
 test('a text that was made a string on the way is escaped, not trusted', () => {
   const ours = Text.ours('\x1b[31mred\x1b[39m');
   assert.equal(String(text`${ours}`), '\x1b[31mred\x1b[39m');

@@ -51,11 +51,33 @@ function painted(colour: (shown: string) => string): (value: unknown) => Text {
 
 export type Align = 'left' | 'right';
 
-/** A table without lines. A cell that is not a text is escaped first, so no foreign object reaches the table library. */
-export function table(head: string[], rows: readonly unknown[][], align: Align[]): Text {
+/**
+ * A table without lines. A cell that is not a text is escaped first, so no foreign object reaches the table library.
+ * @param most a longer name is cut in its middle, for names differ at their ends; but not in the last column, behind which nothing is
+ * lost. By default half of the terminal, and nowhere else.
+ */
+export function table(head: string[], rows: readonly unknown[][], align: Align[], most = nameWidth()): Text {
+  const cell = (value: unknown, index: number) => {
+    const shown = Text.of(value).toString();
+    return value instanceof Text || index === head.length - 1 ? shown : shortened(shown, most);
+  };
   // A row that ends early would get an empty line below it.
-  const cells = rows.map((row) => head.map((_, index) => Text.of(row[index]).toString()));
+  const cells = rows.map((row) => head.map((_, index) => cell(row[index], index)));
   return Text.ours(drawTable(head, cells, align));
+}
+
+const LEAST_NAME = 20;
+
+function nameWidth(): number {
+  const { isTTY, columns } = process.stdout;
+  return isTTY && columns > 0 ? Math.max(LEAST_NAME, Math.floor(columns / 2)) : Number.POSITIVE_INFINITY;
+}
+
+function shortened(name: string, most: number): string {
+  const characters = [...name];
+  if (characters.length <= most) return name;
+  const left = Math.ceil((most - 1) / 2);
+  return [...characters.slice(0, left), '…', ...characters.slice(left + 1 - most)].join('');
 }
 
 /**
