@@ -34,13 +34,14 @@ export function checkSelfDeadlock(client: Client, resources: readonly WantedReso
 }
 
 /** A resource of which the `run`s around this one hold so many permits that this one waits for them. */
-interface OwnWait {
+export interface OwnWait {
   resource: string;
   /** How many they hold. */
   own: number;
   capacity: number;
 }
 
+/** Of which of the resources it would wait for permits that only the `run`s around it can give back. */
 export function ownWaits(client: Client, resources: readonly WantedResource[]): OwnWait[] {
   const waits: OwnWait[] = [];
   const held = heldOutside().filter(({ at }) => at === placeText(client));

@@ -60,11 +60,14 @@ function isUnknown({ capacity, slots, queue, recent }: Inspection): boolean {
 }
 
 /** @returns the exit code */
-async function all({ output, ...connection }: LsFlags): Promise<number> {
+async function all({ output, wide, ...connection }: LsFlags): Promise<number> {
   const resources = await withClient(connection, (client) => inspectAllInUse(client));
   if (output !== 'text') printJson(resources, output);
   else if (resources.length === 0) print(text`Nobody holds or waits for a permit.`);
-  else await printCut(Text.lines([table(HEAD, resources.map(row), ALIGN), ...resources.flatMap(notes)]));
+  else {
+    const lines = [table(HEAD, resources.map(row), ALIGN, wide ? Number.POSITIVE_INFINITY : undefined)];
+    await (wide ? print : printCut)(Text.lines([...lines, ...resources.flatMap(notes)]));
+  }
   return 0;
 }
 

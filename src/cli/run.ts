@@ -17,7 +17,7 @@ import { type AlsoFlag, alsoFlag, durationOption, wholeNumber, withSlotFlags } f
 import { type ConnectionFlags, placeOf, withClient, withConnectionFlags } from './connection';
 import { heldOf } from './draw-resource';
 import { EXIT } from './exit-codes';
-import { checkSelfDeadlock, heldInside, ownWaits, type WantedResource } from './held-outside';
+import { checkSelfDeadlock, heldInside, type OwnWait, ownWaits, type WantedResource } from './held-outside';
 import { afterLoss, permitsOf, type RunSet, runHolding, Signals } from './holding';
 import { Interrupted, say } from './terminal';
 import { type Text, text } from './text';
@@ -224,7 +224,7 @@ async function acquire(
 }
 
 /** It says so where a `run` around this one holds what this one has waited for. */
-function whyNone(error: PermitTimeoutError | LineFullError, waits: ReturnType<typeof ownWaits>): string {
+function whyNone(error: PermitTimeoutError | LineFullError, waits: readonly OwnWait[]): string {
   const wait = waits.find(({ resource }) => resource === error.resource);
   if (!wait || error instanceof LineFullError || error.unpolled !== undefined) return error.message;
   return ownTimeoutMessage(

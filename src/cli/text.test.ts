@@ -29,12 +29,17 @@ test('whatever comes from elsewhere is escaped, once, in a template, in a table 
   }
 });
 
-test('a long name is cut in its middle, but not in the last column nor a text of ours', () => {
+test('in a table that is too wide, the widest column is cut in its middle, but not the last, nor a text of ours', () => {
   const long = `${'a'.repeat(30)}${'b'.repeat(30)}`;
-  const drawn = String(
-    table(['name', 'ours', 'n', 'last'], [[long, dim(long), 5, long]], ['left', 'left', 'left', 'left'], 11),
-  );
-  assert.equal(stripVTControlCharacters(drawn.split('\n')[1] ?? ''), `aaaaa…bbbbb  ${long}  5  ${long}`);
+  const drawn = (name: unknown, width?: number) =>
+    stripVTControlCharacters(
+      String(table(['name', 'n', 'last'], [[name, 5, long]], ['left', 'left', 'left'], width)).split('\n')[1] ?? '',
+    );
+  assert.equal(drawn(long, 40), `${'a'.repeat(15)}…${'b'.repeat(15)}  5  ${long}`);
+  assert.equal(drawn(long, 10), `${'a'.repeat(10)}…${'b'.repeat(9)}  5  ${long}`, 'not shorter than 20');
+  assert.equal(drawn(long, 69), `${long}  5  ${long}`);
+  assert.equal(drawn(dim(long), 40), `${long}  5  ${long}`);
+  assert.equal(drawn(long), `${long}  5  ${long}`, 'no terminal');
 });
 
 test('a text that was made a string on the way is escaped, not trusted', () => {
