@@ -37,7 +37,7 @@ test('demo on a terminal: a picture that is drawn over and over; then a holder h
   ];
   const lines = stripVTControlCharacters(out).split(/[\r\n]+/);
   assert.deepEqual(
-    lines.filter((line) => line.length > 80),
+    lines.filter((line) => line.length > 120),
     [],
     'no line is wider than a terminal',
   );
