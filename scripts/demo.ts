@@ -18,10 +18,10 @@ const CAN_STOP = process.platform !== 'win32';
 
 const NEXT_STEPS = `
 What to try next:
-  npx -y pnpm@10 demo --dashboard                  the same, with a live page in your browser
+  npx -y pnpm@10 demo --dashboard                  with a live page
   npx -y pnpm@10 demo --consumers 40 --capacity 5  more of them
   README.md, "Your first program"                  four files of your own
-  docs/fencing-explained.md                        why the late write was refused`;
+  docs/fencing-explained.md                        why a late write is refused`;
 
 /** `pnpm demo`: server, worker and consumers in one command. */
 async function main(interrupt: AbortSignal): Promise<number> {

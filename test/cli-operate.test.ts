@@ -398,6 +398,17 @@ test('resize, pause and resume, and what is set stands in ls', async () => {
   assert.match(await output(['resize', resource, '2', '--yes']), new RegExp(`^${resource}: as it was deployed\\.\n$`));
 });
 
+test('an order goes to the task queue of the permits that run: a busy resource needs no flag', async () => {
+  const resource = temporal.resource();
+  const permit = await pool(resource).acquire();
+  const to = ['--yes', '--address', temporal.env.address];
+  const { code, stdout, stderr } = await host.run(['pause', resource, ...to]);
+  assert.deepEqual([code, stderr], [0, '']);
+  assert.match(stdout, new RegExp(`^${resource}: paused \\(version \\d+\\)\\.\n$`));
+  assert.equal((await host.run(['resume', resource, ...to])).code, 0);
+  await permit.release();
+});
+
 test('watch: it goes on when the server does not answer for a while', async () => {
   const resource = temporal.resource();
   const proxy = await TcpProxy.to(temporal.env.address);

@@ -473,6 +473,10 @@ test('a release on a connection that was closed says that withPermit was not awa
       /could not be released, for its connection was closed before\. It ends by its lease\.$/,
     );
     assert.match(warning.detail, /Await withPermit, or the release, before you close the connection\.$/);
+    const closed = { name: 'ServiceError', message: /^The connection of this client was closed\. Make another, / };
+    await assert.rejects(semaphore.acquire(), closed);
+    await assert.rejects(semaphore.tryAcquire(), closed);
+    await assert.rejects(operatorOf(semaphore).inspect(), closed);
     await new SemaphoreClient(temporal.client, resource, optionsOf({})).withPermit(async () => undefined);
   }
 });

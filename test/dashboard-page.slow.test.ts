@@ -6,6 +6,7 @@ import type { Page } from 'playwright-core';
 import { TcpProxy } from '../scripts/support/tcp-proxy';
 import { PermitPool, SemaphoreClient } from '../src/client';
 import { Operator } from '../src/operator';
+import { queueId } from '../src/shared/permit-id';
 import { useBrowser } from './support/browser';
 import { useDashboards } from './support/dashboards';
 import { startHolder, startHolding, untilAt } from './support/holders';
@@ -148,6 +149,22 @@ test("a permit pool's permit says so, and a resource on whose slots its callers 
   await page.context().close();
 });
 
+test("a stranger's Workflow under the ID of the queue is named, with what to do, and no worker is blamed", async () => {
+  const resource = temporal.resource();
+  const { pool, url } = await show(resource, { capacity: 2 });
+  const permit = await pool.acquire();
+  const workflowId = queueId(resource);
+  const taskQueue = `nobody-${randomUUID()}`;
+  const stranger = await temporal.client.workflow.start('train', { workflowId, taskQueue });
+  const page = await browser.open(url);
+  await page.getByText(/is a Workflow of type "train", none of ours\. .* terminate it by its ID/).waitFor(WITHIN);
+  assert.equal(await page.getByText(/does not answer/).count(), 0);
+  await stranger.terminate();
+  await page.getByText(/none of ours/).waitFor({ ...WITHIN, state: 'detached' });
+  await permit.release();
+  await page.context().close();
+});
+
 test('a holder that gives way says how long it may take', async () => {
   const resource = temporal.resource();
   const { pool, url } = await show(resource, { capacity: 1 });
@@ -275,6 +292,7 @@ test('while Temporal is silent, the page says so at its top and how old it is, a
   assert.match((await page.locator('.where').textContent()) ?? '', /\d+ s old$/);
   assert.equal(await page.getByText('Live', { exact: true }).count(), 0);
   assert.equal(await page.title(), `? ${resource}`);
+  assert.equal(await page.locator('.resources .bad').count(), 0, 'it is said once');
   for (const button of await page.getByRole('button').all()) assert.ok(await button.isDisabled());
   await page.evaluate('scrollTo(0, document.body.scrollHeight)');
   assert.equal(await page.evaluate('document.querySelector(".banner").getBoundingClientRect().top'), 0);

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { stripVTControlCharacters } from 'node:util';
 import { lacking } from '../scripts/support/requirements';
 import { checkPortIsFree, freePort } from '../scripts/support/server-process';
 import { assertCount, useBrowser } from './support/browser';
@@ -34,6 +35,12 @@ test('demo on a terminal: a picture that is drawn over and over; then a holder h
     /writer-1 writes: .*refused\. Stale fencing token/,
     /What to try next:/,
   ];
+  const lines = stripVTControlCharacters(out).split(/[\r\n]+/);
+  assert.deepEqual(
+    lines.filter((line) => line.length > 120),
+    [],
+    'no line is wider than a terminal',
+  );
   let rest = out;
   for (const part of story) {
     const found = part.exec(rest) ?? assert.fail(`${part} is missing, or too early, in:\n${out}`);

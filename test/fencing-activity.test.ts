@@ -7,8 +7,15 @@ import { ActivityFailure, ApplicationFailure } from '@temporalio/common';
 import { Worker } from '@temporalio/worker';
 import { currentFencingToken, FencingToken, MemoryFence, StaleTokenError, TemporalFence } from '@/fencing';
 import { fencingInterceptors } from '@/fencing-worker';
-import { type FencedActivities, fencedSteps, fencedWrites, holdUntil, nestedTokens } from './support/fencing-workflows';
-import { eventually, useTemporal } from './support/temporal';
+import {
+  type FencedActivities,
+  fencedSteps,
+  fencedWrites,
+  forgetful,
+  holdUntil,
+  nestedTokens,
+} from './support/fencing-workflows';
+import { eventually, useTemporal, warnings } from './support/temporal';
 import { runIds } from './support/tokens';
 
 const temporal = useTemporal({ shared: true });
@@ -98,6 +105,19 @@ describe('on a worker with the interceptors', () => {
     });
     assert.equal(FencingToken.parse(outer).resource, 'outer');
     assert.equal(FencingToken.parse(inner).resource, 'inner');
+  });
+
+  test('a Workflow that returns before its withPermit is warned of', async () => {
+    const resource = temporal.resource();
+    const { workflowId } = options();
+    await temporal.client.workflow.execute(forgetful, { ...options(), workflowId, args: [resource] });
+    await temporal.client.workflow.execute(nestedTokens, options());
+    const ofThese = warnings.filter(({ meta }) => meta?.taskQueue === TASK_QUEUE);
+    const message = `This Workflow has returned before its withPermit of "${resource}": what that still does is cut off. Await it.`;
+    assert.deepEqual(
+      ofThese.map((entry) => [entry.message, entry.meta?.workflowId]),
+      [[message, workflowId]],
+    );
   });
 
   test('a refusal in an activity is not retried, and keeps its type', async () => {

@@ -112,7 +112,6 @@ test('a semaphore of Workflows says in an activity and in plain Node which one t
     () => semaphore.adopt({} as never),
     () => semaphore.pauseUntil(new Date(Date.now() + 60_000)),
     () => acquireAll([semaphore]),
-    async () => currentPermit(),
   ];
   for (const use of uses) {
     // Not retryable: an activity would be tried for ever.
@@ -122,6 +121,7 @@ test('a semaphore of Workflows says in an activity and in plain Node which one t
       message: /take the SemaphoreClient of/,
     });
   }
+  assert.throws(() => currentPermit(), { type: 'IllegalStateError', message: /An activity reads currentFencingToken/ });
 });
 
 test('a permit that nobody releases, nor looks at, is warned of after a lease, with where it was acquired', async () => {

@@ -10,10 +10,13 @@ import { createPermitWorker, SemaphorePlugin } from '../src/worker';
 import { CliProcess } from './support/cli-process';
 import { dataConverter } from './support/encrypting-converter';
 import { operatorOf } from './support/operators';
-import { assertSafe, eventually, useTemporal } from './support/temporal';
+import { assertSafe, eventually, useTemporal, warnings } from './support/temporal';
 import { holder } from './support/workflows';
 
 const temporal = useTemporal({ shared: true });
+
+/** Temporal's `TaskQueueType`. */
+const [WORKFLOW_TASKS, ACTIVITY_TASKS] = [1, 2];
 
 /** Temporal's `TimeoutType`: nobody took the task. */
 const SCHEDULE_TO_START = 2;
@@ -34,6 +37,31 @@ test('permits run on the task queue of a permit worker, whose application has an
   assert.equal(hold?.runId, runId);
   const permit = await temporal.client.workflow.getHandle(`permit:${resource}:0`, runId).describe();
   assert.equal(permit.taskQueue, taskQueue);
+});
+
+test('a healthy permit worker warns of nothing, and polls for no activities', async () => {
+  const taskQueue = `permits-${randomUUID()}`;
+  const { nativeConnection: connection } = temporal.env;
+  const worker = await createPermitWorker({ connection, taskQueue });
+  const pollers = async (taskQueueType: number) => {
+    const found = await connection.workflowService.describeTaskQueue({
+      namespace: 'default',
+      taskQueue: { name: taskQueue },
+      taskQueueType,
+    });
+    return found.pollers.length;
+  };
+  await worker.runUntil(async () => {
+    await eventually(async () => assert.equal(await pollers(WORKFLOW_TASKS), 1));
+    await new SemaphoreClient(temporal.client, temporal.resource(), { capacity: 1, taskQueue }).withPermit(
+      async () => 0,
+    );
+    assert.equal(await pollers(ACTIVITY_TASKS), 0);
+  });
+  assert.deepEqual(
+    warnings.filter(({ meta }) => meta?.taskQueue === taskQueue),
+    [],
+  );
 });
 
 test('after kill -9 of a permit worker, the next one releases within seconds what it knew', async () => {

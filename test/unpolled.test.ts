@@ -29,6 +29,8 @@ test('run and why say that nobody runs permits, and not that all slots are held 
     assert.deepEqual([code, stdout], [75, '']);
     assert.ok(stderr.includes(nobodyPolls(taskQueue)) && !stderr.includes('all slots are held'), stderr);
   }
+  const ls = await host.run(['ls', resource, '--capacity', '1', ...at]);
+  assert.match(ls.stdout, /\n +0 +held .* \? *\nNo worker answers for a permit with "\?": is a permit worker up\?\n/);
   await temporal.client.workflow.start(QUEUE_WORKFLOW, {
     workflowId: queueId(resource),
     taskQueue,

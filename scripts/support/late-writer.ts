@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
+import { stripVTControlCharacters } from 'node:util';
 import type { Client } from '@temporalio/client';
 import { paint } from '@/cli/text';
 import { duration } from '@/cli/wording';
@@ -64,9 +65,8 @@ export class LateWriter {
 
   private async play(): Promise<void> {
     await this.ready;
-    console.log(
-      `\nNow a holder hangs. Two processes write to a ledger under 1 permit, with a lease of ${duration(LEASE_MS)}.\n`,
-    );
+    const what = `Two processes write to a ledger under 1 permit, with a lease of ${duration(LEASE_MS)}.`;
+    console.log(`\n${wrapped(`Now a holder hangs. ${what}`)}\n`);
     this.startedMs = Date.now();
     this.child.send('acquire');
     await this.untilWritten(2);
@@ -127,6 +127,20 @@ export class LateWriter {
   }
 
   private say(what: string): void {
-    console.log(`${duration(Date.now() - this.startedMs).padStart(7)}  ${what}`);
+    const time = `${duration(Date.now() - this.startedMs).padStart(7)}  `;
+    console.log(`${time}${wrapped(what, time.length)}`);
   }
+}
+
+/** In lines that fit the terminal, of whole words. @param indent how many columns are taken at the left of each line */
+function wrapped(text: string, indent = 0): string {
+  const width = (process.stdout.columns || 80) - indent;
+  const lines = [''];
+  for (const word of text.split(' ')) {
+    const line = lines.at(-1) ?? '';
+    const longer = line === '' ? word : `${line} ${word}`;
+    if (line !== '' && stripVTControlCharacters(longer).length > width) lines.push(word);
+    else lines[lines.length - 1] = longer;
+  }
+  return lines.join(`\n${' '.repeat(indent)}`);
 }

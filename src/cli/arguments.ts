@@ -2,7 +2,7 @@ import type { StringValue } from '@temporalio/common';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import type { OperatorOptions } from '../operator';
 import { isUnitless, msToNumber } from '../shared/duration';
-import { type ConnectionFlags, withConnectionFlags } from './connection';
+import { type ConnectionFlags, DEFAULT_TASK_QUEUE, withConnectionFlags } from './connection';
 
 export function wholeNumber(text: string): number {
   if (!/^\d{1,15}$/.test(text)) throw new InvalidArgumentError('Expected a whole number.');
@@ -85,15 +85,22 @@ export function withOutputFlags(command: Command): Command {
 
 /** The resource, as far as the flags describe it, and the form of the output. */
 export interface ResourceFlags extends OperatorOptions, ConnectionFlags {
-  taskQueue: string;
   output: Output;
+}
+
+/** For orders: where they start the queue of a resource. */
+export function withTaskQueueFlag(command: Command): Command {
+  return command.option(
+    '--task-queue <name>',
+    `the permit worker's task queue (default: that of the resource's queue or permits, or else ${DEFAULT_TASK_QUEUE})`,
+  );
 }
 
 /** The flags of every command that looks at one resource, or acts on it. */
 export function withResourceFlags(command: Command): Command {
   withSlotFlags(
     command,
-    'how many permits the resource is deployed with (default: its queue is asked, while somebody waits)',
+    'how many permits the resource is deployed with (default: what its queue or its permits say)',
     'the names of its slots instead, separated by commas',
   );
   command
@@ -102,9 +109,8 @@ export function withResourceFlags(command: Command): Command {
       '--per-key <n>',
       'with --key: how many permits the key is declared with (default: as --capacity)',
       wholeNumber,
-    )
-    .option('--task-queue <name>', "the permit worker's task queue", 'permits');
-  return withConnectionFlags(withOutputFlags(command));
+    );
+  return withConnectionFlags(withOutputFlags(withTaskQueueFlag(command)));
 }
 
 /**

@@ -47,7 +47,9 @@ export function connectionError(address: string, { message }: Error): Unreachabl
   const isMute = /before the deadline|transport/i.test(message);
   return new UnreachableError(
     address,
-    isMute ? 'it does not answer as a Temporal server does (check the TLS flags)' : message,
+    isMute
+      ? 'it does not answer as a Temporal server does (is it overloaded or stopped, or are the TLS flags wrong?)'
+      : message,
   );
 }
 

@@ -204,6 +204,9 @@ export function placeOf({ connection, options }: Client): { address: string | un
 /** Stands for all keys. A key of this name has a resource like any other: `openai~key:%2A`. */
 export const EVERY_KEY = '*';
 
+/** Where an order starts the queue of a resource of which nothing runs that could tell. */
+export const DEFAULT_TASK_QUEUE = 'permits';
+
 /** As {@link withClient}, with the operator of one resource, or of one of its keys. @throws InvalidOptionsError for bad options, before any call */
 export async function withOperator<T>(
   resource: string,
@@ -213,6 +216,7 @@ export async function withOperator<T>(
   const { capacity, slots, key, perKey, taskQueue } = flags;
   if (key === EVERY_KEY)
     throw new InvalidOptionsError(`--key '${EVERY_KEY}': only resize, pause and resume take all keys at once.`);
-  const open = (client: Client) => new Operator(client, resource, { capacity, slots, key, perKey, taskQueue });
+  const options = { capacity, slots, key, perKey, taskQueue, otherwiseTaskQueue: DEFAULT_TASK_QUEUE };
+  const open = (client: Client) => new Operator(client, resource, options);
   return await withClient(flags, (client) => use(open(client)), open);
 }

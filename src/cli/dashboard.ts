@@ -6,7 +6,8 @@ import type { ResourceFinder } from '../dashboard/poller';
 import { Operator, type OperatorOptions } from '../operator';
 import { type KeyInUse, resourcesInUse } from '../operator/resources-in-use';
 import { refuse } from '../shared/check';
-import { type ConnectionFlags, connectConfig, withClient, withConnectionFlags } from './connection';
+import { withTaskQueueFlag } from './arguments';
+import { type ConnectionFlags, connectConfig, DEFAULT_TASK_QUEUE, withClient, withConnectionFlags } from './connection';
 import { endLine, print } from './terminal';
 import { text } from './text';
 
@@ -18,8 +19,6 @@ interface DashboardFlags extends ConnectionFlags {
   taskQueue?: string;
   readOnly?: true;
 }
-
-const DEFAULT_TASK_QUEUE = 'permits';
 
 const HELP = `
 Without resources, the page shows all that are in use. Give a resource with its
@@ -44,17 +43,13 @@ export function addDashboard(program: Command, done: (exitCode: number) => void)
     .option('--host <name>', 'the address to listen on', '127.0.0.1')
     .option('--token <text>', 'the token that visitors need (default: TEMPORAL_SEMAPHORE_TOKEN, or a new one)')
     .option('--ui <url>', 'the Temporal Web UI, for links (default: that of a dev server, or of Temporal Cloud)')
-    .option(
-      '--task-queue <name>',
-      "the permit worker's task queue (default: that of the resource's permits, or permits)",
-    )
     .option('--read-only', 'offer no actions')
     .addHelpText('after', HELP)
     .action(async (resources: string[], flags: DashboardFlags) => {
       await serve(resources, flags);
       done(0);
     });
-  withConnectionFlags(dashboard);
+  withConnectionFlags(withTaskQueueFlag(dashboard));
 }
 
 async function serve(resources: string[], flags: DashboardFlags): Promise<void> {

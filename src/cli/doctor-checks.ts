@@ -4,11 +4,12 @@ import { countPollers } from '../client/pollers';
 import { monotonicMs } from '../client/server';
 import type { SlotInspection } from '../operator';
 import { findDeadlocks, type StuckWorkflows, stuckWorkflows } from '../operator/deadlocks';
+import { STRANGERS_REMEDY, strangersLine } from '../operator/reader';
 import { inspectAllInUse, type SeenResource } from '../operator/resources-in-use';
 import { durationText } from '../shared/duration';
 import { waiterName } from './draw-resource';
 import { holderName } from './terminal';
-import { count, deadlockLine, disagreementLine, pauseNote, STRANGERS_REMEDY, span, strangersLine } from './wording';
+import { count, deadlockLine, disagreementLine, pauseNote, span } from './wording';
 
 /** One result of the examination. */
 export interface Finding {

@@ -1,10 +1,10 @@
 import type { Inspection, Override, PastHold, SlotInspection, WaiterInspection } from '../operator';
-import { shownPurpose } from '../operator/reader';
+import { STRANGERS_REMEDY, shownPurpose, strangersLine } from '../operator/reader';
 import type { SeenResource } from '../operator/resources-in-use';
 import { queueId } from '../shared/permit-id';
 import { holderName } from './terminal';
 import { type Align, dim, green, red, Text, table, text, yellow } from './text';
-import { disagreementLine, pauseNote, STRANGERS_REMEDY, sinceNow, span, strangersLine } from './wording';
+import { disagreementLine, pauseNote, sinceNow, span } from './wording';
 
 interface Drawing {
   /** At most so many slots, and as many waiters. @default all */
@@ -40,6 +40,7 @@ export function drawResource(seen: Inspection, { rows = Number.POSITIVE_INFINITY
           [...head, 'run ID'],
           cells.map((row, index) => [...row, runIds[index] ?? '']),
           [...align, 'left'],
+          Number.POSITIVE_INFINITY,
         )
       : table(head, cells, align);
   const lines: unknown[] = [headline(seen)];
@@ -56,6 +57,8 @@ export function drawResource(seen: Inspection, { rows = Number.POSITIVE_INFINITY
       ),
     );
     if (slots.length > rows) lines.push(dim(`… and ${slots.length - rows} more slots`));
+    if (slots.some((slot) => isSilent(slot, seen)))
+      lines.push(yellow('No worker answers for a permit with "?": is a permit worker up?'));
   }
   if (waiters.length > 0) {
     const shown = waiters.slice(0, rows);
@@ -132,6 +135,12 @@ function waiterRow(waiter: WaiterInspection): unknown[] {
 
 function pastRow({ slot, holder, from, to, outcome }: PastHold): unknown[] {
   return [slot, holderName(holder), span(to.getTime() - from.getTime()), sinceNow(to), outcome];
+}
+
+/** Whether no worker says how long the lease of this permit lasts. */
+function isSilent({ state, permit }: SlotInspection, { strangers = [] }: Inspection): boolean {
+  if (state !== 'held' || !permit || permit.leaseDeadline) return false;
+  return !strangers.some(({ workflowId }) => workflowId === permit.workflowId);
 }
 
 /** The client's identity, if the Workflow waits for a client: its ID says nothing then. Else the Workflow ID. Unescaped: `Text` escapes it. */

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { afterEach, test } from 'node:test';
 import type { Client } from '@temporalio/client';
 import { SelfDeadlockError } from '../client';
-import { checkSelfDeadlock, heldInside } from './held-outside';
+import { checkSelfDeadlock, heldInside, ownWaits } from './held-outside';
 
 const client = {
   connection: { options: { address: 'here:7233' } },
@@ -25,7 +25,8 @@ test('what a run around this one holds counts, and what another one holds or hel
   const [inside, daemon] = [heldBy(process.ppid), heldBy(2 ** 30)];
   process.env[VARIABLE] = inside;
   assert.throws(() => checkSelfDeadlock(client, [gpu]), SelfDeadlockError);
-  checkSelfDeadlock(client, [gpu], 1_000);
+  assert.deepEqual(ownWaits(client, [{ ...gpu, permits: 2 }]), [{ resource: 'gpu', own: 1, capacity: 1 }]);
+  assert.deepEqual(ownWaits(client, [{ ...gpu, capacity: 2 }]), []);
   process.env[VARIABLE] = daemon; // its run has ended, or runs beside it
   if (process.platform === 'linux') checkSelfDeadlock(client, [gpu]);
 });

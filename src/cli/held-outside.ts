@@ -27,12 +27,23 @@ interface Held {
   resource: string;
 }
 
-/** @throws SelfDeadlockError when the `run`s around this one hold all permits of one of the resources, and this one would wait for ever */
-export function checkSelfDeadlock(
-  client: Client,
-  resources: readonly WantedResource[],
-  timeoutMs = Number.POSITIVE_INFINITY,
-): void {
+/** @throws SelfDeadlockError when the `run`s around this one hold all permits of one of the resources: it would wait for ever */
+export function checkSelfDeadlock(client: Client, resources: readonly WantedResource[]): void {
+  const [wait] = ownWaits(client, resources);
+  if (wait) throw new SelfDeadlockError(wait.resource, wait.own, wait.capacity);
+}
+
+/** A resource of which the `run`s around this one hold so many permits that this one waits for them. */
+export interface OwnWait {
+  resource: string;
+  /** How many they hold. */
+  own: number;
+  capacity: number;
+}
+
+/** Of which of the resources it would wait for permits that only the `run`s around it can give back. */
+export function ownWaits(client: Client, resources: readonly WantedResource[]): OwnWait[] {
+  const waits: OwnWait[] = [];
   const held = heldOutside().filter(({ at }) => at === placeText(client));
   for (const { resource, capacity = 0, slots, perKey, key, permits = 1 } of resources) {
     const wanted = [{ resource, count: slots?.length ?? capacity }];
@@ -40,13 +51,14 @@ export function checkSelfDeadlock(
     for (const { resource, count } of wanted) {
       const own = waitsForItself(
         { resource, slots: Array.from({ length: count }, String) },
-        { timeoutMs },
+        { timeoutMs: Number.POSITIVE_INFINITY },
         held.map((it) => it.resource),
         permits,
       );
-      if (own > 0) throw new SelfDeadlockError(resource, own, count);
+      if (own > 0) waits.push({ resource, own, capacity: count });
     }
   }
+  return waits;
 }
 
 /** What the environment of a command says of the permits around it. */

@@ -1,5 +1,6 @@
 import { type Command, Option } from 'commander';
 import { type Inspection, InvalidOptionsError } from '../operator';
+import { strangersLine } from '../operator/reader';
 import { inspectAllInUse, type SeenResource } from '../operator/resources-in-use';
 import { type ResourceFlags, wholeNumber, withResourceFlags } from './arguments';
 import { withClient, withOperator } from './connection';
@@ -7,7 +8,7 @@ import { drawResource, overrideNote } from './draw-resource';
 import { EXIT } from './exit-codes';
 import { print, printCut, printJson, say } from './terminal';
 import { type Align, red, Text, table, text, yellow } from './text';
-import { disagreementLine, sinceNow, strangersLine } from './wording';
+import { disagreementLine, sinceNow } from './wording';
 
 interface LsFlags extends ResourceFlags {
   recent: number;
@@ -63,14 +64,17 @@ function isUnknown({ capacity, slots, queue, recent }: Inspection): boolean {
 }
 
 /** @returns the exit code */
-async function all({ output, keys, key, ...connection }: LsFlags, of?: string): Promise<number> {
+async function all({ output, wide, keys, key, ...connection }: LsFlags, of?: string): Promise<number> {
   if (key !== undefined) throw new InvalidOptionsError('--key: give the resource too.');
   const resources = await withClient(connection, (client) => inspectAllInUse(client, { keys, of }));
   if (output !== 'text') printJson(resources, output);
   if (of !== undefined && resources.length === 0) return sayUnknown(of);
   if (output !== 'text') return 0;
   if (resources.length === 0) print(text`Nobody holds or waits for a permit.`);
-  else await printCut(Text.lines([table(HEAD, resources.map(row), ALIGN), ...resources.flatMap(notes)]));
+  else {
+    const lines = [table(HEAD, resources.map(row), ALIGN, wide ? Number.POSITIVE_INFINITY : undefined)];
+    await (wide ? print : printCut)(Text.lines([...lines, ...resources.flatMap(notes)]));
+  }
   return 0;
 }
 

@@ -142,7 +142,8 @@ that come later have the limit that their callers declare (perKey).
 
 export function addResize(program: Command, done: (exitCode: number) => void): void {
   const resize = program
-    .command('resize <resource>')
+    .command('resize')
+    .argument('<resource>', 'whose slots they are')
     .argument('<n>', 'how many slots to use', wholeNumber)
     .summary('change how many slots are in use')
     .description(

@@ -40,7 +40,9 @@ const COMMANDS: AddCommand[] = [
  */
 export async function makeProgram(done: (exitCode: number) => void, command?: string[]): Promise<Command> {
   const program = new Command('temporal-semaphore')
-    .description('A distributed counting semaphore whose only infrastructure is a Temporal server.')
+    .description(
+      'Limits how many Workflows, services and scripts use a thing at once: a distributed semaphore on Temporal.',
+    )
     .version(version())
     .addHelpText('after', START)
     .exitOverride();

@@ -12,11 +12,12 @@ import {
 import { messageOf } from '../client/errors';
 import { pause } from '../client/server';
 import { type Inspection, Operator } from '../operator';
+import { ownTimeoutMessage } from '../shared/loss';
 import { type AlsoFlag, alsoFlag, durationOption, wholeNumber, withSlotFlags } from './arguments';
 import { type ConnectionFlags, placeOf, withClient, withConnectionFlags } from './connection';
 import { heldOf } from './draw-resource';
 import { EXIT } from './exit-codes';
-import { checkSelfDeadlock, heldInside, type WantedResource } from './held-outside';
+import { checkSelfDeadlock, heldInside, type OwnWait, ownWaits, type WantedResource } from './held-outside';
 import { afterLoss, permitsOf, type RunSet, runHolding, Signals } from './holding';
 import { Interrupted, say } from './terminal';
 import { type Text, text } from './text';
@@ -169,7 +170,7 @@ async function runUnderPermit(resource: string, command: string[] | undefined, f
   return await withClient(
     flags,
     async (client) => {
-      checkSelfDeadlock(client, wanted, flags.try ? 0 : flags.timeout);
+      if (!flags.try && flags.timeout === undefined) checkSelfDeadlock(client, wanted);
       const signals = new Signals();
       const interrupted = new AbortController();
       signals.take((name) => interrupted.abort(new Interrupted(name)));
@@ -215,11 +216,23 @@ async function acquire(
   } catch (error) {
     if (!(error instanceof PermitTimeoutError || error instanceof LineFullError)) throw error;
     if (error.cause !== undefined) throw error; // nobody knows whether a slot is free: the server could not be reached
-    say(text`${error.message} ${placeNote(client)}`);
+    say(text`${whyNone(error, ownWaits(client, wanted))} ${placeNote(client)}`);
     return undefined;
   } finally {
     over.abort();
   }
+}
+
+/** It says so where a `run` around this one holds what this one has waited for. */
+function whyNone(error: PermitTimeoutError | LineFullError, waits: readonly OwnWait[]): string {
+  const wait = waits.find(({ resource }) => resource === error.resource);
+  if (!wait || error instanceof LineFullError || error.unpolled !== undefined) return error.message;
+  return ownTimeoutMessage(
+    error.resource,
+    error.timeoutMs,
+    wait.own,
+    'Run the command under that permit, without a run of its own.',
+  );
 }
 
 /**

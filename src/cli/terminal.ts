@@ -15,10 +15,10 @@ export function print(line: Text | '' = ''): void {
   process.stdout.write(`${line}\n`);
 }
 
-/** Writes lines of tables to standard output. On a terminal, none is wider than that. */
+/** Writes lines of tables to standard output. On a terminal, none is wider than that. (One without a size says 0.) */
 export async function printCut(lines: Text): Promise<void> {
   const { columns, isTTY } = process.stdout;
-  if (!isTTY) return print(lines);
+  if (!isTTY || columns === 0) return print(lines);
   const { default: cut } = await import('cli-truncate');
   for (const line of String(lines).split('\n')) process.stdout.write(`${cut(line, columns)}\n`);
 }

@@ -29,6 +29,19 @@ test('whatever comes from elsewhere is escaped, once, in a template, in a table 
   }
 });
 
+test('in a table that is too wide, the widest column is cut in its middle, but not the last, nor a text of ours', () => {
+  const long = `${'a'.repeat(30)}${'b'.repeat(30)}`;
+  const drawn = (name: unknown, width?: number) =>
+    stripVTControlCharacters(
+      String(table(['name', 'n', 'last'], [[name, 5, long]], ['left', 'left', 'left'], width)).split('\n')[1] ?? '',
+    );
+  assert.equal(drawn(long, 40), `${'a'.repeat(15)}…${'b'.repeat(15)}  5  ${long}`);
+  assert.equal(drawn(long, 10), `${'a'.repeat(10)}…${'b'.repeat(9)}  5  ${long}`, 'not shorter than 20');
+  assert.equal(drawn(long, 69), `${long}  5  ${long}`);
+  assert.equal(drawn(dim(long), 40), `${long}  5  ${long}`);
+  assert.equal(drawn(long), `${long}  5  ${long}`, 'no terminal');
+});
+
 test('a text that was made a string on the way is escaped, not trusted', () => {
   const ours = Text.ours('\x1b[31mred\x1b[39m');
   assert.equal(String(text`${ours}`), '\x1b[31mred\x1b[39m');

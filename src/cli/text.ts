@@ -1,3 +1,4 @@
+import { stripVTControlCharacters } from 'node:util';
 import Table from 'cli-table3';
 import { createColors } from 'picocolors';
 
@@ -51,11 +52,44 @@ function painted(colour: (shown: string) => string): (value: unknown) => Text {
 
 export type Align = 'left' | 'right';
 
-/** A table without lines. A cell that is not a text is escaped first, so no foreign object reaches the table library. */
-export function table(head: string[], rows: readonly unknown[][], align: Align[]): Text {
+/** The spaces between two columns. */
+const GAP = 2;
+
+/** A name is cut no shorter. */
+const LEAST_NAME = 20;
+
+/**
+ * A table without lines. A cell that is not a text is escaped first, so no foreign object reaches the table library. Where a line is
+ * too wide, the widest column gives way, but for the last: its names are cut in the middle, for they differ at their ends.
+ */
+export function table(head: string[], rows: readonly unknown[][], align: Align[], width = terminalWidth()): Text {
   // A row that ends early would get an empty line below it.
   const cells = rows.map((row) => head.map((_, index) => Text.of(row[index]).toString()));
+  const widths = head.map((title, index) =>
+    cells.reduce((most, row) => Math.max(most, stripVTControlCharacters(row[index] ?? '').length), title.length),
+  );
+  const before = widths.slice(0, -1);
+  const widest = before.indexOf(Math.max(...before));
+  const others = before.reduce((sum, own, index) => sum + GAP + (index === widest ? 0 : own), 0);
+  const room = Math.max(LEAST_NAME, width - others - (head.at(-1) ?? '').length);
+  for (const [index, row] of rows.entries()) {
+    const cut = cells[index];
+    if (cut && widest >= 0 && !(row[widest] instanceof Text)) cut[widest] = shortened(cut[widest] ?? '', room);
+  }
   return Text.ours(drawTable(head, cells, align));
+}
+
+/** Nothing but a terminal has a width, and one without a size says 0. */
+function terminalWidth(): number {
+  const { isTTY, columns } = process.stdout;
+  return isTTY && columns > 0 ? columns : Number.POSITIVE_INFINITY;
+}
+
+function shortened(name: string, most: number): string {
+  const characters = [...name];
+  if (characters.length <= most) return name;
+  const left = Math.ceil((most - 1) / 2);
+  return [...characters.slice(0, left), '…', ...characters.slice(left + 1 - most)].join('');
 }
 
 /**
@@ -87,7 +121,7 @@ export function drawTable(head: string[], rows: string[][], align: Align[]): str
     head: head.map((title) => paint.dim(title)),
     colAligns: align,
     chars: NO_LINES,
-    style: { head: [], border: [], 'padding-left': 0, 'padding-right': 2 },
+    style: { head: [], border: [], 'padding-left': 0, 'padding-right': GAP },
   });
   drawn.push(...rows);
   return drawn

@@ -99,11 +99,11 @@ async function redrawn(wide: boolean): Promise<Screen> {
   const redraw = createLogUpdate(process.stdout);
   const { stdout } = process;
   // Two tables share the height. Their headings and their lines of what is left out take 8.
-  const rows = () => Math.max(2, Math.floor((stdout.rows - 8) / 2));
+  const rows = () => Math.max(2, Math.floor(((stdout.rows || 24) - 8) / 2));
   return {
     show(seen) {
       const lines = String(drawResource(seen, { rows: rows(), wide })).split('\n');
-      redraw(lines.map((line) => cut(line, stdout.columns)).join('\n'));
+      redraw(lines.map((line) => cut(line, stdout.columns || 80)).join('\n'));
     },
     close: () => redraw.done(),
   };

@@ -1,4 +1,4 @@
-import type { Override, SlotsBelief, Stranger } from '../operator';
+import type { Override, SlotsBelief } from '../operator';
 import type { DeadlockStep } from '../operator/deadlocks';
 
 /** `"4.2 s"`, `"3m 12s"`, `"2h 5m"`, `"3d 4h"`. */
@@ -48,13 +48,3 @@ export function disagreementLine(beliefs: readonly SlotsBelief[]): string {
   );
   return `its callers disagree on the slots: ${each.join(', ')}`;
 }
-
-/** `permit:gpu:0 is a Workflow of type "train", and 3 more like it` */
-export function strangersLine([first, ...more]: readonly Stranger[]): string {
-  const others = more.length > 0 ? `, and ${more.length} more like it` : '';
-  return `${first?.workflowId} is a Workflow of type "${first?.type}", none of ours${others}`;
-}
-
-/** What an operator does about such Workflows. */
-export const STRANGERS_REMEDY =
-  'Such a Workflow keeps its slot, or the line, until it ends: terminate it by its ID (temporal workflow terminate --workflow-id …), and let nothing else use IDs that begin with "permit".';

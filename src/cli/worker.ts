@@ -1,7 +1,7 @@
 import { isIP } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import { isGrpcServiceError } from '@temporalio/client';
-import type { Logger, LogMetadata, NativeConnection } from '@temporalio/worker';
+import type { NativeConnection } from '@temporalio/worker';
 import type { Command } from 'commander';
 import { refuse } from '../shared/check';
 import { checkAddress, connectionError, NoNamespaceError } from './check-address';
@@ -47,13 +47,12 @@ async function work(flags: WorkerFlags): Promise<number> {
   const dataConverter = await loadDataConverter(flags.dataConverter);
   await checkAddress(address);
   // Loaded only here: it is native code, and not installed where nobody runs a worker.
-  const { NativeConnection, Runtime, DefaultLogger } = await import('@temporalio/worker');
+  const { NativeConnection, Runtime } = await import('@temporalio/worker');
   const { createPermitWorker, HISTOGRAM_BUCKETS } = await import('../worker.js');
-  const prometheus = metrics && { bindAddress: metrics, histogramBucketOverrides: HISTOGRAM_BUCKETS };
-  Runtime.install({
-    logger: withoutExpected(new DefaultLogger()),
-    ...(prometheus && { telemetryOptions: { metrics: { prometheus } } }),
-  });
+  if (metrics !== undefined) {
+    const prometheus = { bindAddress: metrics, histogramBucketOverrides: HISTOGRAM_BUCKETS };
+    Runtime.install({ telemetryOptions: { metrics: { prometheus } } });
+  }
   const run = async () => {
     const connection = await NativeConnection.connect(connectionOptions).catch((error: Error) => {
       throw connectionError(address, error);
@@ -69,17 +68,6 @@ async function work(flags: WorkerFlags): Promise<number> {
     }
   };
   return await Promise.race([run(), lateEnd(Runtime.instance().options.shutdownSignals)]);
-}
-
-/** What the SDK says of every worker that runs Workflows alone. */
-const EXPECTED = /^No (activities|Nexus services) registered/;
-
-function withoutExpected(logger: Logger): Logger {
-  const { info, warn } = logger;
-  const unlessExpected = (log: Logger['info']) => (message: string, meta?: LogMetadata) => {
-    if (!EXPECTED.test(message)) log.call(logger, message, meta);
-  };
-  return Object.assign(logger, { info: unlessExpected(info), warn: unlessExpected(warn) });
 }
 
 /** gRPC's code for what is not there. */

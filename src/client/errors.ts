@@ -115,11 +115,19 @@ export class NoAnswerError extends Error {
   }
 }
 
-/** The messages of an error and its causes: the SDK's errors say what failed, and their causes say why. */
+/**
+ * The messages of an error and its causes: the SDK's errors say what failed, and their causes say why. What a cause says again, with
+ * more, is left to it.
+ */
 export function messageOf(error: unknown): string {
   const messages: string[] = [];
-  for (let cause = error; cause instanceof Error; cause = cause.cause) messages.push(cause.message);
-  return messages.join(': ') || String(error);
+  for (let cause = error; cause instanceof Error; cause = cause.cause) {
+    const last = messages.at(-1);
+    if (last !== undefined && cause.message.includes(last)) messages.pop();
+    messages.push(cause.message);
+  }
+  const reason = messages.pop();
+  return [...messages.map((message) => message.replace(/\.$/, '')), reason].join(': ') || String(error);
 }
 
 /** The permit pool was closed before this caller was served. Nothing was run. */

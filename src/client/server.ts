@@ -6,9 +6,11 @@ import {
   isGrpcDeadlineError,
   isGrpcServiceError,
   QueryNotRegisteredError,
+  ServiceError,
   WorkflowNotFoundError,
 } from '@temporalio/client';
 import { type BackoffPolicy, backoffMs } from '../shared/backoff';
+import { messageOf } from './errors';
 
 /** gRPC's codes of errors that a retry may overcome. None of them says anything about a slot. */
 const TRANSIENT = new Set([
@@ -91,6 +93,8 @@ export class Server {
       const over = () => this.underWay.delete(answer);
       answer.then(over, over);
       return await Promise.race([answer, aborted]);
+    } catch (error) {
+      throw isClosedConnection(error) ? new ServiceError(CLOSED, { cause: error as Error }) : error;
     } finally {
       signal.removeEventListener('abort', abort);
     }
@@ -143,6 +147,14 @@ export class Server {
 /** The delay before the next try, in milliseconds. */
 export function retryDelayMs(attempt: number): number {
   return backoffMs(attempt, Math.random(), RETRY);
+}
+
+const CLOSED =
+  'The connection of this client was closed. Make another, and close it when no permit is held or awaited any more.';
+
+/** What gRPC says on a connection that was closed, and what a `NativeConnection` says. */
+export function isClosedConnection(error: unknown): boolean {
+  return /Channel has been shut down|Client already closed/.test(messageOf(error));
 }
 
 /** Whether a retry may help: overload, a broken connection, a time-out. */

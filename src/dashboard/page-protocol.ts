@@ -32,6 +32,8 @@ export interface ResourceHead {
   override?: { version: number; capacity?: number; paused: boolean; pausedUntilMs?: number; reason?: string };
   /** What callers take the slots to be, where two of them differ: the most common belief first. */
   disagreement?: readonly { slots: number | string; count: number; by: string }[];
+  /** What is to be said of Workflows that are none of ours, under the IDs of permits or of the queue. */
+  strangers?: string;
   stats: ResourceStats;
   /** Why the last look failed. */
   problem?: string;

@@ -1,6 +1,6 @@
 import type { Holder } from '../client';
 import type { Inspection, Override, PermitInspection, WaiterInspection } from '../operator';
-import { shownPurpose } from '../operator/reader';
+import { STRANGERS_REMEDY, shownPurpose, strangersLine } from '../operator/reader';
 import type {
   HoldView,
   LoadView,
@@ -73,7 +73,7 @@ export class ResourceHistory {
     this.seePast(inspection, nowMs);
     this.seeLoad(inspection, nowMs);
     this.forget(nowMs);
-    const { resource, capacity, held, queue, override, disagreement, slots } = inspection;
+    const { resource, capacity, held, queue, override, disagreement, strangers, slots } = inspection;
     if (queue !== 'silent') this.line = { waiters: inspection.waiters, atMs: nowMs };
     return {
       resource,
@@ -87,6 +87,7 @@ export class ResourceHistory {
         queue,
         override: override && overrideView(override),
         disagreement,
+        strangers: strangers && `${strangersLine(strangers)}. ${STRANGERS_REMEDY}`,
         stats: this.stats(nowMs),
       },
       slots: slots.map(({ slot, state, permit }) => this.slotView(slot, state, permit)),

@@ -2,7 +2,7 @@ import { type Client, WorkflowClient, type WorkflowExecutionInfo } from '@tempor
 import type { Payload, SerializationContext } from '@temporalio/common';
 import { readPermitMemo } from '../shared/lenient-input';
 import { checkResource, checkSlot, type PermitAddress, parsePermitId, queueId } from '../shared/permit-id';
-import type { PermitInspection, SlotInspection } from './inspection';
+import type { PermitInspection, SlotInspection, Stranger } from './inspection';
 
 /**
  * A client for reading only. It reads a payload that it can't decode as `undefined`. Anybody may have written a memo, with
@@ -55,6 +55,16 @@ export function shownPurpose({
 }: Pick<PermitInspection, 'purpose' | 'permitPool'>): string | undefined {
   return permitPool === undefined ? purpose : ['permit pool', purpose].filter(Boolean).join(': ');
 }
+
+/** `permit:gpu:0 is a Workflow of type "train", and 3 more like it` */
+export function strangersLine([first, ...more]: readonly Stranger[]): string {
+  const others = more.length > 0 ? `, and ${more.length} more like it` : '';
+  return `${first?.workflowId} is a Workflow of type "${first?.type}", none of ours${others}`;
+}
+
+/** What an operator does about such Workflows. */
+export const STRANGERS_REMEDY =
+  'Such a Workflow keeps its slot, or the line, until it ends: terminate it by its ID (temporal workflow terminate --workflow-id …), and let nothing else use IDs that begin with "permit".';
 
 /** A permit's resource and slot. `undefined` when the Workflow ID is no permit's, whatever the Workflow's type. */
 export function permitAddress(workflowId: string): PermitAddress | undefined {

@@ -39,15 +39,17 @@ export function lossMessage(
 /** The message of a `PermitTimeoutError`, in Workflows and outside. @param own what {@link waitsForItself} says */
 export function timeoutMessage(resource: string, timeoutMs: number, own = 0): string {
   if (own > 0) {
-    const when = timeoutMs === 0 ? 'is free' : `came free within ${durationText(timeoutMs)}`;
-    return (
-      `No permit of "${resource}" ${when}: its caller holds ${own === 1 ? 'one' : own} itself. ` +
-      'Use the permit that is held, or set reentrant.'
-    );
+    return ownTimeoutMessage(resource, timeoutMs, own, 'Use the permit that is held, or set reentrant.');
   }
   if (timeoutMs === 0)
     return `No permit of "${resource}" is free: all slots are held. Try later, or give a timeout to wait.`;
   return `No permit of "${resource}" came free within ${durationText(timeoutMs)}. Wait longer, or add capacity.`;
+}
+
+/** To a caller that has waited for permits which it holds itself. */
+export function ownTimeoutMessage(resource: string, timeoutMs: number, own: number, advice: string): string {
+  const when = timeoutMs === 0 ? 'is free' : `came free within ${durationText(timeoutMs)}`;
+  return `No permit of "${resource}" ${when}: its caller holds ${own === 1 ? 'one' : own} itself. ${advice}`;
 }
 
 /** The message of a `SelfDeadlockError`, in Workflows and outside. */

@@ -5,7 +5,10 @@ import { version } from '@temporalio/worker/package.json';
 import { refuse } from '@/shared/check';
 
 /** This library decides what a permit worker runs, so the caller can't set these options of the SDK. */
-const OURS = ['activities', 'nexusServices', 'workflowBundle', 'workflowsPath'] as const;
+const OURS = ['activities', 'enableNonLocalActivities', 'nexusServices', 'workflowBundle', 'workflowsPath'] as const;
+
+/** Nobody calls it. The SDK warns of a worker without activities. One with local activities alone polls for none either. */
+const WITHOUT_WARNING = { activities: { none: async () => {} }, enableNonLocalActivities: false };
 
 /**
  * How long the server keeps a task for the worker that has the permit cached, before it gives the task to another. The
@@ -59,6 +62,7 @@ export async function createPermitWorker(options: PermitWorkerOptions): Promise<
   return await Worker.create({
     stickyQueueScheduleToStartTimeout: STICKY_FOR,
     ...options,
+    ...WITHOUT_WARNING,
     ...permitWorkflows(options),
   });
 }

@@ -78,16 +78,13 @@ export class SelfDeadlockError extends ApplicationFailure {
  * Refuses a call from outside of a Workflow. A semaphore may be made there, since a client that imports a Workflows file for its types
  * loads that. Not retryable: an activity would be tried for ever.
  */
-export function checkPlace(): void {
-  if (inWorkflowContext()) return;
-  throw ApplicationFailure.create({
-    type: 'IllegalStateError',
-    nonRetryable: true,
-    message:
-      'The Semaphore of temporal-semaphore/workflow works in Workflow code alone. Activities, services and scripts take the ' +
-      'SemaphoreClient of temporal-semaphore/client; an activity is also limited by a withPermit around it in its Workflow.',
-  });
+export function checkPlace(message = WRONG_PLACE): void {
+  if (!inWorkflowContext()) throw ApplicationFailure.create({ type: 'IllegalStateError', nonRetryable: true, message });
 }
+
+const WRONG_PLACE =
+  'The Semaphore of temporal-semaphore/workflow works in Workflow code alone. Activities, services and scripts take the ' +
+  'SemaphoreClient of temporal-semaphore/client; an activity is also limited by a withPermit around it in its Workflow.';
 
 /** Runs a check of the caller's input; what it refuses fails the Workflow instead of its task. */
 export function checked<T>(check: () => T): T {

@@ -45,6 +45,11 @@ export async function nestedTokens() {
   return { outer, inner, tokens: { before, ...tokens, after: await tokenSeen() } };
 }
 
+/** Does not await its `withPermit`. */
+export async function forgetful(resource: string): Promise<void> {
+  void new Semaphore(resource, { capacity: 1 }).withPermit(async () => await condition(() => false));
+}
+
 export async function fencedSteps(newerRunId: string): Promise<void> {
   await new Semaphore('guarded', { capacity: 1 }).withPermit(async () => await admitSeen(newerRunId));
 }

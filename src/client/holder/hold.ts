@@ -3,6 +3,7 @@ import { withTokenOf } from '../../fencing/current-token';
 import { waitsForItself } from '../../shared/loss';
 import type { ResolvedSemaphore } from '../../shared/options';
 import { messageOf, SelfDeadlockError } from '../errors';
+import { isClosedConnection } from '../server';
 import type { Permit } from './permit';
 
 /** Runs `fn` with the permit's token as its `currentFencingToken()`, also after the permit has got another one. */
@@ -84,16 +85,12 @@ export async function releaseOrWarn(permit: Released): Promise<void> {
 }
 
 function warn({ workflowId, runId, deadline }: Released, error: unknown): void {
-  const why = messageOf(error);
-  const isClosed = CLOSED_CONNECTION.test(why);
+  const isClosed = isClosedConnection(error);
   process.emitWarning(
     `The permit ${workflowId}, run ${runId}, could not be released${isClosed ? ', for its connection was closed before' : ''}. It ends by its lease.`,
     {
       type: 'PermitReleaseWarning',
-      detail: `At ${deadline.toISOString()} at the latest. ${isClosed ? 'Await withPermit, or the release, before you close the connection.' : why}`,
+      detail: `At ${deadline.toISOString()} at the latest, while a permit worker runs. ${isClosed ? 'Await withPermit, or the release, before you close the connection.' : messageOf(error)}`,
     },
   );
 }
-
-/** What gRPC says on a connection that was closed, and what a `NativeConnection` says. */
-const CLOSED_CONNECTION = /Channel has been shut down|Client already closed/;

@@ -49,6 +49,7 @@ export function App({ store }: { store: Store }) {
             resources={resources.filter((view) => isFound(view, text))}
             chosen={chosen?.resource}
             isCurrent={(view) => asOf(state, view) === undefined}
+            isToldAbove={silence !== undefined}
           />
         )}
         {session && chosen && (

@@ -6,26 +6,41 @@ interface ResourceListProps {
   resources: readonly ResourceView[];
   chosen?: string;
   isCurrent: (view: ResourceView) => boolean;
+  /** Whether the page says of all resources that nobody answers for them. */
+  isToldAbove: boolean;
 }
 
 /** All resources at a glance, to choose one from. */
-export function ResourceList({ resources, chosen, isCurrent }: ResourceListProps) {
+export function ResourceList({ resources, chosen, isCurrent, isToldAbove }: ResourceListProps) {
   return (
     <nav class="resources" aria-label="Resources">
       {resources.map((view) => (
-        <ResourceLink key={view.resource} view={view} chosen={chosen} isCurrent={isCurrent(view)} />
+        <ResourceLink
+          key={view.resource}
+          view={view}
+          isChosen={view.resource === chosen}
+          isCurrent={isCurrent(view)}
+          isToldAbove={isToldAbove}
+        />
       ))}
     </nav>
   );
 }
 
-function ResourceLink({ view, chosen, isCurrent }: { view: ResourceView; chosen?: string; isCurrent: boolean }) {
+interface ResourceLinkProps {
+  view: ResourceView;
+  isChosen: boolean;
+  isCurrent: boolean;
+  isToldAbove: boolean;
+}
+
+function ResourceLink({ view, isChosen, isCurrent, isToldAbove }: ResourceLinkProps) {
   const { resource, head } = view;
   return (
     <a
       class={isCurrent ? undefined : 'old'}
       href={`#${encodeURIComponent(resource)}`}
-      aria-current={resource === chosen ? 'page' : undefined}
+      aria-current={isChosen ? 'page' : undefined}
     >
       <span class="name" title={resource}>
         <Cut text={resource} />
@@ -35,8 +50,9 @@ function ResourceLink({ view, chosen, isCurrent }: { view: ResourceView; chosen?
         {figures(head)}
         {head.ready && head.waiting !== 0 && <b class="waiting"> · {head.waiting ?? '?'} waiting</b>}
         {head.override?.paused && <b> · {pauseText(head.override.pausedUntilMs)}</b>}
-        {head.problem && <b class="bad"> · no answer</b>}
-        {!head.problem && head.queue === 'silent' && <b class="bad"> · queue silent</b>}
+        {head.problem && !isToldAbove && <b class="bad"> · no answer</b>}
+        {!head.problem && !head.strangers && head.queue === 'silent' && <b class="bad"> · queue silent</b>}
+        {head.strangers && <b class="bad"> · a stranger's Workflow</b>}
         {head.disagreement && <b class="bad"> · callers disagree</b>}
       </span>
     </a>

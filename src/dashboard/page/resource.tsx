@@ -44,7 +44,12 @@ export function Resource({ view, keys, session, text, nowMs, asOfMs, isToldAbove
           This page shows the resource as of {clock(asOfMs)}. You can act again when it is current.
         </p>
       )}
-      {head.queue === 'silent' && (
+      {head.strangers && (
+        <p class="problem" role="alert">
+          {head.strangers}
+        </p>
+      )}
+      {head.queue === 'silent' && !head.strangers && (
         <p class="problem" role="alert">
           The wait queue does not answer. Check that a permit worker runs.{' '}
           {head.waitersAsOfMs === undefined

@@ -1,10 +1,12 @@
 import {
   defaultPayloadConverter,
+  log,
   type WorkflowInterceptorsFactory,
+  type WorkflowInternalsInterceptor,
   type WorkflowOutboundCallsInterceptor,
 } from '@temporalio/workflow';
 import { FENCING_SCHEDULED_HEADER, FENCING_TOKEN_HEADER, FencingToken } from '../../shared/fencing-token';
-import { currentPermit } from './hold';
+import { currentPermit, resourcesUnderWay } from './hold';
 import type { Permit } from './permit';
 
 /** The activities that run under one permit at the same time. */
@@ -46,7 +48,26 @@ function outbound(): WorkflowOutboundCallsInterceptor {
 }
 
 /**
- * Puts the token of the innermost `withPermit` in the headers of every activity that is called inside it, for
- * `currentFencingToken()` to read there. Loaded through a worker's `interceptors.workflowModules`.
+ * Warns of a Workflow that returns while a `withPermit` goes on. Its permit ends with the Workflow, so its function is cut off
+ * without a word.
  */
-export const interceptors: WorkflowInterceptorsFactory = () => ({ outbound: [outbound()] });
+const unawaited: WorkflowInternalsInterceptor = {
+  concludeActivation(input, next) {
+    const isOver = input.commands.some(({ completeWorkflowExecution }) => completeWorkflowExecution);
+    const resources = isOver ? resourcesUnderWay() : [];
+    if (resources.length > 0) {
+      const which = resources.map((resource) => `"${resource}"`).join(', ');
+      log.warn(
+        `This Workflow has returned before its withPermit of ${which}: what that still does is cut off. Await it.`,
+      );
+    }
+    return next(input);
+  },
+};
+
+/**
+ * Puts the token of the innermost `withPermit` in the headers of every activity that is called inside it, for
+ * `currentFencingToken()` to read there. Warns of a `withPermit` that nobody awaits. Loaded through a worker's
+ * `interceptors.workflowModules`.
+ */
+export const interceptors: WorkflowInterceptorsFactory = () => ({ outbound: [outbound()], internals: [unawaited] });

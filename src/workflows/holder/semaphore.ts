@@ -22,7 +22,7 @@ import { checked, checkPlace, PermitTimeoutError } from '../errors';
 import { startQueue } from '../queue/queue-place';
 import { deliver, overrideSignal } from '../signals';
 import { acquirePermit, callerNow, tryPermit } from './acquire-permit';
-import { asHolder, checkSelfDeadlock, heldHere, holdWhile } from './hold';
+import { asHolder, begun, checkSelfDeadlock, heldHere, holdWhile } from './hold';
 import { adopt, type Permit } from './permit';
 import { acquireSet, type PermitSet, type WantedSet, withSet } from './permit-set';
 
@@ -106,13 +106,18 @@ export class Semaphore implements DeclaredSemaphore {
     checked(() => checkFunction(fn));
     const { adopt: ref, ...rest } = options ?? {};
     const acquire = this.acquireOptions(options && rest);
-    if (ref) return await holdWhile(await this.adopt(ref), adoptedRenewalMs(this.options, ref), fn);
-    const outer = this.options.reentrant ? heldHere(this.resource, acquire.key) : undefined;
-    if (outer) return await asHolder(outer, fn);
-    if (this.isKeyed(acquire)) {
-      return await withSet(this.wanted(acquire), acquire, ([permit]) => asHolder(permit as Permit, fn));
+    const ended = begun(this.resource);
+    try {
+      if (ref) return await holdWhile(await this.adopt(ref), adoptedRenewalMs(this.options, ref), fn);
+      const outer = this.options.reentrant ? heldHere(this.resource, acquire.key) : undefined;
+      if (outer) return await asHolder(outer, fn);
+      if (this.isKeyed(acquire)) {
+        return await withSet(this.wanted(acquire), acquire, ([permit]) => asHolder(permit as Permit, fn));
+      }
+      return await holdWhile(await this.acquireOne(acquire), this.options.renewEveryMs, fn);
+    } finally {
+      ended();
     }
-    return await holdWhile(await this.acquireOne(acquire), this.options.renewEveryMs, fn);
   }
 
   /**
@@ -235,7 +240,12 @@ export async function withPermits<const Entries extends readonly SetEntry<Semaph
 ): Promise<T> {
   checked(() => checkFunction(fn));
   const { wanted, acquire } = resolveSet(entries, options);
-  return await withSet(wanted, acquire, (permits) => fn(permits as unknown as PermitsOf<Entries, Permit>));
+  const ended = begun(...wanted.map(({ semaphore }) => semaphore.resource));
+  try {
+    return await withSet(wanted, acquire, (permits) => fn(permits as unknown as PermitsOf<Entries, Permit>));
+  } finally {
+    ended();
+  }
 }
 
 /**
