@@ -8,6 +8,7 @@ import { createInterface } from 'node:readline';
 import { after, before, test } from 'node:test';
 import { promisify } from 'node:util';
 import { startServer, type TemporalServer } from '../scripts/support/temporal-server';
+import { useBrowser } from './support/browser';
 import { installPackage } from './support/installed-package';
 
 // The example of declared limits, run as its reader runs it: the packed package and its files in an empty folder.
@@ -23,6 +24,8 @@ const PACKAGES = [
   '@temporalio/workflow',
   'tsx',
 ] as const;
+
+const browser = useBrowser();
 
 let env: TemporalServer;
 let project: string;
@@ -93,4 +96,28 @@ test('no more run at once than limits.ts says: of all, of a tenant, and of an ac
 test('a script waits for the vendor by the same declaration', async () => {
   const { stdout } = await run(process.execPath, ['--import', 'tsx', 'script.ts'], inProject());
   assert.match(stdout, /^the vendor begins with the script\nthe vendor is done with the script\n$/);
+});
+
+test('the page shows limited Workflows by their own IDs: who holds, and who waits', async () => {
+  const cli = join(project, 'node_modules', '.bin', 'temporal-semaphore');
+  const dashboard = spawn(process.execPath, [cli, 'dashboard', '--port', '0', 'gpus=3'], {
+    ...inProject(),
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  try {
+    const [url] = await once(dashboard.stdout ?? assert.fail(), 'data');
+    const page = await browser.open(String(url).trim());
+    const starter = run(process.execPath, ['--import', 'tsx', 'starter.ts'], inProject());
+    await page
+      .getByRole('button', { name: /^Revoke slot ., held by (trainModel|renderVideo)-/ })
+      .first()
+      .waitFor();
+    await page
+      .locator('.queue li', { hasText: /(trainModel|renderVideo)-(acme|globex)-/ })
+      .first()
+      .waitFor();
+    await starter;
+  } finally {
+    dashboard.kill('SIGTERM');
+  }
 });
