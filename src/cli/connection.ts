@@ -204,7 +204,7 @@ export function placeOf({ connection, options }: Client): { address: string | un
 /** Stands for all keys. A key of this name has a resource like any other: `openai~key:%2A`. */
 export const EVERY_KEY = '*';
 
-/** Where an order starts the queue of a resource of which nothing runs that could tell. */
+/** Where permits run unless a flag says otherwise; an order first asks what runs. */
 export const DEFAULT_TASK_QUEUE = 'permits';
 
 /** As {@link withClient}, with the operator of one resource, or of one of its keys. @throws InvalidOptionsError for bad options, before any call */

@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import { durationOption, type Output, withOutputFlags } from './arguments';
-import { type ConnectionFlags, withClient, withConnectionFlags } from './connection';
+import { type ConnectionFlags, DEFAULT_TASK_QUEUE, withClient, withConnectionFlags } from './connection';
 import { type Finding, findings } from './doctor-checks';
 import { EXIT } from './exit-codes';
 import { print, printJson } from './terminal';
@@ -30,7 +30,7 @@ export function addDoctor(program: Command, done: (exitCode: number) => void): v
     .description(
       `Looks at the server, the permit worker's task queue and all resources in use, and says what is wrong. Without --probe it changes nothing. Exit code ${EXIT.no}: something is bad.`,
     )
-    .option('--task-queue <name>', "the permit worker's task queue", 'permits')
+    .option('--task-queue <name>', "the permit worker's task queue", DEFAULT_TASK_QUEUE)
     .addOption(
       durationOption('--waiting-longer <duration>', 'warn of waiters that have waited longer than this', '10m'),
     )

@@ -14,7 +14,7 @@ import { pause } from '../client/server';
 import { type Inspection, Operator } from '../operator';
 import { ownTimeoutMessage } from '../shared/loss';
 import { type AlsoFlag, alsoFlag, durationOption, wholeNumber, withSlotFlags } from './arguments';
-import { type ConnectionFlags, placeOf, withClient, withConnectionFlags } from './connection';
+import { type ConnectionFlags, DEFAULT_TASK_QUEUE, placeOf, withClient, withConnectionFlags } from './connection';
 import { heldOf } from './draw-resource';
 import { EXIT } from './exit-codes';
 import { checkSelfDeadlock, heldInside, type OwnWait, ownWaits, type WantedResource } from './held-outside';
@@ -115,7 +115,7 @@ export function addRun(program: Command, done: (exitCode: number) => void, comma
       new Option('--permits <n>', 'take n permits of <resource> at once, or none (default: 1)').argParser(wholeNumber),
     )
     .option('--key <key>', 'whose permit it is: a tenant, a customer (with --per-key)')
-    .option('--task-queue <name>', "the permit worker's task queue", 'permits')
+    .option('--task-queue <name>', "the permit worker's task queue", DEFAULT_TASK_QUEUE)
     .addOption(
       durationOption('--lease <duration>', 'how long the permit stays taken when this process dies (default: 30s)'),
     )

@@ -1,6 +1,6 @@
 import { createInterface } from 'node:readline/promises';
 import { type Holder, InvalidOptionsError } from '../client';
-import { plainLines, Text, text } from './text';
+import { plainLines, Text, terminalWidth, text } from './text';
 
 // The only file of the command line that writes to a terminal.
 
@@ -15,12 +15,12 @@ export function print(line: Text | '' = ''): void {
   process.stdout.write(`${line}\n`);
 }
 
-/** Writes lines of tables to standard output. On a terminal, none is wider than that. (One without a size says 0.) */
+/** Writes lines of tables to standard output. On a terminal, none is wider than that. */
 export async function printCut(lines: Text): Promise<void> {
-  const { columns, isTTY } = process.stdout;
-  if (!isTTY || columns === 0) return print(lines);
+  const width = terminalWidth();
+  if (width === Number.POSITIVE_INFINITY) return print(lines);
   const { default: cut } = await import('cli-truncate');
-  for (const line of String(lines).split('\n')) process.stdout.write(`${cut(line, columns)}\n`);
+  for (const line of String(lines).split('\n')) process.stdout.write(`${cut(line, width)}\n`);
 }
 
 /** Ends the line on which a terminal has shown `^C`, or on which a question stands. */

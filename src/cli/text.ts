@@ -80,7 +80,7 @@ export function table(head: string[], rows: readonly unknown[][], align: Align[]
 }
 
 /** Nothing but a terminal has a width, and one without a size says 0. */
-function terminalWidth(): number {
+export function terminalWidth(): number {
   const { isTTY, columns } = process.stdout;
   return isTTY && columns > 0 ? columns : Number.POSITIVE_INFINITY;
 }

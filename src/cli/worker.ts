@@ -5,7 +5,13 @@ import type { NativeConnection } from '@temporalio/worker';
 import type { Command } from 'commander';
 import { refuse } from '../shared/check';
 import { checkAddress, connectionError, NoNamespaceError } from './check-address';
-import { type ConnectionFlags, connectConfig, loadDataConverter, withConnectionFlags } from './connection';
+import {
+  type ConnectionFlags,
+  connectConfig,
+  DEFAULT_TASK_QUEUE,
+  loadDataConverter,
+  withConnectionFlags,
+} from './connection';
 import { signalCode } from './exit-codes';
 import { say } from './terminal';
 
@@ -30,7 +36,7 @@ export function addWorker(program: Command, done: (exitCode: number) => void): v
     .description(
       'Runs the permit Workflows on a task queue of their own, until SIGTERM or SIGINT; within 25 s then. Stopping the worker ends no permit.',
     )
-    .option('--task-queue <name>', 'the task queue of the permits', 'permits')
+    .option('--task-queue <name>', 'the task queue of the permits', DEFAULT_TASK_QUEUE)
     .addHelpText('after', HELP)
     .option('--metrics <ip:port>', 'where to serve metrics for Prometheus, such as 0.0.0.0:9464 (default: nowhere)')
     .action(async (flags: WorkerFlags) => {

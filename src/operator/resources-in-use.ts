@@ -1,7 +1,7 @@
 import type { Client } from '@temporalio/client';
 import { messageOf } from '../client/errors';
 import { mapConcurrently, monotonicMs, pause, Server } from '../client/server';
-import { isKeyPool, isResource, nextOf, wholeOf } from '../shared/permit-id';
+import { isKeyPool, isResource, wholeOf } from '../shared/permit-id';
 import type { Inspection } from './inspection';
 import { ANSWERS_WITHIN_MS } from './inspector';
 import { Operator, type OperatorOptions } from './operator';
@@ -136,12 +136,12 @@ export async function keysInUse(
   resource: string,
   options: Pick<OperatorOptions, 'taskQueue'> = {},
 ): Promise<SeenKey[]> {
-  const inUse = await resourcesInUse(client, { keys: true, of: resource });
-  const names = [...inUse.keys()].filter((name) => isKeyPool(name) && nextOf(name) === resource).sort();
+  const { ofKeys = new Map<string, KeyInUse>() } = (await resourcesInUse(client, { of: resource })).get(resource) ?? {};
+  const inUse = [...ofKeys].sort(([a], [b]) => (a < b ? -1 : 1));
   const queries = new WorkerQueries(new Server(client), ANSWERS_WITHIN_MS);
-  const keys = await mapConcurrently(names, async (name): Promise<SeenKey> => {
+  const keys = await mapConcurrently(inUse, async ([name, { slots }]): Promise<SeenKey> => {
     const operator = new Operator(client, name, options);
-    operator.addSlots(inUse.get(name)?.slots ?? []);
+    operator.addSlots(slots);
     try {
       return { operator, seen: await operator.inspect({ recent: 0, search: false, queries }) };
     } catch (error) {

@@ -50,6 +50,7 @@ export class PermitPool implements AsyncDisposable {
   /** Those of keys that nobody uses any more. */
   private readonly leaving = new Set<Promise<void>>();
   private readonly semaphore: ClientSemaphore;
+  private readonly rules: ReturnType<typeof resolvePool>;
   private closing: Promise<void> | undefined;
 
   /**
@@ -58,16 +59,16 @@ export class PermitPool implements AsyncDisposable {
    */
   constructor(
     private readonly client: SemaphoreClient,
-    private readonly options: PermitPoolOptions = {},
+    options: PermitPoolOptions = {},
   ) {
     if (!(client instanceof SemaphoreClient)) refuseKind('semaphore', 'a SemaphoreClient', client);
     this.resource = client.resource;
     const source = client.permitSource();
     this.semaphore = source.semaphore;
-    const rules = resolvePool(source.semaphore, options);
+    this.rules = resolvePool(source.semaphore, options);
     // A key whose permit waits for a look at its line uses none of the whole meanwhile, and will again.
-    const idleForMs = rules.idleForMs + (source.semaphore.perKey === undefined ? 0 : ANSWER_MS);
-    this.whole = new ResourcePool(source, { ...rules, idleForMs });
+    const idleForMs = this.rules.idleForMs + (source.semaphore.perKey === undefined ? 0 : ANSWER_MS);
+    this.whole = new ResourcePool(source, { ...this.rules, idleForMs });
   }
 
   /**
@@ -207,10 +208,8 @@ export class PermitPool implements AsyncDisposable {
       const left = pool.close().finally(() => this.leaving.delete(left));
       this.leaving.add(left);
     };
-    const { max: mayGrowTo = Number.POSITIVE_INFINITY } = this.options;
-    const max = Math.min(mayGrowTo, semaphore.slots.length);
-    const rules = { ...resolvePool(semaphore, { ...this.options, max }), mayGrowTo };
-    const pool = new ResourcePool(this.client.permitSource(semaphore), rules, leave);
+    const max = Math.min(this.rules.mayGrowTo ?? Number.POSITIVE_INFINITY, semaphore.slots.length);
+    const pool = new ResourcePool(this.client.permitSource(semaphore), { ...this.rules, max }, leave);
     this.keys.set(key, pool);
     return pool;
   }
