@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { cp, mkdtemp, rm } from 'node:fs/promises';
+import { readFileSync } from 'node:fs';
+import { cp, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -10,6 +11,7 @@ import { promisify } from 'node:util';
 import { CancelledFailure, WorkflowFailedError } from '@temporalio/client';
 import { startServer, type TemporalServer } from '../scripts/support/temporal-server';
 import { installPackage } from './support/installed-package';
+import { ROOT, readPage } from './support/pages';
 import { eventually } from './support/temporal';
 
 // The program of the README, run as its reader runs it: the packed package and the four files in an empty folder.
@@ -21,6 +23,7 @@ const PACKAGES = [
   '@temporalio/activity',
   '@temporalio/client',
   '@temporalio/common',
+  '@temporalio/testing',
   '@temporalio/worker',
   '@temporalio/workflow',
   'tsx',
@@ -46,11 +49,14 @@ before(async () => {
   createInterface({ input: worker.stdout ?? assert.fail() }).on('line', (line) => lines.push(line));
 });
 
+async function stopWorker(): Promise<void> {
+  if (worker?.exitCode !== null) return;
+  worker.kill('SIGTERM');
+  await once(worker, 'exit');
+}
+
 after(async () => {
-  if (worker?.exitCode === null) {
-    worker.kill('SIGTERM');
-    await once(worker, 'exit');
-  }
+  await stopWorker();
   await env?.teardown();
   if (project) await rm(project, { recursive: true });
 });
@@ -102,4 +108,25 @@ test('when a Workflow is cancelled, the next model does not start before its act
   );
   await Promise.all([second.result(), third.result()]);
   assert.ok(startedOn().has('third'));
+});
+
+test('the test of docs/testing.md passes', async () => {
+  await stopWorker(); // it would take the test's tasks
+  const path = 'docs/testing.md';
+  const { blocks } = readPage(path, readFileSync(join(ROOT, path), 'utf8'));
+  const { code } = blocks.find(({ language }) => language === 'ts') ?? assert.fail('it shows no test');
+  const [install, start = ''] =
+    blocks
+      .find(({ language }) => language === 'sh')
+      ?.code.trim()
+      .split('\n') ?? [];
+  assert.equal(install, 'npm install -D @temporalio/testing');
+  const [node, ...args] = start.split(' ');
+  assert.equal(node, 'node');
+  const ours = code.replace('createLocal()', `createFromExistingServer({ address: '${env.address}' })`);
+  assert.notEqual(ours, code);
+  await writeFile(join(project, args.at(-1) ?? ''), ours);
+  const { NODE_TEST_CONTEXT: _, ...outside } = process.env; // it is no test of this one
+  const { stdout } = await run(process.execPath, args, { cwd: project, env: outside, timeout: 120_000 });
+  assert.match(stdout, /^# pass 1$/m);
 });

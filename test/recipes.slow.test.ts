@@ -50,7 +50,7 @@ class Running {
 }
 
 const mutex = new Running();
-const gpus = new Map(['gpu-a', 'gpu-b', 'gpu-c'].map((gpu) => [gpu, new Running()]));
+const gpuUse = new Map(['gpu-a', 'gpu-b', 'gpu-c'].map((gpu) => [gpu, new Running()]));
 const tenants = new Map(['acme', 'zebra'].map((tenant) => [tenant, new Running()]));
 const readers = new Running();
 const writers = new Running();
@@ -69,7 +69,7 @@ const activities: RecipeActivities = {
       number = next;
       return next;
     }),
-  train: async (dataset, gpu) => (await gpus.get(gpu)?.run(() => `${dataset} on ${gpu}`)) ?? assert.fail(gpu),
+  train: async (dataset, gpu) => (await gpuUse.get(gpu)?.run(() => `${dataset} on ${gpu}`)) ?? assert.fail(gpu),
   ask: async (tenant, question) => {
     return (
       (await tenants.get(tenant)?.run(() => {
@@ -128,7 +128,7 @@ test('the pages show the code of the examples, word for word, and all of it', ()
       assert.equal(block?.[3], code, `${file}#${name} is not what docs/recipes.md or docs/interop.md shows`);
     }
   }
-  assert.equal(all.length, 11);
+  assert.equal(all.length, 12);
   assert.deepEqual([...new Set(shown.map(([, file, name]) => `${file}#${name}`))].sort(), all.sort());
 });
 
@@ -142,7 +142,16 @@ describe('each recipe runs', { concurrency: 3 }, () => {
   test('GPUs with names', async () => {
     const trained = await Promise.all(twice(['a', 'b', 'c']).map((dataset) => run(recipes.trainOn, dataset)));
     assert.ok(trained.every((told) => /^[abc] on gpu-[abc]$/.test(told)));
-    for (const [gpu, { most }] of gpus) assert.ok(most <= 1, `${gpu} was used by ${most} at once`);
+    for (const [gpu, { most }] of gpuUse) assert.ok(most <= 1, `${gpu} was used by ${most} at once`);
+  });
+
+  test('give up when all are busy', async () => {
+    const gpus = new SemaphoreClient(temporal.client, 'gpus', { slots: [...gpuUse.keys()], taskQueue: TASK_QUEUE });
+    const all = await Promise.all([1, 2, 3].map(() => gpus.acquire()));
+    const told = run(recipes.trainUnlessBusy, 'a');
+    await told.finally(() => Promise.all(all.map((permit) => permit.release())));
+    assert.equal(await told, 'all GPUs are busy');
+    assert.match(await run(recipes.trainUnlessBusy, 'a'), /^a on gpu-[abc]$/);
   });
 
   test("a vendor's API: two calls for each tenant, and a pause after a 429", async () => {

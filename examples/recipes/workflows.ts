@@ -1,6 +1,6 @@
 /** The recipes of docs/recipes.md that are Workflows. The page shows each region word for word, and test/recipes.slow.test.ts runs it. */
 import { proxyActivities } from '@temporalio/workflow';
-import { Semaphore, withPermits } from 'temporal-semaphore/workflow';
+import { PermitTimeoutError, Semaphore, withPermits } from 'temporal-semaphore/workflow';
 import type { RecipeActivities } from './activities';
 
 const { nextNumber, train, ask, readTable, writeTable, send, embed } = proxyActivities<RecipeActivities>({
@@ -22,6 +22,17 @@ const gpus = new Semaphore('gpus', { slots: ['gpu-a', 'gpu-b', 'gpu-c'] });
 
 export async function trainOn(dataset: string): Promise<string> {
   return await gpus.withPermit((permit) => train(dataset, permit.slot), { purpose: dataset });
+}
+// #endregion
+
+// #region give-up
+export async function trainUnlessBusy(dataset: string): Promise<string> {
+  try {
+    return await gpus.withPermit((permit) => train(dataset, permit.slot), { timeout: '5s' });
+  } catch (error) {
+    if (error instanceof PermitTimeoutError) return 'all GPUs are busy'; // nothing has run
+    throw error;
+  }
 }
 // #endregion
 

@@ -78,7 +78,10 @@ export class SemaphoreMetrics {
 
   /** A caller of a permit pool, in its process: no server was asked for it. */
   poolWait(resource: string, outcome: AcquireOutcome, latencyMs: number): void {
-    this.time(POOL_WAIT_LATENCY, 'From the call of a permit pool to its end', latencyMs, { resource, outcome });
+    this.time(POOL_WAIT_LATENCY, 'How long a call waited for a permit of a permit pool', latencyMs, {
+      resource,
+      outcome,
+    });
   }
 
   poolReuse(resource: string): void {

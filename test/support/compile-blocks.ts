@@ -39,7 +39,7 @@ declare global {
   const calls: ThePool;
   type Order = string;
   type Answer = string;
-  const server: { close(): void };
+  const server: import('node:http').Server;
   const approved: boolean;
   const tenant: string;
   const model: string;

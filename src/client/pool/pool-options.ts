@@ -21,7 +21,7 @@ export interface PermitPoolOptions {
 /**
  * The options of one caller of a pool. `lease`, `renewEvery` and `maxHold` are the semaphore's: callers share its permits.
  *
- * Of `priority`, callers in one process heed the `priorityKey`. `purpose` is shown at the server when the pool asks for a
+ * Of `priority`, callers in one process heed the `priorityKey`; the queue heeds all of it, of the caller for whom the pool asks. `purpose` is shown at the server when the pool asks for a
  * permit on behalf of this caller. Later callers under the same permit do not change it.
  */
 export type PoolAcquireOptions = Pick<ClientAcquireOptions, 'timeout' | 'priority' | 'purpose' | 'key' | 'signal'>;
