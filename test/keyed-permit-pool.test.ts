@@ -133,6 +133,27 @@ test("somebody else of a key gets that key's permit while the pool is busy with 
   await assertNothingLeft(resource, 'acme');
 });
 
+test('with a permit of a key, the pool also gives back the one of the whole that it was for', async () => {
+  const resource = temporal.resource('keyed-moves');
+  const rules = { reuseFor: 300, idleFor: '20 s' } as const;
+  const [busy, other] = [1, 2].map(() => poolOf(resource, { capacity: 1, perKey: 1 }, rules)) as [
+    PermitPool,
+    PermitPool,
+  ];
+  let isOver = false;
+  const callers = Array.from({ length: 2 }, async () => {
+    while (!isOver) await busy.withPermit(async () => await delay(20), { key: 'acme' });
+  });
+  const sinceMs = Date.now();
+  const served = await other.withPermit(async () => Date.now() - sinceMs, { key: 'acme' });
+  assert.ok(served < 10_000, `the other pool had the key's permit, and waited ${served} ms for one of the whole`);
+  isOver = true;
+  await other.close();
+  await Promise.all(callers);
+  await busy.close();
+  await assertNothingLeft(resource, 'acme');
+});
+
 test('an operator changes how many permits a key has: a permit pool that is busy follows, up, down and back', async () => {
   const resource = temporal.resource('keyed');
   const pool = poolOf(resource, { capacity: 4, perKey: 2 }, { reuseFor: 200 });

@@ -46,7 +46,10 @@ test('while it waits, its details say for what and since when; a signal that com
   const { startTime } = await waiting.describe();
   const [, since = ''] =
     (await detailsOf(waiting))?.match(
-      new RegExp(`^Waits for a permit of \`${resource}\` since (\\S+Z)\\. Its function has not begun\\.$`),
+      new RegExp(
+        `^Waits for a permit of \`${resource}\` since (\\S+Z): \`temporal-semaphore why ${waiting.workflowId}\` tells its place in line\\. ` +
+          'Its function has not begun\\.$',
+      ),
     ) ?? assert.fail(await detailsOf(waiting));
   assert.ok(new Date(since) >= startTime);
   await waiting.signal(workflows.finish);

@@ -28,7 +28,7 @@ import { ResourcePool } from './resource-pool';
  * pools, permits move until each has its equal share.
  *
  * With a limit `perKey`, each call names its `key`, and takes a permit of the key before one of the whole. The pool keeps permits of
- * each key as it keeps those of the whole, while calls of that key come.
+ * each key as it keeps those of the whole, while calls of that key come. With a permit of a key, it gives back one of the whole.
  *
  * Not guaranteed: all that {@link SemaphoreClient} does not guarantee. A call that waits for another call of the same pool may
  * wait for ever. Calls under one permit carry the same fencing token, so a fence can't tell them apart. A killed process
@@ -193,6 +193,13 @@ export class PermitPool implements AsyncDisposable {
     return this.whole;
   }
 
+  /** Each call has a permit of its key. So what goes beyond those is of use to others alone, such as the next holder of a key's permit. */
+  private trimWhole(): void {
+    let most = 0;
+    for (const { holding } of this.keys.values()) most += holding;
+    this.whole.trim(most);
+  }
+
   /**
    * That of the key. `undefined` where keys have no limit.
    * @throws InvalidOptionsError when the key is missing, or limits nothing
@@ -209,7 +216,9 @@ export class PermitPool implements AsyncDisposable {
       this.leaving.add(left);
     };
     const max = Math.min(this.rules.mayGrowTo ?? Number.POSITIVE_INFINITY, semaphore.slots.length);
-    const pool = new ResourcePool(this.client.permitSource(semaphore), { ...this.rules, max }, leave);
+    const pool = new ResourcePool(this.client.permitSource(semaphore), { ...this.rules, max }, leave, () =>
+      this.trimWhole(),
+    );
     this.keys.set(key, pool);
     return pool;
   }

@@ -11,7 +11,7 @@ export interface PermitPoolOptions {
   /**
    * How long a permit serves this process while others wait that have fewer. It goes back at the end of the call that passes this
    * time; after twice this time where another pool would only have as many as this one had. While nobody else waits, it serves on. At least 1 ms; below a few hand-offs (0.1 s each) the pool does little but hand over.
-   * @default 1 second
+   * @default 1 second; 3 seconds with a limit `perKey`, where a hand-over moves two permits
    */
   reuseFor?: Duration;
   /** How long the pool keeps a permit that no call uses; from 0. @default 200 ms */
@@ -32,6 +32,7 @@ export interface PoolCall extends Pick<ResolvedAcquire, 'timeoutMs' | 'priority'
 }
 
 const DEFAULT_REUSE_MS = 1_000;
+const DEFAULT_KEYED_REUSE_MS = 3_000;
 const DEFAULT_IDLE_MS = 200;
 
 /** A permit serves for this part of its longest time: the rest is left to its last call. */
@@ -39,7 +40,7 @@ const SERVING = 0.5;
 
 /** Checks what was given and fills in the rest. @throws InvalidOptionsError */
 export function resolvePool(
-  { slots, paceMs, leaseMs, renewEveryMs, maxHoldMs }: ClientSemaphore,
+  { slots, perKey, paceMs, leaseMs, renewEveryMs, maxHoldMs }: ClientSemaphore,
   options: PermitPoolOptions = {},
 ): Omit<PoolRules, 'id'> {
   const { max = slots.length, ...times } = checkOptions(options, {
@@ -53,7 +54,7 @@ export function resolvePool(
   return {
     max,
     mayGrowTo: options.max ?? Number.POSITIVE_INFINITY,
-    reuseForMs: times.reuseFor ?? DEFAULT_REUSE_MS,
+    reuseForMs: times.reuseFor ?? (perKey === undefined ? DEFAULT_REUSE_MS : DEFAULT_KEYED_REUSE_MS),
     idleForMs: times.idleFor ?? DEFAULT_IDLE_MS,
     retireAfterMs: SERVING * (renewEveryMs === false ? Math.min(leaseMs, maxHoldMs) : maxHoldMs),
   };

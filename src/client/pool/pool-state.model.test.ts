@@ -133,6 +133,11 @@ class World {
     this.step();
   }
 
+  trim(most: number): void {
+    this.state.trim(most);
+    this.step();
+  }
+
   back(nth: number): void {
     const permit = this.permits.filter(({ held, isBack }) => held?.phase === 'releasing' && !isBack)[nth];
     if (!permit?.held) return;
@@ -260,6 +265,7 @@ const deed: fc.Arbitrary<(world: World) => void> = fc.oneof(
   { weight: 2, arbitrary: fc.nat(9).map((n) => (world: World) => world.endPlace(n === 0)) },
   { weight: 2, arbitrary: fc.nat(2).map((n) => (world: World) => world.back(n)) },
   { weight: 1, arbitrary: fc.nat(2).map((n) => (world: World) => world.lose(n)) },
+  { weight: 1, arbitrary: fc.nat(2).map((n) => (world: World) => world.trim(n)) },
   { weight: 1, arbitrary: fc.nat(4).map((n) => (world: World) => world.leave(n)) },
   {
     weight: 3,

@@ -89,6 +89,11 @@ export class PoolState<Call extends LineEntry, Permit extends { readonly slot: s
     return this.line.size + this.tryers.length + this.trying.length;
   }
 
+  /** How many permits are held that are not being given back. */
+  get holding(): number {
+    return this.held.size - this.releasing;
+  }
+
   get isTrying(): boolean {
     return this.growth.isTrying;
   }
@@ -177,11 +182,20 @@ export class PoolState<Call extends LineEntry, Permit extends { readonly slot: s
     const { releasing } = this;
     const isSettled = [...this.held].every(({ sinceMs }) => this.turnover.isSettled(sinceMs, nowMs));
     const priorityKey = this.line.first?.priorityKey ?? Number.POSITIVE_INFINITY;
-    this.turnover.answered(others, { holding: this.held.size - releasing, releasing, isSettled, priorityKey });
+    this.turnover.answered(others, { holding: this.holding, releasing, isSettled, priorityKey });
     if (others) for (const held of this.held) held.isUnwanted = !others.isInUse(held.permit.slot);
     const isWanted = others && (others.tickets.length > 0 || [...this.held].some((held) => held.isUnwanted));
     this.growth.looked(isWanted, others?.capacity);
     this.settleAsking(nowMs);
+  }
+
+  /** Gives back idle permits, those that rest longest first, until so many are held. */
+  trim(most: number): void {
+    this.serve(); // P3
+    for (let held = this.idle[0]; held && this.holding > most; held = this.idle[0]) {
+      this.idle.shift();
+      this.release(held);
+    }
   }
 
   /** The permit is lost, or has been given back. */
@@ -297,7 +311,7 @@ export class PoolState<Call extends LineEntry, Permit extends { readonly slot: s
       nowMs,
       waiting: this.line.size,
       priorityKey: first?.priorityKey ?? 0,
-      holding: this.held.size - this.releasing,
+      holding: this.holding,
       releasing: this.releasing,
       owed: this.turnover.owed,
       asking: this.asking.size,

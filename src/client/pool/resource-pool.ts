@@ -43,11 +43,15 @@ export class ResourcePool {
   /** What is done once nobody is here. */
   private left: (() => void)[] = [];
 
-  /** @param whenLeft is called when nothing is held, and nobody is here */
+  /**
+   * @param whenLeft is called when nothing is held, and nobody is here
+   * @param whenFewer is called when a permit goes back, or is lost
+   */
   constructor(
     private readonly source: PermitSource,
     rules: Omit<PoolRules, 'id'>,
     private readonly whenLeft: () => void = () => undefined,
+    private readonly whenFewer: () => void = () => undefined,
   ) {
     this.state = new PoolState({ ...rules, id: source.poolId }, ({ signal }) => !signal.aborted);
     setMaxListeners(0, this.stop.signal); // one for each call to the server
@@ -60,6 +64,11 @@ export class ResourcePool {
   /** How many calls run under a permit. */
   get active(): number {
     return this.calls.size;
+  }
+
+  /** How many permits are held that are not being given back. */
+  get holding(): number {
+    return this.state.holding;
   }
 
   /** How many callers wait. */
@@ -91,6 +100,12 @@ export class ResourcePool {
       else this.state.tryOnce(caller);
       this.steps.soon();
     });
+  }
+
+  /** Gives back idle permits, until the pool holds so many. */
+  trim(most: number): void {
+    this.state.trim(most);
+    this.steps.soon();
   }
 
   /** Resolves when nobody is here. */
@@ -201,9 +216,11 @@ export class ResourcePool {
     this.held.delete(held);
     this.state.ended(held);
     this.steps.soon();
+    this.whenFewer();
   }
 
   private async release(held: Held<Permit>): Promise<void> {
+    this.whenFewer();
     await releaseOrWarn(held.permit);
     this.gone(held);
   }

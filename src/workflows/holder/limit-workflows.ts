@@ -179,10 +179,12 @@ function keyOf({ key }: WorkflowLimit, args: unknown[]): string | undefined {
   }
 }
 
-/** Temporal's UI shows it as Markdown. */
+/** Temporal's UI shows it as Markdown. Its place changes with each turn of others, and telling it each time would cost a Workflow Task. */
 function waitingFor(resource: string, key: string | undefined): string {
   const whose = key === undefined ? '' : ` with the key \`${key}\``;
-  return `Waits for a permit of \`${resource}\`${whose} since ${new Date().toISOString()}. Its function has not begun.`;
+  const since = new Date().toISOString();
+  const place = `\`temporal-semaphore why ${workflowInfo().workflowId}\` tells its place in line`;
+  return `Waits for a permit of \`${resource}\`${whose} since ${since}: ${place}. Its function has not begun.`;
 }
 
 /** Without a limit, the run would be tried again as its retry policy says. */
