@@ -37,11 +37,14 @@ test('run and why say that nobody runs permits, and not that all slots are held 
   const holder = await host.run(['why', temporal.client.options.identity, ...at, '--resource', resource]);
   assert.ok(holder.stdout.includes(`no worker answers for the permit, and nobody polls its task queue "${taskQueue}"`));
   assert.ok(holder.stdout.includes(remedy), holder.stdout);
-  const other: Finding[] = JSON.parse(
-    (await host.run(['doctor', ...at, '--task-queue', temporal.taskQueue, '--json'])).stdout,
-  );
-  const { what, advice } = other.find((finding) => finding.what.includes(`"${resource}"`)) ?? assert.fail();
-  assert.ok(what.includes(`nobody polls its task queue "${taskQueue}"`) && advice?.endsWith(remedy), what);
+  await eventually(async () => {
+    const all = await host.run(['ls', ...at]);
+    assert.ok(all.stdout.includes(`${resource}: no worker answers on task queue "${taskQueue}"`), all.stdout);
+    const doctor = await host.run(['doctor', ...at, '--task-queue', temporal.taskQueue, '--json']);
+    const found: Finding[] = JSON.parse(doctor.stdout);
+    const { what, advice } = found.find((finding) => finding.what.includes(`"${resource}"`)) ?? assert.fail();
+    assert.ok(what.includes(`nobody polls its task queue "${taskQueue}"`) && advice?.endsWith(remedy), what);
+  });
   await temporal.client.workflow.start(QUEUE_WORKFLOW, {
     workflowId: queueId(resource),
     taskQueue,

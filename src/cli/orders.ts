@@ -147,7 +147,7 @@ export function addResize(program: Command, done: (exitCode: number) => void): v
     .argument('<n>', 'how many slots to use', wholeNumber)
     .summary('change how many slots are in use')
     .description(
-      'Changes how many slots are in use, until the next change. Held slots stay held, and go out of use as they come free. To undo it, resize to the number that the resource is deployed with; at, cron or a Temporal Schedule does that later.',
+      'Changes how many slots are in use, until the next change. Held slots stay held, and go out of use as they come free. To undo it, resize to the number that the resource is deployed with: now, or later by at or cron.',
     )
     .option('--reason <text>', 'shown to operators')
     .addHelpText('after', RESIZE_HELP)
