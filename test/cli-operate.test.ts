@@ -5,7 +5,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { stripVTControlCharacters } from 'node:util';
 import { lacking } from '../scripts/support/requirements';
 import { TcpProxy } from '../scripts/support/tcp-proxy';
-import type { Finding } from '../src/cli/doctor-checks';
+import type { Finding } from '../src/cli/resource-findings';
 import { PermitPool, SemaphoreClient } from '../src/client';
 import { Operator } from '../src/operator';
 import { permitId, queueId } from '../src/shared/permit-id';
@@ -102,9 +102,18 @@ test("ls and doctor warn where callers disagree on the slots; a permit pool's pe
   const found = JSON.parse((await run(['doctor', '--json'])).stdout);
   const warning = found.find(({ what }: { what: string }) => what.startsWith(`"${resource}": its callers disagree`));
   assert.equal(warning?.is, 'warning');
+  const stop = new AbortController();
+  await using others = new PermitPool(pool(resource, 2));
+  const waiting = others.acquire({ signal: stop.signal }).catch(() => undefined);
+  await untilWaiting(temporal.client, resource, 1);
+  assert.match(await output(['ls', resource, '--capacity', '2']), /\n +1 +\S+ \(permit pool\) /);
+  stop.abort();
+  await waiting;
   await handle.signal(workflows.finish);
   await handle.result();
-  assert.doesNotMatch(await output(['ls', resource, '--capacity', '2']), /disagree/);
+  await eventually(async () => {
+    assert.doesNotMatch(await output(['ls', resource, '--capacity', '2']), /disagree/);
+  });
 });
 
 test('doctor names a slot that a terminated queue has left out of use, and resume is the remedy', async () => {
@@ -146,6 +155,8 @@ test('a Workflow of another type under an ID of ours is named, with what to do, 
   const text = await output(['ls', resource, '--capacity', '2']);
   assert.match(text, /a Workflow of type "train" has the queue's ID/);
   assert.match(text, /is a Workflow of type "train", none of ours, and 1 more like it\n.*terminate it by its ID/);
+  assert.match(text, /within 4 minutes/);
+  assert.match(text, /\n +1 +held +a Workflow of type "train" /);
   const finding = await eventually(async () => {
     const found: Finding[] = JSON.parse((await run(['doctor', '--json'])).stdout);
     const [first, ...more] = found.filter(({ what }) => what.includes(`"${resource}"`));
@@ -156,6 +167,44 @@ test('a Workflow of another type under an ID of ours is named, with what to do, 
   assert.match(finding.advice ?? '', /temporal workflow terminate/);
   await Promise.all(strangers.map((stranger) => stranger.terminate()));
   await permit.release();
+});
+
+test('why names a stranger in a slot, and a pace with its end; doctor blames no lack of slots; revoke says that it ends a pace', async () => {
+  const strange = temporal.resource();
+  const workflowId = permitId({ resource: strange, slot: '0' });
+  const stranger = await temporal.client.workflow.start('train', { workflowId, taskQueue: `nobody-${randomUUID()}` });
+  const paced = temporal.resource();
+  const semaphore = { ...CAPACITY_1, pace: { every: '10 minutes' } } as const;
+  await (await startHolder(temporal, { resource: paced, semaphore, holdMs: 0 })).result();
+  const behind = await startHolder(temporal, { resource: strange, semaphore: CAPACITY_1, holdMs: 0 });
+  const next = await startHolder(temporal, { resource: paced, semaphore, holdMs: 0 });
+  for (const resource of [strange, paced]) await untilWaiting(temporal.client, resource, 1);
+
+  const why = await output(['why', behind.workflowId, '--resource', strange]);
+  assert.match(why, /\n +0 +a Workflow of type "train" /);
+  assert.match(why, /bad +".*": permit:.* is a Workflow of type "train", none of ours\n.*terminate it by its ID/);
+  assert.match(await output(['why', next.workflowId, '--resource', paced]), /\n +0 +nobody, free in 9m \d+s /);
+  assert.match(await output(['ls', paced, '--capacity', '1']), /\n +0 +paced +nobody, free in 9m \d+s /);
+  await eventually(async () => {
+    const found: Finding[] = JSON.parse((await run(['doctor', '--waiting-longer', '0s', '--json'])).stdout);
+    const advices = [strange, paced].map((resource) => {
+      const { advice } = found.find(({ what }) => what.startsWith(`"${resource}": 1 waiting`)) ?? assert.fail();
+      return advice;
+    });
+    assert.deepEqual(
+      advices.map((advice) => advice?.split('. ').slice(1)),
+      [[], ['Its pace keeps each slot for a while after a hold.']],
+    );
+  });
+  const ended = await output(['revoke', paced, '0', '--yes']);
+  assert.match(
+    ended,
+    /^Ended the pace of slot "0" of ".*", 9m \d+s early: the next hold comes sooner than the pace allows\.\n$/,
+  );
+  await next.result();
+  await output(['revoke', paced, '0', '--yes']);
+  await stranger.terminate();
+  await behind.terminate();
 });
 
 test('nothing that comes from elsewhere can write to the terminal', async () => {
@@ -193,7 +242,12 @@ test('why: what a Workflow waits for, who is ahead, who holds; and what the hold
   assert.match(text, new RegExp(`\n${first.workflowId} +3 `));
   assert.match(text, new RegExp(`\n +0 +${holder.workflowId} `));
   const holds = await output(['why', holder.workflowId, '--resource', resource]);
-  assert.match(holds, new RegExp(`^${holder.workflowId} holds slot 0 of ${resource}, for `));
+  assert.match(
+    holds,
+    new RegExp(
+      `^${holder.workflowId} holds slot 0 of ${resource}, for .*\n${holder.workflowId} waits for no permit\\.\n$`,
+    ),
+  );
   const nobody = await run(['why', 'nobody', '--resource', resource]);
   assert.equal(nobody.code, 1);
   assert.equal(nobody.stderr, 'temporal-semaphore: nobody neither waits for a permit nor holds one.\n');
@@ -234,6 +288,12 @@ test('revoke: not unasked; with --yes the holder is told why; what is not held e
   const taken = await jsonOf(['revoke', resource, '0', '--reason', 'node drain', '--yes']);
   assert.equal(taken.runId, runId);
   await assertFails(handle.result(), 'PermitLostError', /an operator revoked it \(node drain\)/);
+  const next = await pool(resource).acquire();
+  const said = await output(['revoke', resource, next.slot, '--yes']);
+  assert.match(
+    said,
+    /^Took slot "0" .*\nUntil the holder hears of it, its work goes on, .* cancel the holder's Workflow instead\.\n$/,
+  );
   const gone = await run(['revoke', resource, '0', '--yes']);
   assert.equal(gone.code, 66);
   assert.match(gone.stderr, /Nobody holds slot "0"/);
@@ -476,12 +536,13 @@ test('doctor: finds a healthy pool well, and what is wrong with another', { skip
   const waiter = await startHolder(temporal, { resource, semaphore: CAPACITY_1, holdMs: 0 });
   await untilWaiting(temporal.client, resource, 1);
   await eventually(async () => {
-    const found: { is: string; what: string }[] = await jsonOf(['doctor', '--waiting-longer', '0s', '--probe']);
+    const found: Finding[] = await jsonOf(['doctor', '--waiting-longer', '0s', '--probe']);
     const all = found.map(({ is, what }) => `${is} ${what}`).join('\n');
     assert.match(all, /^ok server 1\.\d+\.\d+ orders its run IDs/m);
-    assert.match(all, /^ok task queue "test-.*" has [1-9]\d* pollers?/m);
+    assert.match(all, /^ok task queue "test-.*" has [1-9]\d* pollers?, last seen \d+\.\d s ago$/m);
     assert.doesNotMatch(all, /development server/, 'ours has no limit, and the probe shows it');
     assert.match(all, new RegExp(`^warning "${resource}": 1 waiting .*, ${waiter.workflowId}, for `, 'm'));
+    assert.match(found.find(({ is }) => is === 'warning')?.advice ?? '', /too few slots/);
     assert.match(all, /^ok \d+ resources? in use, no permit is past its lease/m);
     assert.match(all, /^(ok|warning) one acquire and release takes \d+ ms/m);
   });

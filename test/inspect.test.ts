@@ -109,6 +109,27 @@ test('known by its name alone, a resource without a queue is paused, resized and
   await permit.release();
 });
 
+test('resized back, a resource is known by its size, although more slots are still held', async () => {
+  const resource = temporal.resource();
+  const pool = semaphore(resource, { capacity: 1 });
+  const first = await pool.acquire();
+  await operatorOf(pool).resize(2);
+  const added = await pool.acquire();
+  assert.equal(added.slot, '1');
+  await operatorOf(pool).resize(1);
+  await endQueue(temporal.client, resource);
+  const byName = new Operator(temporal.client, resource);
+  const shown = async () => {
+    const { capacity, held, free, slots } = await byName.inspect({ recent: 0 });
+    return [capacity, held, free, slots.map(({ slot }) => slot)];
+  };
+  await eventually(async () => assert.deepEqual(await shown(), [1, 2, 0, ['0', '1']]));
+  assert.deepEqual(await shown(), [1, 2, 0, ['0', '1']], 'without another search');
+  await added.release();
+  assert.deepEqual(await shown(), [1, 1, 0, ['0']]);
+  await first.release();
+});
+
 test('of slots with names, a permit tells no operator the others: those that are held are shown, and no order is taken', async () => {
   const resource = temporal.resource();
   const { client, taskQueue } = temporal;
@@ -162,6 +183,7 @@ test('it shows each holder, each waiter in order, and the last holds with how th
     {
       workflowId: permitId({ resource, slot: holder.slot }),
       runId: holder.runId,
+      taskQueue: temporal.taskQueue,
       holder: { workflowId: run.workflowId, runId: run.runId, workflowType: 'holder' },
       purpose: 'nightly',
       slots: 2,

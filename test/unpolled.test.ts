@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
+import type { Finding } from '../src/cli/resource-findings';
 import { NoAnswerError, PermitTimeoutError, SemaphoreClient } from '../src/client';
 import { permitId, queueId } from '../src/shared/permit-id';
 import { QUEUE_WORKFLOW } from '../src/shared/protocol';
@@ -30,7 +31,20 @@ test('run and why say that nobody runs permits, and not that all slots are held 
     assert.ok(stderr.includes(nobodyPolls(taskQueue)) && !stderr.includes('all slots are held'), stderr);
   }
   const ls = await host.run(['ls', resource, '--capacity', '1', ...at]);
-  assert.match(ls.stdout, /\n +0 +held .* \? *\nNo worker answers for a permit with "\?": is a permit worker up\?\n/);
+  const remedy = `temporal-semaphore worker --task-queue ${taskQueue}`;
+  assert.match(ls.stdout, /\n +0 +held .* \? *\nNo worker answers for a permit with "\?"\./);
+  assert.ok(ls.stdout.includes(remedy), ls.stdout);
+  const holder = await host.run(['why', temporal.client.options.identity, ...at, '--resource', resource]);
+  assert.ok(holder.stdout.includes(`no worker answers for the permit, and nobody polls its task queue "${taskQueue}"`));
+  assert.ok(holder.stdout.includes(remedy), holder.stdout);
+  await eventually(async () => {
+    const all = await host.run(['ls', ...at]);
+    assert.ok(all.stdout.includes(`${resource}: no worker answers on task queue "${taskQueue}"`), all.stdout);
+    const doctor = await host.run(['doctor', ...at, '--task-queue', temporal.taskQueue, '--json']);
+    const found: Finding[] = JSON.parse(doctor.stdout);
+    const { what, advice } = found.find((finding) => finding.what.includes(`"${resource}"`)) ?? assert.fail();
+    assert.ok(what.includes(`nobody polls its task queue "${taskQueue}"`) && advice?.endsWith(remedy), what);
+  });
   await temporal.client.workflow.start(QUEUE_WORKFLOW, {
     workflowId: queueId(resource),
     taskQueue,

@@ -1,22 +1,13 @@
 import { type Client, isGrpcServiceError } from '@temporalio/client';
 import { NoAnswerError, PermitTimeoutError, SemaphoreClient } from '../client';
-import { countPollers } from '../client/pollers';
+import { pollersOf } from '../client/pollers';
 import { monotonicMs } from '../client/server';
-import type { SlotInspection } from '../operator';
 import { findDeadlocks, type StuckWorkflows, stuckWorkflows } from '../operator/deadlocks';
-import { STRANGERS_REMEDY, strangersLine } from '../operator/reader';
 import { inspectAllInUse, type SeenResource } from '../operator/resources-in-use';
 import { durationText } from '../shared/duration';
 import { waiterName } from './draw-resource';
-import { holderName } from './terminal';
-import { count, deadlockLine, disagreementLine, pauseNote, span } from './wording';
-
-/** One result of the examination. */
-export interface Finding {
-  is: 'ok' | 'warning' | 'bad';
-  what: string;
-  advice?: string;
-}
+import { deadlockFinding, type Finding, type Polled, pollersBehind, resourceFindings } from './resource-findings';
+import { count, pauseNote, span, workerCommand } from './wording';
 
 export interface DoctorOptions {
   taskQueue: string;
@@ -27,9 +18,6 @@ export interface DoctorOptions {
 
 /** The first server whose run IDs are UUIDv7, which grow with time. */
 const ORDERED_SINCE = [1, 27] as const;
-
-/** How late a permit may end: its worker may be slow, and the server's timer a second late. */
-const LEASE_SLACK_MS = 5_000;
 
 /** How long the server may take for all that is asked of it beside the resources. */
 const ASKED_WITHIN_MS = 30_000;
@@ -47,21 +35,24 @@ const MUCH_TOO_SLOW_MS = 3_000;
 
 export async function findings(client: Client, options: DoctorOptions): Promise<Finding[]> {
   const resources = await inspectAllInUse(client, { keys: true });
-  const asked = async () => [
-    ...(await server(client, resources)),
-    await pollers(client, options.taskQueue),
-    ...(await failingTasks(client)),
-  ];
-  const found = [
-    ...(await client.withDeadline(Date.now() + ASKED_WITHIN_MS, asked)),
-    ...resources.flatMap((seen) => [
-      ...strangersIn(seen),
-      ...leases(seen),
-      ...leftDrained(seen),
-      ...waits(seen, options.waitingLongerMs),
-    ]),
-    ...deadlocks(resources),
-  ];
+  const cycles = findDeadlocks(resources);
+  let polled: Polled = new Map();
+  const asked = async () => {
+    polled = await pollersBehind(client, resources);
+    return [
+      ...(await server(client, resources)),
+      await pollers(client, options.taskQueue),
+      ...(await failingTasks(client)),
+    ];
+  };
+  const found = await client.withDeadline(Date.now() + ASKED_WITHIN_MS, asked);
+  for (const seen of resources) {
+    const own = [...resourceFindings(seen, polled), ...pauses(seen)];
+    const isExplained =
+      own.length > 0 || cycles.some((steps) => steps.some(({ waitsFor }) => waitsFor === seen.resource));
+    found.push(...own, ...longWaits(seen, options.waitingLongerMs, isExplained));
+  }
+  found.push(...cycles.map((steps) => deadlockFinding(steps, resources)));
   if (resources.length > 0 && found.every(({ is }) => is !== 'bad')) {
     found.push({ is: 'ok', what: `${count(resources.length, 'resource')} in use, no permit is past its lease` });
   }
@@ -91,111 +82,39 @@ async function server({ workflowService }: Client, resources: SeenResource[]): P
 }
 
 async function pollers(client: Client, taskQueue: string): Promise<Finding> {
-  const polled = await countPollers(client, taskQueue);
-  if (polled > 0) return { is: 'ok', what: `task queue "${taskQueue}" has ${count(polled, 'poller')}` };
+  const polledMs = await pollersOf(client, taskQueue);
+  if (polledMs.length > 0) {
+    const seen = `last seen ${span(Date.now() - Math.max(...polledMs))} ago`;
+    return { is: 'ok', what: `task queue "${taskQueue}" has ${count(polledMs.length, 'poller')}, ${seen}` };
+  }
   return {
     is: 'bad',
     what: `nobody polls task queue "${taskQueue}", so no slot there comes free`,
-    advice: 'Start a permit worker (temporal-semaphore worker), or name its task queue with --task-queue.',
+    advice: `Start a permit worker (${workerCommand(taskQueue)}), or name its task queue with --task-queue.`,
   };
 }
 
-/** One line for each resource and reason: there may be a thousand slots. */
-function leases({ resource, slots, strangers = [] }: SeenResource): Finding[] {
-  const isOurs = ({ permit }: SlotInspection) => !strangers.some(({ workflowId }) => workflowId === permit?.workflowId);
-  const held = slots.filter((slot) => slot.permit && isOurs(slot));
-  const overMs = ({ permit }: SlotInspection) => Date.now() - (permit?.leaseDeadline?.getTime() ?? Date.now());
-  const named = ([first, ...more]: SlotInspection[]) =>
-    `slot "${first?.slot}" of "${resource}", held by ${holderName(first?.permit?.holder ?? {})}${more.length > 0 ? `, and ${more.length} more` : ''}`;
-  const silent = held.filter(({ permit }) => !permit?.leaseDeadline);
-  const over = held.filter((slot) => overMs(slot) >= LEASE_SLACK_MS).sort((a, b) => overMs(b) - overMs(a));
-  const [longest] = over;
-  return [
-    ...(silent.length > 0
-      ? [
-          {
-            is: 'bad',
-            what: `${named(silent)}: no worker answers for the permit`,
-            advice: 'Is a permit worker up?',
-          } as const,
-        ]
-      : []),
-    ...(longest
-      ? [
-          {
-            is: 'bad',
-            what: `${named(over)}: its lease ended ${span(overMs(longest))} ago`,
-            advice: 'The permit worker is down or overloaded. Start one, or terminate the permit.',
-          } as const,
-        ]
-      : []),
-  ];
+function pauses({ resource, override }: SeenResource): Finding[] {
+  if (!override?.paused) return [];
+  return [{ is: 'warning', what: `"${resource}" is ${pauseNote(override)}`, advice: override.reason }];
 }
 
-function strangersIn({ resource, strangers }: SeenResource): Finding[] {
-  if (!strangers) return [];
-  return [{ is: 'bad', what: `"${resource}": ${strangersLine(strangers)}`, advice: STRANGERS_REMEDY }];
-}
-
-/** The permit that keeps a slot out of use outlives a queue that was terminated, although no override is set any more. */
-function leftDrained({ resource, slots, queue, problem }: SeenResource): Finding[] {
-  const left = slots.filter(({ state }) => state === 'drained');
-  if (left.length === 0 || queue !== 'none' || problem !== undefined) return [];
-  const named = left.map(({ slot }) => `"${slot}"`).join(', ');
-  return [
-    {
-      is: 'bad',
-      what: `slot ${named} of "${resource}" is out of use, by the order of a queue that was terminated`,
-      advice: `\`temporal-semaphore resume\` with --capacity or --slots frees the slots that are to be in use. The next waiter does too; otherwise a slot comes free within an hour.`,
-    },
-  ];
-}
-
-function waits(seen: SeenResource, longerMs: number): Finding[] {
-  const { resource, waiters, queue, override, disagreement, startsOnceASecond, problem, strangers } = seen;
-  const found: Finding[] = [];
-  if (problem !== undefined) {
-    return [{ is: 'bad', what: `"${resource}" can't be looked at: ${problem}` }];
-  }
-  if (queue === 'silent' && !strangers) {
-    found.push({ is: 'bad', what: `the queue of "${resource}" runs, but no worker answers for it` });
-  }
-  if (override?.paused)
-    found.push({ is: 'warning', what: `"${resource}" is ${pauseNote(override)}`, advice: override.reason });
-  if (disagreement) {
-    found.push({
-      is: 'warning',
-      what: `"${resource}": ${disagreementLine(disagreement)}`,
-      advice: 'Give all callers the same capacity or slots. While a rollout lasts, both are in use for a while.',
-    });
-  }
-  if (startsOnceASecond) {
-    found.push({
-      is: 'warning',
-      what: `"${resource}": this server starts one Workflow ID only once a second, so each slot serves one hold a second`,
-      advice:
-        'Holds here are shorter than that. A permit pool holds one permit for many calls; `pace` says the interval openly.',
-    });
-  }
+/** @param isExplained whether another finding says why they wait */
+function longWaits({ resource, waiters, slots }: SeenResource, longerMs: number, isExplained: boolean): Finding[] {
   const late = waiters.filter(({ since }) => Date.now() - since.getTime() > longerMs);
   const longest = late.reduce((a, b) => (a && a.since <= b.since ? a : b), late[0]);
-  if (longest) {
-    found.push({
+  if (!longest) return [];
+  const isPaced = slots.some(({ state }) => state === 'paced');
+  const cause = isPaced
+    ? ' Its pace keeps each slot for a while after a hold.'
+    : ' The resource may have too few slots.';
+  return [
+    {
       is: 'warning',
       what: `"${resource}": ${late.length} waiting for more than ${durationText(longerMs)}, the longest, ${waiterName(longest)}, for ${span(Date.now() - longest.since.getTime())}`,
-      advice: '`temporal-semaphore why` shows who is ahead and who holds. The resource may have too few slots.',
-    });
-  }
-  return found;
-}
-
-function deadlocks(resources: SeenResource[]): Finding[] {
-  return findDeadlocks(resources).map((steps) => ({
-    is: 'bad',
-    what: `deadlock: ${deadlockLine(steps)}`,
-    advice:
-      'withPermits takes several resources in one order, so that none can block another. Revoke one permit to go on.',
-  }));
+      advice: `\`temporal-semaphore why\` shows who is ahead and who holds.${isExplained ? '' : cause}`,
+    },
+  ];
 }
 
 /** Measures one round trip, and ten at once: only ten at once show whether the server is held back. */

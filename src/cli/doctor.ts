@@ -1,10 +1,11 @@
 import type { Command } from 'commander';
 import { durationOption, type Output, withOutputFlags } from './arguments';
 import { type ConnectionFlags, DEFAULT_TASK_QUEUE, withClient, withConnectionFlags } from './connection';
-import { type Finding, findings } from './doctor-checks';
+import { findings } from './doctor-checks';
 import { EXIT } from './exit-codes';
+import { drawFinding, type Finding } from './resource-findings';
 import { print, printJson } from './terminal';
-import { dim, green, red, Text, text, yellow } from './text';
+import type { Text } from './text';
 
 interface DoctorFlags extends ConnectionFlags {
   taskQueue: string;
@@ -15,8 +16,6 @@ interface DoctorFlags extends ConnectionFlags {
 
 /** The most findings of one kind that it shows. */
 const SHOWN = 20;
-
-const MARKS = { ok: green('ok  '), warning: yellow('warn'), bad: red('bad ') };
 
 const HELP = `
 Example:
@@ -51,12 +50,7 @@ function lines(found: Finding[]): Text[] {
   return (['ok', 'warning', 'bad'] as const).flatMap((kind) => {
     const ofKind = found.filter(({ is }) => is === kind);
     const more = ofKind.length - SHOWN;
-    const rest = more > 0 ? [text`${MARKS[kind]}  … and ${more} more: -o json has them all`] : [];
-    return [...ofKind.slice(0, SHOWN).map(line), ...rest];
+    const rest = more > 0 ? [drawFinding({ is: kind, what: `… and ${more} more: -o json has them all` })] : [];
+    return [...ofKind.slice(0, SHOWN).map(drawFinding), ...rest];
   });
-}
-
-function line({ is, what, advice }: Finding): Text {
-  const first = text`${MARKS[is]}  ${what}`;
-  return advice === undefined ? first : Text.lines([first, text`      ${dim(advice)}`]);
 }

@@ -4,7 +4,7 @@ import type { SeenResource } from '../operator/resources-in-use';
 import { queueId } from '../shared/permit-id';
 import { holderName } from './terminal';
 import { type Align, dim, green, red, Text, table, text, yellow } from './text';
-import { disagreementLine, pauseNote, sinceNow, span } from './wording';
+import { disagreementLine, pauseNote, sinceNow, span, workerCommand } from './wording';
 
 interface Drawing {
   /** At most so many slots, and as many waiters. @default all */
@@ -52,13 +52,12 @@ export function drawResource(seen: Inspection, { rows = Number.POSITIVE_INFINITY
       '',
       drawn(
         SLOTS,
-        shown.map(slotRow),
+        shown.map((slot) => slotRow(slot, seen)),
         shown.map(({ permit }) => permit?.runId),
       ),
     );
     if (slots.length > rows) lines.push(dim(`… and ${slots.length - rows} more slots`));
-    if (slots.some((slot) => isSilent(slot, seen)))
-      lines.push(yellow('No worker answers for a permit with "?": is a permit worker up?'));
+    lines.push(...unansweredNotes(seen));
   }
   if (waiters.length > 0) {
     const shown = waiters.slice(0, rows);
@@ -95,10 +94,11 @@ export function headline(seen: Inspection): Text {
 }
 
 /** Why nobody knows who waits. */
-export function silenceOf({ resource, strangers, problem }: SeenResource): string {
+export function silenceOf({ resource, taskQueue, strangers, problem }: SeenResource): string {
   if (problem !== undefined) return problem;
   const stranger = strangers?.find(({ workflowId }) => workflowId === queueId(resource));
-  return stranger ? `a Workflow of type "${stranger.type}" has the queue's ID` : 'no worker answers for the queue';
+  if (stranger) return `a Workflow of type "${stranger.type}" has the queue's ID`;
+  return `no worker answers for the queue${taskQueue === undefined ? '' : ` on task queue "${taskQueue}"`}`;
 }
 
 /** `2 of 3 held` */
@@ -113,16 +113,17 @@ export function overrideNote(override: Override): Text {
   return reason === undefined ? text`${what}` : text`${what}: ${reason}`;
 }
 
-function slotRow({ slot, state, permit }: SlotInspection): unknown[] {
+function slotRow(inspection: SlotInspection, seen: Inspection): unknown[] {
+  const { slot, state, permit } = inspection;
   if (!permit) return [slot, dim(state)];
-  const { holder, since, leaseDeadline, preemptedUntil } = permit;
+  const { since, leaseDeadline, preemptedUntil } = permit;
   const left = leaseDeadline ? leaseDeadline.getTime() - Date.now() : undefined;
   return [
     slot,
     preemptedUntil ? yellow('gives way') : state === 'held' ? green(state) : yellow(state),
-    state === 'held' ? holderName(holder) : '',
+    state === 'drained' ? '' : whoHas(inspection, seen),
     sinceNow(since),
-    left === undefined ? '?' : left < 0 ? red('over') : span(left),
+    left === undefined ? '?' : state === 'paced' ? '' : left < 0 ? red('over') : span(left),
     state === 'held' ? shownPurpose(permit) : '',
   ];
 }
@@ -130,17 +131,49 @@ function slotRow({ slot, state, permit }: SlotInspection): unknown[] {
 function waiterRow(waiter: WaiterInspection): unknown[] {
   const { place, since, priorityKey, fairnessKey, turn } = waiter;
   const called = turn === undefined ? '' : text`slot ${turn}`;
-  return [place, waiterName(waiter), sinceNow(since), priorityKey, fairnessKey, called];
+  return [place, shownWaiter(waiter), sinceNow(since), priorityKey, fairnessKey, called];
 }
 
 function pastRow({ slot, holder, from, to, outcome }: PastHold): unknown[] {
   return [slot, holderName(holder), span(to.getTime() - from.getTime()), sinceNow(to), outcome];
 }
 
+/** Who has a slot that is not free: its holder, or what keeps the slot without one. */
+export function whoHas({ state, permit }: SlotInspection, { strangers = [] }: Pick<Inspection, 'strangers'>): unknown {
+  if (state === 'paced') return yellow(`nobody, free in ${span((permit?.pacedUntil?.getTime() ?? 0) - Date.now())}`);
+  if (state === 'drained') return yellow('nobody: drained');
+  const stranger = strangers.find(({ workflowId }) => workflowId === permit?.workflowId);
+  return stranger ? red(text`a Workflow of type "${stranger.type}"`) : holderName(permit?.holder ?? {});
+}
+
 /** Whether no worker says how long the lease of this permit lasts. */
-function isSilent({ state, permit }: SlotInspection, { strangers = [] }: Inspection): boolean {
-  if (state !== 'held' || !permit || permit.leaseDeadline) return false;
+export function isUnanswered({ permit }: SlotInspection, { strangers = [] }: Inspection): boolean {
+  if (!permit || permit.leaseDeadline) return false;
   return !strangers.some(({ workflowId }) => workflowId === permit.workflowId);
+}
+
+/** Where no worker answers for a permit or for the queue. */
+export function unansweredTaskQueues(seen: SeenResource): string[] {
+  const { slots, queue, taskQueue, strangers } = seen;
+  const ofPermits = slots.filter((slot) => isUnanswered(slot, seen)).map(({ permit }) => permit?.taskQueue);
+  const ofQueue = queue === 'silent' && !strangers ? taskQueue : undefined;
+  return [...new Set([...ofPermits, ofQueue])].filter((name) => name !== undefined);
+}
+
+/** The most task queues to name: anybody may start permits on thousands. */
+const NAMED = 3;
+
+function unansweredNotes(seen: Inspection): Text[] {
+  return unansweredTaskQueues({ ...seen, queue: 'none' })
+    .slice(0, NAMED)
+    .map((taskQueue) =>
+      yellow(text`No worker answers for a permit with "?". Is one up? This starts one: ${workerCommand(taskQueue)}`),
+    );
+}
+
+/** With a mark where a permit pool waits. */
+export function shownWaiter(waiter: WaiterInspection): string {
+  return waiter.permitPool === undefined ? waiterName(waiter) : `${waiterName(waiter)} (permit pool)`;
 }
 
 /** The client's identity, if the Workflow waits for a client: its ID says nothing then. Else the Workflow ID. Unescaped: `Text` escapes it. */

@@ -4,7 +4,7 @@ import { strangersLine } from '../operator/reader';
 import { inspectAllInUse, type SeenResource } from '../operator/resources-in-use';
 import { type ResourceFlags, wholeNumber, withResourceFlags } from './arguments';
 import { withClient, withOperator } from './connection';
-import { drawResource, overrideNote } from './draw-resource';
+import { drawResource, overrideNote, unansweredTaskQueues } from './draw-resource';
 import { EXIT } from './exit-codes';
 import { print, printCut, printJson, say } from './terminal';
 import { type Align, red, Text, table, text, yellow } from './text';
@@ -78,8 +78,11 @@ async function all({ output, wide, keys, key, ...connection }: LsFlags, of?: str
   return 0;
 }
 
-function notes({ resource, disagreement, strangers }: SeenResource): Text[] {
+function notes(seen: SeenResource): Text[] {
+  const { resource, disagreement, strangers } = seen;
+  const [silent] = unansweredTaskQueues(seen);
   return [
+    ...(silent === undefined ? [] : [yellow(text`${resource}: no worker answers on task queue "${silent}"`)]),
     ...(disagreement ? [yellow(text`${resource}: ${disagreementLine(disagreement)}`)] : []),
     ...(strangers ? [red(text`${resource}: ${strangersLine(strangers)}`)] : []),
   ];

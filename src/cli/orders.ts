@@ -9,7 +9,7 @@ import { overrideNote } from './draw-resource';
 import { EXIT } from './exit-codes';
 import { confirmed, holderName, print, printJson, say } from './terminal';
 import { red, Text, text } from './text';
-import { count, pauseNote, sinceNow } from './wording';
+import { count, pauseNote, sinceNow, span } from './wording';
 
 interface OverrideFlags extends ResourceFlags, Pick<OverrideOptions, 'ifVersion' | 'reason'> {
   yes?: true;
@@ -147,7 +147,7 @@ export function addResize(program: Command, done: (exitCode: number) => void): v
     .argument('<n>', 'how many slots to use', wholeNumber)
     .summary('change how many slots are in use')
     .description(
-      'Changes how many slots are in use, until the next change. Held slots stay held, and go out of use as they come free. To undo it, resize to the number that the resource is deployed with.',
+      'Changes how many slots are in use, until the next change. Held slots stay held, and go out of use as they come free. To undo it, resize to the number that the resource is deployed with: now, or later by at or cron.',
     )
     .option('--reason <text>', 'shown to operators')
     .addHelpText('after', RESIZE_HELP)
@@ -237,6 +237,9 @@ export function addRevoke(program: Command, done: (exitCode: number) => void): v
   withResourceFlags(revoke);
 }
 
+const STILL_WORKS =
+  "Until the holder hears of it, its work goes on, although the slot is free. To free a slot only after the work has stopped, cancel the holder's Workflow instead.";
+
 /** @returns the exit code */
 async function take(of: string, slot: string, flags: RevokeFlags): Promise<number> {
   const only = flags.key === undefined ? [slot] : undefined; // the slots of a key have no names
@@ -250,12 +253,18 @@ async function take(of: string, slot: string, flags: RevokeFlags): Promise<numbe
     }
     const purpose = held.purpose ? text`, ${held.purpose}` : '';
     const who = text`${holderName(held.holder)} (for ${sinceNow(held.since)}${purpose})`;
+    const isPaced = held.pacedUntil !== undefined; // its holder is done
+    const pace = text`the pace of slot "${slot}" of "${resource}", ${span((held.pacedUntil?.getTime() ?? 0) - Date.now())} early`;
     const what = text`slot "${slot}" of "${resource}" from ${who}`;
-    if (!(await confirmed(text`Take ${what}?`, flags))) return EXIT.no;
+    const question = isPaced
+      ? text`End ${pace}? The next hold then comes sooner than the pace allows.`
+      : text`Take ${what}?`;
+    if (!(await confirmed(question, flags))) return EXIT.no;
     // It names the run: another run may hold the slot by the time the operator answers.
     const permit = await operator.revoke(slot, { runId: held.runId, reason: flags.reason });
-    if (flags.output === 'text') print(text`Took ${what}.`);
-    else printJson(permit, flags.output);
+    if (flags.output !== 'text') printJson(permit, flags.output);
+    else if (isPaced) print(text`Ended ${pace}: the next hold comes sooner than the pace allows.`);
+    else print(Text.lines([text`Took ${what}.`, STILL_WORKS]));
     return 0;
   });
 }

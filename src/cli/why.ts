@@ -1,16 +1,24 @@
 import type { Client } from '@temporalio/client';
 import type { Command } from 'commander';
-import { Operator, type Override, type SlotInspection, type WaiterInspection } from '../operator';
+import { Operator, type Override, type SlotInspection, type Stranger, type WaiterInspection } from '../operator';
 import { type DeadlockStep, findDeadlocks } from '../operator/deadlocks';
 import { shownPurpose } from '../operator/reader';
 import { inspectAllInUse, type SeenResource } from '../operator/resources-in-use';
 import { type Output, withOutputFlags } from './arguments';
 import { type ConnectionFlags, withClient, withConnectionFlags } from './connection';
-import { heldOf, overrideNote, silenceOf, waiterName } from './draw-resource';
+import { heldOf, overrideNote, shownWaiter, silenceOf, whoHas } from './draw-resource';
 import { EXIT } from './exit-codes';
-import { holderName, print, printCut, printJson, say } from './terminal';
-import { dim, red, table, text, yellow } from './text';
-import { deadlockLine, sinceNow } from './wording';
+import {
+  deadlockFinding,
+  drawFinding,
+  type Finding,
+  pollersBehind,
+  resourceFindings,
+  unanswered,
+} from './resource-findings';
+import { print, printCut, printJson, say } from './terminal';
+import { dim, table, text, yellow } from './text';
+import { sinceNow } from './wording';
 
 interface WhyFlags extends ConnectionFlags {
   resource?: string;
@@ -28,6 +36,8 @@ interface Part {
   /** How many permits there may be, and what an operator has set. */
   capacity?: number;
   override?: Override;
+  /** Workflows of another type under the IDs of its permits or of its queue. */
+  strangers?: readonly Stranger[];
   /** What it holds itself. */
   holds: SlotInspection[];
 }
@@ -50,18 +60,17 @@ export function addWhy(program: Command, done: (exitCode: number) => void): void
     .command('why <workflowId>')
     .summary('say what a Workflow waits for')
     .description(
-      'Says what a Workflow (or a client, by its identity) waits for, its place in line, who is ahead, who holds, and what it holds itself. It looks through all resources in use. It may miss a resource that came into use in the last seconds: name it with --resource.',
+      'Says what a Workflow (or a client, by its identity) waits for, its place in line, who is ahead, who holds, what it holds itself, and what is wrong there. It looks through all resources in use. It may miss a resource that came into use in the last seconds: name it with --resource.',
     )
     .option('--resource <name>', 'look at this resource only')
     .addHelpText('after', HELP)
     .action(async (workflowId: string, flags: WhyFlags) => {
-      const resources = await withClient(flags, (client) => resourcesFor(client, flags));
-      const parts = partsOf(resources, workflowId);
-      const deadlocks = findDeadlocks(resources).filter((steps) => concerns(steps, workflowId, parts));
-      const { output } = flags;
-      if (output !== 'text') printJson({ workflowId, resources: parts, deadlocks }, output);
-      else await show(workflowId, parts, deadlocks);
+      const { resources, ...seen } = await withClient(flags, (client) => lookFor(client, workflowId, flags));
+      const { parts, deadlocks, findings } = seen;
       const isAnswered = parts.some(({ waits }) => waits) || !resources.some(isSilent);
+      const { output } = flags;
+      if (output !== 'text') printJson({ workflowId, resources: parts, deadlocks, findings }, output);
+      else await show(workflowId, parts, { findings, isAnswered });
       done(parts.length > 0 && isAnswered ? 0 : sayNothingFound(workflowId, resources));
     });
   withConnectionFlags(withOutputFlags(why));
@@ -90,6 +99,24 @@ async function resourcesFor(client: Client, { resource }: WhyFlags): Promise<See
   return [await new Operator(client, resource).inspect({ recent: 0 })];
 }
 
+async function lookFor(client: Client, who: string, flags: WhyFlags) {
+  const resources = await resourcesFor(client, flags);
+  const parts = partsOf(resources, who);
+  const deadlocks = findDeadlocks(resources).filter((steps) => concerns(steps, who, parts));
+  const touched = resources.filter(({ resource }) => parts.some((part) => part.resource === resource));
+  const polled = await pollersBehind(client, touched);
+  const findings = touched.flatMap((seen, index): Finding[] => {
+    const { waits, holds = [] } = parts[index] ?? {};
+    return waits ? resourceFindings(seen, polled) : unanswered({ ...seen, slots: holds }, polled);
+  });
+  return {
+    resources,
+    parts,
+    deadlocks,
+    findings: [...deadlocks.map((steps) => deadlockFinding(steps, resources)), ...findings],
+  };
+}
+
 function partsOf(resources: SeenResource[], who: string): Part[] {
   return resources.map((seen) => partIn(seen, who)).filter((part) => part.waits !== undefined || part.holds.length > 0);
 }
@@ -100,7 +127,7 @@ function concerns(steps: readonly DeadlockStep[], who: string, parts: readonly P
   return steps.some(({ workflowId, waitsFor }) => workflowId === who || lines.has(waitsFor));
 }
 
-function partIn({ resource, waiters, slots, capacity, override }: SeenResource, who: string): Part {
+function partIn({ resource, waiters, slots, capacity, override, strangers }: SeenResource, who: string): Part {
   const at = waiters.findIndex(({ workflowId, identity }) => workflowId === who || identity === who);
   const held = slots.filter(({ state }) => state !== 'free');
   return {
@@ -110,6 +137,7 @@ function partIn({ resource, waiters, slots, capacity, override }: SeenResource, 
     slots: at < 0 ? [] : held,
     capacity,
     override,
+    strangers,
     holds: held.filter(
       ({ state, permit }) =>
         state !== 'paced' && (permit?.holder.workflowId === who || permit?.holder.identity === who),
@@ -117,9 +145,14 @@ function partIn({ resource, waiters, slots, capacity, override }: SeenResource, 
   };
 }
 
-async function show(who: string, parts: Part[], deadlocks: DeadlockStep[][]): Promise<void> {
-  for (const steps of deadlocks) print(red(text`Deadlock: ${deadlockLine(steps)}.`));
-  for (const { resource, waits, ahead, slots, holds, capacity, override } of parts) {
+/** @param isAnswered whether it is known in which lines it waits */
+async function show(
+  who: string,
+  parts: Part[],
+  { findings, isAnswered }: { findings: Finding[]; isAnswered: boolean },
+): Promise<void> {
+  for (const part of parts) {
+    const { resource, waits, ahead, slots, holds, capacity, override } = part;
     for (const { slot, permit } of holds) {
       print(text`${who} holds slot ${slot} of ${resource}, for ${permit ? sinceNow(permit.since) : '?'}.`);
       const { preemptedUntil } = permit ?? {};
@@ -141,9 +174,16 @@ async function show(who: string, parts: Part[], deadlocks: DeadlockStep[][]): Pr
     );
     print();
     await printCut(
-      table(['slot', 'held by', 'for', 'purpose'], some(slots.map(slotRow)), ['right', 'left', 'right', 'left']),
+      table(['slot', 'held by', 'for', 'purpose'], some(slots.map((slot) => slotRow(slot, part))), [
+        'right',
+        'left',
+        'right',
+        'left',
+      ]),
     );
   }
+  if (isAnswered && parts.length > 0 && !parts.some(({ waits }) => waits)) print(text`${who} waits for no permit.`);
+  for (const finding of findings) print(text`\n${drawFinding(finding)}`);
 }
 
 function some(rows: unknown[][]): unknown[][] {
@@ -153,12 +193,12 @@ function some(rows: unknown[][]): unknown[][] {
 
 function aheadRow(waiter: WaiterInspection): unknown[] {
   const { priorityKey, fairnessKey, since } = waiter;
-  return [waiterName(waiter), priorityKey, fairnessKey, sinceNow(since)];
+  return [shownWaiter(waiter), priorityKey, fairnessKey, sinceNow(since)];
 }
 
-function slotRow({ slot, state, permit }: SlotInspection): unknown[] {
-  const holder = holderName(permit?.holder ?? {});
-  const by = state === 'drained' || state === 'paced' ? yellow(`nobody: ${state}`) : holder;
+function slotRow(inspection: SlotInspection, part: Part): unknown[] {
+  const { slot, permit } = inspection;
+  const by = whoHas(inspection, part);
   return [
     slot,
     permit?.preemptedUntil ? text`${by}, which ${yellow('gives way')}` : by,

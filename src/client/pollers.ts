@@ -114,25 +114,30 @@ export class Pollers {
   }
 }
 
+/** Counts those that poll it for Workflow Tasks. */
+export async function countPollers(client: Client, taskQueue: string): Promise<number> {
+  return (await pollersOf(client, taskQueue)).length;
+}
+
 /**
- * Counts those that poll it for Workflow Tasks.
+ * When each of those that poll it for Workflow Tasks began its last poll, in epoch milliseconds.
  *
  * The server splits a task queue into partitions, four by default, and tells of one at a time: by the queue's own name, of the
  * first. When the first moves to another node, all polls of an idle worker may wait at the others for up to a minute.
  */
-export async function countPollers({ workflowService, options }: Client, taskQueue: string): Promise<number> {
+export async function pollersOf({ workflowService, options }: Client, taskQueue: string): Promise<number[]> {
   const { namespace } = options;
   const ofPartition = async (name: string) => {
     const request = { namespace, taskQueue: { name }, taskQueueType: WORKFLOW_QUEUE };
     const { pollers } = await workflowService.describeTaskQueue(request);
-    const goneSeconds = (Date.now() - GONE_AFTER_MS) / 1_000;
-    return (pollers ?? []).filter(({ lastAccessTime }) => Number(lastAccessTime?.seconds ?? 0) > goneSeconds).length;
+    const polledMs = (pollers ?? []).map(({ lastAccessTime }) => Number(lastAccessTime?.seconds ?? 0) * 1_000);
+    return polledMs.filter((ms) => ms > Date.now() - GONE_AFTER_MS);
   };
   const first = await ofPartition(taskQueue);
-  if (first > 0) return first;
+  if (first.length > 0) return first;
   const all = await workflowService.listTaskQueuePartitions({ namespace, taskQueue: { name: taskQueue } });
   const others = (all.workflowTaskQueuePartitions ?? []).flatMap(({ key }) => (key && key !== taskQueue ? [key] : []));
-  return (await Promise.all(others.map(ofPartition))).reduce((sum, polling) => sum + polling, 0);
+  return (await Promise.all(others.map(ofPartition))).flat();
 }
 
 /** The error after waiting in vain for a worker. It names the task queue when nobody polls it. */

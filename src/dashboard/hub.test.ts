@@ -25,7 +25,8 @@ class OneSlot implements ResourceOperator {
     this.looks++;
     for (let permit = 0; permit < this.permits; permit++) if (mayAskPermit()) this.queries++;
     await this.gate;
-    const permit = { workflowId: 'permit:x:0', runId: 'r', holder: { identity: 'a' }, since: new Date(0) };
+    const holder = { identity: 'a' };
+    const permit = { workflowId: 'permit:x:0', runId: 'r', taskQueue: 'permits', holder, since: new Date(0) };
     const slot = this.isHeld ? { slot: '0', state: 'held' as const, permit } : { slot: '0', state: 'free' as const };
     const held = this.isHeld ? 1 : 0;
     return { resource: this.resource, capacity: 1, held, slots: [slot], waiters: [], queue: this.queue, recent: [] };

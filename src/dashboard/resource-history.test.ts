@@ -10,7 +10,7 @@ const at = (ms: number) => new Date(START_MS + ms);
 function permit(runId: string, who: string, sinceMs: number, leaseMs?: number): PermitInspection {
   const holder = { workflowId: who, runId: `run-of-${who}`, workflowType: 'train' };
   const leaseDeadline = leaseMs === undefined ? undefined : at(sinceMs + leaseMs);
-  return { workflowId: 'permit:gpu:0', runId, holder, since: at(sinceMs), leaseDeadline };
+  return { workflowId: 'permit:gpu:0', runId, taskQueue: 'permits', holder, since: at(sinceMs), leaseDeadline };
 }
 
 function waiter(who: string, sinceMs: number): WaiterInspection {

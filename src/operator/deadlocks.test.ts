@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { findDeadlocks } from './deadlocks';
+import { findDeadlocks, lastTaken } from './deadlocks';
 import type { Inspection } from './inspection';
 
 type Seen = Pick<Inspection, 'resource' | 'slots' | 'waiters'>;
@@ -13,7 +13,7 @@ function seen(resource: string, holders: string[], waiters: string[]): Seen {
     slots: holders.map((who, slot) => {
       if (who === 'free') return { slot: String(slot), state: 'free' };
       const holder = who === 'client' ? { identity: '1@host' } : { workflowId: who, runId: `run of ${who}` };
-      const permit = { workflowId: `permit:${resource}:${slot}`, runId: 'r', holder, since };
+      const permit = { workflowId: `permit:${resource}:${slot}`, runId: 'r', taskQueue: 'permits', holder, since };
       return { slot: String(slot), state: who === 'drained' || who === 'paced' ? who : 'held', permit };
     }),
     waiters: waiters.map((who, place) => ({
@@ -42,6 +42,16 @@ test('two that hold what the other one waits for', () => {
 test('three in a ring, and one behind them that is in no cycle itself', () => {
   const found = cycles(seen('a', ['A'], ['C', 'D']), seen('b', ['B'], ['A']), seen('c', ['C'], ['B']));
   assert.deepEqual(found, [['C waits for a of A', 'A waits for b of B', 'B waits for c of C']]);
+});
+
+test('of the permits that keep a cycle shut, the last that was taken is named, and none of another holder', () => {
+  const resources = [seen('a', ['A'], ['B']), seen('b', ['B'], ['A']), seen('c', ['B'], [])];
+  for (const [at, { slots }] of resources.entries()) {
+    for (const { permit } of slots) if (permit) permit.since = new Date(at);
+  }
+  const [steps = []] = findDeadlocks(resources);
+  const { resource, slot, permit } = lastTaken(steps, resources) ?? assert.fail();
+  assert.deepEqual([resource, slot, permit.holder.workflowId], ['b', '0', 'B']);
 });
 
 test('one that waits for what it holds itself', () => {

@@ -1,6 +1,6 @@
 import type { Client, WorkflowExecutionInfo } from '@temporalio/client';
 import { PACED_PERMIT_WORKFLOW, PERMIT_WORKFLOW, QUEUE_WORKFLOW, WAITER_WORKFLOW } from '../shared/protocol';
-import type { Inspection } from './inspection';
+import type { Inspection, ResourceSlot } from './inspection';
 import { lenientReader } from './reader';
 
 /** One Workflow of a cycle of Workflows that wait for each other. */
@@ -52,6 +52,17 @@ export function findDeadlocks(resources: readonly Seen[]): DeadlockStep[][] {
     if (from >= 0) cycles.push(path.slice(from).map((who) => stepOf(waits, who)));
   }
   return cycles;
+}
+
+/** Of the permits that keep a cycle shut, the one that was taken last: its holder has the least to do again. */
+export function lastTaken(steps: readonly DeadlockStep[], resources: readonly Seen[]): ResourceSlot | undefined {
+  const shut = steps.flatMap(({ waitsFor, heldBy }) => {
+    const slots = resources.find(({ resource }) => resource === waitsFor)?.slots ?? [];
+    return slots.flatMap(({ slot, state, permit }) =>
+      permit?.holder.workflowId === heldBy ? [{ resource: waitsFor, slot, state, permit }] : [],
+    );
+  });
+  return shut.sort((a, b) => b.permit.since.getTime() - a.permit.since.getTime())[0];
 }
 
 function waitsByWorkflow(resources: readonly Seen[]): Map<string, Wait[]> {

@@ -19,6 +19,8 @@ export interface Inspection {
   waiters: WaiterInspection[];
   /** `silent`: a queue runs, but gives no readable answer, so nobody knows the waiters. */
   queue: 'none' | 'running' | 'silent';
+  /** The task queue on which that queue runs; absent where none runs. */
+  taskQueue?: string;
   /** What an operator has set; absent while the resource runs as deployed. */
   override?: Override;
   /**
@@ -76,6 +78,8 @@ export interface PermitInspection {
   workflowId: string;
   /** The run ID orders the permits of one slot, and is the last part of the fencing token. */
   runId: string;
+  /** The task queue on which the permit runs. Only a worker there can renew or release it. */
+  taskQueue: string;
   /** Empty when the permit does not name its holder, or the name can't be read here. */
   holder: Holder;
   purpose?: string;
@@ -106,6 +110,8 @@ export interface WaiterInspection {
   runId: string;
   /** The client's identity, if the Workflow waits for a client. */
   identity?: string;
+  /** As in {@link PermitInspection}. */
+  permitPool?: string;
   priorityKey: number;
   fairnessKey?: string;
   since: Date;

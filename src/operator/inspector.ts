@@ -62,18 +62,23 @@ export class Inspector {
     this.reader = lenientReader(server.client);
   }
 
-  /** @param slots the slots that the resource is deployed with; the look also covers others that the queue knows */
-  async look(slots: readonly string[], asking: Partial<Asking> = {}): Promise<Look> {
+  /**
+   * @param slots the slots that the resource is deployed with; the look also covers others that the queue knows …
+   * @param beyond … and these, while they are held
+   */
+  async look(slots: readonly string[], asking: Partial<Asking> = {}, beyond: Iterable<string> = []): Promise<Look> {
     const { resource } = this;
     const { queries = new WorkerQueries(this.server, ANSWERS_WITHIN_MS), servesMs = 0, mayAskPermit } = asking;
     const strangers: Stranger[] = [];
     const lookAt = (slot: string) => this.slot(slot, { queries, servesMs, mayAskPermit }, strangers);
     const lookAtQueue = this.queue({ queries, servesMs }, strangers);
-    const [own, { queue, view }] = await Promise.all([mapConcurrently(slots, lookAt), lookAtQueue]);
+    const [own, { queue, taskQueue, view }] = await Promise.all([mapConcurrently(slots, lookAt), lookAtQueue]);
     const added = view?.override ? addedSlots(view.override) : [];
     const known = (view?.slots ?? []).map(([slot]) => slot).filter((slot) => this.canBe(slot));
     // The queue does not remember a slot that nobody has used yet, so the override tells the slots that an operator has added.
-    const more = [...new Set([...added, ...known])].filter((slot) => !slots.includes(slot)).slice(0, MAX_SLOTS);
+    const more = [...new Set([...added, ...known, ...beyond])]
+      .filter((slot) => !slots.includes(slot))
+      .slice(0, MAX_SLOTS);
     const others = (await mapConcurrently(more, lookAt)).filter(
       ({ slot, state }) => state !== 'free' || added.includes(slot),
     );
@@ -89,6 +94,7 @@ export class Inspector {
       slots: seen,
       waiters,
       queue,
+      ...(taskQueue !== undefined && { taskQueue }),
       ...(override && { override }),
       ...(beliefs && { disagreement: beliefs }),
       ...(view?.startsOnceASecond && { startsOnceASecond: true }),
@@ -96,10 +102,10 @@ export class Inspector {
     };
   }
 
-  /** The permit that holds the slot now, as its memo describes it, and its task queue. `undefined` when nobody holds the slot. */
-  async permit(slot: string): Promise<{ permit: PermitInspection; taskQueue: string } | undefined> {
+  /** The permit that holds the slot now, as its memo describes it. `undefined` when nobody holds the slot. */
+  async permit(slot: string): Promise<PermitInspection | undefined> {
     const description = await this.describe(permitId({ resource: this.resource, slot }));
-    return description && { permit: permitOf(description), taskQueue: description.taskQueue };
+    return description && permitOf(description);
   }
 
   /** The task queue of the resource's queue, or else of a permit in one of these slots; `undefined` when neither runs. */
@@ -131,12 +137,13 @@ export class Inspector {
   private async queue(
     asking: Asking,
     strangers: Stranger[],
-  ): Promise<{ queue: Inspection['queue']; view?: QueueView }> {
+  ): Promise<Pick<Inspection, 'queue' | 'taskQueue'> & { view?: QueueView }> {
     const queue = await this.describe(queueId(this.resource));
     if (!queue) return { queue: 'none' };
     if (queue.type === QUEUE_WORKFLOW) {
       const view = await this.viewOf(queue, asking);
-      return view ? { queue: 'running', view } : { queue: 'silent' };
+      const { taskQueue } = queue;
+      return view ? { queue: 'running', taskQueue, view } : { queue: 'silent', taskQueue };
     }
     const { workflowId, runId, type } = queue;
     strangers.push({ workflowId, runId, type });
@@ -210,7 +217,7 @@ function waitersOf(
     return turn !== undefined && !isHeldBy(ticket, holders.get(turn));
   });
   const parked = new TurnOrder(shares).sort(tickets.filter(({ id }) => !turns.has(id)));
-  return [...called, ...parked].map(({ id, waiter, identity, priorityKey, fairnessKey, sinceMs }, index) => {
+  return [...called, ...parked].map(({ id, waiter, identity, pool, priorityKey, fairnessKey, sinceMs }, index) => {
     const turn = turns.get(id);
     return {
       place: index + 1,
@@ -218,6 +225,7 @@ function waitersOf(
       workflowId: waiter.workflowId,
       runId: waiter.runId,
       ...(identity && { identity }),
+      ...(pool && { permitPool: pool.id }),
       priorityKey: priorityKey || DEFAULT_PRIORITY_KEY,
       ...(fairnessKey && { fairnessKey }),
       since: new Date(sinceMs),

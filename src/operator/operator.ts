@@ -160,6 +160,8 @@ export class Operator {
   /** The slots to look at while nobody knows how many there are. */
   private readonly asked = new Set<string>();
   private readonly seenHeld = new Set<string>();
+  /** Slots that were found held, which may be more than the permits state: an operator had added them. */
+  private readonly found = new Set<string>();
   private searchAgainMs = Number.NEGATIVE_INFINITY;
   private readonly knownOutcomes: KnownOutcomes = new Map();
 
@@ -221,11 +223,10 @@ export class Operator {
     const { resource } = this;
     checkSlot(resource, slot);
     const { runId, reason, timeout: timeoutMs = ANSWER_WITHIN_MS } = checkOptions(options, REVOCATION);
-    const found = await this.inspector.permit(slot);
-    if (!found || (runId !== undefined && found.permit.runId !== runId)) {
+    const permit = await this.inspector.permit(slot);
+    if (!permit || (runId !== undefined && permit.runId !== runId)) {
       throw new NotHeldError({ resource, slot }, runId);
     }
-    const { permit, taskQueue } = found;
     const limit = new AbortController();
     const timer = setTimeout(() => limit.abort(), timeoutMs);
     try {
@@ -237,7 +238,7 @@ export class Operator {
       return permit;
     } catch (error) {
       if (!limit.signal.aborted || error instanceof NotHeldError) throw error;
-      throw await noAnswer(new Pollers(this.server, taskQueue), resource, timeoutMs);
+      throw await noAnswer(new Pollers(this.server, permit.taskQueue), resource, timeoutMs);
     } finally {
       clearTimeout(timer);
     }
@@ -321,17 +322,20 @@ export class Operator {
   /** Looks, and once more where the permits that it has found state other slots. */
   private async look(search: boolean, asking: Partial<Asking>) {
     const known = await this.deployedSlots(search, asking);
-    const look = await this.inspector.look(known === undefined ? this.askedSlots() : slotNames(known), asking);
-    const stated = this.heed(look.slots);
+    const slots = known === undefined ? this.askedSlots() : slotNames(known);
+    const look = await this.inspector.look(slots, asking, this.found);
+    // While the queue is silent, an operator may have set more slots than the permits state.
+    const stated = this.heed(look.slots, look.queue !== 'silent');
     if (stated === undefined || stated === known) return { known, look };
-    this.asked.clear(); // they have been looked at, and are among the stated slots
-    return { known: stated, look: await this.inspector.look(slotNames(stated), asking) };
+    for (const slot of this.asked) this.found.add(slot);
+    this.asked.clear();
+    return { known: stated, look: await this.inspector.look(slotNames(stated), asking, this.found) };
   }
 
   /** Takes the slots that these permits state, unless somebody knows them better. @returns the slots that they state */
-  private heed(held: readonly SlotInspection[]): Slots | undefined {
+  private heed(held: readonly SlotInspection[], maySurpass = false): Slots | undefined {
     if (this.isGiven || this.isTold) return undefined;
-    const stated = statedCapacity(held);
+    const stated = statedCapacity(held, maySurpass);
     if (stated === undefined) return undefined;
     this.slots = stated;
     this.isSized = true;
@@ -404,16 +408,20 @@ function checkOperator(resource: string, options: OperatorOptions): void {
 }
 
 /**
- * The capacity that the holders of these slots were configured with; `undefined` where it does not cover them all: an operator may have
- * added slots. When they differ, the largest number counts. Of slots with names, a permit tells only how many there are.
+ * The capacity that the holders of these slots were configured with. When they differ, the largest number counts. Of slots with names, a
+ * permit tells only how many there are.
+ *
+ * @param maySurpass whether more slots may be held, which an operator had added: then each of their permits must state the capacity too
  */
-function statedCapacity(slots: readonly SlotInspection[]): number | undefined {
+function statedCapacity(slots: readonly SlotInspection[], maySurpass: boolean): number | undefined {
   const held = slots.filter(({ state, permit }) => permit && state !== 'drained');
   const marks = held.flatMap(({ permit }) => permit?.slots ?? []);
   const capacities = marks.filter((mark) => isCount(mark, MAX_SLOTS));
   if (capacities.length === 0 || capacities.length < marks.length) return undefined;
   const names = slotNames(Math.max(...capacities));
-  return held.every(({ slot }) => names.includes(slot)) ? names.length : undefined;
+  const isCovered = ({ slot, permit }: SlotInspection) =>
+    names.includes(slot) || (maySurpass && permit?.slots !== undefined);
+  return held.every(isCovered) ? names.length : undefined;
 }
 
 /** The slots that the waiters, or an earlier operator, have named. When waiters differ, the largest number counts. */

@@ -37,9 +37,12 @@ export function lenientReader({ connection, workflow }: Client): WorkflowClient 
 }
 
 /** Reads a permit from the server's description of its Workflow. */
-export function permitOf(run: Pick<WorkflowExecutionInfo, 'workflowId' | 'runId' | 'startTime' | 'memo'>) {
+export function permitOf(
+  run: Pick<WorkflowExecutionInfo, 'workflowId' | 'runId' | 'taskQueue' | 'startTime' | 'memo'>,
+): PermitInspection {
   const { holder, purpose, pool, slots, pacedUntilMs, preemptedUntilMs } = readPermitMemo(run.memo);
-  const permit: PermitInspection = { workflowId: run.workflowId, runId: run.runId, holder, since: run.startTime };
+  const { workflowId, runId, taskQueue, startTime: since } = run;
+  const permit: PermitInspection = { workflowId, runId, taskQueue, holder, since };
   if (purpose !== undefined) permit.purpose = purpose;
   if (pool !== undefined) permit.permitPool = pool;
   if (slots !== undefined) permit.slots = slots;
@@ -64,7 +67,7 @@ export function strangersLine([first, ...more]: readonly Stranger[]): string {
 
 /** What an operator does about such Workflows. */
 export const STRANGERS_REMEDY =
-  'Such a Workflow keeps its slot, or the line, until it ends: terminate it by its ID (temporal workflow terminate --workflow-id …), and let nothing else use IDs that begin with "permit".';
+  'Such a Workflow keeps its slot, or the line, until it ends: terminate it by its ID (temporal workflow terminate --workflow-id …), and let nothing else use IDs that begin with "permit". Whoever waits for the slot then gets it within 4 minutes.';
 
 /** A permit's resource and slot. `undefined` when the Workflow ID is no permit's, whatever the Workflow's type. */
 export function permitAddress(workflowId: string): PermitAddress | undefined {

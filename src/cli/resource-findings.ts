@@ -1,0 +1,151 @@
+import type { Client } from '@temporalio/client';
+import { countPollers } from '../client/pollers';
+import { mapConcurrently } from '../client/server';
+import type { SlotInspection } from '../operator';
+import { type DeadlockStep, lastTaken } from '../operator/deadlocks';
+import { STRANGERS_REMEDY, strangersLine } from '../operator/reader';
+import type { SeenResource } from '../operator/resources-in-use';
+import { isUnanswered, unansweredTaskQueues } from './draw-resource';
+import { holderName } from './terminal';
+import { dim, green, red, Text, text, yellow } from './text';
+import { count, deadlockLine, disagreementLine, shellWord, span, workerCommand } from './wording';
+
+// What is wrong with a resource, as `doctor` and `why` say it.
+
+/** One result of the examination. */
+export interface Finding {
+  is: 'ok' | 'warning' | 'bad';
+  what: string;
+  advice?: string;
+}
+
+const MARKS = { ok: green('ok  '), warning: yellow('warn'), bad: red('bad ') };
+
+export function drawFinding({ is, what, advice }: Finding): Text {
+  const first = text`${MARKS[is]}  ${what}`;
+  return advice === undefined ? first : Text.lines([first, text`      ${dim(advice)}`]);
+}
+
+/** How late a permit may end: its worker may be slow, and the server's timer a second late. */
+const LEASE_SLACK_MS = 5_000;
+
+/** The most task queues to ask for: anybody may start permits on thousands. */
+const ASKED_FOR = 20;
+
+/** How many poll each task queue from which no worker answers; of some, nobody asks. */
+export type Polled = ReadonlyMap<string, number>;
+
+export async function pollersBehind(client: Client, resources: readonly SeenResource[]): Promise<Polled> {
+  const silent = [...new Set(resources.flatMap(unansweredTaskQueues))].slice(0, ASKED_FOR);
+  const polled = await mapConcurrently(silent, async (taskQueue): Promise<[string, number]> => {
+    return [taskQueue, await countPollers(client, taskQueue)];
+  });
+  return new Map(polled);
+}
+
+export function resourceFindings(seen: SeenResource, polled: Polled): Finding[] {
+  const { resource, queue, taskQueue = '', disagreement, startsOnceASecond, problem, strangers } = seen;
+  if (problem !== undefined) return [{ is: 'bad', what: `"${resource}" can't be looked at: ${problem}` }];
+  const found: Finding[] = [];
+  if (strangers)
+    found.push({ is: 'bad', what: `"${resource}": ${strangersLine(strangers)}`, advice: STRANGERS_REMEDY });
+  found.push(...unanswered(seen, polled), ...overdue(seen), ...leftDrained(seen));
+  if (queue === 'silent' && !strangers) {
+    found.push({
+      is: 'bad',
+      what: `the queue of "${resource}" runs, but no worker answers for it${whoPolls(taskQueue, polled)}`,
+      advice: remedy(taskQueue, polled),
+    });
+  }
+  if (disagreement) {
+    found.push({
+      is: 'warning',
+      what: `"${resource}": ${disagreementLine(disagreement)}`,
+      advice: 'Give all callers the same capacity or slots. While a rollout lasts, both are in use for a while.',
+    });
+  }
+  if (startsOnceASecond) {
+    found.push({
+      is: 'warning',
+      what: `"${resource}": this server starts one Workflow ID only once a second, so each slot serves one hold a second`,
+      advice:
+        'Holds here are shorter than that. A permit pool holds one permit for many calls; `pace` says the interval openly.',
+    });
+  }
+  return found;
+}
+
+function named({ resource }: SeenResource, [first, ...more]: SlotInspection[]): string {
+  const others = more.length > 0 ? `, and ${more.length} more` : '';
+  return `slot "${first?.slot}" of "${resource}", held by ${holderName(first?.permit?.holder ?? {})}${others}`;
+}
+
+/** One finding for each task queue: there may be a thousand slots. */
+export function unanswered(seen: SeenResource, polled: Polled): Finding[] {
+  const byTaskQueue = new Map<string, SlotInspection[]>();
+  for (const slot of seen.slots) {
+    const { taskQueue } = slot.permit ?? {};
+    if (taskQueue === undefined || !isUnanswered(slot, seen)) continue;
+    byTaskQueue.set(taskQueue, [...(byTaskQueue.get(taskQueue) ?? []), slot]);
+  }
+  return [...byTaskQueue].map(([taskQueue, slots]) => ({
+    is: 'bad',
+    what: `${named(seen, slots)}: no worker answers for the permit${whoPolls(taskQueue, polled)}`,
+    advice: `Until one does, no release frees the slot. ${remedy(taskQueue, polled)}`,
+  }));
+}
+
+function whoPolls(taskQueue: string, polled: Polled): string {
+  const pollers = polled.get(taskQueue);
+  if (pollers === 0) return `, and nobody polls its task queue "${taskQueue}"`;
+  return ` on task queue "${taskQueue}"${pollers === undefined ? '' : `, which has ${count(pollers, 'poller')}`}`;
+}
+
+function remedy(taskQueue: string, polled: Polled): string {
+  if (polled.get(taskQueue))
+    return "The worker there is overloaded, is no permit worker, or can't read payloads: read its log.";
+  return `Start a permit worker there: ${workerCommand(taskQueue)}`;
+}
+
+function overdue(seen: SeenResource): Finding[] {
+  const overMs = ({ permit }: SlotInspection) => Date.now() - (permit?.leaseDeadline?.getTime() ?? Date.now());
+  const over = seen.slots.filter((slot) => overMs(slot) >= LEASE_SLACK_MS).sort((a, b) => overMs(b) - overMs(a));
+  const [longest] = over;
+  if (!longest) return [];
+  return [
+    {
+      is: 'bad',
+      what: `${named(seen, over)}: its lease ended ${span(overMs(longest))} ago`,
+      advice: 'The permit worker is down or overloaded. Start one, or terminate the permit.',
+    },
+  ];
+}
+
+/** The permit that keeps a slot out of use outlives a queue that was terminated, although no override is set any more. */
+function leftDrained({ resource, slots, queue }: SeenResource): Finding[] {
+  const left = slots.filter(({ state }) => state === 'drained');
+  if (left.length === 0 || queue !== 'none') return [];
+  const names = left.map(({ slot }) => `"${slot}"`).join(', ');
+  return [
+    {
+      is: 'bad',
+      what: `slot ${names} of "${resource}" is out of use, by the order of a queue that was terminated`,
+      advice: `\`temporal-semaphore resume\` with --capacity or --slots frees the slots that are to be in use. The next waiter does too; otherwise a slot comes free within an hour.`,
+    },
+  ];
+}
+
+export function deadlockFinding(steps: readonly DeadlockStep[], resources: readonly SeenResource[]): Finding {
+  const taken = lastTaken(steps, resources);
+  const order = 'withPermits takes several resources in one order, so that none can block another.';
+  const revoke =
+    taken &&
+    `temporal-semaphore revoke ${shellWord(taken.resource)} ${shellWord(taken.slot)} --run-id ${taken.permit.runId}`;
+  return {
+    is: 'bad',
+    what: `deadlock: ${deadlockLine(steps)}`,
+    advice: revoke
+      ? `To go on, revoke a permit, such as the one held shortest: ${revoke}. Its holder, ${holderName(taken.permit.holder)}, gets PermitLostError, and fails unless it catches that. ${order}`
+      : order,
+  };
+}
