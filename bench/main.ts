@@ -7,6 +7,7 @@ import { contend } from './contend';
 import { costs } from './costs';
 import { growth, type Point } from './growth';
 import { makespans, throughput } from './loads';
+import { losses } from './losses';
 import { isMet, type Row, table } from './report';
 import { resources } from './resources';
 import { rivals } from './rivals';
@@ -18,6 +19,7 @@ const PARTS: Record<string, (bench: Bench) => Promise<Row[]>> = {
   basics,
   throughput,
   makespans,
+  losses,
   resources,
   costs,
   rivals,
