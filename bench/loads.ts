@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { contend, type Outcome } from './contend';
+import { contend, type Load, type Outcome } from './contend';
 import { type Row, row } from './report';
 import { type Bench, median } from './support';
 
@@ -10,14 +10,17 @@ const ROUNDS = 5;
 
 /** Holds of no length: how many a second, in turn with the same number of bare children without a limit. */
 export async function throughput(bench: Bench): Promise<Row[]> {
-  const ours: Outcome[] = [];
+  const together: Outcome[] = [];
+  const apart: Outcome[] = [];
   const bare: { makespanMs: number; events: number }[] = [];
-  const runOurs = async () =>
-    ours.push(await contend(bench, 'parkingConsumer', CONSUMERS, { capacity: 10, holdMs: 0 }));
-  const runBare = async () => bare.push(await bareChildren(bench));
-  for (let round = 0; round < ROUNDS; round++) {
-    for (const act of round % 2 ? [runBare, runOurs] : [runOurs, runBare]) await act();
-  }
+  const load = { capacity: 10, holdMs: 0 };
+  const run = (more?: Partial<Load>) => contend(bench, 'parkingConsumer', CONSUMERS, { ...load, ...more });
+  const acts = [
+    async () => together.push(await run()),
+    async () => apart.push(await run({ permitQueue: bench.permitQueue })),
+    async () => bare.push(await bareChildren(bench)),
+  ];
+  for (let round = 0; round < ROUNDS; round++) for (const act of round % 2 ? [...acts].reverse() : acts) await act();
   const perSecond = (runs: { makespanMs: number }[]) =>
     CONSUMERS / (median(runs.map(({ makespanMs }) => makespanMs)) / 1_000);
   const eventsOfEach = (runs: { events: number }[]) => median(runs.map(({ events }) => events)) / CONSUMERS;
@@ -25,11 +28,17 @@ export async function throughput(bench: Bench): Promise<Row[]> {
     row(
       `${CONSUMERS} holds of 0 s on 10 slots`,
       [`${CONSUMERS} bare children`, perSecond(bare)],
-      perSecond(ours),
+      perSecond(apart),
       'a second',
       { atLeast: 0.7 },
     ),
-    row('… history events of each', ['bare child', eventsOfEach(bare)], eventsOfEach(ours), 'events'),
+    row(
+      '… permits on the task queue of the Workflows',
+      [`${CONSUMERS} bare children`, perSecond(bare)],
+      perSecond(together),
+      'a second',
+    ),
+    row('… history events of each', ['bare child', eventsOfEach(bare)], eventsOfEach(apart), 'events'),
   ];
 }
 

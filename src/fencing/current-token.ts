@@ -24,7 +24,7 @@ export function currentFencingToken(): FencingToken {
   if (token) return token();
   throw new MissingTokenError(
     'There is no fencing token here. An activity has one when its Workflow called it inside withPermit and the workers ' +
-      'of both have fencingInterceptors (temporal-semaphore/fencing-worker).',
+      'of both have a SemaphorePlugin, or fencingInterceptors (temporal-semaphore/fencing-worker).',
   );
 }
 
