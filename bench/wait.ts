@@ -37,6 +37,7 @@ async function compare(bench: Bench, title: string, consumers: number, input: Lo
   row('hand-off, median', (rounds) => median(gaps(rounds)), ms);
   row('hand-off, 95th percentile', (rounds) => quantile(gaps(rounds), 0.95), ms);
   row('longest idle slot while somebody waited', (rounds) => Math.max(...gaps(rounds)), ms);
+  row('… of a round, median', (rounds) => median(rounds.map(({ gapsMs }) => Math.max(...gapsMs))), ms);
   console.log(table.toString());
 }
 
