@@ -55,6 +55,31 @@ test('the signal of a client that gives way aborts; it is told in its grace, whi
   await (await alarms[0])?.release();
 });
 
+test('a client that was pre-empted, and comes again at once, lets its pre-emptor go first', async () => {
+  const party = clientOf(temporal, temporal.resource());
+  const isOver = new AbortController();
+  let holds = 0;
+  const hold = async ({ signal }: Permit) => {
+    holds++;
+    await aborted({ signal: AbortSignal.any([signal, isOver.signal]) });
+    signal.throwIfAborted();
+  };
+  const comeAgain = async () => {
+    while (!isOver.signal.aborted) {
+      await party.withPermit(hold, LOW).catch((error: unknown) => assert.ok(isPreempted(error), String(error)));
+    }
+  };
+  const looping = comeAgain();
+  for (let alarms = 1; alarms <= 5; alarms++) {
+    await until(() => holds === alarms);
+    const alarm = await elsewhere(() => party.acquire(HIGH));
+    assert.equal(holds, alarms, 'it had the slot again before its pre-emptor');
+    await alarm.release();
+  }
+  isOver.abort();
+  await looping;
+});
+
 test('a client that is revoked in its grace is told that', async () => {
   const resource = temporal.resource();
   const lamp = clientOf(temporal, resource);

@@ -291,7 +291,9 @@ export class SemaphoreClient {
   }
 
   private acquirer(request: ClientRequest, deadlineMs: number): Acquirer<Grant> {
-    const triesBeforeJoin = request.semaphore.fair ? 0 : Number.POSITIVE_INFINITY;
+    // One that was pre-empted and comes again at once would take the slot before its pre-emptor has heard that it is free, for ever.
+    const joinsFirst = request.semaphore.fair || request.memo.preemptible !== undefined;
+    const triesBeforeJoin = joinsFirst ? 0 : Number.POSITIVE_INFINITY;
     return clientAcquirer(this.server, request, {
       deadlineMs,
       firstTries: FIRST_TRIES,
