@@ -164,4 +164,18 @@ export const MENDED: readonly PlantedBug[] = [
     replace: '!isGone && !told',
     caughtBy: 'the release of an adopted permit resolves when its slot is free',
   },
+  {
+    name: 'A client that was pre-empted and comes again takes the slot before its pre-emptor',
+    in: 'SemaphoreClient.acquirer',
+    find: 'request.semaphore.fair || request.memo.preemptible !== undefined',
+    replace: 'request.semaphore.fair',
+    caughtBy: 'lets its pre-emptor go first',
+  },
+  {
+    name: "A permit pool keeps the permit of the whole when its key's goes back",
+    in: 'PermitPool.trimWhole',
+    find: 'this.whole.trim(most)',
+    replace: '',
+    caughtBy: 'also gives back the one of the whole',
+  },
 ];
