@@ -20,12 +20,12 @@ export async function losses(bench: Bench): Promise<Row[]> {
   const ofWorkflows: number[] = [];
   const ofClients: number[] = [];
   for (let round = 0; round < ROUNDS; round++) {
-    ofWorkflows.push(await untilNextHold(bench, WATCHED_MS, (resource) => terminatePermit(bench, resource)));
+    ofWorkflows.push(await afterWorkflow(bench, WATCHED_MS, (resource) => terminatePermit(bench, resource)));
     ofClients.push(await afterClient(bench));
   }
   const together = await Promise.all(
     HOLDS_MS.map((holdMs) =>
-      untilNextHold(bench, holdMs, async (resource, holder) => {
+      afterWorkflow(bench, holdMs, async (resource, holder) => {
         await Promise.all([terminatePermit(bench, resource), holder.terminate('bench')]); // so nobody is left to tell the queue
       }),
     ),
@@ -48,32 +48,39 @@ async function terminatePermit({ client }: Bench, resource: string): Promise<voi
   await client.workflow.getHandle(permitId({ resource, slot: '0' })).terminate('bench');
 }
 
-async function untilNextHold(
+/** A Workflow holds. */
+async function afterWorkflow(
   bench: Bench,
   heldMs: number,
   terminate: (resource: string, holder: Awaited<ReturnType<typeof consumer>>) => Promise<unknown>,
 ): Promise<number> {
-  const resource = `loss-${randomUUID().slice(0, 8)}`;
+  const resource = newResource();
   const holder = await consumer(bench, resource, 600_000);
   await untilCounted(bench.client, permitsQuery(resource), 1);
-  const waiter = await consumer(bench, resource, 0);
-  await delay(heldMs);
-  const endedMs = Date.now();
-  await terminate(resource, holder);
-  const { fromMs }: Held = await waiter.result();
+  const gapMs = await untilNextHold(bench, resource, heldMs, () => terminate(resource, holder));
   await holder.terminate('bench').catch(() => undefined); // some were before
-  return fromMs - endedMs;
+  return gapMs;
 }
 
 async function afterClient(bench: Bench): Promise<number> {
-  const resource = `loss-${randomUUID().slice(0, 8)}`;
+  const resource = newResource();
   const { client, taskQueue } = bench;
   const permit = await new SemaphoreClient(client, resource, { capacity: 1, taskQueue }).acquire();
-  const waiter = await consumer(bench, resource, 0);
-  await delay(WATCHED_MS);
-  const endedMs = Date.now();
-  await terminatePermit(bench, resource);
-  const { fromMs }: Held = await waiter.result();
+  const gapMs = await untilNextHold(bench, resource, WATCHED_MS, () => terminatePermit(bench, resource));
   await permit.release().catch(() => undefined);
+  return gapMs;
+}
+
+function newResource(): string {
+  return `loss-${randomUUID().slice(0, 8)}`;
+}
+
+/** Lines up behind the holder. @returns how long after the termination the waiter holds */
+async function untilNextHold(bench: Bench, resource: string, heldMs: number, terminate: () => Promise<unknown>) {
+  const waiter = await consumer(bench, resource, 0);
+  await delay(heldMs);
+  const endedMs = Date.now();
+  await terminate();
+  const { fromMs }: Held = await waiter.result();
   return fromMs - endedMs;
 }

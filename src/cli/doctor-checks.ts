@@ -36,16 +36,11 @@ const MUCH_TOO_SLOW_MS = 3_000;
 export async function findings(client: Client, options: DoctorOptions): Promise<Finding[]> {
   const resources = await inspectAllInUse(client, { keys: true });
   const cycles = findDeadlocks(resources);
-  let polled: Polled = new Map();
-  const asked = async () => {
-    polled = await pollersBehind(client, resources);
-    return [
-      ...(await server(client, resources)),
-      await pollers(client, options.taskQueue),
-      ...(await failingTasks(client)),
-    ];
-  };
-  const found = await client.withDeadline(Date.now() + ASKED_WITHIN_MS, asked);
+  const asked = async (): Promise<[Polled, Finding[]]> => [
+    await pollersBehind(client, resources),
+    [...(await server(client, resources)), await pollers(client, options.taskQueue), ...(await failingTasks(client))],
+  ];
+  const [polled, found] = await client.withDeadline(Date.now() + ASKED_WITHIN_MS, asked);
   for (const seen of resources) {
     const own = [...resourceFindings(seen, polled), ...pauses(seen)];
     const isExplained =

@@ -4,7 +4,7 @@ import type { SeenResource } from '../operator/resources-in-use';
 import { queueId } from '../shared/permit-id';
 import { holderName } from './terminal';
 import { type Align, dim, green, red, Text, table, text, yellow } from './text';
-import { disagreementLine, pauseNote, sinceNow, span, workerCommand } from './wording';
+import { disagreementLine, fromNow, pauseNote, sinceNow, span, workerCommand } from './wording';
 
 interface Drawing {
   /** At most so many slots, and as many waiters. @default all */
@@ -139,32 +139,44 @@ function pastRow({ slot, holder, from, to, outcome }: PastHold): unknown[] {
 }
 
 /** Who has a slot that is not free: its holder, or what keeps the slot without one. */
-export function whoHas({ state, permit }: SlotInspection, { strangers = [] }: Pick<Inspection, 'strangers'>): unknown {
-  if (state === 'paced') return yellow(`nobody, free in ${span((permit?.pacedUntil?.getTime() ?? 0) - Date.now())}`);
+export function whoHas(inspection: SlotInspection, seen: Pick<Inspection, 'strangers'>): unknown {
+  const { state, permit } = inspection;
   if (state === 'drained') return yellow('nobody: drained');
-  const stranger = strangers.find(({ workflowId }) => workflowId === permit?.workflowId);
+  if (permit?.pacedUntil) return yellow(`nobody, free in ${fromNow(permit.pacedUntil)}`);
+  const stranger = strangerIn(inspection, seen);
   return stranger ? red(text`a Workflow of type "${stranger.type}"`) : holderName(permit?.holder ?? {});
 }
 
+function strangerIn({ permit }: SlotInspection, { strangers }: Pick<Inspection, 'strangers'>) {
+  return strangers?.find(({ workflowId }) => workflowId === permit?.workflowId);
+}
+
 /** Whether no worker says how long the lease of this permit lasts. */
-export function isUnanswered({ permit }: SlotInspection, { strangers = [] }: Inspection): boolean {
-  if (!permit || permit.leaseDeadline) return false;
-  return !strangers.some(({ workflowId }) => workflowId === permit.workflowId);
+export function isUnanswered(slot: SlotInspection, seen: Inspection): boolean {
+  return slot.permit !== undefined && !slot.permit.leaseDeadline && !strangerIn(slot, seen);
+}
+
+/** Whether no worker answers for the queue. */
+export function isQueueUnanswered({ queue, strangers }: Inspection): boolean {
+  return queue === 'silent' && !strangers;
 }
 
 /** Where no worker answers for a permit or for the queue. */
 export function unansweredTaskQueues(seen: SeenResource): string[] {
-  const { slots, queue, taskQueue, strangers } = seen;
-  const ofPermits = slots.filter((slot) => isUnanswered(slot, seen)).map(({ permit }) => permit?.taskQueue);
-  const ofQueue = queue === 'silent' && !strangers ? taskQueue : undefined;
-  return [...new Set([...ofPermits, ofQueue])].filter((name) => name !== undefined);
+  const { taskQueue } = seen;
+  const ofQueue = isQueueUnanswered(seen) && taskQueue !== undefined ? [taskQueue] : [];
+  return [...new Set([...ofPermits(seen), ...ofQueue])];
+}
+
+function ofPermits(seen: Inspection): string[] {
+  return seen.slots.flatMap((slot) => (slot.permit && isUnanswered(slot, seen) ? slot.permit.taskQueue : []));
 }
 
 /** The most task queues to name: anybody may start permits on thousands. */
 const NAMED = 3;
 
 function unansweredNotes(seen: Inspection): Text[] {
-  return unansweredTaskQueues({ ...seen, queue: 'none' })
+  return [...new Set(ofPermits(seen))]
     .slice(0, NAMED)
     .map((taskQueue) =>
       yellow(text`No worker answers for a permit with "?". Is one up? This starts one: ${workerCommand(taskQueue)}`),

@@ -9,7 +9,7 @@ import { overrideNote } from './draw-resource';
 import { EXIT } from './exit-codes';
 import { confirmed, holderName, print, printJson, say } from './terminal';
 import { red, Text, text } from './text';
-import { count, pauseNote, sinceNow, span } from './wording';
+import { count, fromNow, pauseNote, sinceNow } from './wording';
 
 interface OverrideFlags extends ResourceFlags, Pick<OverrideOptions, 'ifVersion' | 'reason'> {
   yes?: true;
@@ -253,17 +253,17 @@ async function take(of: string, slot: string, flags: RevokeFlags): Promise<numbe
     }
     const purpose = held.purpose ? text`, ${held.purpose}` : '';
     const who = text`${holderName(held.holder)} (for ${sinceNow(held.since)}${purpose})`;
-    const isPaced = held.pacedUntil !== undefined; // its holder is done
-    const pace = text`the pace of slot "${slot}" of "${resource}", ${span((held.pacedUntil?.getTime() ?? 0) - Date.now())} early`;
+    const { pacedUntil } = held; // then its holder is done
+    const pace = pacedUntil && text`the pace of slot "${slot}" of "${resource}", ${fromNow(pacedUntil)} early`;
     const what = text`slot "${slot}" of "${resource}" from ${who}`;
-    const question = isPaced
+    const question = pace
       ? text`End ${pace}? The next hold then comes sooner than the pace allows.`
       : text`Take ${what}?`;
     if (!(await confirmed(question, flags))) return EXIT.no;
     // It names the run: another run may hold the slot by the time the operator answers.
     const permit = await operator.revoke(slot, { runId: held.runId, reason: flags.reason });
     if (flags.output !== 'text') printJson(permit, flags.output);
-    else if (isPaced) print(text`Ended ${pace}: the next hold comes sooner than the pace allows.`);
+    else if (pace) print(text`Ended ${pace}: the next hold comes sooner than the pace allows.`);
     else print(Text.lines([text`Took ${what}.`, STILL_WORKS]));
     return 0;
   });

@@ -5,7 +5,7 @@ import type { SlotInspection } from '../operator';
 import { type DeadlockStep, lastTaken } from '../operator/deadlocks';
 import { STRANGERS_REMEDY, strangersLine } from '../operator/reader';
 import type { SeenResource } from '../operator/resources-in-use';
-import { isUnanswered, unansweredTaskQueues } from './draw-resource';
+import { isQueueUnanswered, isUnanswered, unansweredTaskQueues } from './draw-resource';
 import { holderName } from './terminal';
 import { dim, green, red, Text, text, yellow } from './text';
 import { count, deadlockLine, disagreementLine, shellWord, span, workerCommand } from './wording';
@@ -44,13 +44,13 @@ export async function pollersBehind(client: Client, resources: readonly SeenReso
 }
 
 export function resourceFindings(seen: SeenResource, polled: Polled): Finding[] {
-  const { resource, queue, taskQueue = '', disagreement, startsOnceASecond, problem, strangers } = seen;
+  const { resource, taskQueue = '', disagreement, startsOnceASecond, problem, strangers } = seen;
   if (problem !== undefined) return [{ is: 'bad', what: `"${resource}" can't be looked at: ${problem}` }];
   const found: Finding[] = [];
   if (strangers)
     found.push({ is: 'bad', what: `"${resource}": ${strangersLine(strangers)}`, advice: STRANGERS_REMEDY });
   found.push(...unanswered(seen, polled), ...overdue(seen), ...leftDrained(seen));
-  if (queue === 'silent' && !strangers) {
+  if (isQueueUnanswered(seen)) {
     found.push({
       is: 'bad',
       what: `the queue of "${resource}" runs, but no worker answers for it${whoPolls(taskQueue, polled)}`,
@@ -86,7 +86,9 @@ export function unanswered(seen: SeenResource, polled: Polled): Finding[] {
   for (const slot of seen.slots) {
     const { taskQueue } = slot.permit ?? {};
     if (taskQueue === undefined || !isUnanswered(slot, seen)) continue;
-    byTaskQueue.set(taskQueue, [...(byTaskQueue.get(taskQueue) ?? []), slot]);
+    const slots = byTaskQueue.get(taskQueue);
+    if (slots) slots.push(slot);
+    else byTaskQueue.set(taskQueue, [slot]);
   }
   return [...byTaskQueue].map(([taskQueue, slots]) => ({
     is: 'bad',

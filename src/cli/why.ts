@@ -101,24 +101,24 @@ async function resourcesFor(client: Client, { resource }: WhyFlags): Promise<See
 
 async function lookFor(client: Client, who: string, flags: WhyFlags) {
   const resources = await resourcesFor(client, flags);
-  const parts = partsOf(resources, who);
+  const touched = resources
+    .map((seen) => ({ seen, part: partIn(seen, who) }))
+    .filter(({ part }) => part.waits !== undefined || part.holds.length > 0);
+  const parts = touched.map(({ part }) => part);
   const deadlocks = findDeadlocks(resources).filter((steps) => concerns(steps, who, parts));
-  const touched = resources.filter(({ resource }) => parts.some((part) => part.resource === resource));
-  const polled = await pollersBehind(client, touched);
-  const findings = touched.flatMap((seen, index): Finding[] => {
-    const { waits, holds = [] } = parts[index] ?? {};
-    return waits ? resourceFindings(seen, polled) : unanswered({ ...seen, slots: holds }, polled);
-  });
+  const polled = await pollersBehind(
+    client,
+    touched.map(({ seen }) => seen),
+  );
+  const findings = touched.flatMap(({ seen, part: { waits, holds } }) =>
+    waits ? resourceFindings(seen, polled) : unanswered({ ...seen, slots: holds }, polled),
+  );
   return {
     resources,
     parts,
     deadlocks,
     findings: [...deadlocks.map((steps) => deadlockFinding(steps, resources)), ...findings],
   };
-}
-
-function partsOf(resources: SeenResource[], who: string): Part[] {
-  return resources.map((seen) => partIn(seen, who)).filter((part) => part.waits !== undefined || part.holds.length > 0);
 }
 
 /** Whether it is in the cycle, or waits for a resource that one of the cycle waits for too. */

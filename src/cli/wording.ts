@@ -19,6 +19,10 @@ export function sinceNow(date: Date): string {
   return span(Date.now() - date.getTime());
 }
 
+export function fromNow(date: Date): string {
+  return span(date.getTime() - Date.now());
+}
+
 /** `"1.2 s"`. Seconds however long it is, so that columns of them compare. */
 export function duration(ms: number): string {
   return `${(Math.max(0, ms) / 1_000).toFixed(1)} s`;

@@ -206,6 +206,7 @@ export class ResourcePool {
     const lose = () => {
       this.calls.get(held)?.lose(signal.reason);
       this.gone(held);
+      this.whenFewer();
     };
     if (signal.aborted) lose();
     else signal.addEventListener('abort', lose, { once: true });
@@ -216,7 +217,6 @@ export class ResourcePool {
     this.held.delete(held);
     this.state.ended(held);
     this.steps.soon();
-    this.whenFewer();
   }
 
   private async release(held: Held<Permit>): Promise<void> {
