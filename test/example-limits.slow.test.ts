@@ -117,6 +117,7 @@ test('the page shows limited Workflows by their own IDs: who holds, and who wait
       .first()
       .waitFor();
     await starter;
+    await page.close(); // before the server of its stream goes: the page would complain
   } finally {
     dashboard.kill('SIGTERM');
   }

@@ -73,16 +73,29 @@ async function all({ output, wide, keys, key, ...connection }: LsFlags, of?: str
   if (resources.length === 0) print(text`Nobody holds or waits for a permit.`);
   else {
     const lines = [table(HEAD, resources.map(row), ALIGN, wide ? Number.POSITIVE_INFINITY : undefined)];
-    await (wide ? print : printCut)(Text.lines([...lines, ...resources.flatMap(notes)]));
+    await (wide ? print : printCut)(Text.lines([...lines, ...silences(resources), ...resources.flatMap(notes)]));
   }
   return 0;
 }
 
-function notes(seen: SeenResource): Text[] {
-  const { resource, disagreement, strangers } = seen;
-  const [silent] = unansweredTaskQueues(seen);
+/** One line for each task queue: anybody may start a thousand permits there. */
+function silences(resources: readonly SeenResource[]): Text[] {
+  const byTaskQueue = new Map<string, string[]>();
+  for (const seen of resources) {
+    for (const taskQueue of unansweredTaskQueues(seen)) {
+      const names = byTaskQueue.get(taskQueue);
+      if (names) names.push(seen.resource);
+      else byTaskQueue.set(taskQueue, [seen.resource]);
+    }
+  }
+  return [...byTaskQueue].map(([taskQueue, [first = '', ...more]]) => {
+    const others = more.length > 0 ? ` and ${more.length} more` : '';
+    return yellow(text`${first}${others}: no worker answers on task queue "${taskQueue}"`);
+  });
+}
+
+function notes({ resource, disagreement, strangers }: SeenResource): Text[] {
   return [
-    ...(silent === undefined ? [] : [yellow(text`${resource}: no worker answers on task queue "${silent}"`)]),
     ...(disagreement ? [yellow(text`${resource}: ${disagreementLine(disagreement)}`)] : []),
     ...(strangers ? [red(text`${resource}: ${strangersLine(strangers)}`)] : []),
   ];
