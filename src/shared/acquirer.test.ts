@@ -83,6 +83,16 @@ test('while the queue answers it tries nothing, and asks after recheckAfter, the
   }
 });
 
+test('a queue that was slow to take the ticket has 20 times as long for word of it, and for its answer (A5)', async () => {
+  for (const hasLine of [true, false]) {
+    const script = { freeAtMs: [NEVER, NEVER], hasLine, takesMs: 200, queueDiesAtMs: 0 };
+    const { deeds } = await acquire(script, { deadlineMs: 20_000 });
+    const [asked = 0] = timesOf(deeds, 'ask');
+    const tried = ownTries(deeds).find(({ atMs }) => atMs > asked)?.atMs ?? 0;
+    for (const silence of [asked, tried - asked]) assert.ok(silence >= 3_000 && silence <= 4_500, `${asked}, ${tried}`);
+  }
+});
+
 test('while the queue owes an answer, every slot is tried in turn; after a rotation it backs off, and asks again each time (A5)', async () => {
   const { deeds } = await acquire({ freeAtMs: Array(12).fill(NEVER), queueDiesAtMs: 0 }, { deadlineMs: 200_000 });
   const tries = ownTries(deeds).slice(2);
@@ -139,6 +149,17 @@ test('no room: it asks again after 1 s to 30 s, and tries nothing meanwhile', as
   const { deeds } = await acquire({ freeAtMs: [NEVER, 20], hasLine: true, words }, { deadlineMs: 12_000 });
   assert.equal(ownTries(deeds).length, 1);
   assert.ok(timesOf(deeds, 'ask').length >= 3);
+});
+
+test('its ticket is refused: it sends it again after 1 s to 30 s, also with a bound, and goes on waiting', async () => {
+  const pool = new FakePool({ freeAtMs: [NEVER], hasLine: true, words: [{ atMs: 60, word: 'refused' }] });
+  const options = { slots: pool.slots, recheckAfterMs: 30_000, deadlineMs: 20_000 };
+  const tries = { firstTries: 1, triesBeforeJoin: 0, triesPerRound: 1 };
+  const full = () => assert.fail('nobody has said that the line is full');
+  const acquirer = new Acquirer({ ...options, ...tries }, Object.assign(pool, { full }));
+  assert.equal(await pool.clock.run(acquirer.acquire()), undefined);
+  const [asked = 0] = timesOf(pool.deeds, 'ask');
+  assert.ok(asked >= 500 && asked <= 1_100, `${asked}`);
 });
 
 test('told by its waiter that the queue is stuck, it makes a round at once', async () => {

@@ -15,9 +15,10 @@ export interface Offer {
  * - an offer: its turn;
  * - `waiting`: the sign of life that it asked for; the queue has its ticket;
  * - `full`: the queue is alive, and has no room for it;
+ * - `refused`: the queue takes no messages for now, so it has not got the ticket;
  * - `stuck`: the Workflow that waits on its behalf has found that the queue does not answer.
  */
-export type LineMessage = Offer | 'waiting' | 'full' | 'stuck';
+export type LineMessage = Offer | 'waiting' | 'full' | 'refused' | 'stuck';
 
 /** A place in the line of a resource. */
 export interface Place {
@@ -81,8 +82,8 @@ export interface AcquirerOptions {
  *   owed it an answer for a `recheckAfterMs` (less up to a quarter, by chance).
  * - **A3** Each offer ends in exactly one of: served, missed, or left open for `leave`, which passes it on.
  * - **A4** The place is left exactly once and last, whatever happened.
- * - **A5** While an answer is owed, there is a round each `recheckAfterMs`, and ever more rarely after the first rotation, of at most
- *   `triesPerRound` tries, and no slot is tried again before all others were.
+ * - **A5** While an answer is owed, there is a round each `recheckAfterMs` (later where the queue was slow to take the ticket), and ever
+ *   more rarely after the first rotation, of at most `triesPerRound` tries, and no slot is tried again before all others were.
  * - **A6** While the queue answers, it tries nothing by itself, and asks ever more rarely.
  * - **A7** It waits no longer than until its deadline, and makes no try of its own after it but the first: whoever comes with little
  *   time has a slot that is free.
@@ -117,20 +118,23 @@ export class Acquirer<Won> {
     const place = this.outside.place();
     try {
       for (let tried = 0; tried < Math.min(firstTries, this.slots.length); tried++) {
-        if (tried === triesBeforeJoin && (await place.join())) return await this.waitIn(place); // A2
+        const sentMs = this.outside.nowMs();
+        if (tried === triesBeforeJoin && (await place.join())) return await this.waitIn(place, sentMs); // A2
         const won = await (tried === 0 ? this.claimSlot() : this.claimNext()); // A7
         if (won !== undefined) return won;
       }
+      const sentMs = this.outside.nowMs();
       await place.enter();
-      return await this.waitIn(place);
+      return await this.waitIn(place, sentMs);
     } finally {
       const left = place.leave(); // A4
       if (left) await left; // each promise takes time in a Workflow, where the SDK keeps a stack trace of it
     }
   }
 
-  /** Parked: nothing happens here until a message comes, except a check now and then. */
-  private async waitIn(place: Place): Promise<Won | undefined> {
+  /** Parked: nothing happens here until a message comes, except a check now and then. @param sentMs when it sent its ticket */
+  private async waitIn(place: Place, sentMs: number): Promise<Won | undefined> {
+    this.delay.linedUp(this.outside.nowMs() - sentMs);
     for (;;) {
       const leftMs = this.leftMs();
       if (leftMs <= 0) return undefined; // A7
@@ -148,7 +152,7 @@ export class Acquirer<Won> {
     if (message === 'waiting')
       this.delay.answered(); // A6
     else if (message === 'full' && this.outside.full) return this.outside.full();
-    else if (message === 'full') this.delay.hadNoRoom();
+    else if (message === 'full' || message === 'refused') this.delay.hadNoRoom();
     else if (message === 'stuck') return await this.tryOnce(this.options.triesPerRound);
     else return await this.handleOffer(message, place);
     return undefined;
@@ -169,8 +173,9 @@ export class Acquirer<Won> {
   private async handleSilence(place: Place): Promise<Won | undefined> {
     const isStuck = this.delay.isAnswerOwed; // A2
     if (!isStuck || this.delay.isBackedOff) {
+      const sentMs = this.outside.nowMs();
       await place.ask?.();
-      this.delay.asked();
+      this.delay.asked(this.outside.nowMs() - sentMs);
     }
     return isStuck ? await this.tryOnce(this.options.triesPerRound) : undefined; // A5
   }

@@ -19,8 +19,17 @@ export function backoffMs(attempt: number, random: number, { baseMs, maxMs, fact
   return Math.max(1, Math.round(full * (1 - jitter * random)));
 }
 
-/** How an acquirer goes on that the queue had no room for. */
+/** How an acquirer goes on that the queue had no room for, or whose message it could not take. */
 const QUEUE_FULL: BackoffPolicy = { baseMs: 1_000, maxMs: 30_000, factor: 2, jitter: 0.5 };
+
+/**
+ * A queue that took 3 s to take a ticket is asked a minute later at the earliest. It takes tickets one after the other, so 10,000 that
+ * came at once ask over ten times as long as they took to line up, and what they ask is a small part of what the queue can bear.
+ */
+const PATIENCE = 20;
+
+/** … and at the latest after so many times `recheckAfter`: the queue may have gone since. */
+const LONGEST_SHORT = 20;
 
 /** Rounds of own tries at a stuck queue before it backs off, at most. */
 const MAX_FAST_ROUNDS = 3;
@@ -32,7 +41,8 @@ const LONGEST_STUCK_MS = 12 * 60 * 60_000;
 /**
  * How long a parked acquirer waits for word from the queue before it checks again: `recheckAfter`, and 20 to 25 times that once
  * the queue has answered. While an answer is owed it is short again: the queue may be stuck, and then the acquirer has to look after
- * itself. After a rotation of its slots, or three rounds, it is 20 times that.
+ * itself. After a rotation of its slots, or three rounds, it is 20 times that. The short delays are longer, up to 20 times, where the
+ * queue was slow to take the ticket: then it has much to do, and questions would keep it from that.
  *
  * The long delays grow with the wait: they are as long as it, and half as long again where the queue is stuck. So a Workflow's history
  * grows by no more than 200 events a day (with the default of 30 s), and one that waits for months reaches no limit.
@@ -41,11 +51,11 @@ const LONGEST_STUCK_MS = 12 * 60 * 60_000;
  *     any --turn--> fresh          any --no room--> full: 1 s to 30 s
  */
 export class RecheckDelay {
-  private readonly short: BackoffPolicy;
   private readonly long: BackoffPolicy;
   private readonly stuck: BackoffPolicy;
   private state: 'fresh' | 'owed' | 'assured' | 'full' = 'fresh';
   private refusals = 0;
+  private shortMs: number;
   /** Since when the queue has given no turn. */
   private sinceMs: number | undefined;
   /** Since when an answer is owed, and how many delays there were since. */
@@ -54,11 +64,11 @@ export class RecheckDelay {
 
   /** @param rotation how many rounds of tries go through all slots */
   constructor(
-    recheckAfterMs: number,
+    private readonly recheckAfterMs: number,
     private readonly rotation = 1,
   ) {
+    this.shortMs = recheckAfterMs;
     this.stuck = { baseMs: recheckAfterMs * 20, maxMs: recheckAfterMs * 20, factor: 1, jitter: 0.25 };
-    this.short = { baseMs: recheckAfterMs, maxMs: recheckAfterMs, factor: 1, jitter: 0.25 };
     this.long = { baseMs: recheckAfterMs * 25, maxMs: recheckAfterMs * 25, factor: 1, jitter: 0.2 };
   }
 
@@ -69,11 +79,15 @@ export class RecheckDelay {
     if (this.state === 'assured') {
       return Math.max(backoffMs(0, random, this.long), Math.min(LONGEST_ASSURED_MS, nowMs - this.sinceMs));
     }
-    if (this.state !== 'owed') return backoffMs(0, random, this.short);
+    if (this.state !== 'owed') return this.nextShortMs(random);
     this.owedSinceMs ??= nowMs;
     this.owedFor++;
-    if (!this.isBackedOff) return backoffMs(0, random, this.short);
+    if (!this.isBackedOff) return this.nextShortMs(random);
     return Math.max(backoffMs(0, random, this.stuck), Math.min(LONGEST_STUCK_MS, 1.5 * (nowMs - this.owedSinceMs)));
+  }
+
+  private nextShortMs(random: number): number {
+    return backoffMs(0, random, { baseMs: this.shortMs, maxMs: this.shortMs, factor: 1, jitter: 0.25 });
   }
 
   /** Whether the queue has given no answer for so long that checks are rare. */
@@ -86,8 +100,15 @@ export class RecheckDelay {
     return this.state === 'owed';
   }
 
-  /** The ticket was sent again, and asks for a sign of life. */
-  asked(): void {
+  /** @param tookMs how long the queue took to take the ticket */
+  linedUp(tookMs: number): void {
+    const mostMs = LONGEST_SHORT * this.recheckAfterMs;
+    this.shortMs = Math.min(mostMs, Math.max(this.recheckAfterMs, PATIENCE * tookMs));
+  }
+
+  /** The ticket was sent again, and asks for a sign of life. @param tookMs as in {@link linedUp} */
+  asked(tookMs = 0): void {
+    this.linedUp(tookMs);
     if (this.state === 'owed') return;
     this.state = 'owed';
     this.owedSinceMs = undefined;
@@ -108,7 +129,7 @@ export class RecheckDelay {
     this.refusals = 0;
   }
 
-  /** The queue is alive, and has no room. */
+  /** The queue has no room, or its run takes no more messages. It has not got the ticket. */
   hadNoRoom(): void {
     this.state = 'full';
     this.refusals++;

@@ -49,6 +49,26 @@ test('of a queue that answers it grows with the wait, to 4 hours', () => {
   assert.equal(delay.nextMs(0, 1e9), 750_000, 'it has had a turn');
 });
 
+test('where the queue was slow to take the ticket, the short delays are 20 times what it took, at most 20 times recheckAfter', () => {
+  const delay = new RecheckDelay(30_000, 3);
+  for (const [tookMs, expectedMs] of [
+    [20, 30_000],
+    [1_500, 30_000],
+    [3_000, 60_000],
+    [13_800, 276_000],
+    [3_600_000, 600_000],
+  ] as const) {
+    delay.linedUp(tookMs);
+    assert.equal(delay.nextMs(0, 0), expectedMs);
+  }
+  delay.asked(3_000);
+  assert.equal(delay.nextMs(0, 0), 60_000, 'for an answer too');
+  delay.answered();
+  assert.equal(delay.nextMs(0, 0), 750_000);
+  delay.asked(20);
+  assert.equal(delay.nextMs(0, 0), 30_000, 'it is fast again');
+});
+
 test('an answer to nothing means nothing', () => {
   const delay = new RecheckDelay(100);
   for (let count = 0; count < 5; count++) delay.answered();

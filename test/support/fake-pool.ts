@@ -10,9 +10,11 @@ export interface PoolScript {
   /** Until when the queue answers and sends what it has to send. */
   queueDiesAtMs?: number;
   /** What the queue sends by itself. A number is the index of an offered slot; from the count on, one that was added. */
-  words?: readonly { atMs: number; word: number | 'full' | 'stuck' | 'waiting' }[];
+  words?: readonly { atMs: number; word: number | 'full' | 'refused' | 'stuck' | 'waiting' }[];
   /** This claim, counted from 0, fails. */
   failingClaim?: number;
+  /** How long the queue takes to take a ticket. @default 0 */
+  takesMs?: number;
   /** Somebody else asks on the acquirer's behalf. */
   cannotAsk?: boolean;
 }
@@ -82,16 +84,24 @@ export class FakePool implements Surroundings<string> {
     const note = (did: 'join' | 'enter' | 'ask' | 'missed' | 'served' | 'leave') => {
       this.deeds.push({ did, atMs: this.nowMs() });
     };
+    const taken = async () => {
+      if (this.script.takesMs) await this.clock.sleep(this.script.takesMs);
+    };
     const ask = async () => {
       note('ask');
+      await taken();
       if (this.nowMs() < this.diesAtMs) void this.post('waiting', this.nowMs() + ANSWER_MS);
     };
     return {
       join: async () => {
         note('join');
+        await taken();
         return this.script.hasLine ?? false;
       },
-      enter: async () => note('enter'),
+      enter: async () => {
+        note('enter');
+        await taken();
+      },
       ...(this.script.cannotAsk ? {} : { ask }),
       next: async (withinMs) => {
         if (this.mail.length === 0) {

@@ -116,7 +116,9 @@ export class WorkflowQueuePlace implements Place {
 
   /** `false` when there is no queue. */
   private async tellQueue<T>(signal: SignalDefinition<[T]>, message: T): Promise<boolean> {
-    this.queueAbsent = (await deliver(this.queue, signal, message)) === 'not-found';
+    const delivery = await deliver(this.queue, signal, message);
+    this.queueAbsent = delivery === 'not-found';
+    if (delivery === 'refused') this.message ??= 'refused'; // a flood kept the queue from continuing as new in time
     return !this.queueAbsent;
   }
 
