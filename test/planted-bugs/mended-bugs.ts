@@ -178,4 +178,18 @@ export const MENDED: readonly PlantedBug[] = [
     replace: '',
     caughtBy: 'also gives back the one of the whole',
   },
+  {
+    name: 'A waiter hurries a queue that was slow to take its ticket',
+    in: 'RecheckDelay.linedUp',
+    find: 'PATIENCE * tookMs',
+    replace: '0 * tookMs',
+    caughtBy: 'a queue that was slow to take the ticket',
+  },
+  {
+    name: 'A waiter whose ticket was refused believes that it is in line',
+    in: 'WorkflowQueuePlace.tellQueue',
+    find: "delivery === 'refused'",
+    replace: 'false',
+    caughtBy: 'flooded-queue.slow.test.ts',
+  },
 ];
