@@ -183,8 +183,8 @@ test('why names a stranger in a slot, and a pace with its end; doctor blames no 
   const why = await output(['why', behind.workflowId, '--resource', strange]);
   assert.match(why, /\n +0 +a Workflow of type "train" /);
   assert.match(why, /bad +".*": permit:.* is a Workflow of type "train", none of ours\n.*terminate it by its ID/);
-  assert.match(await output(['why', next.workflowId, '--resource', paced]), /\n +0 +nobody, free in 9m \d+s /);
-  assert.match(await output(['ls', paced, '--capacity', '1']), /\n +0 +paced +nobody, free in 9m \d+s /);
+  assert.match(await output(['why', next.workflowId, '--resource', paced]), /\n +0 +nobody: paced, free in 9m \d+s /);
+  assert.match(await output(['ls', paced, '--capacity', '1']), /\n +0 +paced +nobody: paced, free in 9m \d+s /);
   await eventually(async () => {
     const found: Finding[] = JSON.parse((await run(['doctor', '--waiting-longer', '0s', '--json'])).stdout);
     const advices = [strange, paced].map((resource) => {
@@ -455,7 +455,10 @@ test('resize, pause and resume, and what is set stands in ls', async () => {
   assert.match(longer, new RegExp(`: paused until ${time} \\(version \\d+\\)\\.\n$`));
   assert.match(await output(['ls', resource]), new RegExp(`\\[paused until ${time}\\]`));
   assert.equal((await jsonOf(['resume', resource, '--yes'])).capacity, 1);
-  assert.match(await output(['resize', resource, '2', '--yes']), new RegExp(`^${resource}: as it was deployed\\.\n$`));
+  assert.match(
+    await output(['resize', resource, '2', '--yes']),
+    new RegExp(`^${resource}: as it was deployed, with 2 slots\\.\n$`),
+  );
 });
 
 test('an order goes to the task queue of the permits that run: a busy resource needs no flag', async () => {

@@ -94,10 +94,10 @@ test('server, worker and start work together, and end cleanly', { skip: lacking(
   const port = await freePort();
   const env = { TEMPORAL_ADDRESS: `127.0.0.1:${port}` };
 
-  const server = startScript('server', ['--port', String(port)]);
+  const server = startScript('dev-server', ['--port', String(port)]);
   t.after(() => server.child.kill());
   await server.says(/Temporal server: 127/);
-  const second = await runScript('server', ['--port', String(port)]);
+  const second = await runScript('dev-server', ['--port', String(port)]);
   assert.equal(second.code, 1);
   assert.match(second.errors, new RegExp(`^Port ${port} for the server: expected a free port, but .* --port\\.\n$`));
 
@@ -124,6 +124,6 @@ for (const name of ['start', 'worker']) {
     const address = `127.0.0.1:${await freePort()}`;
     const { code, errors } = await runScript(name, [], { TEMPORAL_ADDRESS: address });
     assert.equal(code, 1);
-    assert.equal(errors, `No Temporal server at ${address}. Start one with: npx -y pnpm@10 server\n`);
+    assert.equal(errors, `No Temporal server at ${address}. Start one with: npx -y pnpm@10 dev-server\n`);
   });
 }

@@ -159,7 +159,10 @@ test('the command line shows and changes the limits of keys: of one, and of all 
   assert.deepEqual([none.code, none.stdout], [64, '']);
   assert.match(none.stderr, /capacity: expected a whole number from 1 to 1000, got 0/);
   const why = await output('why', temporal.client.options.identity, '--resource', nameOf('acme'));
-  assert.match(why, new RegExp(`\n${nameOf('acme')}: 2 of 1 held \\[resized to 1: incident\\]\\.\n`));
+  assert.match(
+    why,
+    new RegExp(`\n${nameOf('acme')}: 2 of 1 held \\(1 until released\\) \\[resized to 1: incident\\]\\.\n`),
+  );
   const changed = JSON.parse(await order('resize', resource, '2', '--key', '*', '--json'));
   assert.deepEqual(
     changed.map(({ after }: { after: object }) => after),

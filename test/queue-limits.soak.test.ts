@@ -2,9 +2,24 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
+import type { HistoryEvent } from '../scripts/support/history-events';
 import { priorityOf } from '../src/shared/check';
 import { permitId, queueId } from '../src/shared/permit-id';
-import { ENQUEUE, PERMIT_WORKFLOW, QUEUE_WORKFLOW, type Ticket, TURN, type Turn } from '../src/shared/protocol';
+import {
+  CLOSING,
+  type ClosingNotice,
+  DECLINED,
+  type DeclinedNotice,
+  ENQUEUE,
+  MISSED,
+  type MissedNotice,
+  PERMIT_WORKFLOW,
+  QUEUE_WORKFLOW,
+  type Ticket,
+  TURN,
+  type Turn,
+  WATCH,
+} from '../src/shared/protocol';
 import { QueueState } from '../src/workflows/queue/queue-state';
 import { startHolding, startOptions } from './support/holders';
 import { taskFailures } from './support/strangers';
@@ -50,16 +65,23 @@ test(`${WAITERS} waiters line up, and are served by priority, then by arrival`, 
   assert.ok(servedMs < SERVED_WITHIN_MS);
   await assertNoPermitLeft(client, resource);
 
-  const { turns, failures, runs } = await readQueue(resource);
-  t.diagnostic(`${runs} runs of the queue, ${turns.length} turns`);
+  const { turns, failures, runs } = await readQueue(resource, new Map(tickets.map((ticket) => [ticket.id, ticket])));
   assert.deepEqual(failures, []);
-  const ticketOf = new Map(tickets.map((ticket) => [ticket.id, ticket]));
-  const first = [...new Set(turns)].flatMap((id) => ticketOf.get(id) ?? []);
+  const had = new Set<Ticket>();
+  const first = turns.filter(({ ticket }) => !had.has(ticket) && had.add(ticket));
   assert.equal(first.length, WAITERS);
-  for (const [index, ticket] of first.entries()) {
-    const next = first[index + 1];
-    assert.ok(!next || isBefore(ticket, next), `turn ${index + 2} belongs before turn ${index + 1}`);
+  let passedOver = 0;
+  for (const [index, { ticket, silent }] of first.entries()) {
+    for (const { ticket: later } of first.slice(index + 1)) {
+      if (isBefore(ticket, later)) continue;
+      assert.ok(silent.has(later.waiter.workflowId), `turn ${index + 1} was not due yet`);
+      passedOver++;
+    }
   }
+  t.diagnostic(`${runs} runs of the queue, ${turns.length} turns`);
+  t.diagnostic(
+    `${passedOver} times a waiter was passed over whose Workflow had let a turn pass and sent no word since`,
+  );
 });
 
 test(`a flood of ${WAITERS} tickets in 16 s: the worker lives, and the line answers within 10 s`, async (t) => {
@@ -129,22 +151,89 @@ function isBefore(one: Ticket, other: Ticket): boolean {
   return later > 0 || (later === 0 && one.sinceMs <= other.sinceMs);
 }
 
-/** The turns of all runs of the queue, in order, and what went wrong in its Workflow Tasks. */
-async function readQueue(resource: string): Promise<{ turns: string[]; failures: string[]; runs: number }> {
+interface GivenTurn {
+  readonly ticket: Ticket;
+  /** Workflows that had let a turn pass, and had sent no word since: all others come before them. */
+  readonly silent: ReadonlySet<string>;
+}
+
+/** The turns that all runs of the queue gave to these tickets, in order, and what went wrong in its Workflow Tasks. */
+async function readQueue(
+  resource: string,
+  tickets: ReadonlyMap<string, Ticket> = new Map(),
+): Promise<{ turns: GivenTurn[]; failures: string[]; runs: number }> {
   const { client } = temporal;
   const found: { runId: string; startTime: Date }[] = [];
   for await (const run of client.workflow.list({ query: `WorkflowId = "${queueId(resource)}"` })) found.push(run);
   found.sort((one, other) => one.startTime.getTime() - other.startTime.getTime());
-  const turns: string[] = [];
+  const follow = follower(tickets);
+  const turns: GivenTurn[] = [];
   for (const { runId } of found) {
     const { events } = await client.workflow.getHandle(queueId(resource), runId).fetchHistory();
-    for (const { signalExternalWorkflowExecutionInitiatedEventAttributes: sent } of events ?? []) {
-      if (sent?.signalName !== TURN) continue;
-      const { ticketId, slot } = JSON.parse(Buffer.from(sent.input?.payloads?.[0]?.data ?? []).toString()) as Turn;
-      if (slot !== undefined) turns.push(ticketId);
-    }
+    turns.push(...follow(events ?? []));
   }
   return { turns, failures: await taskFailures(client, queueId(resource), found[0]?.runId), runs: found.length };
+}
+
+/** Reads run after run, and follows whose turn the queue found overdue. */
+function follower(tickets: ReadonlyMap<string, Ticket>): (events: readonly HistoryEvent[]) => GivenTurn[] {
+  /** By slot: the ticket that has a turn for it, and the Workflow Task that gave it. */
+  const offered = new Map<string, { ticket: Ticket; task: string }>();
+  /** These have lost their place: a turn of theirs was overdue, or one of several for one slot. */
+  const dropped = new Set<string>();
+  return (events) => {
+    const turns: GivenTurn[] = [];
+    let silent: ReadonlySet<string> = new Set(); // the next run knows nothing of it
+    /** By the look at the slot: the Workflow whose turn was overdue. */
+    const suspects = new Map<string, string>();
+    const firstTask = String(events.find((event) => event.workflowTaskCompletedEventAttributes)?.eventId);
+    const heard = (ticketId: string) => {
+      const workflowId = tickets.get(ticketId)?.waiter.workflowId;
+      for (const [look, suspect] of suspects) if (suspect === workflowId) suspects.delete(look);
+      for (const [slot, { ticket }] of offered) if (ticket.id === ticketId) offered.delete(slot);
+      silent = new Set([...silent].filter((it) => it !== workflowId));
+    };
+    for (const event of events) {
+      const sent = event.signalExternalWorkflowExecutionInitiatedEventAttributes;
+      const task = String(sent?.workflowTaskCompletedEventId);
+      if (sent?.signalName === TURN) {
+        const { ticketId, slot } = decode<Turn>(sent.input);
+        const ticket = tickets.get(ticketId);
+        if (ticket && slot !== undefined) {
+          turns.push({ ticket, silent });
+          if (offered.get(slot)?.task === task) dropped.add(ticketId);
+          else offered.set(slot, { ticket, task });
+        }
+      }
+      if (sent?.signalName === WATCH && task !== firstTask) {
+        const slot = sent.workflowExecution?.workflowId?.split(':').at(-1) ?? '';
+        const late = offered.get(slot)?.ticket;
+        offered.delete(slot);
+        if (late) {
+          suspects.set(String(event.eventId), late.waiter.workflowId);
+          dropped.add(late.id);
+        }
+      }
+      const noPermit = event.signalExternalWorkflowExecutionFailedEventAttributes;
+      const suspect = suspects.get(String(noPermit?.initiatedEventId));
+      if (suspect) silent = new Set([...silent, suspect]);
+      const got = event.workflowExecutionSignaledEventAttributes;
+      if (got?.signalName === CLOSING) offered.delete(decode<ClosingNotice>(got.input).slot);
+      if (got?.signalName === MISSED) heard(decode<MissedNotice>(got.input).ticket.id);
+      if (got?.signalName === DECLINED) heard(decode<DeclinedNotice>(got.input).ticketId);
+      if (got?.signalName === ENQUEUE) {
+        const { id } = decode<Ticket>(got.input);
+        if (dropped.delete(id)) heard(id);
+      }
+    }
+    return turns;
+  };
+}
+
+type Payloads = NonNullable<HistoryEvent['workflowExecutionSignaledEventAttributes']>['input'];
+
+function decode<T>(input: Payloads): T {
+  return JSON.parse(Buffer.from(input?.payloads?.[0]?.data ?? []).toString()) as T;
 }
 
 function seconds(sinceMs: number): string {

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Finding } from '../src/cli/resource-findings';
-import { NoAnswerError, PermitTimeoutError, SemaphoreClient } from '../src/client';
+import { NoAnswerError, PermitPool, PermitTimeoutError, SemaphoreClient } from '../src/client';
 import { permitId, queueId } from '../src/shared/permit-id';
 import { QUEUE_WORKFLOW } from '../src/shared/protocol';
 import { CliHost } from './support/cli-host';
@@ -53,7 +53,17 @@ test('run and why say that nobody runs permits, and not that all slots are held 
   const why = await host.run(['why', 'train-7', ...at, '--resource', resource]);
   assert.equal(why.code, 69);
   const untold = `can't tell whether train-7 waits for a permit of ${resource}: no worker answers`;
-  assert.ok(why.stderr.includes(untold), why.stderr);
+  assert.ok(why.stderr.includes(untold) && why.stderr.includes(remedy), why.stderr);
+  const ended = await temporal.client.workflow.start('none', { workflowId: `ended-${resource}`, taskQueue });
+  await ended.terminate();
+  const whyEnded = await host.run(['why', ended.workflowId, ...at, '--resource', resource]);
+  assert.equal(whyEnded.code, 1);
+  assert.match(whyEnded.stderr, / has ended \(TERMINATED\): it neither waits for a permit nor holds one\./);
+  const whyResource = await host.run(['why', resource, ...at, '--resource', resource]);
+  assert.ok(
+    whyResource.stderr.includes(`${resource} is a resource: temporal-semaphore ls ${resource}`),
+    whyResource.stderr,
+  );
   await waiting.says(new RegExp(`temporal-semaphore: (${nobodyPolls(taskQueue)})`));
   await temporal.worker({ taskQueue });
   await permit.release();
@@ -84,6 +94,18 @@ test('a client tells by its errors, and warns while it waits', async () => {
   const handle = temporal.client.workflow.getHandle(permit.workflowId, permit.runId);
   await until(async () => (await handle.describe()).status.name !== 'RUNNING'); // it is revoked now
   await eventually(async () => void (await operatorOf(semaphore).resume()));
+});
+
+test('a permit pool says it too, also while it gives back what nobody takes', async () => {
+  const [resource, taskQueue] = [temporal.resource(), taskQueueOfNobody()];
+  const pool = new PermitPool(new SemaphoreClient(temporal.client, resource, { capacity: 1, taskQueue, lease: '10m' }));
+  await pool.withPermit(async () => undefined, { timeout: '2s' });
+  await delay(1_000); // the permit is idle for longer than `idleFor`
+  const call = pool.withPermit(async () => undefined, { timeout: '2s' });
+  await assert.rejects(call, isUnpolled(taskQueue, PermitTimeoutError));
+  await temporal.worker({ taskQueue });
+  await pool.withPermit(async () => undefined, { timeout: '30s' });
+  await pool.close();
 });
 
 test('a release waits for a worker that is away for some seconds, as after a crash of its server', async () => {

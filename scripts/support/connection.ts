@@ -44,7 +44,7 @@ async function connect({ connectionOptions }: Settings): Promise<NativeConnectio
     const at = connectionOptions.address ?? DEFAULT_ADDRESS;
     throw new Error(
       /ConnectionRefused|Connection refused/.test(why)
-        ? `No Temporal server at ${at}. Start one with: npx -y pnpm@10 server`
+        ? `No Temporal server at ${at}. Start one with: npx -y pnpm@10 dev-server`
         : `No connection to the Temporal server at ${at}: ${why}`,
     );
   }

@@ -3,11 +3,12 @@ import { NoAnswerError, PermitTimeoutError, SemaphoreClient } from '../client';
 import { pollersOf } from '../client/pollers';
 import { monotonicMs } from '../client/server';
 import { findDeadlocks, type StuckWorkflows, stuckWorkflows } from '../operator/deadlocks';
+import { shellWord, workerCommand } from '../operator/remedies';
 import { inspectAllInUse, type SeenResource } from '../operator/resources-in-use';
 import { durationText } from '../shared/duration';
 import { waiterName } from './draw-resource';
 import { deadlockFinding, type Finding, type Polled, pollersBehind, resourceFindings } from './resource-findings';
-import { count, pauseNote, span, workerCommand } from './wording';
+import { count, pauseNote, span } from './wording';
 
 export interface DoctorOptions {
   taskQueue: string;
@@ -91,7 +92,14 @@ async function pollers(client: Client, taskQueue: string): Promise<Finding> {
 
 function pauses({ resource, override }: SeenResource): Finding[] {
   if (!override?.paused) return [];
-  return [{ is: 'warning', what: `"${resource}" is ${pauseNote(override)}`, advice: override.reason }];
+  const { reason } = override;
+  return [
+    {
+      is: 'warning',
+      what: `"${resource}" is ${pauseNote(override)}${reason === undefined ? '' : `: ${reason}`}`,
+      advice: `\`temporal-semaphore resume ${shellWord(resource)}\` ends the pause.`,
+    },
+  ];
 }
 
 /** @param isExplained whether another finding says why they wait */

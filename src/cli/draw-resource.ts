@@ -1,10 +1,11 @@
 import type { Inspection, Override, PastHold, SlotInspection, WaiterInspection } from '../operator';
-import { STRANGERS_REMEDY, shownPurpose, strangersLine } from '../operator/reader';
+import { shownPurpose, strangersLine } from '../operator/reader';
+import { strangersRemedy, workerCommand } from '../operator/remedies';
 import type { SeenResource } from '../operator/resources-in-use';
 import { queueId } from '../shared/permit-id';
 import { holderName } from './terminal';
 import { type Align, dim, green, red, Text, table, text, yellow } from './text';
-import { disagreementLine, fromNow, pauseNote, sinceNow, span, workerCommand } from './wording';
+import { disagreementLine, fromNow, pauseNote, sinceNow, span } from './wording';
 
 interface Drawing {
   /** At most so many slots, and as many waiters. @default all */
@@ -45,7 +46,7 @@ export function drawResource(seen: Inspection, { rows = Number.POSITIVE_INFINITY
       : table(head, cells, align);
   const lines: unknown[] = [headline(seen)];
   if (seen.disagreement) lines.push(yellow(disagreementLine(seen.disagreement)));
-  if (seen.strangers) lines.push(red(strangersLine(seen.strangers)), STRANGERS_REMEDY);
+  if (seen.strangers) lines.push(red(strangersLine(seen.strangers)), strangersRemedy(seen.strangers));
   if (slots.length > 0) {
     const shown = slots.slice(0, rows);
     lines.push(
@@ -101,9 +102,11 @@ export function silenceOf({ resource, taskQueue, strangers, problem }: SeenResou
   return `no worker answers for the queue${taskQueue === undefined ? '' : ` on task queue "${taskQueue}"`}`;
 }
 
-/** `2 of 3 held` */
+/** `2 of 3 held`; after a resize maybe `3 of 2 held (1 until released)` */
 export function heldOf({ capacity, held }: Pick<Inspection, 'capacity' | 'held'>): Text {
-  return capacity === undefined ? text`${held} held` : text`${held} of ${capacity} held`;
+  if (capacity === undefined) return text`${held} held`;
+  const more = held > capacity ? text` (${held - capacity} until released)` : '';
+  return text`${held} of ${capacity} held${more}`;
 }
 
 /** `paused: node drain`, `paused until 2027-01-31T18:00:00.000Z` */
@@ -142,7 +145,7 @@ function pastRow({ slot, holder, from, to, outcome }: PastHold): unknown[] {
 export function whoHas(inspection: SlotInspection, seen: Pick<Inspection, 'strangers'>): unknown {
   const { state, permit } = inspection;
   if (state === 'drained') return yellow('nobody: drained');
-  if (permit?.pacedUntil) return yellow(`nobody, free in ${fromNow(permit.pacedUntil)}`);
+  if (permit?.pacedUntil) return yellow(`nobody: paced, free in ${fromNow(permit.pacedUntil)}`);
   const stranger = strangerIn(inspection, seen);
   return stranger ? red(text`a Workflow of type "${stranger.type}"`) : holderName(permit?.holder ?? {});
 }

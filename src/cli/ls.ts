@@ -1,6 +1,7 @@
 import { type Command, Option } from 'commander';
 import { type Inspection, InvalidOptionsError } from '../operator';
 import { strangersLine } from '../operator/reader';
+import { shellWord } from '../operator/remedies';
 import { inspectAllInUse, type SeenResource } from '../operator/resources-in-use';
 import { type ResourceFlags, wholeNumber, withResourceFlags } from './arguments';
 import { withClient, withOperator } from './connection';
@@ -94,8 +95,11 @@ function silences(resources: readonly SeenResource[]): Text[] {
   });
 }
 
-function notes({ resource, disagreement, strangers }: SeenResource): Text[] {
+function notes({ resource, disagreement, strangers, keys }: SeenResource): Text[] {
   return [
+    ...(keys?.queued
+      ? [text`${resource}: each key has a line of its own: temporal-semaphore ls ${shellWord(resource)} --keys`]
+      : []),
     ...(disagreement ? [yellow(text`${resource}: ${disagreementLine(disagreement)}`)] : []),
     ...(strangers ? [red(text`${resource}: ${strangersLine(strangers)}`)] : []),
   ];

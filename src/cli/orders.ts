@@ -3,6 +3,7 @@ import { messageOf } from '../client/errors';
 import { mapConcurrently } from '../client/server';
 import { InvalidOptionsError, NotHeldError, Operator, type Override, type OverrideOptions } from '../operator';
 import { keysInUse, type SeenKey } from '../operator/resources-in-use';
+import { slotNames } from '../shared/permit-id';
 import { type ResourceFlags, timeFromNow, wholeNumber, withResourceFlags } from './arguments';
 import { EVERY_KEY, withClient, withOperator } from './connection';
 import { overrideNote } from './draw-resource';
@@ -51,7 +52,10 @@ async function override(resource: string, order: Order): Promise<number> {
     const { output } = flags;
     if (output !== 'text') printJson(set ?? null, output);
     else if (set) print(text`${name}: ${overrideNote(set)} (version ${set.version}).`);
-    else print(text`${name}: as it was deployed.`);
+    else
+      print(
+        text`${name}: as it was deployed, with ${count(slotNames((await operator.deployedSlots()) ?? []).length, 'slot')}.`,
+      );
     return 0;
   });
 }

@@ -3,12 +3,13 @@ import { countPollers } from '../client/pollers';
 import { mapConcurrently } from '../client/server';
 import type { SlotInspection } from '../operator';
 import { type DeadlockStep, lastTaken } from '../operator/deadlocks';
-import { STRANGERS_REMEDY, strangersLine } from '../operator/reader';
+import { strangersLine } from '../operator/reader';
+import { shellWord, strangersRemedy, workerCommand } from '../operator/remedies';
 import type { SeenResource } from '../operator/resources-in-use';
 import { isQueueUnanswered, isUnanswered, unansweredTaskQueues } from './draw-resource';
 import { holderName } from './terminal';
 import { dim, green, red, Text, text, yellow } from './text';
-import { count, deadlockLine, disagreementLine, shellWord, span, workerCommand } from './wording';
+import { count, deadlockLine, disagreementLine, span } from './wording';
 
 // What is wrong with a resource, as `doctor` and `why` say it.
 
@@ -48,7 +49,7 @@ export function resourceFindings(seen: SeenResource, polled: Polled): Finding[] 
   if (problem !== undefined) return [{ is: 'bad', what: `"${resource}" can't be looked at: ${problem}` }];
   const found: Finding[] = [];
   if (strangers)
-    found.push({ is: 'bad', what: `"${resource}": ${strangersLine(strangers)}`, advice: STRANGERS_REMEDY });
+    found.push({ is: 'bad', what: `"${resource}": ${strangersLine(strangers)}`, advice: strangersRemedy(strangers) });
   found.push(...unanswered(seen, polled), ...overdue(seen), ...leftDrained(seen));
   if (isQueueUnanswered(seen)) {
     found.push({

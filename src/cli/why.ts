@@ -3,10 +3,11 @@ import type { Command } from 'commander';
 import { Operator, type Override, type SlotInspection, type Stranger, type WaiterInspection } from '../operator';
 import { type DeadlockStep, findDeadlocks } from '../operator/deadlocks';
 import { shownPurpose } from '../operator/reader';
+import { shellWord, workerCommand } from '../operator/remedies';
 import { inspectAllInUse, type SeenResource } from '../operator/resources-in-use';
 import { type Output, withOutputFlags } from './arguments';
 import { type ConnectionFlags, withClient, withConnectionFlags } from './connection';
-import { heldOf, overrideNote, shownWaiter, silenceOf, whoHas } from './draw-resource';
+import { heldOf, isQueueUnanswered, overrideNote, shownWaiter, silenceOf, whoHas } from './draw-resource';
 import { EXIT } from './exit-codes';
 import {
   deadlockFinding,
@@ -66,12 +67,12 @@ export function addWhy(program: Command, done: (exitCode: number) => void): void
     .addHelpText('after', HELP)
     .action(async (workflowId: string, flags: WhyFlags) => {
       const { resources, ...seen } = await withClient(flags, (client) => lookFor(client, workflowId, flags));
-      const { parts, deadlocks, findings } = seen;
+      const { parts, deadlocks, findings, status } = seen;
       const isAnswered = parts.some(({ waits }) => waits) || !resources.some(isSilent);
       const { output } = flags;
       if (output !== 'text') printJson({ workflowId, resources: parts, deadlocks, findings }, output);
       else await show(workflowId, parts, { findings, isAnswered });
-      done(parts.length > 0 && isAnswered ? 0 : sayNothingFound(workflowId, resources));
+      done(parts.length > 0 && isAnswered ? 0 : sayNothingFound(workflowId, resources, status));
     });
   withConnectionFlags(withOutputFlags(why));
 }
@@ -81,17 +82,33 @@ function isSilent({ queue }: SeenResource): boolean {
 }
 
 /** Says that it found nothing, or that nobody can tell. @returns the exit code */
-function sayNothingFound(who: string, resources: SeenResource[]): number {
+function sayNothingFound(who: string, resources: SeenResource[], status: string | undefined): number {
   const untold = resources.filter(isSilent);
-  if (untold.length === 0) {
-    say(text`${who} neither waits for a permit nor holds one.`);
+  if (resources.some(({ resource }) => resource === who)) {
+    say(text`${who} is a resource: temporal-semaphore ls ${shellWord(who)} shows who waits for it.`);
+  }
+  if (untold.length === 0 || status !== undefined) {
+    const ended = status === undefined ? '' : ` has ended (${status}): it`;
+    say(text`${who}${ended} neither waits for a permit nor holds one.`);
     return EXIT.no;
   }
   for (const seen of untold.slice(0, SHOWN)) {
-    say(text`can't tell whether ${who} waits for a permit of ${seen.resource}: ${silenceOf(seen)}`);
+    const remedy = isQueueUnanswered(seen) && seen.taskQueue ? `. Start one: ${workerCommand(seen.taskQueue)}` : '';
+    say(text`can't tell whether ${who} waits for a permit of ${seen.resource}: ${silenceOf(seen)}${remedy}`);
   }
   if (untold.length > SHOWN) say(text`… nor of ${untold.length - SHOWN} more resources`);
+  if (resources.length > 1) say(text`With --resource, why asks of one resource only.`);
   return EXIT.unavailable;
+}
+
+/** How the Workflow has ended. `undefined` while it runs, and where there is none: it may be a client's identity. */
+async function endOf(client: Client, workflowId: string): Promise<string | undefined> {
+  try {
+    const { status } = await client.workflow.getHandle(workflowId).describe();
+    return status.name === 'RUNNING' ? undefined : status.name;
+  } catch {
+    return undefined; // it is only for the message
+  }
 }
 
 async function resourcesFor(client: Client, { resource }: WhyFlags): Promise<SeenResource[]> {
@@ -116,6 +133,7 @@ async function lookFor(client: Client, who: string, flags: WhyFlags) {
   return {
     resources,
     parts,
+    status: parts.length === 0 ? await endOf(client, who) : undefined,
     deadlocks,
     findings: [...deadlocks.map((steps) => deadlockFinding(steps, resources)), ...findings],
   };

@@ -33,15 +33,6 @@ export function count(number: number, noun: string): string {
   return `${number} ${noun}${number === 1 ? '' : 's'}`;
 }
 
-/** A name as a shell reads it. */
-export function shellWord(name: string): string {
-  return /^[\w@%+=:,./~-]+$/.test(name) ? name : `'${name.replaceAll("'", `'\\''`)}'`;
-}
-
-export function workerCommand(taskQueue: string): string {
-  return `temporal-semaphore worker --task-queue ${shellWord(taskQueue)}`;
-}
-
 /** One line for a cycle of Workflows that wait for each other. */
 export function deadlockLine(steps: readonly DeadlockStep[]): string {
   return steps

@@ -29,6 +29,8 @@ export interface ResourceHead {
   /** When the queue last told the waiters; absent while the queue answers. */
   waitersAsOfMs?: number;
   queue: 'none' | 'running' | 'silent';
+  /** The command that starts the worker which the queue lacks. */
+  remedy?: string;
   override?: { version: number; capacity?: number; paused: boolean; pausedUntilMs?: number; reason?: string };
   /** What callers take the slots to be, where two of them differ: the most common belief first. */
   disagreement?: readonly { slots: number | string; count: number; by: string }[];

@@ -1,6 +1,7 @@
 import type { Holder } from '../client';
 import type { Inspection, Override, PermitInspection, WaiterInspection } from '../operator';
-import { STRANGERS_REMEDY, shownPurpose, strangersLine } from '../operator/reader';
+import { shownPurpose, strangersLine } from '../operator/reader';
+import { strangersRemedy, workerCommand } from '../operator/remedies';
 import type {
   HoldView,
   LoadView,
@@ -73,7 +74,7 @@ export class ResourceHistory {
     this.seePast(inspection, nowMs);
     this.seeLoad(inspection, nowMs);
     this.forget(nowMs);
-    const { resource, capacity, held, queue, override, disagreement, strangers, slots } = inspection;
+    const { resource, capacity, held, queue, taskQueue, override, disagreement, strangers, slots } = inspection;
     if (queue !== 'silent') this.line = { waiters: inspection.waiters, atMs: nowMs };
     return {
       resource,
@@ -85,9 +86,10 @@ export class ResourceHistory {
         longestSinceMs: this.longestSinceMs(),
         waitersAsOfMs: queue === 'silent' ? this.line?.atMs : undefined,
         queue,
+        remedy: queue === 'silent' && taskQueue !== undefined ? workerCommand(taskQueue) : undefined,
         override: override && overrideView(override),
         disagreement,
-        strangers: strangers && `${strangersLine(strangers)}. ${STRANGERS_REMEDY}`,
+        strangers: strangers && `${strangersLine(strangers)}. ${strangersRemedy(strangers)}`,
         stats: this.stats(nowMs),
       },
       slots: slots.map(({ slot, state, permit }) => this.slotView(slot, state, permit)),

@@ -65,10 +65,6 @@ export function strangersLine([first, ...more]: readonly Stranger[]): string {
   return `${first?.workflowId} is a Workflow of type "${first?.type}", none of ours${others}`;
 }
 
-/** What an operator does about such Workflows. */
-export const STRANGERS_REMEDY =
-  'Such a Workflow keeps its slot, or the line, until it ends: terminate it by its ID (temporal workflow terminate --workflow-id …), and let nothing else use IDs that begin with "permit". Whoever waits for the slot then gets it within 4 minutes.';
-
 /** A permit's resource and slot. `undefined` when the Workflow ID is no permit's, whatever the Workflow's type. */
 export function permitAddress(workflowId: string): PermitAddress | undefined {
   const address = parsePermitId(workflowId);

@@ -66,6 +66,13 @@ describe('commands', () => {
     );
   });
 
+  test('pnpm hides no script behind a command of its own, as it did with `pnpm server`', () => {
+    const { scripts } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));
+    const hidden =
+      /^(add|approve-builds|audit|bin|cat-file|cat-index|completion|config|create|dedupe|deploy|dlx|doctor|env|exec|fetch|find-hash|get|ignored-builds|import|init|install|licenses|link|list|ls|outdated|pack|patch|patch-commit|patch-remove|prune|publish|rebuild|recursive|remove|root|self-update|server|set|setup|store|unlink|update|why)$/;
+    none(Object.keys(scripts).filter((name) => hidden.test(name)));
+  });
+
   test('every text behind `pnpm test` and the like picks a test', () => {
     const files = ['src', 'test'].flatMap((directory) =>
       readdirSync(join(ROOT, directory), { recursive: true, encoding: 'utf8' }).map((file) => join(directory, file)),

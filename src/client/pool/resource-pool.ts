@@ -82,9 +82,9 @@ export class ResourcePool {
 
   /** The error of a caller that had none in time. */
   async timeout({ timeoutMs }: PoolCall): Promise<PermitTimeoutError> {
-    // With a permit in hand, somebody is there to run permits.
+    // With a permit at work, somebody is there to run permits; one that nobody gives back says the contrary.
     const own = ownWait(this.source.semaphore);
-    const circumstances = this.held.size === 0 ? { ...(await this.source.circumstances()), own } : {};
+    const circumstances = this.holding === 0 ? { ...(await this.source.circumstances()), own } : {};
     return new PermitTimeoutError(this.resource, timeoutMs, circumstances);
   }
 

@@ -51,7 +51,8 @@ export function Resource({ view, keys, session, text, nowMs, asOfMs, isToldAbove
       )}
       {head.queue === 'silent' && !head.strangers && (
         <p class="problem" role="alert">
-          The wait queue does not answer. Check that a permit worker runs.{' '}
+          The wait queue does not answer.{' '}
+          {head.remedy ? `Is a permit worker up? This starts one: ${head.remedy}.` : 'Check that a permit worker runs.'}{' '}
           {head.waitersAsOfMs === undefined
             ? 'Nobody knows the waiters until it answers.'
             : `The waiters are those of ${clock(head.waitersAsOfMs)}.`}

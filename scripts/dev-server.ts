@@ -3,7 +3,7 @@ import { runMain, untilAborted } from './support/main';
 import { parseServeOptions, UI_OFFSET } from './support/run-options';
 import { checkPortIsFree, spawnServer } from './support/server-process';
 
-/** `pnpm server`: a Temporal server with its Web UI until Ctrl-C, for `pnpm worker`, `pnpm start` and your own code. */
+/** `pnpm dev-server`: a Temporal server with its Web UI until Ctrl-C, for `pnpm worker`, `pnpm start` and your own code. */
 async function main(interrupt: AbortSignal): Promise<number> {
   const { port, db } = parseServeOptions(process.argv.slice(2));
   const uiPort = port + UI_OFFSET;
