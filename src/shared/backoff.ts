@@ -100,10 +100,9 @@ export class RecheckDelay {
     return this.state === 'owed';
   }
 
-  /** @param tookMs how long the queue took to take the ticket */
+  /** @param tookMs how long the queue took to take the ticket. Until it answers, it has as long as its slowest time calls for. */
   linedUp(tookMs: number): void {
-    const mostMs = LONGEST_SHORT * this.recheckAfterMs;
-    this.shortMs = Math.min(mostMs, Math.max(this.recheckAfterMs, PATIENCE * tookMs));
+    this.shortMs = Math.max(this.shortMs, Math.min(LONGEST_SHORT * this.recheckAfterMs, PATIENCE * tookMs));
   }
 
   /** The ticket was sent again, and asks for a sign of life. @param tookMs as in {@link linedUp} */
@@ -120,6 +119,7 @@ export class RecheckDelay {
     if (this.state !== 'owed') return;
     this.state = 'assured';
     this.refusals = 0;
+    this.shortMs = this.recheckAfterMs;
   }
 
   /** The queue is alive: it gave a turn. */
