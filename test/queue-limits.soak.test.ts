@@ -211,12 +211,13 @@ function follower(tickets: ReadonlyMap<string, Ticket>): (events: readonly Histo
           else offered.set(slot, { ticket, task });
         }
       }
-      if (sent?.signalName === WATCH && task !== firstTask) {
+      if (sent?.signalName === WATCH) {
         const slot = sent.workflowExecution?.workflowId?.split(':').at(-1) ?? '';
         const late = offered.get(slot)?.ticket;
-        offered.delete(slot);
-        if (late) {
-          suspects.set(String(event.eventId), late.waiter.workflowId);
+        if (late) suspects.set(String(event.eventId), late.waiter.workflowId);
+        if (late && task !== firstTask) {
+          // A new run also looks at the slots that the last one has offered, late or not.
+          offered.delete(slot);
           dropped.add(late.id);
         }
       }
