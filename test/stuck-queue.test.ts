@@ -51,8 +51,9 @@ test('a Workflow finds a slot of four that comes free behind a stuck queue', asy
     assert.ok(silences >= SILENCES, `${silences} silences`);
     const timers = (events ?? []).flatMap((event) => event.timerStartedEventAttributes ?? []).slice(0, SILENCES);
     const longest = Math.max(...timers.map((timer) => optionalTsToMs(timer.startToFireTimeout) ?? 0));
-    // A queue that is slow to take a ticket has 20 times as long.
-    const mostMs = 1.25 * Math.max(RECHECK_AFTER, 20 * slowestTicketMs(events ?? []));
+    // A queue that takes a second to take a ticket has 20 times as long, and a busy machine may be so slow.
+    const slowestMs = slowestTicketMs(events ?? []);
+    const mostMs = 1.25 * Math.max(RECHECK_AFTER, slowestMs < 900 ? 0 : 20 * slowestMs);
     assert.ok(longest <= mostMs, `it waits for up to ${longest} ms, and not ${mostMs}, between two looks`);
   });
   await freeOne();

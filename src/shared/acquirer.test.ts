@@ -85,11 +85,12 @@ test('while the queue answers it tries nothing, and asks after recheckAfter, the
 
 test('a queue that was slow to take the ticket has 20 times as long for word of it, and for its answer (A5)', async () => {
   for (const hasLine of [true, false]) {
-    const script = { freeAtMs: [NEVER, NEVER], hasLine, takesMs: 200, queueDiesAtMs: 0 };
-    const { deeds } = await acquire(script, { deadlineMs: 20_000 });
+    const script = { freeAtMs: [NEVER, NEVER], hasLine, takesMs: 1_000, queueDiesAtMs: 0 };
+    const { deeds } = await acquire(script, { deadlineMs: 60_000 });
     const [asked = 0] = timesOf(deeds, 'ask');
     const tried = ownTries(deeds).find(({ atMs }) => atMs > asked)?.atMs ?? 0;
-    for (const silence of [asked, tried - asked]) assert.ok(silence >= 3_000 && silence <= 4_500, `${asked}, ${tried}`);
+    for (const silence of [asked, tried - asked])
+      assert.ok(silence >= 15_000 && silence <= 22_000, `${asked}, ${tried}`);
   }
 });
 

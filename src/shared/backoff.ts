@@ -28,6 +28,9 @@ const QUEUE_FULL: BackoffPolicy = { baseMs: 1_000, maxMs: 30_000, factor: 2, jit
  */
 const PATIENCE = 20;
 
+/** From this time on a queue is slow. */
+const SLOW_MS = 1_000;
+
 /** … and at the latest after so many times `recheckAfter`: the queue may have gone since. */
 const LONGEST_SHORT = 20;
 
@@ -102,6 +105,7 @@ export class RecheckDelay {
 
   /** @param tookMs how long the queue took to take the ticket. Until it answers, it has as long as its slowest time calls for. */
   linedUp(tookMs: number): void {
+    if (tookMs < SLOW_MS) return;
     this.shortMs = Math.max(this.shortMs, Math.min(LONGEST_SHORT * this.recheckAfterMs, PATIENCE * tookMs));
   }
 

@@ -61,6 +61,11 @@ test('where the queue was slow to take the ticket, the short delays are 20 times
     delay.linedUp(tookMs);
     assert.equal(delay.nextMs(0, 0), expectedMs);
   }
+  const short = new RecheckDelay(100);
+  short.linedUp(999);
+  assert.equal(short.nextMs(0, 0), 100, 'less than a second is not slow');
+  short.linedUp(1_000);
+  assert.equal(short.nextMs(0, 0), 2_000);
   delay.asked(20);
   assert.equal(delay.nextMs(0, 0), 600_000, 'for an answer too, however fast it took the question');
   delay.answered();
