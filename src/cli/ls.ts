@@ -1,5 +1,6 @@
 import { type Command, Option } from 'commander';
 import { type Inspection, InvalidOptionsError } from '../operator';
+import { addTo } from '../operator/add-to';
 import { strangersLine } from '../operator/reader';
 import { shellWord } from '../operator/remedies';
 import { inspectAllInUse, type SeenResource } from '../operator/resources-in-use';
@@ -83,11 +84,7 @@ async function all({ output, wide, keys, key, ...connection }: LsFlags, of?: str
 function silences(resources: readonly SeenResource[]): Text[] {
   const byTaskQueue = new Map<string, string[]>();
   for (const seen of resources) {
-    for (const taskQueue of unansweredTaskQueues(seen)) {
-      const names = byTaskQueue.get(taskQueue);
-      if (names) names.push(seen.resource);
-      else byTaskQueue.set(taskQueue, [seen.resource]);
-    }
+    for (const taskQueue of unansweredTaskQueues(seen)) addTo(byTaskQueue, taskQueue, seen.resource);
   }
   return [...byTaskQueue].map(([taskQueue, [first = '', ...more]]) => {
     const others = more.length > 0 ? ` and ${more.length} more` : '';

@@ -42,7 +42,8 @@ async function override(resource: string, order: Order): Promise<number> {
   if (flags.key === EVERY_KEY) return await overrideKeys(resource, order);
   return await withOperator(resource, flags, async (operator) => {
     const name = operator.resource;
-    if ((await operator.deployedSlots(true)) === undefined) {
+    const slots = await operator.deployedSlots(true);
+    if (slots === undefined) {
       throw new InvalidOptionsError(
         `Neither a queue nor a permit of "${name}" says how many slots it has: give ${flags.key === undefined ? '--capacity or --slots' : '--per-key'}.`,
       );
@@ -52,10 +53,7 @@ async function override(resource: string, order: Order): Promise<number> {
     const { output } = flags;
     if (output !== 'text') printJson(set ?? null, output);
     else if (set) print(text`${name}: ${overrideNote(set)} (version ${set.version}).`);
-    else
-      print(
-        text`${name}: as it was deployed, with ${count(slotNames((await operator.deployedSlots()) ?? []).length, 'slot')}.`,
-      );
+    else print(text`${name}: as it was deployed, with ${count(slotNames(slots).length, 'slot')}.`);
     return 0;
   });
 }

@@ -2,6 +2,7 @@ import type { Client } from '@temporalio/client';
 import { countPollers } from '../client/pollers';
 import { mapConcurrently } from '../client/server';
 import type { SlotInspection } from '../operator';
+import { addTo } from '../operator/add-to';
 import { type DeadlockStep, lastTaken } from '../operator/deadlocks';
 import { strangersLine } from '../operator/reader';
 import { shellWord, strangersRemedy, workerCommand } from '../operator/remedies';
@@ -86,10 +87,7 @@ export function unanswered(seen: SeenResource, polled: Polled): Finding[] {
   const byTaskQueue = new Map<string, SlotInspection[]>();
   for (const slot of seen.slots) {
     const { taskQueue } = slot.permit ?? {};
-    if (taskQueue === undefined || !isUnanswered(slot, seen)) continue;
-    const slots = byTaskQueue.get(taskQueue);
-    if (slots) slots.push(slot);
-    else byTaskQueue.set(taskQueue, [slot]);
+    if (taskQueue !== undefined && isUnanswered(slot, seen)) addTo(byTaskQueue, taskQueue, slot);
   }
   return [...byTaskQueue].map(([taskQueue, slots]) => ({
     is: 'bad',

@@ -1,5 +1,6 @@
 import type { Client, WorkflowExecutionInfo } from '@temporalio/client';
 import { PACED_PERMIT_WORKFLOW, PERMIT_WORKFLOW, QUEUE_WORKFLOW, WAITER_WORKFLOW } from '../shared/protocol';
+import { addTo } from './add-to';
 import type { Inspection, ResourceSlot } from './inspection';
 import { lenientReader } from './reader';
 
@@ -78,7 +79,7 @@ function waitsByWorkflow(resources: readonly Seen[]): Map<string, Wait[]> {
       const who = nameOf(workflowId, runId);
       if (identity !== undefined || who === undefined) continue;
       const line = { resource, holders: turn === undefined ? holders : [undefined] };
-      waits.set(who, [...(waits.get(who) ?? []), line]);
+      addTo(waits, who, line);
     }
   }
   return waits;
@@ -134,7 +135,7 @@ async function stuckOfType(client: Client, type: string): Promise<StuckWorkflows
   const byReason = new Map<string, WorkflowExecutionInfo[]>();
   for (const [index, reason] of reasons.entries()) {
     const run = runs[index];
-    if (reason !== undefined && run) byReason.set(reason, [...(byReason.get(reason) ?? []), run]);
+    if (reason !== undefined && run) addTo(byReason, reason, run);
   }
   return [...byReason].map(([reason, stuck]) => ({ type, reason, runs: stuck }));
 }

@@ -22,17 +22,19 @@ export function backoffMs(attempt: number, random: number, { baseMs, maxMs, fact
 /** How an acquirer goes on that the queue had no room for, or whose message it could not take. */
 const QUEUE_FULL: BackoffPolicy = { baseMs: 1_000, maxMs: 30_000, factor: 2, jitter: 0.5 };
 
+/** How a delay goes that does not grow. */
+function steady(baseMs: number, jitter: number): BackoffPolicy {
+  return { baseMs, maxMs: baseMs, factor: 1, jitter };
+}
+
+/** A queue is slow that takes so long to take a ticket, or longer. */
+const SLOW_MS = 1_000;
+
 /**
- * A queue that took 3 s to take a ticket is asked a minute later at the earliest. It takes tickets one after the other, so 10,000 that
+ * A slow queue that took 3 s to take a ticket is asked about a minute later. It takes tickets one after the other, so 10,000 that
  * came at once ask over ten times as long as they took to line up, and what they ask is a small part of what the queue can bear.
  */
 const PATIENCE = 20;
-
-/** From this time on a queue is slow. */
-const SLOW_MS = 1_000;
-
-/** … and at the latest after so many times `recheckAfter`: the queue may have gone since. */
-const LONGEST_SHORT = 20;
 
 /** Rounds of own tries at a stuck queue before it backs off, at most. */
 const MAX_FAST_ROUNDS = 3;
@@ -71,8 +73,8 @@ export class RecheckDelay {
     private readonly rotation = 1,
   ) {
     this.shortMs = recheckAfterMs;
-    this.stuck = { baseMs: recheckAfterMs * 20, maxMs: recheckAfterMs * 20, factor: 1, jitter: 0.25 };
-    this.long = { baseMs: recheckAfterMs * 25, maxMs: recheckAfterMs * 25, factor: 1, jitter: 0.2 };
+    this.stuck = steady(recheckAfterMs * 20, 0.25);
+    this.long = steady(recheckAfterMs * 25, 0.2);
   }
 
   /** @param random a number in [0, 1) @param nowMs the time, on any clock */
@@ -90,7 +92,7 @@ export class RecheckDelay {
   }
 
   private nextShortMs(random: number): number {
-    return backoffMs(0, random, { baseMs: this.shortMs, maxMs: this.shortMs, factor: 1, jitter: 0.25 });
+    return backoffMs(0, random, steady(this.shortMs, 0.25));
   }
 
   /** Whether the queue has given no answer for so long that checks are rare. */
@@ -106,7 +108,8 @@ export class RecheckDelay {
   /** @param tookMs how long the queue took to take the ticket. Until it answers, it has as long as its slowest time calls for. */
   linedUp(tookMs: number): void {
     if (tookMs < SLOW_MS) return;
-    this.shortMs = Math.max(this.shortMs, Math.min(LONGEST_SHORT * this.recheckAfterMs, PATIENCE * tookMs));
+    const mostMs = this.stuck.baseMs; // the queue may have gone since
+    this.shortMs = Math.max(this.shortMs, Math.min(mostMs, PATIENCE * tookMs));
   }
 
   /** The ticket was sent again, and asks for a sign of life. @param tookMs as in {@link linedUp} */

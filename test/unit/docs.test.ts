@@ -54,8 +54,9 @@ describe('commands', () => {
     return at === 0 || (at > 0 && words[0] === 'npx') ? words.slice(at + 1) : undefined;
   }
 
+  const { scripts } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));
+
   test('every script that a page names is in package.json', () => {
-    const { scripts } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));
     const OF_PNPM = new Set(['add', 'exec', 'install', 'pack']);
     none(
       typed.flatMap(({ words, at }) => {
@@ -67,7 +68,6 @@ describe('commands', () => {
   });
 
   test('pnpm hides no script behind a command of its own, as it did with `pnpm server`', () => {
-    const { scripts } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));
     const hidden =
       /^(add|approve-builds|audit|bin|cat-file|cat-index|completion|config|create|dedupe|deploy|dlx|doctor|env|exec|fetch|find-hash|get|ignored-builds|import|init|install|licenses|link|list|ls|outdated|pack|patch|patch-commit|patch-remove|prune|publish|rebuild|recursive|remove|root|self-update|server|set|setup|store|unlink|update|why)$/;
     none(Object.keys(scripts).filter((name) => hidden.test(name)));
