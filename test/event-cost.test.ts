@@ -22,6 +22,12 @@ function lastPermit(resource: string) {
   return temporal.client.workflow.getHandle(permitId({ resource, slot: '0' }));
 }
 
+/** A release that comes before the permit's first task sets no timer, which is one event less. */
+async function assertCheap(resource: string): Promise<void> {
+  const events = await eventsOf(lastPermit(resource));
+  assert.ok(events === 4 || events === 3, `${events}`);
+}
+
 /** A Workflow that does nothing but hold for no time. It comes for no look while it waits here. */
 async function startPlain(resource: string) {
   return await temporal.client.workflow.start(workflows.crowd, {
@@ -30,11 +36,12 @@ async function startPlain(resource: string) {
   });
 }
 
-test('a plain withPermit costs its Workflow 7 events besides Workflow Tasks, and its permit has 4', async () => {
+test('a plain withPermit costs its Workflow 7 events besides Workflow Tasks, and its permit has at most 4', async () => {
   const resource = temporal.resource();
   const plain = await startPlain(resource);
   await plain.result();
-  assert.deepEqual([await eventsOf(plain), await eventsOf(lastPermit(resource))], [7, 4]);
+  assert.equal(await eventsOf(plain), 7);
+  await assertCheap(resource);
   await assertSafe(temporal.client, resource, 1);
 });
 
@@ -74,11 +81,7 @@ test('a preemptible withPermit costs no more while nobody asks, however many che
   });
   assert.equal(await unasked.result(), true);
   assert.equal(await eventsOf(unasked), 7);
-  const ofPermit = await eventsOf(lastPermit(resource));
-  assert.ok(
-    ofPermit <= 4,
-    `${ofPermit}: one more than a release that comes before the permit's first task, which sets no timer`,
-  );
+  await assertCheap(resource);
 });
 
 test('a withPermit that had to wait costs no more than its share', async () => {

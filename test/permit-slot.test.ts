@@ -79,6 +79,15 @@ test('a renewal that stands in one batch with the lease timer wins', async () =>
   assert.equal(await permit.result(), 'released');
 });
 
+test('what comes before the first task of a permit counts in the order in which it came', async () => {
+  const taskQueue = `${temporal.taskQueue}-late`;
+  const [revoked, released] = [await startPermit(60_000, { taskQueue }), await startPermit(60_000, { taskQueue })];
+  for (const signal of [REVOKE, RELEASE]) await revoked.signal(signal);
+  for (const signal of [RELEASE, REVOKE]) await released.signal(signal);
+  await temporal.worker({ taskQueue });
+  assert.deepEqual([await revoked.result(), await released.result()], ['revoked', 'released']);
+});
+
 test('malformed signals do not keep a permit from its work', async () => {
   const permit = await startPermit(60_000);
   for (const payload of [undefined, null, 'x', {}, { queueId: '' }, { queueId: 7 }])

@@ -6,8 +6,8 @@ import { activatorOf } from './lenient-converter';
 const OURS: readonly string[] = [PERMIT_WORKFLOW, PACED_PERMIT_WORKFLOW, QUEUE_WORKFLOW];
 
 const handlers = new Map<string, (payload: unknown) => void>();
-/** What came before the Workflow could say what it hears. */
-let early: { name: string; payload: unknown }[] = [];
+/** What came before {@link takeEarlySignals}; `undefined` after it. */
+let early: { name: string; payload: unknown }[] | undefined = [];
 let taken = 0;
 
 /** How many signals this run has got, of any name. */
@@ -16,17 +16,20 @@ export function signalsTaken(): number {
 }
 
 /**
- * Hears a signal, with its first argument. The handler must not throw.
+ * Hears a signal, with its first argument, after {@link takeEarlySignals}. The handler must not throw.
  *
  * The SDK makes about ten promises for each signal, and each costs a stack trace: 5,000 signals in one Workflow Task take longer than a
  * task may, and have ended the worker's process. Here each costs what its handler does.
  */
 export function onSignal<Arg>(signal: SignalDefinition<[Arg?]>, handler: (payload: Arg) => void): void {
-  const take = handler as (payload: unknown) => void;
-  handlers.set(signal.name, take);
-  const waiting = early;
-  early = waiting.filter(({ name }) => name !== signal.name);
-  for (const { name, payload } of waiting) if (name === signal.name) take(payload);
+  handlers.set(signal.name, handler as (payload: unknown) => void);
+}
+
+/** Takes what came before the first Workflow Task, in the order in which it came. A Workflow calls it once, when it has said all that it hears. */
+export function takeEarlySignals(): void {
+  const waiting = early ?? [];
+  early = undefined;
+  for (const { name, payload } of waiting) handlers.get(name)?.(payload);
 }
 
 const activator = activatorOf(OURS);
@@ -42,9 +45,9 @@ if (activator) {
         const { signalName, input: payloads } = signalWorkflow;
         const [first] = payloads ?? [];
         const payload = first && activator.payloadConverter.fromPayload(first, context);
-        const take = handlers.get(signalName ?? '');
-        if (take) take(payload);
-        else if (handlers.size === 0) early.push({ name: signalName ?? '', payload });
+        const name = signalName ?? '';
+        if (early) early.push({ name, payload });
+        else handlers.get(name)?.(payload);
         return false;
       });
       next({ ...input, activation: { ...activation, jobs } });

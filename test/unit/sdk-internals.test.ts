@@ -65,6 +65,7 @@ test('in a Workflow of ours a signal goes past the SDK to the inbox, and one tha
   inPermitWorkflow((inbox) => {
     const heard: unknown[] = [];
     inbox.onSignal(releaseSignal, (payload) => heard.push(payload));
+    inbox.takeEarlySignals();
     activate(signalled('release', '{"a":1}'));
     assert.deepEqual(
       [heard, inbox.signalsTaken()],

@@ -23,7 +23,7 @@ import {
 import { MAX_SIGNALS } from '../../shared/run-limits';
 import { readHolder, readLeaseMs, readReason, readTerms } from '../../shared/wire-input';
 import { countHold } from '../metrics';
-import { onSignal, signalsTaken } from '../signal-inbox';
+import { onSignal, signalsTaken, takeEarlySignals } from '../signal-inbox';
 import {
   adoptSignal,
   deliver,
@@ -140,6 +140,7 @@ async function holdSlot(input: PermitInput, pace?: Pace) {
     givingWay.answer(watch);
     drained?.answer();
   });
+  takeEarlySignals();
 
   try {
     while (!outcome) {

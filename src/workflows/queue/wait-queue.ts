@@ -37,7 +37,7 @@ import {
   readTicket,
 } from '../../shared/wire-input';
 import { metrics } from '../metrics';
-import { onSignal } from '../signal-inbox';
+import { onSignal, takeEarlySignals } from '../signal-inbox';
 import {
   askPrioritySignal,
   closingSignal,
@@ -128,6 +128,7 @@ async function keepQueue(input?: QueueInput): Promise<void> {
   on(drainedSignal, readClosing, ({ slot, runId }) => state.drained(slot, runId));
   on(inheritSignal, readInherit, (it) => state.inherit(it.resource, it.priorityKey));
   on(askPrioritySignal, readPriorityQuestion, (it) => inheritance.asks(it.resource));
+  hearOverrides(resource, state, wake);
   for (const sent of listOf(input?.tickets)) {
     const ticket = readTicket(resource, sent);
     if (ticket) take(ticket);
@@ -137,6 +138,7 @@ async function keepQueue(input?: QueueInput): Promise<void> {
     const ticket = state.ticket(ticketId);
     if (ticket) unanswered.set(ticketId, ticket);
   }
+  takeEarlySignals();
 
   /** Sends without waiting for the answer. The queue continues as new only when no answer is due. */
   function send(message: () => Promise<unknown>): void {
@@ -244,37 +246,39 @@ const overrideUpdate = defineUpdate<OverrideState, [OverrideInput]>(OVERRIDE);
 /** How long an operator waits at most until the free slots are out of use. 20 slots take a second, 1,000 take longer than this. */
 const IN_FORCE_WITHIN_MS = 5_000;
 
+/** Lets Workflows resize and pause the resource: they can't send an update. */
+function hearOverrides(resource: string, state: QueueState, wake: () => void): void {
+  onSignal(overrideSignal, (input) => {
+    try {
+      check(resource, input, state);
+    } catch (error) {
+      if (!(error instanceof ApplicationFailure)) throw error;
+      log.warn(`An override by signal was left out: ${error.message}.`);
+      return;
+    }
+    wake();
+    state.setOverride(input, Date.now());
+  });
+}
+
 /**
- * Lets operators resize and pause the resource, and Workflows too.
+ * Lets operators resize and pause the resource.
  *
  * @param act does what is due without the order. A worker that takes the queue over gets an update together with the signals before
  * it, if these had led to no command; in a replay both come one after the other. So the queue first does what these signals ask for
  */
 function acceptOverrides(resource: string, state: QueueState, wake: () => void, act: () => void): void {
   const validator = (input: OverrideInput) => check(resource, input, state);
-  const take = (input: OverrideInput) => {
-    wake();
-    return state.setOverride(input, Date.now());
-  };
   const takeInForce = async (input: OverrideInput) => {
     act();
-    const taken = take(input);
+    wake();
+    const taken = state.setOverride(input, Date.now());
     const isOver = () => state.isInForce || state.overridden?.version !== taken.version;
     if (!isOver()) await shielded(() => condition(isOver, IN_FORCE_WITHIN_MS));
     wake(); // the queue may have waited for this answer before it ends
     return taken;
   };
   setHandler(overrideUpdate, takeInForce, { validator });
-  onSignal(overrideSignal, (input) => {
-    try {
-      validator(input);
-    } catch (error) {
-      if (!(error instanceof ApplicationFailure)) throw error;
-      log.warn(`An override by signal was left out: ${error.message}.`);
-      return;
-    }
-    take(input);
-  });
 }
 
 /** Refuses before the server writes anything to the history. */
