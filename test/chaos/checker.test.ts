@@ -14,7 +14,7 @@ test('a sound record breaks nothing', () => {
   assert.deepEqual(verdict.outcomes, { granted: 3 });
   assert.deepEqual(
     verdict.invariants.map(({ id }) => id),
-    ['S1', 'S2', 'S3', 'S4', 'S5', 'S6', 'S7', 'L1', 'L2', 'L3', 'L4', 'L5', 'O1', 'O2', 'O3', 'W', 'F', 'D'],
+    ['S1', 'S2', 'S3', 'S4', 'S5', 'S6', 'S7', 'S8', 'L1', 'L2', 'L3', 'L4', 'L5', 'O1', 'O2', 'O3', 'W', 'F', 'D'],
   );
 });
 

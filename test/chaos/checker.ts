@@ -11,6 +11,7 @@ import {
   checkSlots,
   checkTokens,
 } from './checks/safety';
+import { checkSets } from './checks/sets';
 import type { ChaosRecord } from './record';
 
 /** What must never be broken, each with its violations. */
@@ -59,6 +60,7 @@ export function judge(record: ChaosRecord, idleLimitMs: number): ChaosVerdict {
       told('S5', 'a slot is not given again before its pace is over', checkPace(record)),
       told('S6', 'a holder that no fault hit keeps its permit to the end', checkKept(record)),
       told('S7', 'a holder whose permit has ended stops within its notice', checkStopped(record)),
+      told('S8', 'sets claim in one order, and no two each have a part', checkSets(record)),
       invariant('L1', 'no permit is nobody’s', permits.length, [...checkLeaks(record), ...checkOwned(record)]),
       invariant(
         'L2',

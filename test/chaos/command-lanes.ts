@@ -87,14 +87,16 @@ export class CommandLanes {
 
   private async run(): Promise<void> {
     const { luck, options, observer } = this;
-    const { resource, slots, paceMs, perKey } = options.pools[luck.whole(0, options.pools.length - 1)] as PoolSetup;
+    const pool = options.pools[luck.whole(0, options.pools.length - 1)] as PoolSetup;
+    const { resource, slots, paceMs, perKey } = pool;
     const actor = `command-${this.count++}`;
     const of = 'capacity' in slots ? ['--capacity', String(slots.capacity)] : ['--slots', slots.slots.join(',')];
     const to = ['--address', this.proxy.address, '--task-queue', options.taskQueue];
     const pace = paceMs === undefined ? [] : ['--pace', `${paceMs}ms`];
     const key = luck.of(KEYS);
     const keyed = perKey === undefined ? [] : ['--per-key', String(perKey), '--key', key];
-    const how = [...pace, ...keyed, '--lease', '5s', '--timeout', TIMEOUT, '--priority', String(luck.whole(1, 3))];
+    const when = ['--lease', '5s', '--timeout', TIMEOUT, '--priority', String(luck.whole(1, 3))];
+    const how = [...pace, ...keyed, ...(pool.fair ? ['--fair'] : []), ...when];
     const script = [
       '--',
       'bash',

@@ -82,6 +82,21 @@ export const FAULTS: readonly Fault[] = [
       return { target: workflowId };
     },
   },
+  {
+    kind: 'terminate-holder-and-permit',
+    weight: 1,
+    lastsMs: [0, 0],
+    async inject({ client, observer, workflows }, { luck }) {
+      const holding = observer.bodies.filter(
+        ({ acquire, endedMs }) => endedMs === undefined && workflows.running.has(acquire),
+      );
+      const body = pick(holding, luck[0]);
+      if (!body) return undefined;
+      const permit = client.workflow.getHandle(permitId(body), body.runId);
+      await Promise.all([workflows.terminate(body.acquire, 'chaos'), permit.terminate('chaos')]);
+      return { target: body.acquire };
+    },
+  },
   // Operators.
   onPool('revoke', 2, async (world, pool, { luck }) => {
     const [slot, { resource }] = [slotOf(pool, luck[1]), pool];

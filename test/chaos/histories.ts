@@ -172,6 +172,7 @@ function permitRun(
     holder: holder?.workflowId ?? holder?.identity,
     ...(preemptible && { graceMs: preemptible.graceMs }),
     ...(asked && { askedMs: timeMs(asked) }),
+    ...(events.some(isGivingWay) && { gaveWay: true }),
     outcome: events.some(isRevocation) ? 'revoked' : outcomeOf(last),
   };
 }
@@ -179,6 +180,10 @@ function permitRun(
 function outcomeOf(event: HistoryEvent | undefined): string | undefined {
   const [payload] = event?.workflowExecutionCompletedEventAttributes?.result?.payloads ?? [];
   return payload?.data ? String(JSON.parse(Buffer.from(payload.data).toString())) : undefined;
+}
+
+function isGivingWay({ workflowPropertiesModifiedEventAttributes: written }: HistoryEvent): boolean {
+  return written?.upsertedMemo?.fields?.preemptedUntilMs !== undefined;
 }
 
 /** One that is revoked in its pace says "released" all the same. */

@@ -110,6 +110,13 @@ test('S6: what may take a permit explains the loss of that permit, and of no oth
   assert.deepEqual(preempted, []);
 });
 
+test('S6: a permit that asks its holder to give way, though nobody who outranks it wants that', () => {
+  const asks = (askedMs?: number) =>
+    long((_record, _body, permit) => Object.assign(permit, { gaveWay: true, askedMs }));
+  assert.deepEqual(asks(101_000), []);
+  assert.deepEqual(asks(), ['S6']);
+});
+
 test('S6: where signals are spoilt, nobody’s loss is judged', () => {
   const lost = long(({ pools }, _body, permit) => {
     Object.assign(permit, { closedMs: 110_000, outcome: 'lease-expired' });

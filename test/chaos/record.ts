@@ -143,6 +143,8 @@ export interface PermitRun {
   /** When a waiter that outranks its holder first asked it to give way, and how long it may take. */
   askedMs?: number;
   graceMs?: number;
+  /** It has asked its holder to give way. */
+  gaveWay?: true;
   /** `revoked` when somebody revoked it; else what it ended with, absent while it runs, and where somebody terminated it. */
   outcome?: string;
 }

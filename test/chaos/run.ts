@@ -47,7 +47,7 @@ export async function runChaos(
   const server = await startServer(directory);
   const id = `chaos-${Date.now().toString(36)}`;
   const pools = [
-    { resource: `${id}-steered`, slots: { capacity: options.capacity }, flaky: false },
+    { resource: `${id}-steered`, slots: { capacity: options.capacity }, flaky: false, fair: true as const },
     { resource: `${id}-flaky`, slots: { slots: ['blue', 'green'] }, flaky: true },
     { resource: `${id}-keyed`, slots: { capacity: 3 }, flaky: false, perKey: 2 },
     { resource: `${id}-paced`, slots: { capacity: 2 }, flaky: false, paceMs: PACE_MS },

@@ -6,6 +6,7 @@ import {
   DECLINED,
   ENQUEUE,
   MISSED,
+  PREEMPT,
   QUEUE_VIEW,
   QUEUE_WORKFLOW,
   type QueueView,
@@ -107,6 +108,11 @@ export const STRANGERS: readonly Fault[] = [
           await send(client, workflowId, signal, payload).catch(() => undefined); // it may have ended
     }
     return { target: 'nobody', detail: `${permit}, ${holder}, ${waiter}` };
+  }),
+  stranger('stranger-preempt', [0, 0], async ({ client }, pool, { luck }) => {
+    const permit = permitId({ resource: pool.resource, slot: pick(namesOf(pool), luck[1]) ?? '0' });
+    await send(client, permit, PREEMPT, { priorityKey: 1_000 }).catch(() => undefined); // it may have ended
+    return { target: 'nobody', detail: permit };
   }),
   stranger('stranger-names', [0, 0], async ({ client, options }, pool) => {
     for (const prefix of ['a', 'b', 'c', 'd'])

@@ -75,7 +75,7 @@ export class WorkflowLanes {
   private async hold(): Promise<void> {
     const { luck, options } = this;
     const pool = options.pools[luck.whole(0, options.pools.length - 1)] as PoolSetup;
-    const { resource, slots, paceMs, perKey } = pool;
+    const { resource, slots, paceMs, perKey, fair } = pool;
     const key = luck.of(KEYS);
     const keyed = perKey === undefined ? {} : { key };
     const timeout = luck.chance(0.2) ? luck.whole(0, 10_000) : undefined;
@@ -89,7 +89,7 @@ export class WorkflowLanes {
         lease: LEASE_MS,
         taskQueue: options.taskQueue,
         recheckAfter: options.recheckAfterMs,
-        fair: luck.chance(0.3),
+        fair: luck.chance(0.3) || fair,
         perKey,
         ...(paceMs !== undefined && { pace: { every: paceMs } }),
       },

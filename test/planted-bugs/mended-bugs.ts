@@ -192,4 +192,11 @@ export const MENDED: readonly PlantedBug[] = [
     replace: 'false',
     caughtBy: 'flooded-queue.slow.test.ts',
   },
+  {
+    name: 'Signals that come before the first task of a permit count in another order',
+    in: 'takeEarlySignals',
+    find: 'early ?? []',
+    replace: '(early ?? []).reverse()',
+    caughtBy: 'what comes before the first task of a permit',
+  },
 ];

@@ -22,6 +22,9 @@ import { FLAKY, signalFault } from './signal-faults';
 
 const LEASE_MS = 4_000;
 
+/** So many of a lane's acquires are of several permits. */
+const SETS = 0.2;
+
 type HeldPermit = Pick<Permit, 'resource' | 'slot' | 'runId'>;
 
 /** Several holders outside Workflows, in one process: each acquires, works and releases, again and again. */
@@ -59,16 +62,24 @@ export class ClientHolders {
 
   async run(): Promise<void> {
     const lanes = Array.from({ length: this.input.holders }, (_, lane) => this.lane(lane));
-    await Promise.all([...lanes, this.busyLane()]);
+    await Promise.all([...lanes, this.busyLane(), this.setLane()]);
     await Promise.all([...this.permitPools.values()].flat().map((pool) => pool.close()));
   }
 
   private async lane(lane: number): Promise<void> {
     await delay(lane * 200);
     while (!this.stopping) {
-      const pool = this.input.pools[this.luck.whole(0, this.input.pools.length - 1)] as PoolSetup;
-      await this.acquire(pool);
+      await this.acquire(this.luck.of(this.input.pools), this.luck.next());
       await delay(this.luck.between(0, 300));
+    }
+  }
+
+  /** Sets, one after the other. Both processes want the same, in any order: without an order of claims they deadlock. */
+  private async setLane(): Promise<void> {
+    const { luck } = this;
+    while (!this.stopping) {
+      await this.acquire(this.input.pools.at(-1) as PoolSetup, luck.between(0, SETS));
+      await delay(luck.between(0, 300));
     }
   }
 
@@ -96,21 +107,23 @@ export class ClientHolders {
     await pool.close();
   }
 
-  private async acquire(pool: PoolSetup): Promise<void> {
+  /** @param way how: below {@link SETS}, several permits; below 0.4, by a permit pool; alone */
+  private async acquire(pool: PoolSetup, way: number): Promise<void> {
     const acquire = `${this.input.name}-${process.pid}-${this.count++}`;
     const { luck, link } = this;
     const { name: actor, pools } = this.input;
     const aborter = new AbortController();
-    const cancelAt = luck.chance(0.15) ? luck.whole(1, 6) : undefined;
+    const cancelAt = luck.chance(0.15)
+      ? luck.of([1, 2, 3, 4, 5, 6, ...(['turn', 'turn', 'turn'] as const)])
+      : undefined;
     const timeout = luck.chance(0.2) ? luck.whole(0, 10_000) : undefined;
     const options = { timeout, priority: { priorityKey: luck.whole(1, 3) }, signal: aborter.signal };
     const client = this.client(this.interceptor(aborter, cancelAt));
-    const way = luck.next();
     const permitPool = this.permitPools.get(pool.resource)?.[luck.whole(0, 1)];
     const key = luck.of(KEYS);
     const asked = { actor, mayTimeOut: timeout !== undefined, mayBeCancelled: cancelAt !== undefined };
     try {
-      if (way < 0.1) {
+      if (way < SETS / 2) {
         // A set waits for its resources in the order of their names.
         const [first, ...others] = [...pools].sort((a, b) => (a.resource < b.resource ? -1 : 1)) as [PoolSetup];
         await link.tell({ do: 'ask', acquire, resource: first.resource, ...asked, set: acquire });
@@ -119,7 +132,7 @@ export class ClientHolders {
           ...(each.perKey !== undefined && { key }),
         }));
         await withPermits(all, async (permits, signal) => await this.work(acquire, permits, signal), options);
-      } else if (way < 0.2 && pool.perKey === undefined) {
+      } else if (way < SETS && pool.perKey === undefined) {
         await link.tell({ do: 'ask', acquire, resource: pool.resource, ...asked, set: acquire });
         await this.two(this.semaphore(pool, client), acquire, options);
       } else if (way < 0.4 && permitPool) {
@@ -151,11 +164,12 @@ export class ClientHolders {
     return new Client({ connection, identity: input.name, interceptors: { workflow: [interceptor] } });
   }
 
-  private semaphore({ resource, slots, paceMs, perKey }: PoolSetup, client: Client, fair = false): SemaphoreClient {
+  private semaphore(pool: PoolSetup, client: Client, fair = false): SemaphoreClient {
+    const { resource, slots, paceMs, perKey } = pool;
     const { taskQueue, recheckAfterMs } = this.input;
     return new SemaphoreClient(client, resource, {
       ...slots,
-      ...{ taskQueue, lease: LEASE_MS, recheckAfter: recheckAfterMs, fair, perKey },
+      ...{ taskQueue, lease: LEASE_MS, recheckAfter: recheckAfterMs, fair: fair || pool.fair, perKey },
       ...(paceMs !== undefined && { pace: { every: paceMs } }),
     });
   }
@@ -185,16 +199,21 @@ export class ClientHolders {
     for (const { acquire: part } of parts) await link.tell({ do: 'end', acquire: part });
   }
 
-  /** Sees each call of one acquire: cancels it at one of them, spoils signals, and kills this process at its turn. */
-  private interceptor(aborter?: AbortController, cancelAt?: number): WorkflowClientInterceptor {
+  /**
+   * Sees each call of one acquire: cancels it at one of them, or as it claims the slot of its turn, spoils signals, and kills this process
+   * at its turn.
+   */
+  private interceptor(aborter?: AbortController, cancelAt?: number | 'turn'): WorkflowClientInterceptor {
     let calls = 0;
-    const step = async <T>(call: () => Promise<T>): Promise<T> => {
-      const due = ++calls === cancelAt;
+    const step = async <T>(call: () => Promise<T>, isTurn = false): Promise<T> => {
+      const due = ++calls === cancelAt || (isTurn && cancelAt === 'turn');
       if (due) void this.link.tell({ do: 'fault', kind: 'acquire-cancelled' });
-      const isBefore = this.luck.chance(0.5);
-      if (due && isBefore) aborter?.abort(new Error('cancelled'));
+      const abort = () => aborter?.abort(new Error('cancelled'));
+      const isBefore = cancelAt !== 'turn' && this.luck.chance(0.5);
+      if (due && isBefore) abort();
       const answer = call();
-      if (due && !isBefore) aborter?.abort(new Error('cancelled'));
+      // The server carries out a call that was sent.
+      if (due && !isBefore) setTimeout(abort, this.luck.between(0, 10));
       return await answer;
     };
     return {
@@ -203,7 +222,7 @@ export class ClientHolders {
         const isTurn = input.workflowType === PERMIT_WORKFLOW && claim?.watchedBy !== undefined;
         const dies = isTurn && this.armed;
         if (dies && this.luck.chance(0.5)) process.kill(process.pid, 'SIGKILL');
-        const answer = await step(() => next(input));
+        const answer = await step(() => next(input), isTurn);
         if (dies) process.kill(process.pid, 'SIGKILL');
         return answer;
       },

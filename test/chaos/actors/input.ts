@@ -9,6 +9,8 @@ export interface PoolSetup {
   paceMs?: number;
   /** How many of its permits one key may have. Every acquire then has one of the {@link KEYS}. */
   perKey?: number;
+  /** All its acquirers line up before they try a slot. So a slot that the queue forgets stays idle. */
+  fair?: true;
 }
 
 /** Tenants of a pool with keys. */

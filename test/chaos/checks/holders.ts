@@ -53,16 +53,26 @@ interface Loss {
   actor: string;
 }
 
-/** S6: a permit that ended while its holder worked was taken by a fault that hit this very holder, or by somebody who may. */
+/**
+ * S6: a permit that ended while its holder worked was taken by a fault that hit this very holder, or by somebody who may. And none asks its
+ * holder to give way to a waiter that does not outrank it.
+ */
 export function checkKept(record: ChaosRecord): { checked: number; violations: string[] } {
   const hits = new Hits(record);
   const unexplained = losses(record).filter((loss) => !isExplained(loss, record, hits));
+  const wrongly = record.permits.filter(({ gaveWay, askedMs }) => gaveWay && askedMs === undefined);
   return {
     checked: judged(record).length,
-    violations: unexplained.map(
-      ({ body, permit, actor }) =>
-        `${told(body)} lost its permit (${permit.outcome ?? 'terminated'}) at ${time(permit.closedMs)}, and no fault had hit ${actor}`,
-    ),
+    violations: [
+      ...unexplained.map(
+        ({ body, permit, actor }) =>
+          `${told(body)} lost its permit (${permit.outcome ?? 'terminated'}) at ${time(permit.closedMs)}, and no fault had hit ${actor}`,
+      ),
+      ...wrongly.map(
+        ({ resource, slot, runId }) =>
+          `${resource}/${slot}/${runId} asked its holder to give way, and nobody who outranks it had asked for that`,
+      ),
+    ],
   };
 }
 
