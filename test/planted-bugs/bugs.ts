@@ -480,6 +480,13 @@ const BUGS: readonly PlantedBug[] = [
     replace: '',
     caughtBy: 'keyed-permit-pool.test.ts',
   },
+  {
+    name: 'A permit pool miscounts what it gives back',
+    in: 'PoolState.ended',
+    find: 'this.releasing--',
+    replace: '',
+    caughtBy: 'sharing.test.ts',
+  },
   ...MENDED,
 ];
 
@@ -498,6 +505,7 @@ const IN_SIMULATION: readonly string[] = [
   'An acquirer that was beaten to its slot does not say so',
   'A fair acquirer tries a slot before it looks whether somebody waits',
   'A pool gives one permit to several calls at once',
+  'A permit pool miscounts what it gives back',
 ];
 
 export const PLANTED_BUGS: readonly PlantedBug[] = [

@@ -223,14 +223,6 @@ export const CHAOS_BUGS: readonly ChaosBug[] = [
     faults: KILLS,
   },
   {
-    name: 'A permit pool miscounts what it gives back',
-    of: 'permit pools',
-    in: 'PoolState.ended',
-    find: 'this.releasing--',
-    replace: '',
-    faults: 'kill-command',
-  },
-  {
     name: 'A permit pool gives an idle permit back only when it closes',
     of: 'permit pools',
     in: 'PoolState.giveBackIdle',

@@ -25,7 +25,7 @@ test(`the whole by seed ${first} to ${last}: faults or not, all who live are ser
 test('permit pools under constant load: each has its share, and where that divides, hand-overs stop', async (t) => {
   let least = 1;
   // A seed of these takes a dozen times as long.
-  for (let seed = first; seed <= Math.max(first, last / 50); seed++)
-    least = Math.min(least, (await simulatePools(seed)).used);
+  const most = SIMULATION_SEED === undefined ? Math.max(6, last / 50) : first;
+  for (let seed = first; seed <= most; seed++) least = Math.min(least, (await simulatePools(seed)).used);
   t.diagnostic(`at least ${Math.round(100 * least)} % of the permits' time is used`);
 });

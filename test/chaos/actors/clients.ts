@@ -1,14 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { Client, type Connection, type WorkflowClientInterceptor } from '@temporalio/client';
-import {
-  type ClientSetOptions,
-  type Permit,
-  PermitLostError,
-  PermitPool,
-  PermitTimeoutError,
-  SemaphoreClient,
-  withPermits,
-} from '@/client';
+import { type Permit, PermitLostError, PermitPool, PermitTimeoutError, SemaphoreClient, withPermits } from '@/client';
 import { isTransient } from '@/client/server';
 import { FencingToken } from '@/fencing';
 import { PERMIT_WORKFLOW, type PermitInput } from '@/shared/protocol';
@@ -62,7 +54,7 @@ export class ClientHolders {
 
   async run(): Promise<void> {
     const lanes = Array.from({ length: this.input.holders }, (_, lane) => this.lane(lane));
-    await Promise.all([...lanes, this.busyLane(), this.setLane()]);
+    await Promise.all([...lanes, this.busyLane(), this.setLane(), this.setLane()]);
     await Promise.all([...this.permitPools.values()].flat().map((pool) => pool.close()));
   }
 
@@ -74,11 +66,12 @@ export class ClientHolders {
     }
   }
 
-  /** Sets, one after the other. Both processes want the same, in any order: without an order of claims they deadlock. */
+  /** Sets, one after the other, most of them of two permits. All lanes want the same, and none overtakes another by its priority. */
   private async setLane(): Promise<void> {
     const { luck } = this;
+    const [pool] = this.input.pools as [PoolSetup];
     while (!this.stopping) {
-      await this.acquire(this.input.pools.at(-1) as PoolSetup, luck.between(0, SETS));
+      await this.acquire(pool, luck.between(SETS * 0.4, SETS), { priorityKey: 2, holdMs: 200 });
       await delay(luck.between(0, 300));
     }
   }
@@ -108,7 +101,11 @@ export class ClientHolders {
   }
 
   /** @param way how: below {@link SETS}, several permits; below 0.4, by a permit pool; alone */
-  private async acquire(pool: PoolSetup, way: number): Promise<void> {
+  private async acquire(
+    pool: PoolSetup,
+    way: number,
+    set: { priorityKey?: number; holdMs?: number } = {},
+  ): Promise<void> {
     const acquire = `${this.input.name}-${process.pid}-${this.count++}`;
     const { luck, link } = this;
     const { name: actor, pools } = this.input;
@@ -117,7 +114,7 @@ export class ClientHolders {
       ? luck.of([1, 2, 3, 4, 5, 6, ...(['turn', 'turn', 'turn'] as const)])
       : undefined;
     const timeout = luck.chance(0.2) ? luck.whole(0, 10_000) : undefined;
-    const options = { timeout, priority: { priorityKey: luck.whole(1, 3) }, signal: aborter.signal };
+    const options = { timeout, priority: { priorityKey: set.priorityKey ?? luck.whole(1, 3) }, signal: aborter.signal };
     const client = this.client(this.interceptor(aborter, cancelAt));
     const permitPool = this.permitPools.get(pool.resource)?.[luck.whole(0, 1)];
     const key = luck.of(KEYS);
@@ -131,10 +128,17 @@ export class ClientHolders {
           of: this.semaphore(each, client),
           ...(each.perKey !== undefined && { key }),
         }));
-        await withPermits(all, async (permits, signal) => await this.work(acquire, permits, signal), options);
+        await withPermits(
+          all,
+          async (permits, signal) => await this.work(acquire, permits, signal, set.holdMs),
+          options,
+        );
       } else if (way < SETS && pool.perKey === undefined) {
         await link.tell({ do: 'ask', acquire, resource: pool.resource, ...asked, set: acquire });
-        await this.two(this.semaphore(pool, client), acquire, options);
+        const two = [{ of: this.semaphore(pool, client), permits: 2 }] as const;
+        const work = async ([permits]: [HeldPermit[]], signal: AbortSignal) =>
+          await this.work(acquire, permits, signal, set.holdMs);
+        await withPermits(two, work, options);
       } else if (way < 0.4 && permitPool) {
         const keyed = pool.perKey === undefined ? {} : { key };
         await link.tell({ do: 'ask', acquire, resource: pool.resource, ...asked, ...keyed, pooled: true });
@@ -152,11 +156,6 @@ export class ClientHolders {
       const outcome = outcomeOf(error, aborter.signal);
       await link.tell({ do: 'settle', acquire, outcome, error: String(error) });
     }
-  }
-
-  private async two(semaphore: SemaphoreClient, acquire: string, options: ClientSetOptions): Promise<void> {
-    const two = [{ of: semaphore, permits: 2 }] as const;
-    await withPermits(two, async ([permits], signal) => await this.work(acquire, permits, signal), options);
   }
 
   private client(interceptor: WorkflowClientInterceptor): Client {

@@ -8,7 +8,7 @@ export function preemption(
   { paceMs, perKey }: PoolSetup,
   timeout: number | undefined,
 ): Pick<AcquireOptions, 'preempt' | 'preemptible'> {
-  const [isPreemptible, asks, graceMs] = [luck.chance(0.6), luck.chance(0.6), luck.whole(200, 3_000)];
+  const [isPreemptible, asks, graceMs] = [luck.chance(0.9), luck.chance(0.9), luck.whole(200, 3_000)];
   if (perKey !== undefined) return {};
   return {
     ...(isPreemptible && paceMs === undefined && { preemptible: { grace: graceMs } }),
