@@ -48,7 +48,7 @@ test('short holds go on at the pace of the rule, and operators are told of it', 
   const { client, taskQueue } = temporal;
   const pool = new SemaphoreClient(client, resource, { capacity: 3, taskQueue });
   const firstMs = await round(resource, 20, 0);
-  const second = round(resource, 20, 0);
+  const second = round(resource, 40, 0); // it lasts until the doctor has looked
   // A machine may be so slow that no claim comes too early, and so the queue has nothing to learn from.
   await eventually(async () => {
     const hung = { slot: '0', runId: randomUUID(), startedAtMs: Date.now(), kept: true };
@@ -59,11 +59,11 @@ test('short holds go on at the pace of the rule, and operators are told of it', 
   const { stdout } = await host.run(['doctor', '-o', 'json', '--address', temporal.env.address]);
   assert.match(stdout, /"\\"pool-[0-9a-f]+\\": this server starts one Workflow ID only once a second/);
   const secondMs = await second;
-  t.diagnostic(`20 holds of 0 ms on 3: ${firstMs} ms, then ${secondMs} ms`);
+  t.diagnostic(`20 holds of 0 ms on 3: ${firstMs} ms, then 40 in ${secondMs} ms`);
   // Without the queue's knowledge each slot's claims hang together, and longer each time: 24 s and more.
-  assert.ok(Math.max(firstMs, secondMs) < 20_000, 'as long as if the queue knew nothing');
+  assert.ok(Math.max(firstMs, secondMs / 2) < 20_000, 'as long as if the queue knew nothing');
   await assertSafe(client, resource, 3);
-  await assertOnceASecond(resource, 40);
+  await assertOnceASecond(resource, 60);
 });
 
 test('so do holds of 100 ms', async (t) => {
