@@ -104,7 +104,7 @@ export class ClientHolders {
   private async acquire(
     pool: PoolSetup,
     way: number,
-    set: { priorityKey?: number; holdMs?: number } = {},
+    fixed: { priorityKey?: number; holdMs?: number } = {},
   ): Promise<void> {
     const acquire = `${this.input.name}-${process.pid}-${this.count++}`;
     const { luck, link } = this;
@@ -114,7 +114,11 @@ export class ClientHolders {
       ? luck.of([1, 2, 3, 4, 5, 6, ...(['turn', 'turn', 'turn'] as const)])
       : undefined;
     const timeout = luck.chance(0.2) ? luck.whole(0, 10_000) : undefined;
-    const options = { timeout, priority: { priorityKey: set.priorityKey ?? luck.whole(1, 3) }, signal: aborter.signal };
+    const options = {
+      timeout,
+      priority: { priorityKey: fixed.priorityKey ?? luck.whole(1, 3) },
+      signal: aborter.signal,
+    };
     const client = this.client(this.interceptor(aborter, cancelAt));
     const permitPool = this.permitPools.get(pool.resource)?.[luck.whole(0, 1)];
     const key = luck.of(KEYS);
@@ -130,14 +134,14 @@ export class ClientHolders {
         }));
         await withPermits(
           all,
-          async (permits, signal) => await this.work(acquire, permits, signal, set.holdMs),
+          async (permits, signal) => await this.work(acquire, permits, signal, fixed.holdMs),
           options,
         );
       } else if (way < SETS && pool.perKey === undefined) {
         await link.tell({ do: 'ask', acquire, resource: pool.resource, ...asked, set: acquire });
         const two = [{ of: this.semaphore(pool, client), permits: 2 }] as const;
         const work = async ([permits]: [HeldPermit[]], signal: AbortSignal) =>
-          await this.work(acquire, permits, signal, set.holdMs);
+          await this.work(acquire, permits, signal, fixed.holdMs);
         await withPermits(two, work, options);
       } else if (way < 0.4 && permitPool) {
         const keyed = pool.perKey === undefined ? {} : { key };

@@ -38,8 +38,7 @@ export function checkSets(record: ChaosRecord): { checked: number; violations: s
     const before = last.get(each.resource);
     if (!before || each.toMs > before.toMs) last.set(each.resource, each);
     if (!before || each.fromMs >= before.toMs) continue;
-    const fromMs = Math.min(before.fromMs, each.fromMs);
-    if (covered([fromMs, each.fromMs], hits.ofAny([before.actor, each.actor], LOST_MS)) > 0) continue;
+    if (covered([before.fromMs, each.fromMs], hits.ofAny([before.actor, each.actor], LOST_MS)) > 0) continue;
     violations.push(`${before.set} and ${each.set} each had a part of what they wanted of ${each.resource}`);
   }
   return { checked: sets.size, violations };
@@ -65,9 +64,9 @@ function partsOfSets({ acquires, bodies, permits }: ChaosRecord): Map<string, { 
 function accumulations(sets: ReadonlyMap<string, { actor: string; parts: readonly Part[] }>): Accumulation[] {
   const all = [...sets].flatMap(([set, { actor, parts }]) =>
     [...new Set(parts.map(({ resource }) => resource))].flatMap((resource): Accumulation[] => {
-      const startedMs = parts.filter((part) => part.resource === resource).map((part) => part.startedMs);
-      if (startedMs.length < 2) return [];
-      return [{ set, actor, resource, fromMs: Math.min(...startedMs), toMs: Math.max(...startedMs) }];
+      const [first, ...others] = parts.filter((part) => part.resource === resource);
+      const last = others.at(-1);
+      return first && last ? [{ set, actor, resource, fromMs: first.startedMs, toMs: last.startedMs }] : [];
     }),
   );
   return all.sort((a, b) => a.fromMs - b.fromMs);
