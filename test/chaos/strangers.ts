@@ -110,9 +110,11 @@ export const STRANGERS: readonly Fault[] = [
     return { target: 'nobody', detail: `${permit}, ${holder}, ${waiter}` };
   }),
   stranger('stranger-preempt', [0, 0], async ({ client }, pool, { luck }) => {
-    const permit = permitId({ resource: pool.resource, slot: pick(namesOf(pool), luck[1]) ?? '0' });
-    await send(client, permit, PREEMPT, { priorityKey: 1_000 }).catch(() => undefined); // it may have ended
-    return { target: 'nobody', detail: permit };
+    const { resource } = pool;
+    const wish = { priorityKey: luck[2] < 0.5 ? 1 : 1_000 };
+    for (const slot of namesOf(pool))
+      await send(client, permitId({ resource, slot }), PREEMPT, wish).catch(() => undefined); // nobody may hold it
+    return { target: 'nobody', detail: `${resource}, ${wish.priorityKey}` };
   }),
   stranger('stranger-names', [0, 0], async ({ client, options }, pool) => {
     for (const prefix of ['a', 'b', 'c', 'd'])

@@ -194,8 +194,8 @@ export const CHAOS_BUGS: readonly ChaosBug[] = [
     name: 'Several permits of one resource are claimed without the accumulator',
     of: 'sets',
     in: 'partsInOrder',
-    find: 'permits === 1',
-    replace: 'permits >= 1',
+    find: "[{ ...part, semaphore: accumulatorOf(semaphore), role: 'accumulator', permits: undefined }, ...Array.from({ length: permits }, () => part)]",
+    replace: 'Array.from({ length: permits }, () => part)',
     faults: 'kill-command',
   },
   {
@@ -236,7 +236,8 @@ export const CHAOS_BUGS: readonly ChaosBug[] = [
     in: 'GivingWay.begin',
     find: 'Date.now() + graceMs',
     replace: 'Date.now() + 0 * graceMs',
-    faults: ORDERS,
+    faults: 'stranger-preempt',
+    everyMs: 700,
   },
   {
     name: 'A holder gives way to a waiter that does not outrank it',
