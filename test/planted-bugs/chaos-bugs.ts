@@ -12,7 +12,6 @@ export interface ChaosBug extends Omit<PlantedBug, 'caughtBy'> {
 
 const KILLS = 'kill-client,kill-application';
 const STOPS = 'stop-client,stop-application,kill-client';
-const ORDERS = 'resize,pause,pause-until,revoke';
 
 /**
  * Mistakes that somebody could make, each of a promise of its own. `pnpm planted-bugs --chaos` plants them. Those that cost only time, a
