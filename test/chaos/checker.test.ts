@@ -143,19 +143,20 @@ test('S4: one token for two holds one after the other: only by a permit pool', (
 });
 
 test('S1, S2: a permit pool may serve on under a permit that it had before a shrink; nobody else', () => {
-  const afterShrink = (pooled: boolean, startedMs: number) =>
+  const afterShrink = (pooled: boolean, startedMs: number, shrunkMs = 1_100) =>
     broken(({ acquires, bodies, permits, pools, orders }) => {
       at(pools, 0).slots = 1;
       const order = (capacity: number, sentMs: number) =>
         orders.push({ kind: 'resize', resource: POOL, capacity, sentMs, answeredMs: sentMs + 10 });
-      order(2, 100);
-      order(1, 1_100);
+      order(2, shrunkMs - 1_000);
+      order(1, shrunkMs);
       Object.assign(at(acquires, 1), { pooled, askedMs: 1_400 });
       Object.assign(at(permits, 1), { startedMs });
       at(bodies, 1).beganMs = 1_500;
     });
   assert.deepEqual(afterShrink(true, 1_000), []);
-  assert.deepEqual(afterShrink(true, 1_450), ['S1', 'S2']);
+  assert.deepEqual(afterShrink(true, 1_450), []); // by a turn from before
+  assert.deepEqual(afterShrink(true, 1_450, -6_600), ['S1', 'S2', 'O1']);
   assert.deepEqual(afterShrink(false, 1_000), ['S1', 'S2']);
 });
 

@@ -3,10 +3,7 @@ import type { ChaosRecord, PermitRun, Pool } from '../record';
 import { Hits } from './hits';
 import { covered, type Interval, measure, without } from './intervals';
 import { liveWaits } from './liveness';
-import { outOfUse } from './out-of-use';
-
-/** So soon after the answer, the queue has claimed what is free: turns that it had given before are over then, too. */
-const CLAIMED_MS = 8_000;
+import { CLAIMED_MS, outOfUse } from './out-of-use';
 
 /** An acquirer that tries by itself may win a slot between its holder's release and the queue's claim: docs/operations.md. */
 const RACE_MS = 2_000;

@@ -23,6 +23,9 @@ export interface OutOfUse {
   maybe: Interval[];
 }
 
+/** So soon after the answer of an order, the turns that the queue gave before it are over, and it has claimed what is free. */
+export const CLAIMED_MS = 8_000;
+
 /** A timer of the server may be late. */
 const LATE_MS = 1_500;
 

@@ -1,5 +1,6 @@
 import { slotNames, wantsSlot } from '@/shared/permit-id';
 import type { Body, ChaosRecord, Order, PermitRun, Pool } from '../record';
+import { CLAIMED_MS } from './out-of-use';
 
 /** A time in which somebody certainly held a slot, and knew it. */
 export interface CertainHold {
@@ -31,8 +32,8 @@ export function certainHolds({ bodies, permits, acquires }: ChaosRecord): Certai
     const key = `${body.acquire} ${runId}`;
     const earlier = holds.get(key);
     const { askedMs: asked = beganMs, pooled = false, key: ofKey } = known.get(body.acquire) ?? {};
-    // A permit pool had its permit before this call, and may use it until it gives it back.
-    const hadMs = pooled ? (runs.get(runId)?.startedMs ?? asked) : asked;
+    // A permit pool had its permit before this call, and may use it until it gives it back. Its own turn came before the permit.
+    const hadMs = pooled ? (runs.get(runId)?.startedMs ?? asked) - CLAIMED_MS : asked;
     const askedMs = Math.min(asked, hadMs, earlier?.askedMs ?? beganMs);
     const fromMs = Math.min(beganMs, earlier?.fromMs ?? beganMs);
     holds.set(key, {
