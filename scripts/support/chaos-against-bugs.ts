@@ -11,7 +11,9 @@ import { BUILDS, copyProject } from './project-copy';
 const ROOT = join(__dirname, '..', '..');
 
 /** With a few faults, and limits that are shorter than for a run of an hour: most of a run's time is its healing. */
-const RUN = ['--minutes', '1', '--seed', 'planted', '--idle-limit', '30000', '--served-within', '60000'];
+const RUN = ['--minutes', '1', '--idle-limit', '30000', '--served-within', '60000'];
+/** What one minute does not bring out, another may. */
+const SEEDS = ['planted-1', 'planted-2'];
 const LIMIT_MS = 8 * 60_000;
 
 /** The bug that is none. */
@@ -25,8 +27,8 @@ interface Verdict {
 
 /**
  * `pnpm planted-bugs --chaos [text…]`: runs the chaos with each bug of the list, or those whose name, place or part has one of the
- * texts, planted in a copy of the project; and once with none. Prints which check caught which bug. Exit code 1 when one goes
- * unnoticed, or when the run without a bug is not clean.
+ * texts, planted in a copy of the project; a second time when nobody has noticed it; and as often with none. Prints which check caught
+ * which bug. Exit code 1 when one goes unnoticed, or when a run without a bug is not clean.
  */
 export async function chaosAgainstBugs(texts: readonly string[], interrupt: AbortSignal): Promise<number> {
   const sources = readFiles(ROOT, ['src'], isSource);
@@ -44,12 +46,22 @@ export async function chaosAgainstBugs(texts: readonly string[], interrupt: Abor
       console.log(`| ${name} | ${of} | ${caughtBy.join(', ') || '**nobody**'} | ${Math.round(tookMs / 1_000)} s |`);
     const everyFault = [...new Set(CHAOS_BUGS.flatMap(({ faults }) => faults.split(',')))].join(',');
     if (texts.length === 0 || texts.includes(NO_BUG)) {
-      const control = await run(copy, everyFault, interrupt);
-      say('none', '', control);
-      if (control.caughtBy.length > 0) unnoticed.push(NO_BUG);
+      for (const seed of SEEDS) {
+        const control = await run(copy, ['--seed', seed, '--only', everyFault], interrupt);
+        say(NO_BUG, '', control);
+        if (control.caughtBy.length > 0) unnoticed.push(NO_BUG);
+      }
     }
-    for (const { name, of, faults, everyMs, planted } of bugs) {
-      const verdict = await withBug(copy, planted, sources, () => run(copy, faults, interrupt, everyMs));
+    for (const { name, of, faults, everyMs = 2_500, planted } of bugs) {
+      const verdict: Verdict = { caughtBy: [], tookMs: 0 };
+      await withBug(copy, planted, sources, async () => {
+        for (const seed of SEEDS) {
+          if (verdict.caughtBy.length > 0) break;
+          const each = await run(copy, ['--seed', seed, '--every', String(everyMs), '--only', faults], interrupt);
+          verdict.caughtBy = each.caughtBy;
+          verdict.tookMs += each.tookMs;
+        }
+      });
       say(name, of, verdict);
       if (verdict.caughtBy.length === 0) unnoticed.push(name);
     }
@@ -74,22 +86,11 @@ async function withBug<T>(
 }
 
 /** One chaos run in the copy. */
-async function run(copy: string, faults: string, interrupt: AbortSignal, everyMs = 2_500): Promise<Verdict> {
+async function run(copy: string, options: readonly string[], interrupt: AbortSignal): Promise<Verdict> {
   const startMs = performance.now();
   const json = join(copy, 'report.json');
   await rm(json, { force: true });
-  const args = [
-    '--import',
-    'tsx',
-    join('scripts', 'chaos.ts'),
-    ...RUN,
-    '--every',
-    String(everyMs),
-    '--only',
-    faults,
-    '--json',
-    json,
-  ];
+  const args = ['--import', 'tsx', join('scripts', 'chaos.ts'), ...RUN, ...options, '--json', json];
   const child = diesWithUs(
     spawn(process.execPath, args, {
       cwd: copy,
@@ -104,8 +105,7 @@ async function run(copy: string, faults: string, interrupt: AbortSignal, everyMs
       output += text;
     });
   const tooLong = setTimeout(() => child.kill('SIGKILL'), LIMIT_MS);
-  await once(child, 'close');
-  clearTimeout(tooLong);
+  await once(child, 'close').finally(() => clearTimeout(tooLong));
   interrupt.throwIfAborted();
   const report = await readFile(json, 'utf8').then(
     (text) => JSON.parse(text) as ChaosReport,

@@ -91,7 +91,8 @@ export const CHAOS_BUGS: readonly ChaosBug[] = [
     in: 'client/holder/Grant.isHeld',
     find: 'this.lease.safeMs > 0',
     replace: 'true',
-    faults: 'freeze-connections,discard-replies',
+    faults: 'freeze-connections',
+    everyMs: 700,
   },
   {
     name: 'A client does not hear that its permit has ended',
@@ -99,7 +100,8 @@ export const CHAOS_BUGS: readonly ChaosBug[] = [
     in: 'client/holder/Permit.onLost',
     find: 'this.stop.abort(error);',
     replace: '',
-    faults: 'revoke,terminate-permit,stop-client',
+    faults: 'revoke,terminate-permit',
+    everyMs: 700,
   },
   {
     name: 'A permit outlives its release by eight seconds',
