@@ -31,6 +31,13 @@ export const MENDED: readonly PlantedBug[] = [
     caughtBy: 'queue-state.test.ts',
   },
   {
+    name: 'What is reserved for an accumulator stays when its turn has ended',
+    in: 'QueueState.close',
+    find: 'if (!state.reserved) this.turns.endReservations();',
+    replace: '',
+    caughtBy: 'queue-state.test.ts',
+  },
+  {
     name: 'A permit that says after a miss that it closes is not heard again',
     in: 'QueueState.probe',
     find: 'this.lastClosed.delete(slot);',

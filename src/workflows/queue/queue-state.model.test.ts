@@ -37,6 +37,7 @@ const KINDS = [
   'answer claim',
   'answer claim',
   'tell gone',
+  'tell of the loss',
   'deliver answer',
   'deliver answer',
   'deliver preempt',
@@ -95,6 +96,8 @@ class World {
   private readonly silent = new Set<string>();
   private readonly turns: { slot: string; ticketId: string }[] = [];
   private readonly closings: { slot: string; runId: string }[] = [];
+  /** Permits that were terminated, and whose holders have not noticed yet. */
+  private readonly lost: { slot: string; runId: string }[] = [];
 
   constructor(
     private readonly slots: number,
@@ -111,8 +114,8 @@ class World {
   /** Every message arrives, and no time goes by: then no slot is free that somebody in line would take. */
   calmDown(): void {
     this.arriveAll();
-    // Q6: in a few seconds, for the time for an answer may begin when a turn, or the time for another answer, is over. Or after
-    // the grace of a holder that the queue believes in, and that has been terminated unseen.
+    // Q6: in a few seconds, for the time for an answer may begin when a turn, or the time for another answer, is over. Where the queue
+    // believes in a holder that has been terminated unseen: after its grace, or when the slot is looked at again.
     let limit = 5;
     for (let seconds = 0; this.unheeded() !== undefined; seconds++) {
       if (this.believesInVain()) limit = 5 + (GRACE_MS + LATE_MS) / ANSWERS_WITHIN_MS;
@@ -244,6 +247,7 @@ class World {
         const permit = slot && this.permits.get(slot);
         if (!slot || !permit) break;
         this.permits.delete(slot);
+        if (!permit.drain) this.lost.push({ slot, runId: permit.runId });
         // The run of the queue that claimed it is told by the server; the next one is not.
         if (permit.drain && pick % 2) this.gone.push({ slot, runId: permit.runId });
         else this.silent.add(slot);
@@ -268,6 +272,11 @@ class World {
         const gone = of(this.gone.filter(started));
         if (gone) this.gone.splice(this.gone.indexOf(gone), 1);
         if (gone) this.state.gone(gone.slot, gone.runId);
+        break;
+      }
+      case 'tell of the loss': {
+        const lost = take(this.lost);
+        if (lost) this.closings.push(lost);
         break;
       }
       case 'deliver watch':
@@ -596,11 +605,13 @@ class World {
     return undefined;
   }
 
-  /** Whether the queue believes that a holder gives way, and none does. */
+  /** Whether the queue believes in a holder that is gone, or that gives way and does not. */
   private believesInVain(): boolean {
     return this.state.view().slots.some(([slot, state]) => {
-      const untilMs = 'holder' in state ? state.holder?.untilMs : undefined;
-      return untilMs !== undefined && untilMs > this.nowMs && !this.permits.get(slot)?.givesWay;
+      const holder = 'holder' in state ? state.holder : undefined;
+      const permit = this.permits.get(slot);
+      if (holder && permit?.runId !== holder.runId) return true;
+      return holder?.untilMs !== undefined && holder.untilMs > this.nowMs && !permit?.givesWay;
     });
   }
 
@@ -610,6 +621,11 @@ class World {
     if (this.isPaused) assert.ok(this.state.dueMs() <= this.override.pausedToMs, 'nothing wakes the queue to resume');
     const offered = slots.flatMap(([, state]) => (state.at === 'offered' && !state.reserved ? [state.ticketId] : []));
     assert.equal(new Set(offered).size, offered.length, 'one ticket has two turns');
+    for (const [slot, state] of slots) {
+      if (state.at !== 'offered' || !state.reserved || offered.includes(state.ticketId)) continue;
+      const isInLine = tickets.some(({ id }) => id === state.ticketId);
+      assert.ok(!isInLine, `slot ${slot} is reserved for ${state.ticketId}, which waits without a turn`);
+    }
     const known = new Map(slots);
     for (const ticket of tickets) {
       if (offered.includes(ticket.id)) continue;
@@ -664,6 +680,6 @@ test('whatever happens, no wanted slot idles, nobody overtakes, and all who live
         world.end();
       },
     ),
-    { numRuns, seed },
+    { numRuns, seed, includeErrorInReport: true },
   );
 });

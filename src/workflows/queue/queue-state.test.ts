@@ -24,6 +24,10 @@ function slotsOf(commands: readonly QueueCommand[]): string[] {
   return commands.flatMap((command) => (command.do === 'refuse' ? [] : command.slot));
 }
 
+function turnsIn(commands: readonly QueueCommand[]): [slot: string, ticketId: string][] {
+  return commands.flatMap((command) => (command.do === 'offer' ? [[command.slot, command.ticket.id]] : []));
+}
+
 /** A queue of capacity 1 in which `first` has its turn and the others wait. */
 function offeredTo(first: Ticket, ...others: Ticket[]): QueueState {
   const state = new QueueState();
@@ -43,6 +47,23 @@ test('a waiter that was beaten keeps its place', () => {
   state.probed('0', true, 0);
   state.closing({ slot: '0', runId: 'thief' });
   assert.deepEqual(state.next(0), [{ do: 'offer', slot: '0', ticket: a }]);
+});
+
+test('what is reserved for an accumulator goes with its turn', () => {
+  const state = new QueueState();
+  const accumulator = ticket('a', { slots: 2, permits: 2, kept: 0 });
+  for (const one of [accumulator, ticket('b', { slots: 2 }), ticket('c', { slots: 2 })]) state.enqueue(one);
+  assert.deepEqual(slotsOf(state.next(0)), ['0', '1']);
+  for (const slot of ['0', '1']) state.probed(slot, false, 0);
+  assert.deepEqual(state.next(0), [{ do: 'offer', slot: '0', ticket: accumulator }]);
+  state.closing({ slot: '0', runId: 'late' }); // as if the turn had been used
+  assert.deepEqual(turnsIn(state.next(0)), [
+    ['0', 'b'],
+    ['1', 'c'],
+  ]);
+  state.missed(accumulator, '0');
+  state.closing({ slot: '1', runId: 'of c' });
+  assert.deepEqual(turnsIn(state.next(0)), [['1', 'a']]);
 });
 
 test('a declined turn, and one for a waiter that is gone, go to the next at once', () => {

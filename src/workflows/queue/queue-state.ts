@@ -182,6 +182,7 @@ export class QueueState {
       if (state.at === 'offered') {
         this.dropTicket(state); // it was served, and is done already
         this.patience.shrink();
+        if (!state.reserved) this.turns.endReservations();
       }
       this.slots.set(slot, { at: 'free' });
     }
