@@ -226,3 +226,18 @@ test('what a ticket has inherited in the run before stays, also when it is sent 
     .signal(MISSED, { ticket: sentAgain, slot: '0' });
   assert.equal(missed.task({ 0: 'heir' }).disorder, 0, 'it has its old place');
 });
+
+test('who declines a turn in time is heard; where the turn was overdue, the queue does not know whose word that is', () => {
+  const of = (id: string, sinceMs: number): Ticket => ({ ...ticket(id, sinceMs), identity: 'a client' });
+  const script = () =>
+    new Script({ tickets: [] })
+      .signal(ENQUEUE, of('first', 1))
+      .signal(ENQUEUE, of('second', 2))
+      .signal(ENQUEUE, ticket('third', 3))
+      .task({ '0': 'first' });
+  const declined = { ticketId: 'first', runId: RUN_ID };
+  assert.equal(script().signal(DECLINED, declined).task({ '0': 'second' }).disorder, 0);
+  assert.equal(script().signal(DECLINED, declined).task({ '0': 'third' }).disorder, 1);
+  assert.equal(script().noPermit('0').signal(DECLINED, declined).task({ '0': 'third' }).disorder, 0);
+  assert.equal(script().signal(DECLINED, declined).noPermit('0').task({ '0': 'third' }).disorder, 0);
+});

@@ -84,7 +84,7 @@ class Line {
   private readonly closed = new Map<string, string>();
   /** The best priority that was told of each resource's line. */
   private readonly inherited = new Map<string, number>();
-  private readonly offered = new Map<string, { ticket: Ticket; slot: string }>();
+  private readonly offered = new Map<string, { ticket: Ticket; slot: string; declined?: true }>();
   /** Who has let a turn pass: those come last. */
   private readonly silent = new Set<string>();
 
@@ -121,9 +121,11 @@ class Line {
 
   /** The queue gives turns for slots of which others have turns: these have used theirs without a word, or have let them pass. */
   passOver(given: readonly Turn[]): void {
-    for (const [id, { ticket, slot }] of this.offered) {
+    for (const [id, { ticket, slot, declined }] of this.offered) {
       const isGivenAnew = given.some((turn) => turn.slot === slot);
-      if (isGivenAnew && !given.some(({ ticketId }) => ticketId === id)) this.silent.add(whoOf(ticket));
+      if (!isGivenAnew || given.some(({ ticketId }) => ticketId === id)) continue;
+      if (declined) this.offered.delete(id);
+      else this.silent.add(whoOf(ticket));
     }
   }
 
@@ -193,11 +195,13 @@ class Line {
 
   private decline(notice: DeclinedNotice | undefined): void {
     const { ticketId = '', runId } = notice ?? {};
-    const ticket = this.waiting.get(ticketId) ?? this.offered.get(ticketId)?.ticket;
+    const offer = this.offered.get(ticketId);
+    const ticket = this.waiting.get(ticketId) ?? offer?.ticket;
     if (!ticket || (runId !== undefined && ticket.waiter.runId !== runId)) return;
-    this.silent.delete(whoOf(ticket));
+    // Where the turn was overdue, the ticket has left the line: the queue does not know whose word this is.
+    if (offer) offer.declined = true;
+    else this.silent.delete(whoOf(ticket));
     this.waiting.delete(ticketId);
-    this.offered.delete(ticketId);
   }
 }
 
