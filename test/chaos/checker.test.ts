@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { keyResource } from '../../src/shared/permit-id';
 import { judge } from './checker';
 import { covered, union, without } from './checks/intervals';
 import type { Acquire, ChaosRecord, Outcome } from './record';
@@ -101,6 +102,20 @@ test('S1: more permits for one key than it may have', () => {
     });
   assert.deepEqual(keyed('ann'), ['S1']);
   assert.deepEqual(keyed('eve'), []);
+});
+
+test('S1: a holder that is stopped loses the permit of its key a little before the other', () => {
+  const stopped = (closedMs: number) =>
+    broken(({ pools, acquires, permits }) => {
+      at(pools, 0).perKey = 1;
+      for (const acquire of acquires) acquire.key = 'ann';
+      const ofKey = { resource: keyResource(POOL, 'ann'), slot: '0', drained: false };
+      for (const [index, permit] of permits.entries()) permit.holder = `holder-${index}`;
+      permits.push({ ...ofKey, runId: 'key-1', holder: 'holder-0', startedMs: 940, closedMs });
+      permits.push({ ...ofKey, runId: 'key-2', holder: 'holder-1', startedMs: 1_440, closedMs: 2_900 });
+    });
+  assert.deepEqual(stopped(1_450), []);
+  assert.deepEqual(stopped(1_550), ['S1']);
 });
 
 test('S2: a slot that no pool has', () => {

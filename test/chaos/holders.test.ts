@@ -87,6 +87,18 @@ test('S6: a Workflow that was reset may work on under a permit that it has relea
   assert.deepEqual(again(103_100), ['S6'], 'it was reset later');
 });
 
+test('S7: a Workflow that is reset long after its permit’s end begins anew, and is told then', () => {
+  const again = (endedMs: number) =>
+    long(({ acquires, faults }, body, permit) => {
+      at(acquires, 0).actor = 'application';
+      permit.closedMs = 101_000;
+      Object.assign(body, { beganMs: 109_000, endedMs });
+      faults.push({ ...hit(body.acquire, 108_900, 108_910), kind: 'reset-holder' });
+    });
+  assert.deepEqual(again(111_000), []);
+  assert.deepEqual(again(123_000), ['S7'], 'and works on all the same');
+});
+
 test('S6: what may take a permit explains the loss of that permit, and of no other', () => {
   const revoked = (slot: string, sentMs: number) =>
     long(({ orders }, _body, permit) => {
@@ -205,6 +217,13 @@ test('L1: a permit that ends by its lease, and nobody ever worked under it', () 
     forgotten(({ faults }) => void faults.push(hit('clients', 203_000, 204_000))),
     [],
   );
+  const killed = (worker: string) =>
+    forgotten(({ permits, faults }) => {
+      at(permits, permits.length - 1).closedMs = 216_000; // the worker had no time for its lease
+      faults.push(hit('clients', 200_100, 200_200), hit(worker, 200_300, 206_000));
+    });
+  assert.deepEqual(killed('permits-1'), []);
+  assert.deepEqual(killed('clients-2'), ['L1']);
 });
 
 test('L4: a permit that goes on when its holder is done', () => {

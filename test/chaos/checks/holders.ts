@@ -29,7 +29,7 @@ export function checkOwned(record: ChaosRecord): string[] {
   const worked = new Set(record.bodies.map(({ runId }) => runId));
   const flaky = flakyOf(record);
   const actors = new Set(record.acquires.map(({ actor }) => actor));
-  return record.permits.flatMap(({ resource, slot, runId, closedMs, holder, outcome, drained }) => {
+  return record.permits.flatMap(({ resource, slot, runId, startedMs, closedMs, holder, outcome, drained }) => {
     if (
       outcome !== 'lease-expired' ||
       holder === undefined ||
@@ -39,7 +39,12 @@ export function checkOwned(record: ChaosRecord): string[] {
       flaky.has(resource)
     )
       return [];
-    const near = covered([closedMs - LEASE_MS, closedMs], hits.ofAny([holder, actorOf(holder)], RECONNECTED_MS));
+    // A lease is as late as the permit workers are.
+    const lateMs = covered([startedMs, closedMs], hits.ofWorkers(RETRIED_MS));
+    const near = covered(
+      [closedMs - LEASE_MS - lateMs, closedMs],
+      hits.ofAny([holder, actorOf(holder)], RECONNECTED_MS),
+    );
     return near > 0
       ? []
       : [`${resource}/${slot}/${runId} of ${holder} ended by its lease, and nobody had worked under it`];
@@ -86,13 +91,15 @@ export function checkStopped(record: ChaosRecord): { checked: number; violations
   const all = losses(record);
   const late = all.flatMap(({ body, permit, actor }) => {
     const { acquire, endedMs = Number.POSITIVE_INFINITY } = body;
-    const ranMs = measure(without([[permit.closedMs, endedMs]], hits.stopped(actor, RUNNING_MS)));
+    // A Workflow that was reset begins anew under a permit that it has released.
+    const fromMs = Math.max(permit.closedMs, body.beganMs);
+    const ranMs = measure(without([[fromMs, endedMs]], hits.stopped(actor, RUNNING_MS)));
     const leaseMs = permit.outcome === 'lease-expired' ? 0 : LEASE_MS;
     if (actor !== 'application' && ranMs > NOTICE_MS + leaseMs)
       return [
         `${told(body)} worked on for ${Math.round(ranMs)} ms after the end of its lease, in which nothing stopped ${actor}`,
       ];
-    const heardMs = measure(without([[permit.closedMs, endedMs]], hits.ofAny([actor, acquire], RECONNECTED_MS)));
+    const heardMs = measure(without([[fromMs, endedMs]], hits.ofAny([actor, acquire], RECONNECTED_MS)));
     const noticeMs = actor === 'application' ? ACTIVITY_NOTICE_MS : NOTICE_MS;
     return heardMs > noticeMs
       ? [

@@ -1,4 +1,4 @@
-import { slotNames, wantsSlot } from '@/shared/permit-id';
+import { keyResource, slotNames, wantsSlot } from '@/shared/permit-id';
 import type { Body, ChaosRecord, Order, PermitRun, Pool } from '../record';
 import { CLAIMED_MS } from './out-of-use';
 
@@ -56,7 +56,7 @@ export function checkHolders(record: ChaosRecord): string[] {
     }
   }
   for (const pool of record.pools)
-    violations.push(...tooMany(pool, holds, record.orders), ...tooManyOfOneKey(pool, holds));
+    violations.push(...tooMany(pool, holds, record.orders), ...tooManyOfOneKey(pool, holds, record.permits));
   return violations;
 }
 
@@ -155,17 +155,37 @@ function tooMany(pool: Pool, holds: readonly CertainHold[], orders: readonly Ord
   return violations;
 }
 
-function tooManyOfOneKey({ resource, perKey }: Pool, holds: readonly CertainHold[]): string[] {
+/** A hold counts for its key until the key's own permit ends: a holder that is stopped loses that first. */
+function tooManyOfOneKey(
+  { resource, perKey }: Pool,
+  holds: readonly CertainHold[],
+  permits: readonly PermitRun[],
+): string[] {
   if (perKey === undefined) return [];
-  let now: CertainHold[] = [];
+  let now: { key: string; toMs: number }[] = [];
   return holds.flatMap((hold) => {
-    if (hold.resource !== resource || hold.key === undefined) return [];
-    now = [...now.filter(({ toMs }) => toMs > hold.fromMs), hold];
-    const count = now.filter(({ key }) => key === hold.key).length;
+    const { key } = hold;
+    if (hold.resource !== resource || key === undefined) return [];
+    const toMs = Math.min(hold.toMs, keysPermit(hold, key, permits)?.closedMs ?? Number.POSITIVE_INFINITY);
+    now = [...now.filter((other) => other.toMs > hold.fromMs), { key, toMs }];
+    const count = now.filter((other) => other.key === key).length;
     return count > perKey
-      ? [`${count} holders of ${resource} for ${hold.key} at ${time(hold.fromMs)}, allowed ${perKey}`]
+      ? [`${count} holders of ${resource} for ${key} at ${time(hold.fromMs)}, allowed ${perKey}`]
       : [];
   });
+}
+
+/** Its holder had it just before the permit of the whole. */
+function keysPermit(
+  { resource, runId }: CertainHold,
+  key: string,
+  permits: readonly PermitRun[],
+): PermitRun | undefined {
+  const whole = permits.find((permit) => permit.runId === runId);
+  return permits
+    .filter((permit) => permit.resource === keyResource(resource, key) && permit.holder === whole?.holder)
+    .filter(({ startedMs }) => whole && startedMs <= whole.startedMs)
+    .sort((a, b) => b.startedMs - a.startedMs)[0];
 }
 
 /** Says the largest capacity that may have been in effect at some moment between two. */
