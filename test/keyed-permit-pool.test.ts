@@ -228,7 +228,7 @@ test('closed, a pool gives back what it holds of each key; calls made just befor
   let refused = 0;
   const calls = ['a', 'a', 'b', 'c'].map(async (key) => {
     try {
-      return await pool.withPermit(async () => await until(() => refused === 2).then(() => key), { key });
+      return await pool.withPermit(async () => await until(() => refused >= 2).then(() => key), { key });
     } catch (error) {
       refused++;
       return (error as Error).name;
@@ -237,7 +237,9 @@ test('closed, a pool gives back what it holds of each key; calls made just befor
   await pool.close();
   const ends = await Promise.all(calls);
   assert.equal(ends[1], 'PoolClosedError');
-  assert.equal(ends.filter((end) => end === 'PoolClosedError').length, 2, ends.join());
+  // Two calls may have tried one slot at first. Then the pool has closed before the second try.
+  assert.ok(refused === 2 || refused === 3, ends.join());
+  assert.equal(ends.filter((end) => end === 'PoolClosedError').length, refused, ends.join());
   await assert.rejects(pool.acquire({ key: 'a' }), PoolClosedError);
   await assertNothingLeft(resource, ...'abc');
 });

@@ -46,7 +46,7 @@ export const FAULTS: readonly Fault[] = [
   ),
   // The network.
   cut('reset-connections', 1, [200, 3_000], 'reset'),
-  cut('freeze-connections', 2, [1_000, 8_000], 'silent'),
+  cut('freeze-connections', 2, [1_000, 12_000], 'silent'),
   cut('discard-replies', 2, [500, 6_000], 'deaf'),
   slow('slow-requests', (luck) => ({ requestsMs: 50 + luck * 950 })),
   slow('slow-answers', (luck) => ({ answersMs: 50 + luck * 950 })),
