@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { Client } from '@temporalio/client';
+import { QUERY_MS } from '@/client/server';
 import { permitId, queueId, slotNames } from '@/shared/permit-id';
 import {
   CLOSING,
@@ -172,8 +173,10 @@ function forgedView({ resource, slots }: PoolSetup, luck: number): unknown {
       };
 }
 
+/** Queries as the library does: a query that waits longer may itself spoil the queue's history (`test:slow takeover`). */
 async function firstWaiter(client: Client, resource: string): Promise<string | undefined> {
-  const view = client.workflow.getHandle(queueId(resource)).query<QueueView>(QUEUE_VIEW);
+  const query = () => client.workflow.getHandle(queueId(resource)).query<QueueView>(QUEUE_VIEW);
+  const view = client.withDeadline(Date.now() + QUERY_MS, query);
   return (await view.catch(() => undefined))?.tickets[0]?.waiter.workflowId;
 }
 

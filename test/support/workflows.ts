@@ -415,13 +415,15 @@ export async function noLeaver({ resource, semaphore }: PoolInput): Promise<Perm
   return (await new Semaphore(resource, semaphore).acquire()).ref();
 }
 
-/** How many milliseconds after its start it was told to finish, as it sees its clock. */
-export async function signalClock(): Promise<number> {
+/** Sleeps, and when it is told to finish, returns for how long by the Workflow's clock. */
+export async function sleeper(ms: number): Promise<number> {
   const startedMs = Date.now();
   const finished = finishes();
   setHandler(stage, () => ({ at: 'waiting' }) as Stage);
+  await sleep(ms);
+  const sleptMs = Date.now() - startedMs;
   await finished();
-  return Date.now() - startedMs;
+  return sleptMs;
 }
 
 /** Runs in the place of a wait queue or a permit, and answers its query with anything. */
