@@ -46,11 +46,15 @@ test('a queue that continues as new under load loses no ticket and no order', {
   for await (const run of temporal.client.workflow.list({ query: `WorkflowId = "${queueId(resource)}"` })) {
     if (run.status.name === 'CONTINUED_AS_NEW') runs++;
     assert.ok((run.historyLength ?? 0) < 500, `a run of ${run.historyLength} events`);
-    const { events } = await temporal.client.workflow.getHandle(run.workflowId, run.runId).fetchHistory();
-    if (!wasOffered(events?.[0], '0') || wasTold(events)) continue;
+    const events = await eventually(async () => {
+      const { events } = await temporal.client.workflow.getHandle(run.workflowId, run.runId).fetchHistory();
+      assert.ok(firstCompleted(events) >= 0, 'the last run has not begun yet');
+      return events ?? [];
+    });
+    if (!wasOffered(events[0], '0') || wasTold(events)) continue;
     assert.ok(
       firstSignals(events).includes(`${WATCH} ${permitId({ resource, slot: '0' })}`),
-      'the next run has not asked',
+      `the next run has not asked: ${JSON.stringify(events.slice(0, 12))}`,
     );
     asked++;
   }
@@ -69,21 +73,24 @@ function wasOffered(started: Event | undefined, slot: string): boolean {
   return view?.slots.some(([name, { at }]) => name === slot && at === 'offered') ?? false;
 }
 
+/** The index of the event that completes the run's first Workflow Task. */
+function firstCompleted(events: readonly Event[] | null | undefined): number {
+  return events?.findIndex((event) => event.workflowTaskCompletedEventAttributes) ?? -1;
+}
+
 /** Whether a signal came before the run began: perhaps the news of that slot. */
-function wasTold(events: Event[] | null | undefined): boolean {
-  const first = events?.findIndex((event) => event.workflowTaskStartedEventAttributes) ?? 0;
-  return events?.slice(0, first).some((event) => event.workflowExecutionSignaledEventAttributes) ?? false;
+function wasTold(events: readonly Event[]): boolean {
+  return events.slice(0, firstCompleted(events)).some((event) => event.workflowExecutionSignaledEventAttributes);
 }
 
 /** The signals that the run sends in its first Workflow Task, and to whom. */
-function firstSignals(events: Event[] | null | undefined): string[] {
-  const [, second = Number.POSITIVE_INFINITY] = (events ?? []).flatMap((event, n) =>
-    event.workflowTaskScheduledEventAttributes ? [n] : [],
-  );
-  return (events ?? [])
-    .slice(0, second)
-    .flatMap(({ signalExternalWorkflowExecutionInitiatedEventAttributes: sent }) =>
-      sent ? [`${sent.signalName} ${sent.workflowExecution?.workflowId}`] : [],
+function firstSignals(events: readonly Event[]): string[] {
+  const sent = events.slice(firstCompleted(events));
+  const next = sent.findIndex((event) => event.workflowTaskScheduledEventAttributes);
+  return sent
+    .slice(0, next < 0 ? undefined : next)
+    .flatMap(({ signalExternalWorkflowExecutionInitiatedEventAttributes: signal }) =>
+      signal ? [`${signal.signalName} ${signal.workflowExecution?.workflowId}`] : [],
     );
 }
 
