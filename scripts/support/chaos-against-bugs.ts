@@ -53,15 +53,8 @@ export async function chaosAgainstBugs(texts: readonly string[], interrupt: Abor
       }
     }
     for (const { name, of, faults, everyMs = 2_500, planted } of bugs) {
-      const verdict: Verdict = { caughtBy: [], tookMs: 0 };
-      await withBug(copy, planted, sources, async () => {
-        for (const seed of SEEDS) {
-          if (verdict.caughtBy.length > 0) break;
-          const each = await run(copy, ['--seed', seed, '--every', String(everyMs), '--only', faults], interrupt);
-          verdict.caughtBy = each.caughtBy;
-          verdict.tookMs += each.tookMs;
-        }
-      });
+      const options = ['--every', String(everyMs), '--only', faults];
+      const verdict = await withBug(copy, planted, sources, () => runUntilCaught(copy, options, interrupt));
       say(name, of, verdict);
       if (verdict.caughtBy.length === 0) unnoticed.push(name);
     }
@@ -83,6 +76,16 @@ async function withBug<T>(
   } finally {
     await writeFile(join(copy, file), sources.get(file) ?? '');
   }
+}
+
+async function runUntilCaught(copy: string, options: readonly string[], interrupt: AbortSignal): Promise<Verdict> {
+  let tookMs = 0;
+  for (const seed of SEEDS) {
+    const verdict = await run(copy, ['--seed', seed, ...options], interrupt);
+    tookMs += verdict.tookMs;
+    if (verdict.caughtBy.length > 0) return { ...verdict, tookMs };
+  }
+  return { caughtBy: [], tookMs };
 }
 
 /** One chaos run in the copy. */
