@@ -206,4 +206,11 @@ export const MENDED: readonly PlantedBug[] = [
     replace: '(early ?? []).reverse()',
     caughtBy: 'what comes before the first task of a permit',
   },
+  {
+    name: 'A query waits until another worker takes the Workflow over',
+    in: 'QUERY_MS',
+    find: '800',
+    replace: '1_500',
+    caughtBy: 'the library gives its queries up before that',
+  },
 ];
