@@ -68,6 +68,13 @@ test('S6: a permit that ends in the midst of its holder’s work', () => {
     [],
     'the server was slow',
   );
+  const flooded = (slot: string) =>
+    lost(
+      'lease-expired',
+      ({ faults }) => void faults.push({ ...hit(`permit:${POOL}:${slot}`, 104_000, 105_000), kind: 'stranger-flood' }),
+    );
+  assert.deepEqual(flooded('0'), [], 'a stranger had kept its renewals from the permit');
+  assert.deepEqual(flooded('1'), ['S6'], 'a stranger had flooded another permit');
   const workerDown = (scope: string) => ({ scope, fromMs: 104_000, toMs: 105_000 });
   const down = (...scopes: string[]) =>
     lost('lease-expired', ({ outages }) => void outages.push(...scopes.map(workerDown)));
@@ -224,6 +231,12 @@ test('L1: a permit that ends by its lease, and nobody ever worked under it', () 
     });
   assert.deepEqual(killed('permits-1'), []);
   assert.deepEqual(killed('clients-2'), ['L1']);
+  const flooded = (slot: string) =>
+    forgotten(
+      ({ faults }) => void faults.push({ ...hit(`permit:${POOL}:${slot}`, 203_000, 204_000), kind: 'stranger-flood' }),
+    );
+  assert.deepEqual(flooded('0'), []);
+  assert.deepEqual(flooded('1'), ['L1']);
 });
 
 test('L4: a permit that goes on when its holder is done', () => {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { CLOSING, DECLINED, ENQUEUE, INHERIT, MISSED, type Ticket, TURN } from '../../src/shared/protocol';
+import { CLOSING, DECLINED, ENQUEUE, INHERIT, MISSED, type Ticket, TURN, WATCH } from '../../src/shared/protocol';
 import { MAX_WAITERS } from '../../src/workflows/queue/line';
 import { NOWHERE } from './actors/signal-faults';
 import { checkTurns, type QueueEvent } from './checks/queue-order';
@@ -41,6 +41,14 @@ class Script {
   refusal(ticketId: string): this {
     const input = payloads({ queueId: 'permit-queue:pool', ticketId });
     return this.add({ signalExternalWorkflowExecutionInitiatedEventAttributes: { signalName: TURN, input } });
+  }
+
+  /** The last task has also asked the permit in that slot. */
+  ask(slot: string): this {
+    const workflowExecution = { workflowId: `permit:pool:${slot}` };
+    return this.add({
+      signalExternalWorkflowExecutionInitiatedEventAttributes: { signalName: WATCH, workflowExecution },
+    });
   }
 
   /** There is no permit in that slot. */
@@ -225,6 +233,14 @@ test('what a ticket has inherited in the run before stays, also when it is sent 
     .task({ 0: 'heir' })
     .signal(MISSED, { ticket: sentAgain, slot: '0' });
   assert.equal(missed.task({ 0: 'heir' }).disorder, 0, 'it has its old place');
+});
+
+test('what a ticket has inherited goes with it where its turn was overdue', () => {
+  const heir = { ...ticket('heir', 5, 1), inherits: ['other'] };
+  const missed = { ticket: { ...heir, priorityKey: 2 }, slot: '0' };
+  const afterTurn = () => new Script({ tickets: [ticket('urgent', 8, 1), heir] }).task({ 0: 'heir' });
+  assert.equal(afterTurn().task({}).ask('0').signal(MISSED, missed).task({ 0: 'urgent' }).disorder, 0);
+  assert.equal(afterTurn().task({}).ask('1').signal(MISSED, missed).task({ 0: 'urgent' }).disorder, 1);
 });
 
 test('who declines a turn in time is heard; where the turn was overdue, the queue does not know whose word that is', () => {

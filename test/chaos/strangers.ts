@@ -73,7 +73,7 @@ export const STRANGERS: readonly Fault[] = [
     )[Math.floor(luck[2] * 3)] as [string, (n: number) => [string, unknown]];
     await send(client, workflowId, ...signal(0)); // is it there?
     await inBatches(FLOOD, async (n) => await send(client, workflowId, ...signal(n)).catch(() => undefined));
-    return { target: 'nobody', detail: `${signal(0)[0]} to ${workflowId}` };
+    return { target: workflowId, detail: signal(0)[0] };
   }),
   stranger('stranger-turn', [0, 0], async (world, pool, { luck }) => {
     const [holder, waiter] = [

@@ -45,6 +45,12 @@ export class Hits {
     return union(stops.map(({ atMs, healedMs = Number.POSITIVE_INFINITY }) => [atMs, healedMs + afterMs]));
   }
 
+  /** When a stranger flooded that Workflow, so that others' signals, such as renewals, did not get through. */
+  flooded(workflowId: string): Interval[] {
+    const floods = this.record.faults.filter(({ kind, target }) => kind === 'stranger-flood' && target === workflowId);
+    return floods.map(({ atMs, healedMs = atMs }) => [atMs, healedMs]);
+  }
+
   /** When a fault was at work on any of these. */
   ofAny(names: readonly string[], afterMs = 0): Interval[] {
     return union(names.flatMap((name) => this.of(name, afterMs)));

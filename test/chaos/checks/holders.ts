@@ -1,6 +1,6 @@
 import { permitId } from '@/shared/permit-id';
 import { HOLDER_PREFIX } from '../holder-prefix';
-import type { Acquire, Body, ChaosRecord, PermitRun } from '../record';
+import type { Acquire, Body, ChaosRecord, FaultEvent, PermitRun } from '../record';
 import { Hits } from './hits';
 import { covered, measure, union, without } from './intervals';
 
@@ -43,7 +43,7 @@ export function checkOwned(record: ChaosRecord): string[] {
     const lateMs = covered([startedMs, closedMs], hits.ofWorkers(RETRIED_MS));
     const near = covered(
       [closedMs - LEASE_MS - lateMs, closedMs],
-      hits.ofAny([holder, actorOf(holder)], RECONNECTED_MS),
+      union([...hits.ofAny([holder, actorOf(holder)], RECONNECTED_MS), ...hits.flooded(permitId({ resource, slot }))]),
     );
     return near > 0
       ? []
@@ -151,11 +151,12 @@ function isExplained({ body, permit, actor }: Loss, { orders, faults }: ChaosRec
     );
   if (outcome === 'preempted')
     return permit.askedMs !== undefined && closedMs >= permit.askedMs + (permit.graceMs ?? 0);
-  if (outcome === undefined && faults.some(({ target, atMs }) => target === permitId(permit) && isNear(atMs, 5_000)))
-    return true;
+  const isOwn = ({ kind, target }: FaultEvent) => kind !== 'stranger-flood' && target === permitId(permit);
+  if (outcome === undefined && faults.some((fault) => isOwn(fault) && isNear(fault.atMs, 5_000))) return true;
   // A Workflow that was reset goes on under a permit that it has released.
   const untilMs = Math.max(closedMs, body.beganMs);
-  return covered([closedMs - LEASE_MS, untilMs], hits.ofAny([actor, body.acquire])) > 0;
+  const hit = union([...hits.ofAny([actor, body.acquire]), ...hits.flooded(permitId(permit))]);
+  return covered([closedMs - LEASE_MS, untilMs], hit) > 0;
 }
 
 /** Where signals are spoilt, a permit may be lost for nothing. */

@@ -15,6 +15,8 @@ import {
   type Ticket,
   TURN,
   type Turn,
+  WATCH,
+  type WatchInput,
 } from '@/shared/protocol';
 import { readTickets } from '@/shared/queue-view';
 import { MAX_WAITERS } from '@/workflows/queue/line';
@@ -44,6 +46,7 @@ export function checkTurns(events: readonly QueueEvent[]): { turns: number; diso
   const news: QueueEvent[] = [];
   const disorder: string[] = [];
   let turns = 0;
+  let hasDecided = false;
   for (const [at, event] of events.entries()) {
     if (event.workflowExecutionSignaledEventAttributes || event.signalExternalWorkflowExecutionFailedEventAttributes)
       news.push(event);
@@ -55,6 +58,9 @@ export function checkTurns(events: readonly QueueEvent[]): { turns: number; diso
     // Refused in the same decision: it wants more than an operator has left, or the line is full.
     for (const { ticketId, slot, waiting } of given) if (slot === undefined && !waiting) line.refuse(ticketId);
     line.passOver(given);
+    // A new run asks the slots of which the last run has given turns. Later it asks one only when its turn is overdue.
+    if (hasDecided) for (const slot of askedOf(events, at)) line.overdue(slot);
+    hasDecided = true;
     for (const { ticketId, slot, eventId, to } of given) {
       if (slot === undefined) continue;
       turns++;
@@ -70,13 +76,27 @@ function turnsOf(
   events: readonly QueueEvent[],
   completedAt: number,
 ): (Turn & Pick<QueueEvent, 'eventId'> & { to?: string | null })[] {
-  const rest = events.slice(completedAt + 1);
-  const next = rest.findIndex(({ workflowTaskCompletedEventAttributes: task }) => task);
-  return rest.slice(0, next === -1 ? rest.length : next).flatMap((event) => {
+  return sentOf(events, completedAt).flatMap((event) => {
     const { eventId, signalExternalWorkflowExecutionInitiatedEventAttributes: sent } = event;
     const turn = sent?.signalName === TURN ? payload<Turn>(sent.input?.payloads) : undefined;
     return turn ? [{ ...turn, eventId, to: sent?.workflowExecution?.workflowId }] : [];
   });
+}
+
+/** The slots whose permits the queue asked in that task whether they are held. (With `preempt` it asks more, also within a turn's time.) */
+function askedOf(events: readonly QueueEvent[], completedAt: number): string[] {
+  return sentOf(events, completedAt).flatMap((event) => {
+    const { signalName, input, workflowExecution } =
+      event.signalExternalWorkflowExecutionInitiatedEventAttributes ?? {};
+    if (signalName !== WATCH || payload<WatchInput>(input?.payloads)?.preempt) return [];
+    return parsePermitId(workflowExecution?.workflowId ?? '')?.slot ?? [];
+  });
+}
+
+function sentOf(events: readonly QueueEvent[], completedAt: number): QueueEvent[] {
+  const rest = events.slice(completedAt + 1);
+  const next = rest.findIndex(({ workflowTaskCompletedEventAttributes: task }) => task);
+  return rest.slice(0, next === -1 ? rest.length : next);
 }
 
 class Line {
@@ -84,7 +104,7 @@ class Line {
   private readonly closed = new Map<string, string>();
   /** The best priority that was told of each resource's line. */
   private readonly inherited = new Map<string, number>();
-  private readonly offered = new Map<string, { ticket: Ticket; slot: string; declined?: true }>();
+  private readonly offered = new Map<string, { ticket: Ticket; slot: string; declined?: true; overdue?: true }>();
   /** Who has let a turn pass: those come last. */
   private readonly silent = new Set<string>();
 
@@ -134,7 +154,12 @@ class Line {
     const offer = this.offered.get(ticketId);
     if (offer?.slot !== slot) return;
     this.offered.delete(ticketId);
-    this.waiting.set(ticketId, offer.ticket);
+    if (!offer.overdue) this.waiting.set(ticketId, offer.ticket);
+  }
+
+  /** The turn of that slot takes too long: its ticket has left the line, and what it has inherited goes with it. */
+  overdue(slot: string): void {
+    for (const offer of this.offered.values()) if (offer.slot === slot) offer.overdue = true;
   }
 
   /** The queue has asked for the permit that should have come of a turn, and there is none. */
