@@ -8,8 +8,10 @@ import { bundleWorkflows } from '../scripts/support/workflow-bundles';
 import { SemaphoreClient } from '../src/client';
 import { QUERY_MS } from '../src/client/server';
 import { queueId } from '../src/shared/permit-id';
+import { ENQUEUE } from '../src/shared/protocol';
 import { endWithTests } from './support/children';
 import { startOptions } from './support/holders';
+import { soundTicket } from './support/malformed';
 import { operatorOf } from './support/operators';
 import { untilWaiting, useTemporal } from './support/temporal';
 import * as workflows from './support/workflows';
@@ -24,8 +26,8 @@ async function startWorker(taskQueue: string) {
 }
 
 /**
- * An operator's order waits for a worker. The one that takes the queue over gets it in one activation with the signals before,
- * if these had no commands as their answers. In a replay each has its own.
+ * An operator's order waits for a worker. The one that takes the queue over gets the signals since the last command in one activation,
+ * and then the order. Where the order is accepted, a replay gives the signals of each Workflow Task apart.
  */
 test('an order that waits for a new worker leaves a history that replays', async () => {
   const taskQueue = `${temporal.taskQueue}-order`;
@@ -48,13 +50,15 @@ test('an order that waits for a new worker leaves a history that replays', async
   first.kill('SIGKILL');
   await once(first, 'exit');
   const paused = operator.pause();
-  await delay(2_000);
+  await delay(500);
+  const queue = temporal.client.workflow.getHandle(queueId(semaphore.resource));
+  await queue.signal(ENQUEUE, soundTicket({ slots: 3 })); // it wants a slot that the queue may have forgotten, or not
+  await delay(1_500);
   await startWorker(taskQueue);
   await paused;
-  const workflowId = queueId(semaphore.resource);
-  const history = await temporal.client.workflow.getHandle(workflowId).fetchHistory();
+  await delay(1_000); // the queue hears that the ticket has no waiter
   const workflowBundle = await bundleWorkflows(require.resolve('./support/workflows'));
-  await Worker.runReplayHistory({ workflowBundle }, history, workflowId);
+  await Worker.runReplayHistory({ workflowBundle }, await queue.fetchHistory(), queue.workflowId);
   await operator.resume();
   await operator.resize(3);
 });

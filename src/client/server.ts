@@ -1,6 +1,7 @@
 import { setMaxListeners } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
 import {
+  ApplicationFailure,
   type Client,
   Connection,
   isGrpcDeadlineError,
@@ -8,8 +9,10 @@ import {
   QueryNotRegisteredError,
   ServiceError,
   WorkflowNotFoundError,
+  WorkflowUpdateFailedError,
 } from '@temporalio/client';
 import { type BackoffPolicy, backoffMs } from '../shared/backoff';
+import { JUST_MOVED } from '../shared/protocol';
 import { messageOf } from './errors';
 
 /** gRPC's codes of errors that a retry may overcome. None of them says anything about a slot. */
@@ -168,6 +171,12 @@ export function isTransient(error: unknown): boolean {
 /** The Workflow of a query is gone, or does not know the query. */
 export function isNotThere(error: unknown): boolean {
   return error instanceof QueryNotRegisteredError || error instanceof WorkflowNotFoundError;
+}
+
+/** An update came while another worker took its Workflow over. It can be sent again at once. */
+export function hasJustMoved(error: unknown): boolean {
+  if (!(error instanceof WorkflowUpdateFailedError)) return false;
+  return error.cause instanceof ApplicationFailure && error.cause.type === JUST_MOVED;
 }
 
 /** No worker has answered a query. */

@@ -7,7 +7,7 @@ import {
   WorkflowUpdateRPCTimeoutOrCancelledError,
 } from '@temporalio/client';
 import { noAnswer, Pollers } from '../client/pollers';
-import { isTransient, monotonicMs, type Server } from '../client/server';
+import { hasJustMoved, isTransient, monotonicMs, type Server } from '../client/server';
 import { queueId } from '../shared/permit-id';
 import { OVERRIDE, type OverrideInput, type OverrideState, QUEUE_WORKFLOW, STALE_OVERRIDE } from '../shared/protocol';
 import { WORKFLOW_PRIORITY } from '../shared/request';
@@ -46,6 +46,7 @@ export async function overrideQueue(
       return shown(await server.persist(() => update(server, queue, input, updateId), persistence));
     } catch (error) {
       if (error instanceof WorkflowNotFoundError && attempt < QUEUE_ENDED_ATTEMPTS) continue;
+      if (hasJustMoved(error) && monotonicMs() < untilMs) continue;
       if (!isLate(error)) throw translated(error, queue.resource, input);
       throw await noAnswer(new Pollers(server, queue.taskQueue), queue.resource, timeoutMs, { cause: error });
     }

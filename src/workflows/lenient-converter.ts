@@ -8,7 +8,7 @@ import { LenientPayloadConverter } from '../shared/wire-input';
  *
  * The library's only import of the SDK's internals. Its public means are options of whoever makes the bundle
  * (`payloadConverterPath`, `interceptors.workflowModules`), and a worker needs nothing but to export our Workflows.
- * `test/unit/sdk-internals.test.ts` fails when a release of the SDK no longer has what is used here and in `signal-inbox.ts`.
+ * `test/unit/sdk-internals.test.ts` fails when a release of the SDK no longer has what is used here and in `inbox.ts`.
  */
 export function activatorOf(types: readonly string[]): ReturnType<typeof maybeGetActivator> {
   const activator = maybeGetActivator();

@@ -213,4 +213,11 @@ export const MENDED: readonly PlantedBug[] = [
     replace: '1_500',
     caughtBy: 'the library gives its queries up before that',
   },
+  {
+    name: 'A queue takes an order while another worker takes it over',
+    in: 'refuseWhenMoved',
+    find: 'hasJustMoved',
+    replace: 'false',
+    caughtBy: 'an order that waits for a new worker',
+  },
 ];

@@ -34,8 +34,8 @@ test("only one file of the library imports the SDK's internals", () => {
 });
 
 /** As in the sandbox: an activator first, then the modules, and then what the server sends. */
-function inPermitWorkflow(run: (inbox: typeof import('../../src/workflows/signal-inbox')) => void): void {
-  const modules = ['lenient-converter', 'signal-inbox'].map((name) => require.resolve(`../../src/workflows/${name}`));
+function inPermitWorkflow(run: (inbox: typeof import('../../src/workflows/inbox')) => void): void {
+  const modules = ['lenient-converter', 'inbox'].map((name) => require.resolve(`../../src/workflows/${name}`));
   const forget = () => {
     for (const module of modules) delete require.cache[module];
   };
@@ -44,7 +44,7 @@ function inPermitWorkflow(run: (inbox: typeof import('../../src/workflows/signal
   setActivator(Object.assign(activator, { currentRandomStorage: new AsyncLocalStorage() })); // the sandbox has one for it
   forget();
   try {
-    run(require('../../src/workflows/signal-inbox'));
+    run(require('../../src/workflows/inbox'));
   } finally {
     forget();
     setActivator(undefined as never);
@@ -70,13 +70,27 @@ test('in a Workflow of ours a signal goes past the SDK to the inbox, and one tha
     assert.deepEqual(
       [heard, inbox.signalsTaken()],
       [[{ a: 1 }], 1],
-      'src/workflows/signal-inbox.ts takes signals by adding to `interceptors.internals` of the activator, which this SDK does not call',
+      'src/workflows/inbox.ts takes signals by adding to `interceptors.internals` of the activator, which this SDK does not call',
     );
     assert.doesNotThrow(
       () => activate(signalled('release', 'no JSON')),
       'src/workflows/lenient-converter.ts replaces `payloadConverter` of the activator, by which this SDK does not decode',
     );
     assert.deepEqual(heard, [{ a: 1 }, undefined]);
+  });
+});
+
+test('an update that comes as a worker takes a Workflow of ours over is refused, and the next one is taken', () => {
+  inPermitWorkflow((inbox) => {
+    const comes = (isReplaying: boolean, job: object) => activate({ isReplaying, jobs: [job] } as never);
+    const signal = { variant: 'signalWorkflow', signalWorkflow: { signalName: 'none' } };
+    inbox.refuseWhenMoved(); // a new run has not moved
+    comes(true, signal);
+    comes(false, { variant: 'queryWorkflow', queryWorkflow: { queryId: 'q', queryType: 'none' } });
+    comes(false, signal);
+    assert.throws(() => inbox.refuseWhenMoved(), { type: 'JustMovedError' });
+    comes(false, signal);
+    inbox.refuseWhenMoved();
   });
 });
 

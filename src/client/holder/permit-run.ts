@@ -22,7 +22,7 @@ import {
   UNTIL_PREEMPTED,
 } from '../../shared/protocol';
 import { readReason } from '../../shared/wire-input';
-import type { Server } from '../server';
+import { hasJustMoved, type Server } from '../server';
 
 /** How a permit ended. */
 export interface PermitEnd {
@@ -107,7 +107,9 @@ export class PermitRun {
       return true;
     };
     const isOver = (error: unknown) =>
-      error instanceof WorkflowNotFoundError || error instanceof WorkflowUpdateFailedError ? false : undefined;
+      error instanceof WorkflowNotFoundError || (error instanceof WorkflowUpdateFailedError && !hasJustMoved(error))
+        ? false
+        : undefined;
     return await this.server.poll(ask, signal, isOver);
   }
 

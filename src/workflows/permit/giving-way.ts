@@ -9,7 +9,7 @@ import {
   type WatchInput,
 } from '../../shared/protocol';
 import { isSignalTarget, readPreempt } from '../../shared/wire-input';
-import { onSignal } from '../signal-inbox';
+import { onSignal, refuseWhenMoved } from '../inbox';
 import { deliver, deliverAfterReset, oneAtATime, preemptedSignal, preemptibleSignal, preemptSignal } from '../signals';
 
 const untilPreemptedUpdate = defineUpdate<void>(UNTIL_PREEMPTED);
@@ -40,6 +40,7 @@ export class GivingWay {
       if (waiter && waiter.priorityKey < preemptible.priorityKey) this.begin(preemptible.graceMs);
     });
     setHandler(untilPreemptedUpdate, () => condition(() => this.isGivingWay), {
+      validator: refuseWhenMoved,
       // A permit that ends otherwise leaves it unanswered.
       unfinishedPolicy: HandlerUnfinishedPolicy.ABANDON,
     });

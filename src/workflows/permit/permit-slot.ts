@@ -22,8 +22,8 @@ import {
 } from '../../shared/protocol';
 import { MAX_SIGNALS } from '../../shared/run-limits';
 import { readHolder, readLeaseMs, readReason, readTerms } from '../../shared/wire-input';
+import { onSignal, signalsTaken, takeEarlySignals } from '../inbox';
 import { countHold } from '../metrics';
-import { onSignal, signalsTaken, takeEarlySignals } from '../signal-inbox';
 import {
   adoptSignal,
   deliver,

@@ -36,8 +36,8 @@ import {
   readPriorityQuestion,
   readTicket,
 } from '../../shared/wire-input';
+import { onSignal, refuseWhenMoved, takeEarlySignals } from '../inbox';
 import { metrics } from '../metrics';
-import { onSignal, takeEarlySignals } from '../signal-inbox';
 import {
   askPrioritySignal,
   closingSignal,
@@ -264,12 +264,11 @@ function hearOverrides(resource: string, state: QueueState, wake: () => void): v
 /**
  * Lets operators resize and pause the resource.
  *
- * @param act does what is due without the order. A worker that takes the queue over gets an update together with the signals before
- * it, if these had led to no command; in a replay both come one after the other. So the queue first does what these signals ask for
+ * @param act does what is due without the order: what came before it counts
  */
 function acceptOverrides(resource: string, state: QueueState, wake: () => void, act: () => void): void {
-  const validator = (input: OverrideInput) => check(resource, input, state);
   const takeInForce = async (input: OverrideInput) => {
+    check(resource, input, state);
     act();
     wake();
     const taken = state.setOverride(input, Date.now());
@@ -278,10 +277,10 @@ function acceptOverrides(resource: string, state: QueueState, wake: () => void, 
     wake(); // the queue may have waited for this answer before it ends
     return taken;
   };
-  setHandler(overrideUpdate, takeInForce, { validator });
+  setHandler(overrideUpdate, takeInForce, { validator: (_input: OverrideInput) => refuseWhenMoved() });
 }
 
-/** Refuses before the server writes anything to the history. */
+/** Refuses an order that can't be, before it changes anything. */
 function check(resource: string, input: OverrideInput, state: QueueState): void {
   if (!isOverride(resource, input)) {
     throw ApplicationFailure.nonRetryable('expected slots, and a capacity or a pause of them', 'InvalidOptionsError');

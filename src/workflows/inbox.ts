@@ -1,5 +1,5 @@
-import type { SignalDefinition } from '@temporalio/workflow';
-import { PACED_PERMIT_WORKFLOW, PERMIT_WORKFLOW, QUEUE_WORKFLOW } from '../shared/protocol';
+import { ApplicationFailure, type SignalDefinition } from '@temporalio/workflow';
+import { JUST_MOVED, PACED_PERMIT_WORKFLOW, PERMIT_WORKFLOW, QUEUE_WORKFLOW } from '../shared/protocol';
 import { activatorOf } from './lenient-converter';
 
 /** The Workflow types of the protocol that anybody may signal as often as the server allows. Users' Workflows keep the SDK's way. */
@@ -9,6 +9,8 @@ const handlers = new Map<string, (payload: unknown) => void>();
 /** What came before {@link takeEarlySignals}; `undefined` after it. */
 let early: { name: string; payload: unknown }[] | undefined = [];
 let taken = 0;
+let wasReplaying = false;
+let hasJustMoved = false;
 
 /** How many signals this run has got, of any name. */
 export function signalsTaken(): number {
@@ -32,6 +34,18 @@ export function takeEarlySignals(): void {
   for (const { name, payload } of waiting) handlers.get(name)?.(payload);
 }
 
+/**
+ * The validator of each update that these Workflows take. It refuses one that comes while a worker takes the Workflow over.
+ *
+ * Such a worker gives the Workflow what has happened since the last Workflow Task with commands in one activation. A replay gives what
+ * each task had apart, but only where it ends with an accepted update (SDK 1.24.0: `find_end_index_of_next_wft_seq` of its core). The
+ * Workflow might then decide otherwise. A refused update leaves nothing in the history, and so the replay gives the same again.
+ * For the same reason these Workflows refuse an update for its content only once they have accepted it.
+ */
+export function refuseWhenMoved(): void {
+  if (hasJustMoved) throw ApplicationFailure.nonRetryable('another worker takes this over: send it again', JUST_MOVED);
+}
+
 const activator = activatorOf(OURS);
 if (activator) {
   const { namespace, workflowId } = activator.info;
@@ -39,6 +53,10 @@ if (activator) {
   activator.interceptors.internals.push({
     activate(input, next) {
       const { activation } = input;
+      if (!activation.jobs?.every(({ queryWorkflow }) => queryWorkflow)) {
+        hasJustMoved = wasReplaying && !activation.isReplaying;
+        wasReplaying = activation.isReplaying === true;
+      }
       const jobs = (activation.jobs ?? []).filter(({ signalWorkflow }) => {
         if (!signalWorkflow) return true;
         taken++;
