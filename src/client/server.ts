@@ -173,10 +173,15 @@ export function isNotThere(error: unknown): boolean {
   return error instanceof QueryNotRegisteredError || error instanceof WorkflowNotFoundError;
 }
 
+/** With what a Workflow has refused an update. */
+export function refusalOf(error: unknown): ApplicationFailure | undefined {
+  if (!(error instanceof WorkflowUpdateFailedError)) return undefined;
+  return error.cause instanceof ApplicationFailure ? error.cause : undefined;
+}
+
 /** An update came while another worker took its Workflow over. It can be sent again at once. */
 export function hasJustMoved(error: unknown): boolean {
-  if (!(error instanceof WorkflowUpdateFailedError)) return false;
-  return error.cause instanceof ApplicationFailure && error.cause.type === JUST_MOVED;
+  return refusalOf(error)?.type === JUST_MOVED;
 }
 
 /** No worker has answered a query. */

@@ -1,13 +1,11 @@
 import { randomUUID } from 'node:crypto';
 import {
-  ApplicationFailure,
   WithStartWorkflowOperation,
   WorkflowNotFoundError,
-  WorkflowUpdateFailedError,
   WorkflowUpdateRPCTimeoutOrCancelledError,
 } from '@temporalio/client';
 import { noAnswer, Pollers } from '../client/pollers';
-import { hasJustMoved, isTransient, monotonicMs, type Server } from '../client/server';
+import { hasJustMoved, isTransient, monotonicMs, refusalOf, type Server } from '../client/server';
 import { queueId } from '../shared/permit-id';
 import { OVERRIDE, type OverrideInput, type OverrideState, QUEUE_WORKFLOW, STALE_OVERRIDE } from '../shared/protocol';
 import { WORKFLOW_PRIORITY } from '../shared/request';
@@ -74,9 +72,9 @@ async function update(
 }
 
 function translated(error: unknown, resource: string, { ifVersion = 0 }: OverrideInput): unknown {
-  if (!(error instanceof WorkflowUpdateFailedError && error.cause instanceof ApplicationFailure)) return error;
-  if (error.cause.type !== STALE_OVERRIDE) return error;
-  const current = error.cause.details?.[0] as OverrideState | null | undefined;
+  const refusal = refusalOf(error);
+  if (refusal?.type !== STALE_OVERRIDE) return error;
+  const current = refusal.details?.[0] as OverrideState | null | undefined;
   return new StaleOverrideError(resource, ifVersion, current ? shown(current) : undefined);
 }
 

@@ -54,12 +54,13 @@ export function checkTurns(events: readonly QueueEvent[]): { turns: number; diso
     if (!task) continue;
     // The queue has seen what had come when its task began.
     while (news[0] && Number(news[0].eventId) < Number(task.startedEventId)) line.take(news.shift());
-    const given = turnsOf(events, at);
+    const sent = sentOf(events, at);
+    const given = turnsOf(sent);
     // Refused in the same decision: it wants more than an operator has left, or the line is full.
     for (const { ticketId, slot, waiting } of given) if (slot === undefined && !waiting) line.refuse(ticketId);
     line.passOver(given);
     // A new run asks the slots of which the last run has given turns. Later it asks one only when its turn is overdue.
-    if (hasDecided) for (const slot of askedOf(events, at)) line.overdue(slot);
+    if (hasDecided) for (const slot of askedOf(sent)) line.overdue(slot);
     hasDecided = true;
     for (const { ticketId, slot, eventId, to } of given) {
       if (slot === undefined) continue;
@@ -71,21 +72,18 @@ export function checkTurns(events: readonly QueueEvent[]): { turns: number; diso
   return { turns, disorder };
 }
 
-/** The turns that the queue gave in the task that completed there. */
-function turnsOf(
-  events: readonly QueueEvent[],
-  completedAt: number,
-): (Turn & Pick<QueueEvent, 'eventId'> & { to?: string | null })[] {
-  return sentOf(events, completedAt).flatMap((event) => {
+/** The turns that the queue gave in a task. */
+function turnsOf(sent: readonly QueueEvent[]): (Turn & Pick<QueueEvent, 'eventId'> & { to?: string | null })[] {
+  return sent.flatMap((event) => {
     const { eventId, signalExternalWorkflowExecutionInitiatedEventAttributes: sent } = event;
     const turn = sent?.signalName === TURN ? payload<Turn>(sent.input?.payloads) : undefined;
     return turn ? [{ ...turn, eventId, to: sent?.workflowExecution?.workflowId }] : [];
   });
 }
 
-/** The slots whose permits the queue asked in that task whether they are held. (With `preempt` it asks more, also within a turn's time.) */
-function askedOf(events: readonly QueueEvent[], completedAt: number): string[] {
-  return sentOf(events, completedAt).flatMap((event) => {
+/** The slots whose permits the queue asked in a task whether they are held. (With `preempt` it asks more, also within a turn's time.) */
+function askedOf(sent: readonly QueueEvent[]): string[] {
+  return sent.flatMap((event) => {
     const { signalName, input, workflowExecution } =
       event.signalExternalWorkflowExecutionInitiatedEventAttributes ?? {};
     if (signalName !== WATCH || payload<WatchInput>(input?.payloads)?.preempt) return [];
@@ -93,6 +91,7 @@ function askedOf(events: readonly QueueEvent[], completedAt: number): string[] {
   });
 }
 
+/** What came of the task that completed there, up to the next one. */
 function sentOf(events: readonly QueueEvent[], completedAt: number): QueueEvent[] {
   const rest = events.slice(completedAt + 1);
   const next = rest.findIndex(({ workflowTaskCompletedEventAttributes: task }) => task);
