@@ -403,6 +403,21 @@ export type TicketRow = [
   rare?: Record<string, unknown>,
 ];
 
+/** The fields of a ticket that have no column in a row, and their letters in its `rare`. */
+export const ROW_LETTERS = {
+  answer: 'a',
+  maxWaiting: 'm',
+  identity: 'i',
+  priorityKey: 'p',
+  fairnessKey: 'f',
+  fairnessWeight: 'w',
+  preempt: 'e',
+  pool: 'o',
+  permits: 'n',
+  kept: 'k',
+  inherits: 'h',
+} as const satisfies Record<Exclude<keyof Ticket, 'id' | 'waiter' | 'slots' | 'sinceMs'>, string>;
+
 /** All tickets of a line. */
 export interface TicketTable {
   rows: TicketRow[];

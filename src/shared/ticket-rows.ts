@@ -1,23 +1,8 @@
 import { byteLength } from './permit-id';
-import type { Ticket, TicketRow, TicketTable } from './protocol';
+import { ROW_LETTERS, type Ticket, type TicketRow, type TicketTable } from './protocol';
 import { fieldsOf, listOf } from './wire-input';
 
-/** The fields of a ticket that have no column of their own. */
-const LETTERS = {
-  answer: 'a',
-  maxWaiting: 'm',
-  identity: 'i',
-  priorityKey: 'p',
-  fairnessKey: 'f',
-  fairnessWeight: 'w',
-  preempt: 'e',
-  pool: 'o',
-  permits: 'n',
-  kept: 'k',
-  inherits: 'h',
-} as const satisfies Record<Exclude<keyof Ticket, 'id' | 'waiter' | 'slots' | 'sinceMs'>, string>;
-
-const FIELDS = Object.entries(LETTERS) as [keyof typeof LETTERS, string][];
+const FIELDS = Object.entries(ROW_LETTERS) as [keyof typeof ROW_LETTERS, string][];
 
 /** Tickets in half of the room that they take as objects: 10,000 fit into the 2 MB that one run can hand to the next. */
 export function tableOf(tickets: Iterable<Ticket>): TicketTable {
