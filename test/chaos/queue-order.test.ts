@@ -29,7 +29,7 @@ class Script {
     });
     for (const [slot, ticketId] of Object.entries(turns)) {
       const input = payloads({ queueId: 'permit-queue:pool', ticketId, slot });
-      const workflowExecution = { workflowId: to ?? ticketId };
+      const workflowExecution = { workflowId: to ?? ticketId, runId: RUN_ID };
       this.add({
         signalExternalWorkflowExecutionInitiatedEventAttributes: { signalName: TURN, input, workflowExecution },
       });
@@ -256,4 +256,16 @@ test('who declines a turn in time is heard; where the turn was overdue, the queu
   assert.equal(script().signal(DECLINED, declined).task({ '0': 'third' }).disorder, 1);
   assert.equal(script().noPermit('0').signal(DECLINED, declined).task({ '0': 'third' }).disorder, 0);
   assert.equal(script().signal(DECLINED, declined).noPermit('0').task({ '0': 'third' }).disorder, 0);
+});
+
+test('who has had a turn beside others, and comes again, has its next turn for another slot', () => {
+  const of = (id: string, sinceMs: number): Ticket => ({ ...ticket(id, sinceMs), identity: 'a client' });
+  const script = () =>
+    new Script({ tickets: [of('first', 1), ticket('last', 4)] })
+      .task({ '0': 'first' })
+      .signal(ENQUEUE, of('first', 1))
+      .task({ '1': 'first' })
+      .signal(ENQUEUE, of('second', 3));
+  assert.equal(script().task({ '1': 'last' }).disorder, 0, 'the client has let the second turn pass');
+  assert.equal(script().task({ '0': 'last' }).disorder, 1);
 });

@@ -65,19 +65,25 @@ export function checkTurns(events: readonly QueueEvent[]): { turns: number; diso
     for (const { ticketId, slot, eventId, to } of given) {
       if (slot === undefined) continue;
       turns++;
-      const overtaken = line.offer(ticketId, slot, to);
+      const overtaken = line.offer(ticketId, slot, to?.workflowId);
+      if (to?.runId) line.anotherTurn(ticketId, slot);
       if (overtaken) disorder.push(`event ${eventId}: ticket ${ticketId} had its turn before ${overtaken}`);
     }
   }
   return { turns, disorder };
 }
 
+interface GivenTurn extends Turn, Pick<QueueEvent, 'eventId'> {
+  /** Without its run, where a turn is told again. */
+  to?: { workflowId?: string | null; runId?: string | null } | null;
+}
+
 /** The turns that the queue gave in a task. */
-function turnsOf(sent: readonly QueueEvent[]): (Turn & Pick<QueueEvent, 'eventId'> & { to?: string | null })[] {
+function turnsOf(sent: readonly QueueEvent[]): GivenTurn[] {
   return sent.flatMap((event) => {
     const { eventId, signalExternalWorkflowExecutionInitiatedEventAttributes: sent } = event;
     const turn = sent?.signalName === TURN ? payload<Turn>(sent.input?.payloads) : undefined;
-    return turn ? [{ ...turn, eventId, to: sent?.workflowExecution?.workflowId }] : [];
+    return turn ? [{ ...turn, eventId, to: sent?.workflowExecution }] : [];
   });
 }
 
@@ -185,6 +191,15 @@ class Line {
     const isOvertaken = (other: Ticket) =>
       isBefore(other, raised) && wants(other, slot) && !this.silent.has(whoOf(other));
     return [...this.waiting.values()].find(isOvertaken)?.id;
+  }
+
+  /**
+   * A waiter has a turn, and now another one. Of several turns for one slot, all but the first take their tickets out of the line. A
+   * live waiter sends its ticket again then, and the queue may give it a turn for another slot.
+   */
+  anotherTurn(ticketId: string, slot: string): void {
+    const offer = this.offered.get(ticketId);
+    if (offer && offer.slot !== slot) this.offered.set(ticketId, { ticket: offer.ticket, slot });
   }
 
   /** Its caller keeps permits of other resources, and so has the best priority that was told of their lines. */
