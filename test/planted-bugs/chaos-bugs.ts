@@ -92,7 +92,7 @@ export const CHAOS_BUGS: readonly ChaosBug[] = [
     find: 'this.lease.safeMs > 0',
     replace: 'true',
     faults: 'freeze-connections',
-    everyMs: 700,
+    everyMs: 1_500,
   },
   {
     name: 'A client does not hear that its permit has ended',
