@@ -6,5 +6,6 @@ import * as protocol from './protocol';
 
 test('docs/protocol.md has every name of the protocol', () => {
   const page = readFileSync(join(__dirname, '..', '..', 'docs', 'protocol.md'), 'utf8');
-  for (const name of Object.values(protocol)) assert.ok(page.includes(`\`${name}\``), `${name} is missing`);
+  const names = Object.values(protocol).flatMap((it) => (typeof it === 'string' ? it : Object.values(it)));
+  for (const name of names) assert.ok(page.includes(`\`${name}\``), `${name} is missing`);
 });
