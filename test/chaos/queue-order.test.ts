@@ -267,5 +267,5 @@ test('who has had a turn beside others, and comes again, has its next turn for a
       .task({ '1': 'first' })
       .signal(ENQUEUE, of('second', 3));
   assert.equal(script().task({ '1': 'last' }).disorder, 0, 'the client has let the second turn pass');
-  assert.equal(script().task({ '0': 'last' }).disorder, 1);
+  assert.equal(script().task({ '2': 'last' }).disorder, 1);
 });

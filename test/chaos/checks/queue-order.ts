@@ -195,11 +195,12 @@ class Line {
 
   /**
    * A waiter has a turn, and now another one. Of several turns for one slot, all but the first take their tickets out of the line. A
-   * live waiter sends its ticket again then, and the queue may give it a turn for another slot.
+   * live waiter sends its ticket again then, and the queue may give it a turn for another slot. What
+   * becomes of either turn tells of the waiter.
    */
   anotherTurn(ticketId: string, slot: string): void {
     const offer = this.offered.get(ticketId);
-    if (offer && offer.slot !== slot) this.offered.set(ticketId, { ticket: offer.ticket, slot });
+    if (offer && offer.slot !== slot) this.offered.set(`${ticketId} ${slot}`, { ticket: offer.ticket, slot });
   }
 
   /** Its caller keeps permits of other resources, and so has the best priority that was told of their lines. */
