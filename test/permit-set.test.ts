@@ -151,7 +151,12 @@ test('a client has several of one beside one of another; what makes no sense is 
   );
   // @ts-expect-error several permits are an entry of a set: the compiler says so too, for `acquire` always gives one
   await assert.rejects(pool.acquire({ permits: 2 }), /Unknown option "permits"/);
-  // @ts-expect-error … and not an option of it
+  await assert.rejects(
+    // @ts-expect-error … and `withPermit`
+    pool.withPermit(async () => 0, { permits: 2 }),
+    /Unknown option "permits"/,
+  );
+  // @ts-expect-error … and no option of the set
   await assert.rejects(acquireAll([pool], { permits: 2 }), /Unknown option "permits"/);
   // @ts-expect-error a set does not pre-empt
   await assert.rejects(acquireAll([pool], { preempt: true }), /preempt/);

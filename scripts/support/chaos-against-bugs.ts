@@ -27,8 +27,8 @@ interface Verdict {
 
 /**
  * `pnpm planted-bugs --chaos [text…]`: runs the chaos with each bug of the list, or those whose name, place or part has one of the
- * texts, planted in a copy of the project; up to three times, until somebody notices it; and three times with none. Prints which check caught
- * which bug. Exit code 1 when one goes unnoticed, or when a run without a bug is not clean.
+ * texts, planted in a copy of the project; up to three times, until somebody notices it; and three times with none. Prints which check
+ * caught which bug. Exit code 1 when one goes unnoticed, or when a run without a bug is not clean.
  */
 export async function chaosAgainstBugs(texts: readonly string[], interrupt: AbortSignal): Promise<number> {
   const sources = readFiles(ROOT, ['src'], isSource);

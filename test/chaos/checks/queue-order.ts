@@ -148,7 +148,7 @@ class Line {
   passOver(given: readonly Turn[]): void {
     for (const [id, { ticket, slot, declined }] of this.offered) {
       const isGivenAnew = given.some((turn) => turn.slot === slot);
-      if (!isGivenAnew || given.some(({ ticketId }) => ticketId === id)) continue;
+      if (!isGivenAnew || given.some(({ ticketId }) => ticketId === ticket.id)) continue;
       if (declined) this.offered.delete(id);
       else this.silent.add(whoOf(ticket));
     }
@@ -195,8 +195,8 @@ class Line {
 
   /**
    * A waiter has a turn, and now another one. Of several turns for one slot, all but the first take their tickets out of the line. A
-   * live waiter sends its ticket again then, and the queue may give it a turn for another slot. What
-   * becomes of either turn tells of the waiter.
+   * live waiter sends its ticket again then, and the queue may give it a turn for another slot. What becomes of either turn tells of the
+   * waiter.
    */
   anotherTurn(ticketId: string, slot: string): void {
     const offer = this.offered.get(ticketId);
