@@ -280,30 +280,32 @@ test('a waiter that has lost the server times out with the cause, and its functi
   await permit.release();
 });
 
-for (const cut of ['reset', 'silent', 'deaf'] as const) {
-  test(`without a server (${cut}), an acquire rejects in time and says why, in line or before`, async (t) => {
+test('without a server, an acquire rejects in time and says why, in line or before', async (t) => {
+  const timeWithout = async (cut: 'reset' | 'silent' | 'deaf') => {
     const resource = temporal.resource();
     const { proxy, client } = await throughProxy({ interceptors: [] });
     const permit = await clientOf(resource).acquire();
     const semaphore = new SemaphoreClient(client, resource, optionsOf({}));
-    const timeIn = async () => {
+    const checkTimeOf = async (timeoutMs: number) => {
       const sinceMs = performance.now();
-      await assert.rejects(semaphore.acquire({ timeout: '3s' }), (error) => {
+      await assert.rejects(semaphore.acquire({ timeout: timeoutMs }), (error) => {
         assert.ok(error instanceof PermitTimeoutError && error.cause instanceof Error, String(error));
         assert.match(messageOf(error.cause), /UNAVAILABLE|DEADLINE_EXCEEDED|not answered/i);
         return true;
       });
-      return performance.now() - sinceMs;
+      const tookMs = performance.now() - sinceMs;
+      t.diagnostic(`${cut}: a timeout of ${timeoutMs} ms took ${Math.round(tookMs)} ms`);
+      assert.ok(tookMs >= timeoutMs - 10 && tookMs < timeoutMs + 1_500, `${cut}: ${tookMs}`);
     };
-    const inLine = timeIn();
+    const inLine = checkTimeOf(10_000); // a busy machine has time to put it in line
     await untilWaiting(temporal.client, resource, 1);
     proxy.cut(cut);
-    const timesMs = [await inLine, await timeIn()];
-    t.diagnostic(`a timeout of 3 s took ${timesMs.map((ms) => Math.round(ms)).join(' and ')} ms`);
-    for (const ms of timesMs) assert.ok(ms >= 2_990 && ms < 4_000, `${timesMs}`);
+    await inLine;
+    await checkTimeOf(3_000);
     await permit.release();
-  });
-}
+  };
+  await Promise.all([timeWithout('reset'), timeWithout('silent'), timeWithout('deaf')]);
+});
 
 test('a caller with next to no time has a free slot all the same', async () => {
   for (const timeout of [1, 3, 5, 10]) {
