@@ -128,6 +128,18 @@ test('S2: a slot that no pool has', () => {
   );
 });
 
+test('S2: a slot that a key has not', () => {
+  const ofKey = (slot: string) =>
+    broken(({ pools, acquires, permits }) => {
+      at(pools, 0).perKey = 1;
+      for (const [index, acquire] of acquires.entries()) acquire.key = `key-${index}`;
+      const [{ startedMs, closedMs }, resource] = [at(permits, 0), keyResource(POOL, 'key-0')];
+      permits.push({ resource, slot, runId: 'key-1', startedMs, closedMs, drained: false });
+    });
+  assert.deepEqual(ofKey('0'), []);
+  assert.deepEqual(ofKey('1'), ['S2']);
+});
+
 test('S3: a stale write that was admitted; one that was refused is as it should be', () => {
   const late = (admitted: boolean) =>
     broken(({ writes }) => void writes.push({ atMs: 3_500, resource: POOL, slot: '0', runId: 'run-1', admitted }));

@@ -47,6 +47,7 @@ export const FAULTS: readonly Fault[] = [
   // The network.
   cut('reset-connections', 1, [200, 3_000], 'reset'),
   cut('freeze-connections', 2, [1_000, 12_000], 'silent'),
+  cut('cut-off-client', 1, [6_000, 12_000], 'silent', ['clients']), // for longer than a lease
   cut('discard-replies', 2, [500, 6_000], 'deaf'),
   slow('slow-requests', (luck) => ({ requestsMs: 50 + luck * 950 })),
   slow('slow-answers', (luck) => ({ answersMs: 50 + luck * 950 })),
@@ -181,8 +182,8 @@ function freeze(kind: string, weight: number, lastsMs: Fault['lastsMs'], roles: 
   return onActor(kind, weight, lastsMs, roles, async (actor) => actor.freeze());
 }
 
-function cut(kind: string, weight: number, lastsMs: Fault['lastsMs'], how: Cut): Fault {
-  return onActor(kind, weight, lastsMs, ANY, async (actor) => actor.cutOff(how));
+function cut(kind: string, weight: number, lastsMs: Fault['lastsMs'], how: Cut, roles = ANY): Fault {
+  return onActor(kind, weight, lastsMs, roles, async (actor) => actor.cutOff(how));
 }
 
 function slow(kind: string, how: (luck: number) => Slowness): Fault {

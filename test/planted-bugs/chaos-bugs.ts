@@ -91,8 +91,8 @@ export const CHAOS_BUGS: readonly ChaosBug[] = [
     in: 'client/holder/Grant.isHeld',
     find: 'this.lease.safeMs > 0',
     replace: 'true',
-    faults: 'freeze-connections',
-    everyMs: 1_500,
+    faults: 'cut-off-client',
+    everyMs: 7_000,
   },
   {
     name: 'A client does not hear that its permit has ended',
@@ -229,7 +229,7 @@ export const CHAOS_BUGS: readonly ChaosBug[] = [
     in: 'PoolState.giveBackIdle',
     find: 'nowMs < held.idleSinceMs + idleForMs && !this.isToGoBack(held, nowMs)',
     replace: 'true',
-    faults: KILLS,
+    faults: 'kill-command', // a client that is killed keeps nothing for long
   },
   {
     name: 'A holder that gives way has no grace',

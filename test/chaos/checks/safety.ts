@@ -60,8 +60,12 @@ export function checkHolders(record: ChaosRecord): string[] {
   return violations;
 }
 
-/** S2: a slot of the pool as deployed, or one that an operator had added while its acquirer waited. */
+/** S2: a slot of the pool as deployed, or one that an operator had added while its acquirer waited; of a key, one of its `perKey`. */
 export function checkSlots(record: ChaosRecord): string[] {
+  return [...wrongSlots(record), ...wrongSlotsOfKeys(record)];
+}
+
+function wrongSlots(record: ChaosRecord): string[] {
   const pools = new Map(
     record.pools.map((pool) => [pool.resource, { pool, capacityIn: allowance(pool, record.orders) }]),
   );
@@ -71,6 +75,21 @@ export function checkSlots(record: ChaosRecord): string[] {
     const isCounted = typeof pool?.slots === 'number';
     if (isCounted && wantsSlot(capacityIn?.(hold.askedMs, hold.fromMs) ?? 0, hold.slot)) return [];
     return [`${told(hold)}: no such slot at that time`];
+  });
+}
+
+function wrongSlotsOfKeys({ pools, acquires, permits }: ChaosRecord): string[] {
+  const perKey = new Map(pools.map((pool) => [pool.resource, pool.perKey]));
+  const slotsOf = new Map(
+    acquires.flatMap(({ resource, key }) =>
+      key === undefined ? [] : [[keyResource(resource, key), perKey.get(resource) ?? 0] as const],
+    ),
+  );
+  return permits.flatMap(({ resource, slot, runId }) => {
+    const slots = slotsOf.get(resource);
+    return slots === undefined || wantsSlot(slots, slot)
+      ? []
+      : [`${resource}/${slot}/${runId}: a key has ${slots} slots`];
   });
 }
 
