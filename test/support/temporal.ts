@@ -98,6 +98,7 @@ function hookTemporal({ dynamicConfig = [], shared = false, telemetry }: UseOpti
       workflowBundle: bundle,
       activities,
       taskQueue,
+      stickyQueueScheduleToStartTimeout: '1s', // as `createPermitWorker` has it
       ...options,
       shutdownForceTime: '5s',
     });
