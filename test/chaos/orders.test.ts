@@ -89,6 +89,10 @@ test('O2 and L2: a slot that is kept out of use against the orders, while somebo
     'O2',
   ]);
   assert.deepEqual(kept([pause, order('terminate-queue', 99_000)]), ['L2', 'O2'], 'nobody keeps it any more');
+  const shrunk = order('resize', 89_050, { capacity: 1, answeredMs: 89_080 });
+  const terminated = order('terminate-queue', 89_000);
+  assert.deepEqual(kept([terminated, shrunk]), [], 'the queue may have been terminated before that');
+  assert.deepEqual(kept([shrunk, order('terminate-queue', 89_200)]), ['L2', 'O2'], 'it was terminated after that');
   assert.deepEqual(kept([]), ['L2', 'O2'], 'nobody had ordered it');
   assert.deepEqual(
     kept(

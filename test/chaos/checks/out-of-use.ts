@@ -63,6 +63,12 @@ function spansOf({ resource }: Pool, { orders }: ChaosRecord): Span[] {
   return found;
 }
 
+/** One of the ways in which things may have gone so far. */
+interface Course extends Setting {
+  /** The orders under way that have been carried out. */
+  done: readonly Order[];
+}
+
 function spans(orders: readonly Order[]): Span[] {
   const moments = orders.flatMap((order) => [
     { atMs: order.sentMs, order, isAnswer: false },
@@ -74,31 +80,37 @@ function spans(orders: readonly Order[]): Span[] {
   ]);
   const result: Span[] = [];
   const underWay = new Set<Order>();
-  let settled: readonly Setting[] = [NOTHING];
+  let courses: readonly Course[] = [{ ...NOTHING, done: [] }];
   let fromMs = 0;
   for (const { atMs, order, isAnswer } of moments.sort((a, b) => a.atMs - b.atMs)) {
-    if (atMs > fromMs) result.push({ fromMs, toMs: atMs, settings: closure(settled, underWay) });
+    if (atMs > fromMs) result.push({ fromMs, toMs: atMs, settings: courses });
     fromMs = atMs;
     if (!order) continue;
-    if (!isAnswer) {
+    if (isAnswer) {
+      underWay.delete(order);
+      // One that failed before this one was sent is not carried out after it.
+      for (const other of underWay)
+        if (other.answeredMs === undefined && other.sentMs < order.sentMs) underWay.delete(other);
+      // Whatever was under way with it may have been carried out before it, or after it.
+      const possible = courses.filter(({ done }) => done.includes(order));
+      courses = distinct(possible.map((it) => ({ ...it, done: it.done.filter((other) => underWay.has(other)) })));
+    } else {
       underWay.add(order);
-      continue;
+      courses = closure(courses, underWay);
     }
-    settled = distinct(closure(settled, underWay).map((setting) => after(setting, order)));
-    underWay.delete(order);
-    // One that failed before this one was sent is not carried out after it.
-    for (const other of underWay)
-      if (other.answeredMs === undefined && other.sentMs < order.sentMs) underWay.delete(other);
   }
-  result.push({ fromMs, toMs: Number.POSITIVE_INFINITY, settings: closure(settled, underWay) });
+  result.push({ fromMs, toMs: Number.POSITIVE_INFINITY, settings: courses });
   return result;
 }
 
-/** What may be set when any of these orders have been carried out, in any order. */
-function closure(settings: readonly Setting[], underWay: ReadonlySet<Order>): readonly Setting[] {
-  let all = distinct(settings);
+/** The courses with any of these orders carried out, in any order: again too, for the client sends one that has no answer again. */
+function closure(courses: readonly Course[], underWay: ReadonlySet<Order>): readonly Course[] {
+  let all = distinct(courses);
   for (;;) {
-    const next = distinct([...all, ...[...underWay].flatMap((order) => all.map((setting) => after(setting, order)))]);
+    const further = [...underWay].flatMap((order) =>
+      all.map((it) => ({ ...after(it, order), done: [...it.done.filter((other) => other !== order), order] })),
+    );
+    const next = distinct([...all, ...further]);
     if (next.length === all.length) return all;
     all = next;
   }
@@ -111,6 +123,8 @@ function after(setting: Setting, { kind, capacity, untilMs = Number.POSITIVE_INF
   return kind === 'resume' ? { ...setting, pausedToMs: 0 } : NOTHING;
 }
 
-function distinct(settings: readonly Setting[]): Setting[] {
-  return [...new Map(settings.map((it) => [`${it.capacity} ${it.pausedToMs}`, it])).values()];
+function distinct(courses: readonly Course[]): Course[] {
+  const keyOf = ({ capacity, pausedToMs, done }: Course) =>
+    [capacity, pausedToMs, ...done.map(({ kind, sentMs }) => `${kind} ${sentMs}`).sort()].join();
+  return [...new Map(courses.map((course) => [keyOf(course), course])).values()];
 }
