@@ -39,6 +39,14 @@ test('a permit worker that can not be made tells why, and leaves a connection th
   });
 });
 
+test('a permit worker breaks no Workflow off in the middle, however long the machine has stopped it', async () => {
+  const { nativeConnection: connection } = temporal.env;
+  const worker = await createPermitWorker({ connection, taskQueue: `permits-${randomUUID()}` });
+  await worker.runUntil(async () => undefined);
+  const { isolateExecutionTimeoutMs } = worker.options;
+  assert.equal(isolateExecutionTimeoutMs, 2 ** 32 - 1, "the SDK has no option 'isolateExecutionTimeout' any more");
+});
+
 test("the plugin refuses the worker's own task queue", async () => {
   assert.throws(() => new SemaphorePlugin({ taskQueue: '' }), { name: 'InvalidOptionsError' });
   const plugins = [new SemaphorePlugin({ taskQueue: 'one' })];

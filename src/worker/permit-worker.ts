@@ -10,18 +10,27 @@ const OURS = ['activities', 'enableNonLocalActivities', 'nexusServices', 'workfl
 /** Nobody calls it. The SDK warns of a worker without activities. One with local activities alone polls for none either. */
 const WITHOUT_WARNING = { activities: { none: async () => {} }, enableNonLocalActivities: false };
 
-/**
- * How long the server keeps a task for the worker that has the permit cached, before it gives the task to another. The
- * SDK's default of 10 seconds suits long histories. Those of permits are short, and after a crash a release would wait all
- * that time.
- */
-const STICKY_FOR = '1s';
+/** What a worker of permits has unlike other workers, unless its caller says otherwise. */
+export const PERMIT_WORKER_DEFAULTS = {
+  /**
+   * How long the server keeps a task for the worker that has the permit cached, before it gives the task to another. The
+   * SDK's default of 10 seconds suits long histories. Those of permits are short, and after a crash a release would wait all
+   * that time.
+   */
+  stickyQueueScheduleToStartTimeout: '1s',
+  /**
+   * As long as the SDK can. By default it breaks the code of a Workflow off that has run for 5 seconds, and a worker that the machine
+   * stops for longer is always in the middle of something. What is left there spoils its other Workflows: their cancellations are lost
+   * (SDK 1.24.0; its types leave this option out). No code of permits runs for long.
+   */
+  isolateExecutionTimeout: '4294967295ms',
+} as const;
 
 /**
  * The SDK's `WorkerOptions`, without those that say what to run. Two are easily missed. `connection` is by default an
  * unencrypted one to `localhost:7233`, which the worker closes when it ends. `namespace` is `"default"` by default; a
- * connection does not know its namespace. One option has another default here: `stickyQueueScheduleToStartTimeout` is
- * 1 second.
+ * connection does not know its namespace. `stickyQueueScheduleToStartTimeout` is 1 second by default here, and the SDK's limit of 5
+ * seconds for a Workflow's code does not apply.
  */
 export interface PermitWorkerOptions extends Omit<WorkerOptions, (typeof OURS)[number]> {
   /** The task queue on which permits run: the same as the `taskQueue` option of the semaphores. */
@@ -60,7 +69,7 @@ export interface PermitWorkerOptions extends Omit<WorkerOptions, (typeof OURS)[n
 export async function createPermitWorker(options: PermitWorkerOptions): Promise<Worker> {
   checkPermitWorker(options);
   return await Worker.create({
-    stickyQueueScheduleToStartTimeout: STICKY_FOR,
+    ...PERMIT_WORKER_DEFAULTS,
     ...options,
     ...WITHOUT_WARNING,
     ...permitWorkflows(options),

@@ -28,6 +28,7 @@ import { bundleWorkflows } from '../../scripts/support/workflow-bundles';
 import { permitId, queueId, waiterId } from '../../src/shared/permit-id';
 import { QUEUE_VIEW, type QueueView, type ShownView } from '../../src/shared/protocol';
 import { readQueueView } from '../../src/shared/queue-view';
+import { PERMIT_WORKER_DEFAULTS } from '../../src/worker/permit-worker';
 import { toldAtAnyLimit, toldAtLimit } from './limits';
 
 /** A real server, which files may share, and a worker for one test file. Its resources are checked for leaked permits after every test. */
@@ -98,7 +99,7 @@ function hookTemporal({ dynamicConfig = [], shared = false, telemetry }: UseOpti
       workflowBundle: bundle,
       activities,
       taskQueue,
-      stickyQueueScheduleToStartTimeout: '1s', // as `createPermitWorker` has it
+      ...PERMIT_WORKER_DEFAULTS,
       ...options,
       shutdownForceTime: '5s',
     });

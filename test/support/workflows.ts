@@ -426,6 +426,13 @@ export async function sleeper(ms: number): Promise<number> {
   return sleptMs;
 }
 
+/** Its code never ends, in a scope of its own. */
+export async function spinner(): Promise<void> {
+  await CancellationScope.cancellable(async () => {
+    for (;;);
+  });
+}
+
 /** Runs in the place of a wait queue or a permit, and answers its query with anything. */
 export async function impostor(query: string, answer: unknown): Promise<void> {
   setHandler(defineQuery(query), () => answer);

@@ -2,14 +2,12 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { Connection } from '@temporalio/client';
 import { DefaultLogger, NativeConnection, Runtime, Worker } from '@temporalio/worker';
+import { PERMIT_WORKER_DEFAULTS } from '@/worker/permit-worker';
 import { TICK_MS } from '../observer';
 import { ObserverLink } from '../observer-link';
 import { activities, sinks } from './application';
 import { ClientHolders } from './clients';
 import type { ActorInput, Order } from './input';
-
-/** Without it a release would wait for ten seconds after a crash: see `createPermitWorker`. */
-const STICKY_FOR = '1s';
 
 async function main(input: ActorInput): Promise<void> {
   const link = await ObserverLink.to(input.observerPort);
@@ -40,7 +38,7 @@ async function runWorker(input: ActorInput, link: ObserverLink): Promise<void> {
       identity: input.name,
       taskQueue: isApplication ? `${input.taskQueue}-application` : input.taskQueue,
       workflowBundle: { codePath: input.bundle },
-      stickyQueueScheduleToStartTimeout: STICKY_FOR,
+      ...PERMIT_WORKER_DEFAULTS, // the application has them too: it is stopped for long, and the SDK would spoil its Workflows
       shutdownForceTime: '5s',
       ...(isApplication && { activities: activities(link) }),
       sinks,
