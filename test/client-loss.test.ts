@@ -267,7 +267,7 @@ test('a waiter that has lost the server times out with the cause, and its functi
     hasRun = true;
   };
   const semaphore = new SemaphoreClient(client, resource, optionsOf({}));
-  const working = semaphore.withPermit(work, { timeout: '6s' });
+  const working = semaphore.withPermit(work, { timeout: '10s' });
   const rejected = assert.rejects(working, (error) => {
     assert.ok(error instanceof PermitTimeoutError && error.cause !== undefined, String(error));
     assert.match(error.message, /could not be reached/);
