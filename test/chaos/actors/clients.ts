@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Client, type Connection, type WorkflowClientInterceptor } from '@temporalio/client';
 import { type Permit, PermitLostError, PermitPool, PermitTimeoutError, SemaphoreClient, withPermits } from '@/client';
@@ -25,6 +26,8 @@ export class ClientHolders {
   /** The next to have its turn dies of it. */
   private armed = false;
   private count = 0;
+  /** Tells this process from those before it. A process ID comes again within the hour. */
+  private readonly life = randomUUID().slice(0, 8);
   private readonly luck: Luck;
   /** By their resources, two of each. Permits with a pace or a key are not reused. */
   private readonly permitPools: Map<string, PermitPool[]>;
@@ -88,7 +91,7 @@ export class ClientHolders {
     });
     const priority = { priorityKey: 3 };
     while (!this.stopping) {
-      const acquire = `${actor}-${process.pid}-${this.count++}`;
+      const acquire = `${actor}-${this.life}-${this.count++}`;
       await link.tell({ do: 'ask', acquire, resource, actor, pooled: true, givesWay: true });
       try {
         await pool.withPermit((permit) => this.work(acquire, [permit], permit.signal, 300), { priority });
@@ -106,7 +109,7 @@ export class ClientHolders {
     way: number,
     fixed: { priorityKey?: number; holdMs?: number } = {},
   ): Promise<void> {
-    const acquire = `${this.input.name}-${process.pid}-${this.count++}`;
+    const acquire = `${this.input.name}-${this.life}-${this.count++}`;
     const { luck, link } = this;
     const { name: actor, pools } = this.input;
     const aborter = new AbortController();
