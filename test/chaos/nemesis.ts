@@ -1,4 +1,3 @@
-import { setMaxListeners } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
 import { messageOf } from '../../scripts/support/main';
 import type { Fault } from './faults';
@@ -25,7 +24,6 @@ export async function torment(
   const byKind = new Map(faults.map((fault) => [fault.kind, fault]));
   const under: Promise<void>[] = [];
   const startMs = performance.now();
-  setMaxListeners(0, interrupt); // each fault that lasts listens, and they overlap
   for (const planned of planFaults(faults, { seed, durationMs, everyMs })) {
     await pause(startMs + planned.atMs - performance.now(), interrupt);
     if (interrupt.aborted) break;
