@@ -47,6 +47,7 @@ async function buildFrom(root: string, directory: string): Promise<BuiltActor> {
     format: 'cjs',
     sourcemap: 'inline',
     logLevel: 'warning',
+    logOverride: { 'require-resolve-not-external': 'silent' }, // permits are of the actors' own bundle
     outfile: actor,
   });
   return { actor, bundle };
