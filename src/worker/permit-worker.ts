@@ -20,7 +20,7 @@ export const PERMIT_WORKER_DEFAULTS = {
   stickyQueueScheduleToStartTimeout: '1s',
   /**
    * As long as the SDK can. By default it breaks the code of a Workflow off that has run for 5 seconds, and a worker that the machine
-   * stops for longer is always in the middle of something. What is left there spoils its other Workflows: their cancellations are lost
+   * stops for longer may be in the middle of one. What is left there spoils its other Workflows: their cancellations are lost
    * (SDK 1.24.0; its types leave this option out). No code of permits runs for long.
    */
   isolateExecutionTimeout: '4294967295ms',

@@ -130,10 +130,9 @@ test('S2: a slot that no pool has', () => {
 
 test('S2: a slot that a key has not', () => {
   const ofKey = (slot: string) =>
-    broken(({ pools, acquires, permits }) => {
+    broken(({ pools, permits }) => {
       at(pools, 0).perKey = 1;
-      for (const [index, acquire] of acquires.entries()) acquire.key = `key-${index}`;
-      const [{ startedMs, closedMs }, resource] = [at(permits, 0), keyResource(POOL, 'key-0')];
+      const [{ startedMs, closedMs }, resource] = [at(permits, 0), keyResource(POOL, 'ann')];
       permits.push({ resource, slot, runId: 'key-1', startedMs, closedMs, drained: false });
     });
   assert.deepEqual(ofKey('0'), []);

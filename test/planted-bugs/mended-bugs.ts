@@ -220,4 +220,11 @@ export const MENDED: readonly PlantedBug[] = [
     replace: 'false',
     caughtBy: 'an order that waits for a new worker',
   },
+  {
+    name: 'A permit worker has the limit of the SDK for code, which spoils a worker that was stopped',
+    in: 'createPermitWorker',
+    find: 'PERMIT_WORKER_DEFAULTS',
+    replace: "{ stickyQueueScheduleToStartTimeout: '1s' }",
+    caughtBy: 'breaks no Workflow off in the middle',
+  },
 ];

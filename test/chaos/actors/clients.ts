@@ -91,7 +91,7 @@ export class ClientHolders {
     });
     const priority = { priorityKey: 3 };
     while (!this.stopping) {
-      const acquire = `${actor}-${this.life}-${this.count++}`;
+      const acquire = this.nextName();
       await link.tell({ do: 'ask', acquire, resource, actor, pooled: true, givesWay: true });
       try {
         await pool.withPermit((permit) => this.work(acquire, [permit], permit.signal, 300), { priority });
@@ -109,7 +109,7 @@ export class ClientHolders {
     way: number,
     fixed: { priorityKey?: number; holdMs?: number } = {},
   ): Promise<void> {
-    const acquire = `${this.input.name}-${this.life}-${this.count++}`;
+    const acquire = this.nextName();
     const { luck, link } = this;
     const { name: actor, pools } = this.input;
     const aborter = new AbortController();
@@ -163,6 +163,11 @@ export class ClientHolders {
       const outcome = outcomeOf(error, aborter.signal);
       await link.tell({ do: 'settle', acquire, outcome, error: String(error) });
     }
+  }
+
+  /** The name of an acquire. */
+  private nextName(): string {
+    return `${this.input.name}-${this.life}-${this.count++}`;
   }
 
   private client(interceptor: WorkflowClientInterceptor): Client {

@@ -1,4 +1,4 @@
-import { keyResource, slotNames, wantsSlot } from '@/shared/permit-id';
+import { isKeyPool, keyResource, slotNames, wantsSlot, wholeOf } from '@/shared/permit-id';
 import type { Body, ChaosRecord, Order, PermitRun, Pool } from '../record';
 import { CLAIMED_MS } from './out-of-use';
 
@@ -78,15 +78,10 @@ function wrongSlots(record: ChaosRecord): string[] {
   });
 }
 
-function wrongSlotsOfKeys({ pools, acquires, permits }: ChaosRecord): string[] {
+function wrongSlotsOfKeys({ pools, permits }: ChaosRecord): string[] {
   const perKey = new Map(pools.map((pool) => [pool.resource, pool.perKey]));
-  const slotsOf = new Map(
-    acquires.flatMap(({ resource, key }) =>
-      key === undefined ? [] : [[keyResource(resource, key), perKey.get(resource) ?? 0] as const],
-    ),
-  );
   return permits.flatMap(({ resource, slot, runId }) => {
-    const slots = slotsOf.get(resource);
+    const slots = isKeyPool(resource) ? perKey.get(wholeOf(resource)) : undefined;
     return slots === undefined || wantsSlot(slots, slot)
       ? []
       : [`${resource}/${slot}/${runId}: a key has ${slots} slots`];
