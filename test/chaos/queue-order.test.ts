@@ -241,6 +241,15 @@ test('what a ticket has inherited goes with it where its turn was overdue', () =
   const afterTurn = () => new Script({ tickets: [ticket('urgent', 8, 1), heir] }).task({ 0: 'heir' });
   assert.equal(afterTurn().task({}).ask('0').signal(MISSED, missed).task({ 0: 'urgent' }).disorder, 0);
   assert.equal(afterTurn().task({}).ask('1').signal(MISSED, missed).task({ 0: 'urgent' }).disorder, 1);
+  const newRun = () => {
+    const slots = [['0', { at: 'offered', ticketId: 'heir', untilMs: 9 }]];
+    const script = new Script({ tickets: [], view: { tickets: [ticket('urgent', 8, 1), heir], slots, shares: [] } });
+    const started = script.events[0]?.workflowExecutionStartedEventAttributes;
+    if (started) started.continuedExecutionRunId = 'former';
+    return script.task({}).ask('0');
+  };
+  assert.equal(newRun().signal(MISSED, missed).task({ 0: 'urgent' }).disorder, 1, 'a new run asks in any case');
+  assert.equal(newRun().ask('0').signal(MISSED, missed).task({ 0: 'urgent' }).disorder, 0);
 });
 
 test('who declines a turn in time is heard; where the turn was overdue, the queue does not know whose word that is', () => {

@@ -59,8 +59,9 @@ export function checkTurns(events: readonly QueueEvent[]): { turns: number; diso
     // Refused in the same decision: it wants more than an operator has left, or the line is full.
     for (const { ticketId, slot, waiting } of given) if (slot === undefined && !waiting) line.refuse(ticketId);
     line.passOver(given);
-    // A new run asks the slots of which the last run has given turns. Later it asks one only when its turn is overdue.
-    if (hasDecided) for (const slot of askedOf(sent)) line.overdue(slot);
+    // A new run asks once each slot of which the last run has given a turn. Else it asks one only when its turn is overdue.
+    const asked = askedOf(sent);
+    for (const slot of hasDecided ? asked : asked.filter((it, nth) => asked.indexOf(it) < nth)) line.overdue(slot);
     hasDecided = true;
     for (const { ticketId, slot, eventId, to } of given) {
       if (slot === undefined) continue;
