@@ -233,6 +233,16 @@ test('what a ticket has inherited in the run before stays, also when it is sent 
     .task({ 0: 'heir' })
     .signal(MISSED, { ticket: sentAgain, slot: '0' });
   assert.equal(missed.task({ 0: 'heir' }).disorder, 0, 'it has its old place');
+  const next = { ...sentAgain, waiter: { workflowId: 'next', runId: '01a20fff-0d03-798b-873f-7e0b76d60c70' } };
+  const onTurn = (ask: string) =>
+    new Script({ tickets: [ticket('urgent', 8, 1), heir] })
+      .task({ 0: 'heir' })
+      .task({})
+      .ask(ask)
+      .signal(ENQUEUE, next)
+      .task({ 1: 'heir' }, 0, 'next');
+  assert.equal(onTurn('1').disorder, 0, 'its next waiter comes in place of the one that has the turn');
+  assert.equal(onTurn('0').disorder, 1, 'the turn was overdue');
 });
 
 test('what a ticket has inherited goes with it where its turn was overdue', () => {

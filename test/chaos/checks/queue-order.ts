@@ -223,7 +223,8 @@ class Line {
     if (typeof ticket?.id !== 'string' || !ticket.waiter) return;
     const offer = this.offered.get(ticket.id);
     if (offer && offer.ticket.waiter.runId === ticket.waiter.runId) return; // it has its turn
-    const known = this.waiting.get(ticket.id);
+    const isInLine = offer && !offer.overdue && !offer.declined;
+    const known = this.waiting.get(ticket.id) ?? (isInLine ? offer.ticket : undefined);
     if (!known && !offer && this.waiting.size + this.offered.size >= MAX_WAITERS) return; // a stranger has filled the line
     if (known?.waiter.runId !== ticket.waiter.runId) this.silent.delete(whoOf(ticket));
     this.offered.delete(ticket.id);
