@@ -205,9 +205,9 @@ function keysPermit(
 /** Says the largest capacity that may have been in effect at some moment between two. */
 function allowance({ resource, slots }: Pool, orders: readonly Order[]): (fromMs: number, toMs: number) => number {
   const own = orders.filter(({ kind, ...order }) => kind === 'resize' && order.resource === resource);
-  const windows = own.map(({ sentMs, capacity = 0 }) => {
-    // It is over when a later order has been answered.
-    const later = own.filter((call) => call.answeredMs !== undefined && call.sentMs > sentMs);
+  const windows = own.map(({ sentMs, answeredMs: doneMs = sentMs, capacity = 0 }) => {
+    // It is over when a later order has been answered. Of two that were under way at once, either may be the later one.
+    const later = own.filter((call) => call.answeredMs !== undefined && call.sentMs > doneMs);
     return { sentMs, capacity, untilMs: Math.min(...later.map(({ answeredMs }) => answeredMs as number)) };
   });
   const deployed = slotNames(slots).length;
