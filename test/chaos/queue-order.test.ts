@@ -67,6 +67,14 @@ class Script {
   }
 }
 
+/** The history of a run that continues another, of which it has this view. */
+function continued(view: unknown): Script {
+  const script = new Script({ tickets: [], view });
+  const started = script.events[0]?.workflowExecutionStartedEventAttributes;
+  if (started) started.continuedExecutionRunId = 'former';
+  return script;
+}
+
 function payloads(...values: unknown[]) {
   return { payloads: values.map((value) => ({ data: Buffer.from(JSON.stringify(value)) })) };
 }
@@ -175,20 +183,12 @@ test('a closing that is said twice tells nothing of the next permit', () => {
 
 test('a run that continues another has its line', () => {
   const view = { tickets: [late, early], slots: [['0', { at: 'offered', ticketId: 'early', untilMs: 9 }]], shares: [] };
-  const next = new Script({ tickets: [], view });
-  const started = next.events[0]?.workflowExecutionStartedEventAttributes;
-  if (started) started.continuedExecutionRunId = 'former';
-  assert.equal(next.task({ '1': 'late' }).disorder, 0);
+  assert.equal(continued(view).task({ '1': 'late' }).disorder, 0);
   const { slots: _, ...named } = early;
-  const lists = { lists: [['0', '1']], tickets: [late, { ...named, list: 0 }], slots: [], shares: [] };
-  const withLists = new Script({ tickets: [], view: lists });
-  const third = withLists.events[0]?.workflowExecutionStartedEventAttributes;
-  if (third) third.continuedExecutionRunId = 'former';
-  assert.equal(withLists.task({ '1': 'late' }).disorder, 1, 'names that stand in a list are those of a ticket');
-  const without = new Script({ tickets: [], view: { ...view, slots: [] } });
-  const other = without.events[0]?.workflowExecutionStartedEventAttributes;
-  if (other) other.continuedExecutionRunId = 'former';
-  assert.equal(without.task({ '1': 'late' }).disorder, 1);
+  const withLists = { lists: [['0', '1']], tickets: [late, { ...named, list: 0 }], slots: [], shares: [] };
+  const message = 'names that stand in a list are those of a ticket';
+  assert.equal(continued(withLists).task({ '1': 'late' }).disorder, 1, message);
+  assert.equal(continued({ ...view, slots: [] }).task({ '1': 'late' }).disorder, 1);
 });
 
 /** A dead caller has had its turn. It has another ticket in line, before that of a caller which lives. */
@@ -251,13 +251,11 @@ test('what a ticket has inherited goes with it where its turn was overdue', () =
   const afterTurn = () => new Script({ tickets: [ticket('urgent', 8, 1), heir] }).task({ 0: 'heir' });
   assert.equal(afterTurn().task({}).ask('0').signal(MISSED, missed).task({ 0: 'urgent' }).disorder, 0);
   assert.equal(afterTurn().task({}).ask('1').signal(MISSED, missed).task({ 0: 'urgent' }).disorder, 1);
-  const newRun = () => {
-    const slots = [['0', { at: 'offered', ticketId: 'heir', untilMs: 9 }]];
-    const script = new Script({ tickets: [], view: { tickets: [ticket('urgent', 8, 1), heir], slots, shares: [] } });
-    const started = script.events[0]?.workflowExecutionStartedEventAttributes;
-    if (started) started.continuedExecutionRunId = 'former';
-    return script.task({}).ask('0');
-  };
+  const slots = [['0', { at: 'offered', ticketId: 'heir', untilMs: 9 }]];
+  const newRun = () =>
+    continued({ tickets: [ticket('urgent', 8, 1), heir], slots, shares: [] })
+      .task({})
+      .ask('0');
   assert.equal(newRun().signal(MISSED, missed).task({ 0: 'urgent' }).disorder, 1, 'a new run asks in any case');
   assert.equal(newRun().ask('0').signal(MISSED, missed).task({ 0: 'urgent' }).disorder, 0);
 });
