@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { keyResource } from '../../src/shared/permit-id';
 import { judge } from './checker';
 import { covered, union, without } from './checks/intervals';
-import type { Acquire, ChaosRecord, Outcome } from './record';
+import type { Acquire, ChaosRecord, Order, Outcome } from './record';
 import { at, broken, brokenIn, LIMIT_MS, POOL, sound } from './sound-record';
 
 test('a sound record breaks nothing', () => {
@@ -78,19 +78,20 @@ test('S1: a holder under a permit that the server does not know', () => {
 });
 
 test('S1 and S2: an operator may add slots, for those who wait meanwhile', () => {
-  const resized = (sentMs: number, backMs?: number, answeredMs = sentMs + 10) =>
+  const resized = (sentMs: number, backMs?: number, answeredMs = sentMs + 10, kind: Order['kind'] = 'resize') =>
     broken(({ bodies, permits, orders }) => {
       Object.assign(at(bodies, 2), { slot: '2' });
       at(permits, 2).slot = '2';
       orders.push({ kind: 'resize', resource: POOL, sentMs, capacity: 3, answeredMs });
       if (backMs !== undefined)
-        orders.push({ kind: 'resize', resource: POOL, sentMs: backMs, capacity: 2, answeredMs: backMs + 10 });
+        orders.push({ kind, resource: POOL, sentMs: backMs, capacity: 2, answeredMs: backMs + 10 });
     });
   assert.deepEqual(resized(2_600), []);
   assert.deepEqual(resized(3_100), ['S2'], 'the order came after the grant');
   assert.deepEqual(resized(1_000, 2_600), [], 'it was in effect when the acquirer asked');
   assert.deepEqual(resized(1_000, 2_000), ['S2'], 'it was over by then');
   assert.deepEqual(resized(1_000, 2_000, 2_005), [], 'both were under way at once: either may have been the last');
+  assert.deepEqual(resized(1_000, 2_000, undefined, 'terminate-queue'), ['S2'], 'it went with its queue');
 });
 
 test('S1: more permits for one key than it may have', () => {

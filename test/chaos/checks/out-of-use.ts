@@ -33,7 +33,7 @@ const NOTHING: Setting = { pausedToMs: 0 };
 
 /** When a slot of a pool is out of use. */
 export function outOfUse(pool: Pool, record: ChaosRecord, slot: string): OutOfUse {
-  const spans = spansOf(pool, record);
+  const spans = settingsOf(pool, record);
   const where = (isOut: (span: Span) => boolean) =>
     union(spans.filter(isOut).map(({ fromMs, toMs }) => [fromMs, toMs]));
   return {
@@ -54,7 +54,7 @@ function isOut({ capacity, pausedToMs }: Setting, { slots }: Pool, slot: string,
 const known = new WeakMap<Order[], Map<string, Span[]>>();
 
 /** What may have been set at each moment of a run, by the orders alone. */
-function spansOf({ resource }: Pool, { orders }: ChaosRecord): Span[] {
+export function settingsOf({ resource }: Pool, { orders }: ChaosRecord): Span[] {
   const all = known.get(orders) ?? new Map<string, Span[]>();
   known.set(orders, all);
   const found =

@@ -1,6 +1,6 @@
 import { isKeyPool, keyResource, slotNames, wantsSlot, wholeOf } from '@/shared/permit-id';
-import type { Body, ChaosRecord, Order, PermitRun, Pool } from '../record';
-import { CLAIMED_MS } from './out-of-use';
+import type { Body, ChaosRecord, PermitRun, Pool } from '../record';
+import { CLAIMED_MS, settingsOf } from './out-of-use';
 
 /** A time in which somebody certainly held a slot, and knew it. */
 export interface CertainHold {
@@ -56,7 +56,7 @@ export function checkHolders(record: ChaosRecord): string[] {
     }
   }
   for (const pool of record.pools)
-    violations.push(...tooMany(pool, holds, record.orders), ...tooManyOfOneKey(pool, holds, record.permits));
+    violations.push(...tooMany(pool, holds, record), ...tooManyOfOneKey(pool, holds, record.permits));
   return violations;
 }
 
@@ -66,9 +66,7 @@ export function checkSlots(record: ChaosRecord): string[] {
 }
 
 function wrongSlots(record: ChaosRecord): string[] {
-  const pools = new Map(
-    record.pools.map((pool) => [pool.resource, { pool, capacityIn: allowance(pool, record.orders) }]),
-  );
+  const pools = new Map(record.pools.map((pool) => [pool.resource, { pool, capacityIn: allowance(pool, record) }]));
   return certainHolds(record).flatMap((hold) => {
     const { pool, capacityIn } = pools.get(hold.resource) ?? {};
     if (pool && wantsSlot(pool.slots, hold.slot)) return [];
@@ -155,9 +153,9 @@ function ghosts(bodies: readonly Body[], permits: readonly PermitRun[]): string[
   return [...unknown].map((token) => `somebody worked under ${token}, which the server does not know`);
 }
 
-function tooMany(pool: Pool, holds: readonly CertainHold[], orders: readonly Order[]): string[] {
+function tooMany(pool: Pool, holds: readonly CertainHold[], record: ChaosRecord): string[] {
   const violations: string[] = [];
-  const capacityIn = allowance(pool, orders);
+  const capacityIn = allowance(pool, record);
   let now: CertainHold[] = [];
   for (const hold of holds) {
     if (hold.resource !== pool.resource) continue;
@@ -203,17 +201,12 @@ function keysPermit(
 }
 
 /** Says the largest capacity that may have been in effect at some moment between two. */
-function allowance({ resource, slots }: Pool, orders: readonly Order[]): (fromMs: number, toMs: number) => number {
-  const own = orders.filter(({ kind, ...order }) => kind === 'resize' && order.resource === resource);
-  const windows = own.map(({ sentMs, answeredMs: doneMs = sentMs, capacity = 0 }) => {
-    // It is over when a later order has been answered. Of two that were under way at once, either may be the later one.
-    const later = own.filter((call) => call.answeredMs !== undefined && call.sentMs > doneMs);
-    return { sentMs, capacity, untilMs: Math.min(...later.map(({ answeredMs }) => answeredMs as number)) };
-  });
-  const deployed = slotNames(slots).length;
+function allowance(pool: Pool, record: ChaosRecord): (fromMs: number, toMs: number) => number {
+  const spans = settingsOf(pool, record);
+  const deployed = slotNames(pool.slots).length;
   return (fromMs, toMs) => {
-    const inEffect = windows.filter(({ sentMs, untilMs }) => sentMs <= toMs && untilMs >= fromMs);
-    return Math.max(deployed, ...inEffect.map(({ capacity }) => capacity));
+    const inEffect = spans.filter((span) => span.fromMs <= toMs && span.toMs >= fromMs);
+    return Math.max(deployed, ...inEffect.flatMap(({ settings }) => settings.map(({ capacity = 0 }) => capacity)));
   };
 }
 
