@@ -12,7 +12,7 @@ import {
   checkTokens,
 } from './checks/safety';
 import { checkSets } from './checks/sets';
-import type { ChaosRecord } from './record';
+import type { ChaosRecord, Death } from './record';
 
 /** What must never be broken, each with its violations. */
 export interface Invariant {
@@ -43,7 +43,7 @@ export interface ChaosVerdict {
 
 /** Judges a run by its record alone. Pure. */
 export function judge(record: ChaosRecord, idleLimitMs: number): ChaosVerdict {
-  const { acquires, bodies, writes, faults, disorder, turns, replayed, replayFailures, permits } = record;
+  const { acquires, bodies, writes, faults, disorder, turns, replayed, replayFailures, permits, deaths } = record;
   const holds = certainHolds(record).length;
   const invariant = (id: string, promise: string, checked: number, violations: string[]) => {
     return { id, promise, checked, violations };
@@ -74,7 +74,7 @@ export function judge(record: ChaosRecord, idleLimitMs: number): ChaosVerdict {
       told('O1', 'what an answered shrink or pause has put out of use is not given', checkOutOfUse(record)),
       told('O2', 'what an answered order has put into use is not kept from waiters', checkBackInUse(record)),
       told('O3', 'an answered revoke has ended the hold', checkRevoked(record)),
-      invariant('W', 'no process ends by itself', record.permitWorkers.length, checkDeaths(record)),
+      invariant('W', 'no process ends by itself', record.permitWorkers.length, deaths.map(ended)),
       invariant('F', 'turns by priority, then arrival', turns, disorder),
       invariant('D', 'every history replays', replayed, replayFailures),
     ],
@@ -92,28 +92,8 @@ export function judge(record: ChaosRecord, idleLimitMs: number): ChaosVerdict {
   };
 }
 
-/**
- * A process that a fault stopped for five seconds may end as it goes on: the SDK allows a Workflow Task that long, and Node (issue 38503)
- * ends the process when the time of code in a VM is up while a promise of it runs.
- */
-const VM_LIMIT_MS = 5_000;
-const DEAD_WITHIN_MS = 2_000;
-
-function checkDeaths({ deaths, faults }: ChaosRecord): string[] {
-  const byItself = deaths.filter(
-    ({ actor, atMs }) =>
-      !faults.some(
-        ({ kind, target, atMs: stoppedMs, healedMs = Number.POSITIVE_INFINITY }) =>
-          kind.startsWith('stop-') &&
-          (target === actor || target === '*') &&
-          healedMs - stoppedMs >= VM_LIMIT_MS &&
-          atMs >= healedMs &&
-          atMs <= healedMs + DEAD_WITHIN_MS,
-      ),
-  );
-  return byItself.map(
-    ({ actor, how, atMs }) => `${actor} ended by itself (${how}) at ${new Date(atMs).toISOString().slice(11, 23)}`,
-  );
+function ended({ actor, how, atMs }: Death): string {
+  return `${actor} ended by itself (${how}) at ${new Date(atMs).toISOString().slice(11, 23)}`;
 }
 
 /** From asking to the beginning of the work, as far as that was seen. */
