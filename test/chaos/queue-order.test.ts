@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { CLOSING, DECLINED, ENQUEUE, INHERIT, MISSED, type Ticket, TURN, WATCH } from '../../src/shared/protocol';
+import { CLOSING, DECLINED, ENQUEUE, INHERIT, MISSED, type Ticket, TURN } from '../../src/shared/protocol';
 import { MAX_WAITERS } from '../../src/workflows/queue/line';
 import { NOWHERE } from './actors/signal-faults';
 import { checkTurns, type QueueEvent } from './checks/queue-order';
@@ -41,14 +41,6 @@ class Script {
   refusal(ticketId: string): this {
     const input = payloads({ queueId: 'permit-queue:pool', ticketId });
     return this.add({ signalExternalWorkflowExecutionInitiatedEventAttributes: { signalName: TURN, input } });
-  }
-
-  /** The last task has also asked the permit in that slot. */
-  ask(slot: string): this {
-    const workflowExecution = { workflowId: `permit:pool:${slot}` };
-    return this.add({
-      signalExternalWorkflowExecutionInitiatedEventAttributes: { signalName: WATCH, workflowExecution },
-    });
   }
 
   /** There is no permit in that slot. */
@@ -223,41 +215,22 @@ test('a ticket that comes to a full line has no place in it', () => {
   assert.equal(full(-1).disorder, 1);
 });
 
-test('what a ticket has inherited in the run before stays, also when it is sent again', () => {
+test('what a ticket has inherited in the run before may stay when it is sent again, or not: its turn may have been overdue', () => {
   const heir = { ...ticket('heir', 5, 1), inherits: ['other'] };
   const sentAgain = { ...heir, priorityKey: 2 };
-  const script = new Script({ tickets: [ticket('urgent', 8, 1), heir] });
-  assert.equal(script.signal(ENQUEUE, sentAgain).task({ 0: 'heir' }).disorder, 0);
-  assert.equal(new Script({ tickets: [ticket('urgent', 8, 1), sentAgain] }).task({ 0: 'heir' }).disorder, 1);
-  const missed = new Script({ tickets: [ticket('urgent', 8, 1), heir] })
-    .task({ 0: 'heir' })
-    .signal(MISSED, { ticket: sentAgain, slot: '0' });
-  assert.equal(missed.task({ 0: 'heir' }).disorder, 0, 'it has its old place');
-  const next = { ...sentAgain, waiter: { workflowId: 'next', runId: '01a20fff-0d03-798b-873f-7e0b76d60c70' } };
-  const onTurn = (ask: string) =>
-    new Script({ tickets: [ticket('urgent', 8, 1), heir] })
-      .task({ 0: 'heir' })
-      .task({})
-      .ask(ask)
-      .signal(ENQUEUE, next)
-      .task({ 1: 'heir' }, 0, 'next');
-  assert.equal(onTurn('1').disorder, 0, 'its next waiter comes in place of the one that has the turn');
-  assert.equal(onTurn('0').disorder, 1, 'the turn was overdue');
-});
-
-test('what a ticket has inherited goes with it where its turn was overdue', () => {
-  const heir = { ...ticket('heir', 5, 1), inherits: ['other'] };
-  const missed = { ticket: { ...heir, priorityKey: 2 }, slot: '0' };
-  const afterTurn = () => new Script({ tickets: [ticket('urgent', 8, 1), heir] }).task({ 0: 'heir' });
-  assert.equal(afterTurn().task({}).ask('0').signal(MISSED, missed).task({ 0: 'urgent' }).disorder, 0);
-  assert.equal(afterTurn().task({}).ask('1').signal(MISSED, missed).task({ 0: 'urgent' }).disorder, 1);
-  const slots = [['0', { at: 'offered', ticketId: 'heir', untilMs: 9 }]];
-  const newRun = () =>
-    continued({ tickets: [ticket('urgent', 8, 1), heir], slots, shares: [] })
-      .task({})
-      .ask('0');
-  assert.equal(newRun().signal(MISSED, missed).task({ 0: 'urgent' }).disorder, 1, 'a new run asks in any case');
-  assert.equal(newRun().ask('0').signal(MISSED, missed).task({ 0: 'urgent' }).disorder, 0);
+  const former = () => new Script({ tickets: [ticket('urgent', 8, 1), ticket('later', 9, 2), heir] });
+  assert.equal(former().task({ 0: 'urgent' }).disorder, 1, 'it has not left the line');
+  const missed = { ticket: sentAgain, slot: '0' };
+  for (const back of [
+    () => former().signal(ENQUEUE, sentAgain),
+    () => former().task({ 0: 'heir' }).signal(MISSED, missed),
+  ]) {
+    assert.equal(back().task({ 0: 'heir' }).disorder, 0, 'it stays');
+    assert.equal(back().task({ 0: 'urgent' }).disorder, 0, 'or not');
+    assert.equal(back().task({ 0: 'urgent', 1: 'later' }).disorder, 1, 'it has its own priority');
+  }
+  const toldNothing = new Script({ tickets: [ticket('urgent', 8, 1), sentAgain] });
+  assert.equal(toldNothing.task({ 0: 'heir' }).disorder, 1);
 });
 
 test('who declines a turn in time is heard; where the turn was overdue, the queue does not know whose word that is', () => {

@@ -15,8 +15,6 @@ import {
   type Ticket,
   TURN,
   type Turn,
-  WATCH,
-  type WatchInput,
 } from '@/shared/protocol';
 import { readTickets } from '@/shared/queue-view';
 import { MAX_WAITERS } from '@/workflows/queue/line';
@@ -46,7 +44,6 @@ export function checkTurns(events: readonly QueueEvent[]): { turns: number; diso
   const news: QueueEvent[] = [];
   const disorder: string[] = [];
   let turns = 0;
-  let hasDecided = false;
   for (const [at, event] of events.entries()) {
     if (event.workflowExecutionSignaledEventAttributes || event.signalExternalWorkflowExecutionFailedEventAttributes)
       news.push(event);
@@ -54,15 +51,10 @@ export function checkTurns(events: readonly QueueEvent[]): { turns: number; diso
     if (!task) continue;
     // The queue has seen what had come when its task began.
     while (news[0] && Number(news[0].eventId) < Number(task.startedEventId)) line.take(news.shift());
-    const sent = sentOf(events, at);
-    const given = turnsOf(sent);
+    const given = turnsOf(events, at);
     // Refused in the same decision: it wants more than an operator has left, or the line is full.
     for (const { ticketId, slot, waiting } of given) if (slot === undefined && !waiting) line.refuse(ticketId);
     line.passOver(given);
-    // A new run asks once each slot of which the last run has given a turn. Else it asks one only when its turn is overdue.
-    const asked = askedOf(sent);
-    for (const slot of hasDecided ? asked : asked.filter((it, nth) => asked.indexOf(it) < nth)) line.overdue(slot);
-    hasDecided = true;
     for (const { ticketId, slot, eventId, to } of given) {
       if (slot === undefined) continue;
       turns++;
@@ -79,30 +71,15 @@ interface GivenTurn extends Turn, Pick<QueueEvent, 'eventId'> {
   to?: { workflowId?: string | null; runId?: string | null } | null;
 }
 
-/** The turns that the queue gave in a task. */
-function turnsOf(sent: readonly QueueEvent[]): GivenTurn[] {
-  return sent.flatMap((event) => {
+/** The turns that the queue gave in the task that completed there. */
+function turnsOf(events: readonly QueueEvent[], completedAt: number): GivenTurn[] {
+  const rest = events.slice(completedAt + 1);
+  const next = rest.findIndex(({ workflowTaskCompletedEventAttributes: task }) => task);
+  return rest.slice(0, next === -1 ? rest.length : next).flatMap((event) => {
     const { eventId, signalExternalWorkflowExecutionInitiatedEventAttributes: sent } = event;
     const turn = sent?.signalName === TURN ? payload<Turn>(sent.input?.payloads) : undefined;
     return turn ? [{ ...turn, eventId, to: sent?.workflowExecution }] : [];
   });
-}
-
-/** The slots whose permits the queue asked in a task whether they are held. (With `preempt` it asks more, also within a turn's time.) */
-function askedOf(sent: readonly QueueEvent[]): string[] {
-  return sent.flatMap((event) => {
-    const { signalName, input, workflowExecution } =
-      event.signalExternalWorkflowExecutionInitiatedEventAttributes ?? {};
-    if (signalName !== WATCH || payload<WatchInput>(input?.payloads)?.preempt) return [];
-    return parsePermitId(workflowExecution?.workflowId ?? '')?.slot ?? [];
-  });
-}
-
-/** What came of the task that completed there, up to the next one. */
-function sentOf(events: readonly QueueEvent[], completedAt: number): QueueEvent[] {
-  const rest = events.slice(completedAt + 1);
-  const next = rest.findIndex(({ workflowTaskCompletedEventAttributes: task }) => task);
-  return rest.slice(0, next === -1 ? rest.length : next);
 }
 
 class Line {
@@ -110,7 +87,9 @@ class Line {
   private readonly closed = new Map<string, string>();
   /** The best priority that was told of each resource's line. */
   private readonly inherited = new Map<string, number>();
-  private readonly offered = new Map<string, { ticket: Ticket; slot: string; declined?: true; overdue?: true }>();
+  /** The best priority that each ticket has had. It keeps what it inherits while it is in line, also in the next run. */
+  private readonly best = new Map<string, number>();
+  private readonly offered = new Map<string, { ticket: Ticket; slot: string; declined?: true }>();
   /** Who has let a turn pass: those come last. */
   private readonly silent = new Set<string>();
 
@@ -118,9 +97,7 @@ class Line {
     const { input, continuedExecutionRunId } = started?.workflowExecutionStartedEventAttributes ?? {};
     const { tickets = [], view } = payload<QueueInput>(input?.payloads) ?? { tickets: [] };
     const former = continuedExecutionRunId ? readTickets('a resource', view).values() : [];
-    for (const ticket of [...former, ...tickets]) {
-      this.waiting.set(ticket.id, ticket);
-    }
+    for (const ticket of [...former, ...tickets]) this.add(ticket);
     for (const [slot, state] of view?.slots ?? []) if (state.at === 'offered') this.offer(state.ticketId, slot);
   }
 
@@ -130,9 +107,9 @@ class Line {
     const { signalName, input } = event?.workflowExecutionSignaledEventAttributes ?? {};
     if (signalName === ENQUEUE) this.enqueue(payload<Ticket>(input?.payloads));
     if (signalName === MISSED) {
-      const missed = payload<MissedNotice>(input?.payloads);
-      if (missed?.ticket) this.takeBack(missed.ticket.id, missed.slot);
-      this.enqueue(missed?.ticket);
+      const { ticket, slot } = payload<Partial<MissedNotice>>(input?.payloads) ?? {};
+      if (ticket && this.offered.get(ticket.id)?.slot === slot) this.offered.delete(ticket.id);
+      this.enqueue(ticket);
     }
     if (signalName === DECLINED) this.decline(payload<DeclinedNotice>(input?.payloads));
     if (signalName === INHERIT) {
@@ -153,19 +130,6 @@ class Line {
       if (declined) this.offered.delete(id);
       else this.silent.add(whoOf(ticket));
     }
-  }
-
-  /** The turn was not used: the ticket has its old place, with what it has inherited. */
-  private takeBack(ticketId: string, slot: string): void {
-    const offer = this.offered.get(ticketId);
-    if (offer?.slot !== slot) return;
-    this.offered.delete(ticketId);
-    if (!offer.overdue) this.waiting.set(ticketId, offer.ticket);
-  }
-
-  /** The turn of that slot takes too long: its ticket has left the line, and what it has inherited goes with it. */
-  overdue(slot: string): void {
-    for (const offer of this.offered.values()) if (offer.slot === slot) offer.overdue = true;
   }
 
   /** The queue has asked for the permit that should have come of a turn, and there is none. */
@@ -205,11 +169,14 @@ class Line {
   }
 
   /** Its caller keeps permits of other resources, and so has the best priority that was told of their lines. */
-  private raised({ inherits = [], priorityKey }: Ticket): number {
-    return Math.min(
-      priorityKey || DEFAULT_PRIORITY_KEY,
-      ...inherits.map((resource) => this.inherited.get(resource) ?? 9),
-    );
+  private raised({ id, inherits = [] }: Ticket): number {
+    const told = inherits.map((resource) => this.inherited.get(resource) ?? 9);
+    return Math.min(this.best.get(id) ?? 9, ...told);
+  }
+
+  private add(ticket: Ticket): void {
+    this.waiting.set(ticket.id, ticket);
+    this.best.set(ticket.id, Math.min(ticket.priorityKey || DEFAULT_PRIORITY_KEY, this.best.get(ticket.id) ?? 9));
   }
 
   /** The ticket that had the slot was served. A permit may say twice that it closes, which tells nothing of the next. */
@@ -223,16 +190,11 @@ class Line {
     if (typeof ticket?.id !== 'string' || !ticket.waiter) return;
     const offer = this.offered.get(ticket.id);
     if (offer && offer.ticket.waiter.runId === ticket.waiter.runId) return; // it has its turn
-    const isInLine = offer && !offer.overdue && !offer.declined;
-    const known = this.waiting.get(ticket.id) ?? (isInLine ? offer.ticket : undefined);
+    const known = this.waiting.get(ticket.id);
     if (!known && !offer && this.waiting.size + this.offered.size >= MAX_WAITERS) return; // a stranger has filled the line
     if (known?.waiter.runId !== ticket.waiter.runId) this.silent.delete(whoOf(ticket));
     this.offered.delete(ticket.id);
-    // What it has inherited stays, also from the run before: its view has that in the ticket's own priority.
-    const priorityKey = Math.min(
-      ...[ticket, ...(known?.inherits ? [known] : [])].map((it) => it.priorityKey || DEFAULT_PRIORITY_KEY),
-    );
-    this.waiting.set(ticket.id, { ...ticket, priorityKey });
+    this.add(ticket);
   }
 
   private decline(notice: DeclinedNotice | undefined): void {
