@@ -161,6 +161,7 @@ function permitRun(
     if (signal?.signalName !== PREEMPT || !preemptible) return false;
     return (payload<PreemptInput>(signal.input?.payloads)?.priorityKey ?? Number.NaN) < preemptible.priorityKey;
   });
+  const rang = events.filter((event) => event.timerFiredEventAttributes).at(-1);
   return {
     resource,
     slot,
@@ -174,6 +175,7 @@ function permitRun(
     ...(asked && { askedMs: timeMs(asked) }),
     ...(events.some(isGivingWay) && { gaveWay: true }),
     outcome: events.some(isRevocation) ? 'revoked' : outcomeOf(last),
+    ...(rang && { rangMs: timeMs(rang) }),
   };
 }
 

@@ -58,6 +58,13 @@ test('S6: a permit that ends in the midst of its holder’s work', () => {
     ['S6'],
     'that was more than a lease before',
   );
+  const endedLate = (outcome: string) =>
+    lost(outcome, ({ faults, permits }) => {
+      faults.push(hit('clients', 90_000, 101_000));
+      at(permits, 0).rangMs = 104_000;
+    });
+  assert.deepEqual(endedLate('lease-expired'), [], 'its lease had ended then, and the permit workers were late');
+  assert.deepEqual(endedLate('released'), ['S6'], 'it did not end by that');
   assert.deepEqual(
     lost('lease-expired', ({ outages }) => void outages.push({ scope: '*', fromMs: 104_000, toMs: 105_000 })),
     [],

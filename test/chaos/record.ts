@@ -147,4 +147,6 @@ export interface PermitRun {
   gaveWay?: true;
   /** `revoked` when somebody revoked it; else what it ended with, absent while it runs, and where somebody terminated it. */
   outcome?: string;
+  /** When its last timer rang: of a permit that ended by its lease, the end of that. The permit workers may be late with the rest. */
+  rangMs?: number;
 }

@@ -142,7 +142,7 @@ export function checkReleased(record: ChaosRecord): { checked: number; violation
 }
 
 function isExplained({ body, permit, actor }: Loss, { orders, faults }: ChaosRecord, hits: Hits): boolean {
-  const { resource, slot, closedMs, outcome } = permit;
+  const { resource, slot, closedMs, outcome, rangMs = closedMs } = permit;
   const isNear = (fromMs: number, withinMs: number) => fromMs <= closedMs && closedMs <= fromMs + withinMs;
   if (outcome === 'revoked')
     return orders.some(
@@ -156,7 +156,8 @@ function isExplained({ body, permit, actor }: Loss, { orders, faults }: ChaosRec
   // A Workflow that was reset goes on under a permit that it has released.
   const untilMs = Math.max(closedMs, body.beganMs);
   const hit = union([...hits.ofAny([actor, body.acquire]), ...hits.flooded(permitId(permit))]);
-  return covered([closedMs - LEASE_MS, untilMs], hit) > 0;
+  const fromMs = (outcome === 'lease-expired' ? rangMs : closedMs) - LEASE_MS;
+  return covered([fromMs, untilMs], hit) > 0;
 }
 
 /** Where signals are spoilt, a permit may be lost for nothing. */
