@@ -183,6 +183,16 @@ test('a run that continues another has its line', () => {
   assert.equal(continued({ ...view, slots: [] }).task({ '1': 'late' }).disorder, 1);
 });
 
+test('a slot that is reserved for a ticket which has a turn is no turn', () => {
+  const offered = { at: 'offered', ticketId: 't1', untilMs: 9 };
+  const slots = [['0', { ...offered, reserved: true }] as const, ['1', offered] as const];
+  const tickets = [1, 2, 3].map((n) => ({ ...ticket(`t${n}`, n), identity: n === 3 ? 'live' : 'dead' }));
+  const run = (noPermit: string) => continued({ tickets, slots, shares: [] }).noPermit(noPermit).task({ '1': 't3' });
+  assert.equal(run('1').disorder, 0, 'its turn has brought no permit');
+  const told = continued({ tickets, slots, shares: [] }).noPermit('0').task({ '2': 't3' });
+  assert.equal(told.disorder, 1, 'it had no turn for that slot');
+});
+
 /** A dead caller has had its turn. It has another ticket in line, before that of a caller which lives. */
 const deadFirst = () =>
   [1, 2, 3]
@@ -246,6 +256,13 @@ test('who declines a turn in time is heard; where the turn was overdue, the queu
   assert.equal(script().signal(DECLINED, declined).task({ '0': 'third' }).disorder, 1);
   assert.equal(script().noPermit('0').signal(DECLINED, declined).task({ '0': 'third' }).disorder, 0);
   assert.equal(script().signal(DECLINED, declined).noPermit('0').task({ '0': 'third' }).disorder, 0);
+});
+
+test('who missed a turn that was overdue still has the turn that came after it', () => {
+  const script = () => line().task({ '0': 'urgent' }).signal(ENQUEUE, urgent).task({ '2': 'urgent' });
+  const missed = (slot: string) => script().signal(MISSED, { ticket: urgent, slot }).task({ '1': 'early' }).disorder;
+  assert.equal(missed('0'), 0);
+  assert.equal(missed('2'), 1);
 });
 
 test('who has had a turn beside others, and comes again, has its next turn for another slot', () => {

@@ -98,7 +98,8 @@ class Line {
     const { tickets = [], view } = payload<QueueInput>(input?.payloads) ?? { tickets: [] };
     const former = continuedExecutionRunId ? readTickets('a resource', view).values() : [];
     for (const ticket of [...former, ...tickets]) this.add(ticket);
-    for (const [slot, state] of view?.slots ?? []) if (state.at === 'offered') this.offer(state.ticketId, slot);
+    for (const [slot, state] of view?.slots ?? [])
+      if (state.at === 'offered' && !state.reserved) this.offer(state.ticketId, slot);
   }
 
   take(event: QueueEvent | undefined): void {
@@ -109,6 +110,7 @@ class Line {
     if (signalName === MISSED) {
       const { ticket, slot } = payload<Partial<MissedNotice>>(input?.payloads) ?? {};
       if (ticket && this.offered.get(ticket.id)?.slot === slot) this.offered.delete(ticket.id);
+      if (ticket && slot) this.offered.delete(formerTurn(ticket.id, slot));
       this.enqueue(ticket);
     }
     if (signalName === DECLINED) this.decline(payload<DeclinedNotice>(input?.payloads));
@@ -159,13 +161,15 @@ class Line {
   }
 
   /**
-   * A waiter has a turn, and now another one. Of several turns for one slot, all but the first take their tickets out of the line. A
-   * live waiter sends its ticket again then, and the queue may give it a turn for another slot. What becomes of either turn tells of the
-   * waiter.
+   * A waiter has a turn, and now another one. Of several turns for one slot, all but the first take their tickets out of the line; so does
+   * a turn that is overdue. A live waiter sends its ticket again then, and the queue may give it a turn for another slot. That is its
+   * turn from then on. What becomes of either tells of the waiter.
    */
   anotherTurn(ticketId: string, slot: string): void {
     const offer = this.offered.get(ticketId);
-    if (offer && offer.slot !== slot) this.offered.set(`${ticketId} ${slot}`, { ticket: offer.ticket, slot });
+    if (!offer || offer.slot === slot) return;
+    this.offered.set(formerTurn(ticketId, offer.slot), offer);
+    this.offered.set(ticketId, { ticket: offer.ticket, slot });
   }
 
   /** Its caller keeps permits of other resources, and so has the best priority that was told of their lines. */
@@ -207,6 +211,11 @@ class Line {
     else this.silent.delete(whoOf(ticket));
     this.waiting.delete(ticketId);
   }
+}
+
+/** By which a turn is known when its ticket has another one. */
+function formerTurn(ticketId: string, slot: string): string {
+  return `${ticketId} ${slot}`;
 }
 
 function whoOf({ identity, waiter }: Ticket): string {
