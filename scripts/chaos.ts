@@ -1,6 +1,7 @@
 import { execFileSync } from 'node:child_process';
 import { writeFile } from 'node:fs/promises';
 import { DefaultLogger, Runtime } from '@temporalio/worker';
+import { judgeAgain } from '../test/chaos/again';
 import { clusterServer } from '../test/chaos/cluster-server';
 import { parseChaosOptions } from '../test/chaos/options';
 import { isClean, markdown } from '../test/chaos/report';
@@ -20,12 +21,9 @@ async function main(interrupt: AbortSignal): Promise<number> {
     if (cluster) return await clusterServer(tell);
     return address ? givenServer(address) : await ownServer(directory);
   };
-  const report = await runChaos(startServer, options, {
-    commit: commit(),
-    command: commandOf(options.seed),
-    tell,
-    interrupt,
-  });
+  const report = options.again
+    ? await judgeAgain(options.again, options.idleLimit, commit())
+    : await runChaos(startServer, options, { commit: commit(), command: commandOf(options.seed), tell, interrupt });
   if (options.json) await writeFile(options.json, `${JSON.stringify(report, undefined, 2)}\n`);
   if (options.report) await writeFile(options.report, markdown(report));
   console.log(`\n${markdown(report)}`);

@@ -10,6 +10,8 @@ export interface ChaosOptions {
   cluster?: boolean;
   /** A commit. Half of the permit workers and of the clients' processes run its build. */
   beside?: string;
+  /** The directory of a kept run, which is judged anew. */
+  again?: string;
   /** Files to write the report to. */
   json?: string;
   report?: string;
@@ -39,6 +41,7 @@ export function parseChaosOptions(argv: string[]): ChaosOptions {
     .option('--address <host:port>', 'use this running server, which is then not killed', address)
     .addOption(new Option('--cluster', 'on a cluster of its own, whose nodes and database fail').conflicts('address'))
     .option('--beside <commit>', 'half of the permit workers and clients run the build of that commit')
+    .option('--again <directory>', 'break nothing: judge a kept run by today’s checks')
     .option('--json <file>', 'write the report there as JSON')
     .option('--report <file>', 'write the report there as Markdown')
     .option('--capacity <n>', 'permits of the pool that operators steer', number(1, 100), 3)

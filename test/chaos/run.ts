@@ -101,6 +101,7 @@ export async function runChaos(
       leftOut: actorClock(directory, 'probe') ? [] : [NO_FAKETIME],
       ...judge(record, idleLimit),
     };
+    await writeFile(join(directory, 'report.json'), JSON.stringify(report));
     isToKeep = !isClean(report) || report.slowest.tookMs > SLOW_MS;
     return report;
   } catch (error) {
@@ -115,7 +116,7 @@ export async function runChaos(
 }
 
 /** With those of their keys. */
-function allResources(pools: readonly PoolSetup[]): string[] {
+export function allResources(pools: readonly Pick<PoolSetup, 'resource' | 'perKey'>[]): string[] {
   return pools.flatMap(({ resource, perKey }) => [
     resource,
     ...(perKey === undefined ? [] : KEYS.map((key) => keyResource(resource, key))),
