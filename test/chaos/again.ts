@@ -1,7 +1,8 @@
 import { copyFile, mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { Client, Connection } from '@temporalio/client';
+import { Client } from '@temporalio/client';
+import { withConnection } from '../../scripts/support/connection';
 import { judge } from './checker';
 import { readHistories } from './histories';
 import type { ChaosRecord } from './record';
@@ -21,16 +22,21 @@ export async function judgeAgain(directory: string, idleLimitMs: number, commit:
   const copy = await mkdtemp(join(tmpdir(), 'chaos-again-'));
   await copyFile(join(directory, 'server.db'), join(copy, 'server.db'));
   const server = await ownServer(copy);
-  const connection = await Connection.connect({ address: server.address });
   try {
-    const client = new Client({ connection });
-    const bundle = join(directory, 'workflows.js');
     // The record has the faults that the histories tell of.
-    const { faults: _, ...found } = await readHistories(client, allResources(record.pools), bundle, directory);
+    const { faults: _, ...found } = await withConnection(
+      { connectionOptions: { address: server.address } },
+      (connection) =>
+        readHistories(
+          new Client({ connection }),
+          allResources(record.pools),
+          join(directory, 'workflows.js'),
+          directory,
+        ),
+    );
     const verdict = judge({ ...record, ...found }, idleLimitMs);
     return { ...report, ...verdict, commit: `${report.commit}, judged again at ${commit}` };
   } finally {
-    await connection.close();
     await server.stop();
     await rm(copy, { recursive: true, force: true });
   }
