@@ -6,9 +6,9 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { Worker } from '@temporalio/worker';
 import { bundleWorkflows } from '../scripts/support/workflow-bundles';
 import { SemaphoreClient } from '../src/client';
-import { QUERY_MS } from '../src/client/server';
+import { hasJustMoved, QUERY_MS } from '../src/client/server';
 import { queueId } from '../src/shared/permit-id';
-import { ENQUEUE } from '../src/shared/protocol';
+import { ENQUEUE, QUEUE_VIEW } from '../src/shared/protocol';
 import { endWithTests } from './support/children';
 import { startOptions } from './support/holders';
 import { soundTicket } from './support/malformed';
@@ -61,6 +61,34 @@ test('an order that waits for a new worker leaves a history that replays', async
   await Worker.runReplayHistory({ workflowBundle }, await queue.fetchHistory(), queue.workflowId);
   await operator.resume();
   await operator.resize(3);
+});
+
+/**
+ * The same delay as below, but a queue is asked: without the refusal it would give turns by the time of the task before, and the next
+ * task would record them.
+ */
+test('a query that comes to a new worker before the Workflow Task is refused, and the library asks again', async () => {
+  const taskQueue = `${temporal.taskQueue}-query`;
+  const first = await startWorker(taskQueue);
+  const semaphores = Array.from(
+    { length: 5 },
+    () => new SemaphoreClient(temporal.client, temporal.resource(), { capacity: 1, taskQueue }),
+  );
+  await Promise.all(semaphores.map((semaphore) => operatorOf(semaphore).resize(2))); // a queue that stays
+  await startWorker(taskQueue);
+  first.kill('SIGKILL');
+  await once(first, 'exit');
+  const queues = semaphores.map(({ resource }) => temporal.client.workflow.getHandle(queueId(resource)));
+  const refused = Promise.all(queues.map((queue) => assert.rejects(queue.query(QUEUE_VIEW), hasJustMoved)));
+  await delay(200);
+  await Promise.all(queues.map((queue) => queue.signal(ENQUEUE, soundTicket({ slots: 1 }))));
+  const seen = Promise.all(semaphores.map((semaphore) => operatorOf(semaphore).inspect()));
+  await refused;
+  for (const { queue } of await seen) assert.equal(queue, 'running');
+  const workflowBundle = await bundleWorkflows(require.resolve('./support/workflows'));
+  for (const queue of queues)
+    await Worker.runReplayHistory({ workflowBundle }, await queue.fetchHistory(), queue.workflowId);
+  await Promise.all(semaphores.map((semaphore) => operatorOf(semaphore).resize(1)));
 });
 
 /**

@@ -170,7 +170,7 @@ export function isTransient(error: unknown): boolean {
 
 /** The Workflow of a query is gone, or does not know the query. */
 export function isNotThere(error: unknown): boolean {
-  return error instanceof QueryNotRegisteredError || error instanceof WorkflowNotFoundError;
+  return (error instanceof QueryNotRegisteredError && !hasJustMoved(error)) || error instanceof WorkflowNotFoundError;
 }
 
 /** With what a Workflow has refused an update. */
@@ -179,14 +179,16 @@ export function refusalOf(error: unknown): ApplicationFailure | undefined {
   return error.cause instanceof ApplicationFailure ? error.cause : undefined;
 }
 
-/** An update came while another worker took its Workflow over. It can be sent again at once. */
+/** An update or a query came while another worker took its Workflow over. It can be sent again at once. */
 export function hasJustMoved(error: unknown): boolean {
+  // The server says of each query that fails what it says of one that is not registered.
+  if (error instanceof QueryNotRegisteredError) return error.message.includes(JUST_MOVED);
   return refusalOf(error)?.type === JUST_MOVED;
 }
 
 /** No worker has answered a query. */
 export function isSilence(error: unknown): boolean {
-  if (isNotThere(error)) return true;
+  if (isNotThere(error) || hasJustMoved(error)) return true;
   const { cause } = error as { cause?: unknown };
   return isTransient(error) || (isGrpcServiceError(cause) && cause.code === FAILED_PRECONDITION);
 }

@@ -59,7 +59,10 @@ export const UNTIL_PREEMPTED = 'until-preempted';
 export const OVERRIDE = 'override';
 /** The type of the failure with which `override` refuses an `ifVersion` that is not the present one. Details: the present state. */
 export const STALE_OVERRIDE = 'StaleOverrideError';
-/** The type of the failure with which a permit or a queue refuses an update while it moves to another worker: send it again. */
+/**
+ * The type of the failure with which a permit or a queue refuses an update while it moves to another worker: send it again. The message
+ * with which it fails a query then begins with it.
+ */
 export const JUST_MOVED = 'JustMovedError';
 
 // --- Permits -----------------------------------------------------------------------------------------------------------------

@@ -46,6 +46,23 @@ export function refuseWhenMoved(): void {
   if (hasJustMoved) throw ApplicationFailure.nonRetryable('another worker takes this over: send it again', JUST_MOVED);
 }
 
+/** How long the history was, in events and in bytes, when this run last got news. */
+let known = { historyLength: 0, historySize: 0 };
+
+/**
+ * Fails a query that comes to a worker before the Workflow Task of what has happened since the last one, while it takes the Workflow over.
+ *
+ * The SDK gives the Workflow this news then, at the time of the last task, and records in the next task what the Workflow does (SDK
+ * 1.24.0: `new_work_from_server` of its core). A replay gives the news at the time of the next task. The failure is the answer to the
+ * query. The worker forgets the run, and the next task gives it all. Only the size in bytes tells: each task brings it, and it grows.
+ * A server before 1.20 does not count it.
+ */
+function refuseWithoutTask({ historyLength, historySize }: typeof known, isReplaying: boolean): void {
+  const hasTask = historySize === 0 || historySize !== known.historySize || historyLength <= known.historyLength;
+  known = { historyLength, historySize };
+  if (!hasTask && !isReplaying) throw new Error(`${JUST_MOVED}: another worker takes this over, ask it again`);
+}
+
 const activator = activatorOf(OURS);
 if (activator) {
   const { namespace, workflowId } = activator.info;
@@ -56,6 +73,7 @@ if (activator) {
       if (!activation.jobs?.every(({ queryWorkflow }) => queryWorkflow)) {
         hasJustMoved = wasReplaying && !activation.isReplaying;
         wasReplaying = activation.isReplaying === true;
+        refuseWithoutTask(activator.info, wasReplaying);
       }
       const jobs = (activation.jobs ?? []).filter(({ signalWorkflow }) => {
         if (!signalWorkflow) return true;

@@ -221,6 +221,13 @@ export const MENDED: readonly PlantedBug[] = [
     caughtBy: 'an order that waits for a new worker',
   },
   {
+    name: 'A query gives a queue what has no Workflow Task yet',
+    in: 'refuseWithoutTask',
+    find: '!hasTask &&',
+    replace: 'false &&',
+    caughtBy: 'a query that comes to a new worker before the Workflow Task is refused',
+  },
+  {
     name: 'A permit worker has the limit of the SDK for code, which spoils a worker that was stopped',
     in: 'createPermitWorker',
     find: 'PERMIT_WORKER_DEFAULTS',

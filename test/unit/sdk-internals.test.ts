@@ -34,17 +34,18 @@ test("only one file of the library imports the SDK's internals", () => {
 });
 
 /** As in the sandbox: an activator first, then the modules, and then what the server sends. */
-function inPermitWorkflow(run: (inbox: typeof import('../../src/workflows/inbox')) => void): void {
+function inPermitWorkflow(run: (inbox: typeof import('../../src/workflows/inbox'), info: object) => void): void {
   const modules = ['lenient-converter', 'inbox'].map((name) => require.resolve(`../../src/workflows/${name}`));
   const forget = () => {
     for (const module of modules) delete require.cache[module];
   };
-  const info = { workflowType: PERMIT_WORKFLOW, namespace: 'default', workflowId: 'permit:pool:0' };
+  const known = { workflowType: PERMIT_WORKFLOW, namespace: 'default', workflowId: 'permit:pool:0' };
+  const info = { ...known, historyLength: 3, historySize: 100 };
   const activator = new Activator({ info, randomnessSeed: [1], registeredActivityNames: new Set() } as never);
   setActivator(Object.assign(activator, { currentRandomStorage: new AsyncLocalStorage() })); // the sandbox has one for it
   forget();
   try {
-    run(require('../../src/workflows/inbox'));
+    run(require('../../src/workflows/inbox'), activator.info);
   } finally {
     forget();
     setActivator(undefined as never);
@@ -91,6 +92,22 @@ test('an update that comes as a worker takes a Workflow of ours over is refused,
     assert.throws(() => inbox.refuseWhenMoved(), { type: 'JustMovedError' });
     comes(false, signal);
     inbox.refuseWhenMoved();
+  });
+});
+
+test('news of no Workflow Task, which only a query brings to a Workflow of ours, fails, but not in a replay', () => {
+  inPermitWorkflow((_inbox, info) => {
+    const comes = (isReplaying: boolean, historyLength: number, historySize: number) => {
+      Object.assign(info, { historyLength, historySize });
+      activate({ isReplaying, jobs: [{ variant: 'signalWorkflow', signalWorkflow: { signalName: 'none' } }] } as never);
+    };
+    comes(true, 3, 100);
+    comes(true, 9, 200);
+    comes(true, 12, 200);
+    comes(false, 12, 200); // of the same task
+    assert.throws(() => comes(false, 15, 200), /^Error: JustMovedError/);
+    comes(false, 15, 0); // a server that does not count bytes
+    comes(false, 18, 0);
   });
 });
 
