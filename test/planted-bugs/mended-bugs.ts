@@ -223,8 +223,8 @@ export const MENDED: readonly PlantedBug[] = [
   {
     name: 'A query gives a queue what has no Workflow Task yet',
     in: 'refuseWithoutTask',
-    find: '!hasTask &&',
-    replace: 'false &&',
+    find: '!hasTask',
+    replace: 'false',
     caughtBy: 'a query that comes to a new worker before the Workflow Task is refused',
   },
   {
