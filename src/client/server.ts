@@ -42,8 +42,8 @@ const FAILED_PRECONDITION = 9;
 
 /**
  * How long one query may wait for a worker: less than the second after which `createPermitWorker`'s Workflows pass from a worker that is
- * gone to another one. A worker that takes a Workflow over for a query, while a signal or a timer waits for its task, gives it to the
- * Workflow with an old time (SDK 1.24.0), and the history does not replay: see `docs/reliability.md`.
+ * gone to another one. A query for which a worker takes a Workflow over may come before a signal or a timer has its task: permits and queues
+ * refuse it then (`refuseWithoutTask`), after a replay in vain.
  */
 export const QUERY_MS = 800;
 
