@@ -11,7 +11,7 @@ import {
   PoolClosedError,
   SemaphoreClient,
 } from '../src/client';
-import { currentFencingToken, FencingToken } from '../src/fencing';
+import { currentFencingToken } from '../src/fencing';
 import type { PermitMemo } from '../src/shared/protocol';
 import { operatorOf } from './support/operators';
 import { assertNoPermitLeft, eventually, permitsRunning, queueView, until, useTemporal } from './support/temporal';
@@ -37,7 +37,8 @@ test('60 calls on capacity 3: never more than 3 at once, under a few permits', a
     Array.from({ length: 60 }, (_, n) =>
       pool.withPermit(async (permit) => {
         runIds.add(permit.runId);
-        assert.equal(String(currentFencingToken()), String(FencingToken.from(permit)));
+        assert.equal(currentFencingToken(), permit.token, 'one object for all calls under a permit');
+        assert.equal(String(permit.token), `${resource}/${permit.slot}/${permit.runId}`);
         most = Math.max(most, ++now);
         await delay(5);
         now--;
@@ -50,6 +51,17 @@ test('60 calls on capacity 3: never more than 3 at once, under a few permits', a
   await pool.close();
   await assertNoPermitLeft(temporal.client, resource);
   assert.ok(runIds.size <= 3, `${runIds.size} permits for sixty calls`);
+});
+
+test("a function may return no promise: its result and its error are the call's, and the permit is free after both", async () => {
+  const resource = temporal.resource();
+  await using pool = new PermitPool(semaphore(resource));
+  assert.equal(await pool.withPermit(({ slot }) => slot), '0');
+  const failing = () => {
+    throw new Error('its own');
+  };
+  await assert.rejects(pool.withPermit(failing), /its own/);
+  assert.deepEqual([pool.active, await pool.withPermit(() => 'next')], [0, 'next']);
 });
 
 test('the permit says that a pool holds it, and for whom it was asked', async () => {

@@ -1,5 +1,6 @@
 import type { Duration } from '@temporalio/common';
 import { checkFunction, durationMs, InvalidOptionsError, show } from './check';
+import { FencingToken } from './fencing-token';
 import { earliest } from './lease';
 import { releaseInReverse } from './permit-set';
 import type { PermitRef } from './protocol';
@@ -58,6 +59,8 @@ export abstract class HeldPermit<G extends Grant<Lost>, Lost extends Error> impl
   private asked: Promise<Lost> | undefined;
   private tellPreempted: (error: Lost) => void = () => undefined;
   private released = false;
+  /** Of the run that it stood on when it was last asked for its token. */
+  private lastToken: FencingToken | undefined;
 
   constructor(
     /** @internal The run that it stands on now. */
@@ -82,11 +85,20 @@ export abstract class HeldPermit<G extends Grant<Lost>, Lost extends Error> impl
 
   /**
    * It orders the fencing tokens of one slot: the later permit has the greater run ID (server 1.27 or later). Servers do so in
-   * practice; Temporal does not guarantee it, and `docs/fencing-explained.md` says what could invert it. `FencingToken.from(permit)` is
-   * the token. Another one after a {@link checkpoint} or {@link yield} that gave the permit up.
+   * practice; Temporal does not guarantee it, and `docs/fencing-explained.md` says what could invert it. Another one after a
+   * {@link checkpoint} or {@link yield} that gave the permit up.
    */
   get runId(): string {
     return this.grant.ref.runId;
+  }
+
+  /**
+   * Names this permit to the resource that it protects, which then refuses an older holder's writes: pass `String(permit.token)` with
+   * each write. Another one after a {@link checkpoint} or {@link yield} that gave the permit up.
+   */
+  get token(): FencingToken {
+    if (this.lastToken?.runId !== this.runId) this.lastToken = FencingToken.from(this);
+    return this.lastToken;
   }
 
   /** Neither released, handed over, given up for a while nor lost, as far as is known here. */

@@ -154,11 +154,11 @@ export const uses = {
     const seen = [
       await pool.withPermit((permit) => {
         runs.push(permit.runId);
-        return token() === tokenOf(permit);
+        return token() === tokenOf(permit) && token() === String(permit.token);
       }),
       await together(([permit]) => {
         runs.push(permit.runId);
-        return permit.slot;
+        return String(permit.token) === tokenOf(permit);
       }),
     ];
     return { seen, runs };
@@ -170,14 +170,15 @@ export const uses = {
       const runs = [permit.runId];
       const same = [(await permit.yield(() => undefined)) === permit];
       runs.push(permit.runId);
-      const tokens = [token() === tokenOf(permit)];
+      const own = permit.token;
+      const tokens = [token() === tokenOf(permit) && token() === String(own) && permit.token === own];
       at(permit);
       while (permit.runId === runs[1]) {
         await sleep(100);
         same.push((await permit.checkpoint()) === permit);
       }
       runs.push(permit.runId);
-      tokens.push(token() === tokenOf(permit));
+      tokens.push(token() === tokenOf(permit) && token() === String(permit.token));
       at(permit);
       await finished();
       return { runs, tokens, isSame: !same.includes(false), isHeld: permit.isHeld };

@@ -79,7 +79,7 @@ export class PermitPool implements AsyncDisposable {
    * @throws PermitLostError when the permit was lost before `fn` was done, whatever `fn` then returned or threw
    * @throws PermitTimeoutError, PoolClosedError and others as {@link acquire} does; `fn` has not run then
    */
-  async withPermit<T>(fn: (permit: PooledPermit) => Promise<T>, options?: PoolAcquireOptions): Promise<T> {
+  async withPermit<T>(fn: (permit: PooledPermit) => T | Promise<T>, options?: PoolAcquireOptions): Promise<T> {
     checkFunction(fn);
     const permit = await this.acquire(options);
     try {

@@ -1,9 +1,6 @@
-import { FencingToken } from '../../shared/fencing-token';
+import type { FencingToken } from '../../shared/fencing-token';
 import type { PermitLostError } from '../errors';
 import type { Permit } from '../holder/permit';
-
-/** Made once for each permit. */
-const tokens = new WeakMap<Permit, FencingToken>();
 
 /**
  * One call's turn under a permit of a {@link PermitPool}. Others had the same permit before, and others will have it after:
@@ -14,7 +11,7 @@ export class PooledPermit implements AsyncDisposable {
   readonly slot: string;
   /** The permit's Workflow, `permit:<resource>:<slot>`. */
   readonly workflowId: string;
-  /** It orders the fencing tokens of one slot: see `Permit.runId`. The token is `FencingToken.from(permit)`. */
+  /** It orders the fencing tokens of one slot: see `Permit.runId`. */
   readonly runId: string;
 
   private controller: AbortController | undefined;
@@ -32,6 +29,11 @@ export class PooledPermit implements AsyncDisposable {
     this.slot = permit.slot;
     this.workflowId = permit.workflowId;
     this.runId = permit.runId;
+  }
+
+  /** The permit's fencing token, which all calls under the permit share: see `Permit.token`. */
+  get token(): FencingToken {
+    return this.permit.token;
   }
 
   /**
@@ -62,13 +64,6 @@ export class PooledPermit implements AsyncDisposable {
   /** `await using permit = await pool.acquire()` releases at the end of the block. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.release();
-  }
-
-  /** @internal The token that all calls under the permit share. */
-  get token(): FencingToken {
-    const token = tokens.get(this.permit) ?? FencingToken.from(this.permit);
-    tokens.set(this.permit, token);
-    return token;
   }
 
   /** @internal From now on it stands on the permit of its key too, which is released with it. */

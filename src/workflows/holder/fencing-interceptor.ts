@@ -5,7 +5,7 @@ import {
   type WorkflowInternalsInterceptor,
   type WorkflowOutboundCallsInterceptor,
 } from '@temporalio/workflow';
-import { FENCING_SCHEDULED_HEADER, FENCING_TOKEN_HEADER, FencingToken } from '../../shared/fencing-token';
+import { FENCING_SCHEDULED_HEADER, FENCING_TOKEN_HEADER } from '../../shared/fencing-token';
 import { currentPermit, resourcesUnderWay } from './hold';
 import type { Permit } from './permit';
 
@@ -28,7 +28,7 @@ class TokenCarrier {
     const round = this.rounds.get(permit) ?? { scheduledMs: 0, running: 0 };
     this.rounds.set(permit, round);
     if (round.running++ === 0) round.scheduledMs = Math.max(Date.now(), round.scheduledMs + 1);
-    const token = defaultPayloadConverter.toPayload(FencingToken.from(permit).toString());
+    const token = defaultPayloadConverter.toPayload(String(permit.token));
     const scheduled = defaultPayloadConverter.toPayload(round.scheduledMs);
     const headers = { [FENCING_TOKEN_HEADER]: token, [FENCING_SCHEDULED_HEADER]: scheduled, ...input.headers };
     try {
