@@ -12,8 +12,9 @@ import {
   uuid4,
   workflowInfo,
 } from '@temporalio/workflow';
+import { Semaphore } from '../scripts/support/own-queue-semaphore';
 import { RELEASE } from '../src/shared/protocol';
-import { Semaphore, withPermits } from '../src/workflow';
+import { withPermits } from '../src/workflow';
 import { permitSlotWorkflow } from '../src/workflows';
 
 export * from '../src/workflows';

@@ -54,8 +54,8 @@ test('likewise a client and an operator, before any call', async () => {
       'client: expected new Client({ connection }) of @temporalio/client, got undefined',
     ],
     [
-      () => new SemaphoreClient(client, 'gpus', { capacity: 1, taskQueue: any }),
-      'taskQueue: expected the task queue of your permit worker, such as "permits", got undefined',
+      () => new SemaphoreClient(client, 'gpus', { capacity: 1, taskQueue: '' }),
+      'taskQueue: expected a non-empty string, got ""',
     ],
     [() => new PermitPool({} as never), 'semaphore: expected a SemaphoreClient, got an object'],
     [() => semaphore.withPermit(any), 'fn: expected a function as the first argument, got undefined'],

@@ -3,8 +3,11 @@ import { randomUUID } from 'node:crypto';
 import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { NativeConnection, Worker, type WorkerOptions, type WorkerPlugin } from '@temporalio/worker';
+import { SemaphoreClient } from '../src/client';
 import { createPermitWorker, type PermitWorkerOptions, SemaphorePlugin } from '../src/worker';
-import { useTemporal } from './support/temporal';
+import { Semaphore } from '../src/workflow';
+import { eventually, useTemporal } from './support/temporal';
+import { taskQueueOfNobody } from './support/unpolled';
 
 const temporal = useTemporal({ shared: true });
 
@@ -47,6 +50,54 @@ test('a permit worker breaks no Workflow off in the middle, however long the mac
   assert.equal(isolateExecutionTimeoutMs, 2 ** 32 - 1, "the SDK has no option 'isolateExecutionTimeout' any more");
 });
 
+test('permits run on the task queue "permits" unless their worker is told otherwise', async () => {
+  const { nativeConnection: connection } = temporal.env;
+  const dedicated = await createPermitWorker({ connection });
+  assert.equal(dedicated.options.taskQueue, 'permits');
+  await dedicated.runUntil(async () => undefined);
+  const resource = temporal.resource();
+  const taskQueue = `own-${randomUUID()}`;
+  const activities = { none: async () => {} };
+  const worker = await Worker.create({ connection, taskQueue, plugins: [new SemaphorePlugin()], activities });
+  await worker.runUntil(async () => {
+    const semaphore = new SemaphoreClient(temporal.client, resource, { capacity: 1 });
+    await semaphore.withPermit(async () => undefined);
+  });
+});
+
+test('a plugin without a permit worker warns if no worker polls the permits, and not if one does', async () => {
+  const { nativeConnection: connection } = temporal.env;
+  const warnings: string[] = [];
+  const listen = ({ code, message }: Error & { code?: string }) => {
+    if (code === 'TEMPORAL_SEMAPHORE_UNPOLLED') warnings.push(message);
+  };
+  process.on('warning', listen);
+  try {
+    const semaphore = new Semaphore('gpus', { capacity: 1, taskQueue: taskQueueOfNobody() });
+    const limited = { permitWorker: false, activities: { none: { semaphore } } } as const;
+    for (const [options, unpolled] of [
+      [{ permitWorker: false, taskQueue: temporal.taskQueue }, []],
+      [{ ...limited, taskQueue: taskQueueOfNobody() }, [2]],
+      [{ ...limited, taskQueue: temporal.taskQueue }, [1]],
+    ] as const) {
+      const plugins = [new SemaphorePlugin(options)];
+      const taskQueue = `own-${randomUUID()}`;
+      const worker = await Worker.create({ connection, taskQueue, plugins, activities: { none: async () => {} } });
+      warnings.length = 0;
+      const [most] = unpolled;
+      await worker.runUntil(async () => {
+        if (most === undefined) await delay(7_000);
+        else await eventually(async () => assert.equal(warnings.length, most));
+      });
+      assert.equal(warnings.length, most ?? 0);
+      for (const message of warnings)
+        assert.match(message, /^nobody polls .* \(temporal-semaphore worker --task-queue nobody-/);
+    }
+  } finally {
+    process.off('warning', listen);
+  }
+});
+
 test("the plugin refuses the worker's own task queue", async () => {
   assert.throws(() => new SemaphorePlugin({ taskQueue: '' }), { name: 'InvalidOptionsError' });
   const plugins = [new SemaphorePlugin({ taskQueue: 'one' })];
@@ -55,12 +106,15 @@ test("the plugin refuses the worker's own task queue", async () => {
     name: 'InvalidOptionsError',
     message: /^taskQueue: expected another than your own worker's/,
   });
+  assert.throws(
+    () => new SemaphorePlugin({ permitWorker: true as false }),
+    /permitWorker: expected options of .*, or false/,
+  );
 });
 
 const taskQueue = 'permits';
 for (const [what, options, message] of [
   ['no options', undefined, /^options: expected an object, got undefined$/],
-  ['no task queue', {}, /^taskQueue: expected a non-empty string, got undefined$/],
   ['an empty task queue', { taskQueue: '' }, /^taskQueue: expected a non-empty string, got ""$/],
   ['an empty namespace', { taskQueue, namespace: '' }, /^namespace: expected a non-empty string, got ""$/],
   [

@@ -104,10 +104,10 @@ test('what would limit nothing is refused before the worker starts', async () =>
     message: /^workflows: expected types of this worker's Workflows \(trainModel, unlimited\), got "trainModle"$/,
   });
   const own = { ...options, workflows: half.workflows, limitsPath: require.resolve('./support/limited/half-limits') };
-  await assert.rejects(create({ workflowsPath }, new SemaphorePlugin(own)), {
+  await assert.rejects(create({ workflowsPath, taskQueue: 'plugin-own' }, new SemaphorePlugin(own)), {
     ...none,
     message:
-      /^semaphore "plugin-own-queue": expected a taskQueue; or, .* got "no taskQueue, and Workflows without perm/,
+      /^semaphore "plugin-own-queue": expected another task queue than your worker's; or, .* got "taskQueue \\"plugin-own\\", and Workflows without perm/,
   });
 });
 
@@ -161,5 +161,4 @@ test('limits that can not be are refused, and the error names the type', () => {
     activities: { b: { semaphore: new Semaphore('a', { capacity: 2 }) } },
   };
   assert.throws(() => new SemaphorePlugin(two), /^InvalidOptionsError: semaphore "a": expected one declaration of it/);
-  assert.throws(() => new SemaphorePlugin({ permitWorker: {} }), /permitWorker: expected nothing without taskQueue/);
 });

@@ -7,7 +7,7 @@ import {
   sleep,
   startChild,
 } from '@temporalio/workflow';
-import { Semaphore } from '../../src/workflow';
+import { Semaphore } from '../../scripts/support/own-queue-semaphore';
 
 export * from '../../src/workflows';
 

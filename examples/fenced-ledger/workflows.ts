@@ -5,7 +5,7 @@ import type { LedgerActivities } from './activities';
 export * from 'temporal-semaphore/workflows';
 
 /** One slot, and a short lease: a holder that is silent for two seconds loses it. */
-const ledger = new Semaphore('ledger', { capacity: 1, lease: '2s', taskQueue: 'permits' });
+const ledger = new Semaphore('ledger', { capacity: 1, lease: '2s' });
 
 const { append } = proxyActivities<LedgerActivities>({ startToCloseTimeout: '1 minute' });
 

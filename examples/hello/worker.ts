@@ -10,7 +10,7 @@ async function main(): Promise<void> {
     workflowsPath: require.resolve('./workflows'),
     activities,
     maxHeartbeatThrottleInterval: '3s', // a heartbeat is sent, and answered, each 3 s
-    plugins: [new SemaphorePlugin({ taskQueue: 'permits' })], // runs the permits too
+    plugins: [new SemaphorePlugin()], // runs the permits too
   });
   await worker.run(); // until Ctrl-C
   await connection.close();

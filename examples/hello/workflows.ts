@@ -8,7 +8,7 @@ const { train } = proxyActivities<typeof activities>({
   cancellationType: 'WAIT_CANCELLATION_COMPLETED', // the permit is held until the activity has stopped
 });
 
-const gpus = new Semaphore('gpus', { capacity: 2, taskQueue: 'permits' });
+const gpus = new Semaphore('gpus', { capacity: 2 });
 
 export async function trainModel(model: string): Promise<string> {
   return await gpus.withPermit((permit) => train(model, permit.slot));

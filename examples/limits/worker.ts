@@ -10,7 +10,7 @@ async function main(): Promise<void> {
     taskQueue: 'jobs',
     workflowsPath: require.resolve('./workflows'),
     activities,
-    plugins: [new SemaphorePlugin({ ...limits, limitsPath: require.resolve('./limits'), taskQueue: 'permits' })],
+    plugins: [new SemaphorePlugin({ ...limits, limitsPath: require.resolve('./limits') })],
   });
   await worker.run(); // until Ctrl-C
   await connection.close();

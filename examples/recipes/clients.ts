@@ -6,7 +6,7 @@ import { PostgresFence } from 'temporal-semaphore/fencing';
 
 // #region migration-lock
 export async function migrate(client: Client, database: Pool, steps: string[]): Promise<void> {
-  const lock = new SemaphoreClient(client, 'migrations', { capacity: 1, taskQueue: 'permits' });
+  const lock = new SemaphoreClient(client, 'migrations', { capacity: 1 });
   const fence = new PostgresFence('migrations');
   await fence.migrate(database);
   await lock.withPermit(async (permit) => {
@@ -22,7 +22,7 @@ export async function migrate(client: Client, database: Pool, steps: string[]): 
 
 // #region singleton-cron
 export async function nightly(client: Client, report: (signal: AbortSignal) => Promise<void>): Promise<boolean> {
-  const cron = new SemaphoreClient(client, 'nightly', { capacity: 1, taskQueue: 'permits' });
+  const cron = new SemaphoreClient(client, 'nightly', { capacity: 1 });
   const permit = await cron.tryAcquire({ purpose: 'nightly report' });
   if (!permit) return false; // another machine is at it
   try {
@@ -40,7 +40,7 @@ export async function standForLeader(
   lead: (signal: AbortSignal) => Promise<void>,
   stop: AbortSignal,
 ): Promise<void> {
-  const leader = new SemaphoreClient(client, 'leader', { capacity: 1, lease: '10s', taskQueue: 'permits' });
+  const leader = new SemaphoreClient(client, 'leader', { capacity: 1, lease: '10s' });
   while (!stop.aborted) {
     try {
       await leader.withPermit(({ signal }) => lead(AbortSignal.any([signal, stop])), { signal: stop });
@@ -57,7 +57,7 @@ export async function askAll<T>(
   questions: string[],
   ask: (question: string, signal: AbortSignal) => Promise<T>,
 ): Promise<T[]> {
-  const answers = new SemaphoreClient(client, 'answers', { capacity: 3, taskQueue: 'permits' });
+  const answers = new SemaphoreClient(client, 'answers', { capacity: 3 });
   await using pool = new PermitPool(answers);
   return await Promise.all(questions.map((question) => pool.withPermit(({ signal }) => ask(question, signal))));
 }
@@ -66,7 +66,7 @@ export async function askAll<T>(
 // #region shared-with-python
 export async function withPythonsGpu<T>(client: Client, work: (slot: string) => Promise<T>): Promise<T> {
   // As in Python: Semaphore("python-gpus", capacity=3)
-  const gpus = new SemaphoreClient(client, 'python-gpus', { capacity: 3, taskQueue: 'permits' });
+  const gpus = new SemaphoreClient(client, 'python-gpus', { capacity: 3 });
   return await gpus.withPermit(({ slot }) => work(slot));
 }
 // #endregion

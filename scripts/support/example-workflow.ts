@@ -1,6 +1,6 @@
 import { proxyActivities } from '@temporalio/workflow';
 import type { SemaphoreOptions } from '../../src/shared/options';
-import { Semaphore } from '../../src/workflows/holder/semaphore';
+import { Semaphore } from './own-queue-semaphore';
 
 export interface ExampleInput {
   /** @default 'gpu-pool' */

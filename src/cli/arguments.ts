@@ -2,7 +2,8 @@ import type { StringValue } from '@temporalio/common';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import type { OperatorOptions } from '../operator';
 import { isUnitless, msToNumber } from '../shared/duration';
-import { type ConnectionFlags, DEFAULT_TASK_QUEUE, withConnectionFlags } from './connection';
+import { DEFAULT_TASK_QUEUE } from '../shared/protocol';
+import { type ConnectionFlags, withConnectionFlags } from './connection';
 
 export function wholeNumber(text: string): number {
   if (!/^\d{1,15}$/.test(text)) throw new InvalidArgumentError('Expected a whole number.');

@@ -204,9 +204,6 @@ export function placeOf({ connection, options }: Client): { address: string | un
 /** Stands for all keys. A key of this name has a resource like any other: `openai~key:%2A`. */
 export const EVERY_KEY = '*';
 
-/** Where permits run unless a flag says otherwise; an order first asks what runs. */
-export const DEFAULT_TASK_QUEUE = 'permits';
-
 /** As {@link withClient}, with the operator of one resource, or of one of its keys. @throws InvalidOptionsError for bad options, before any call */
 export async function withOperator<T>(
   resource: string,
@@ -216,7 +213,7 @@ export async function withOperator<T>(
   const { capacity, slots, key, perKey, taskQueue } = flags;
   if (key === EVERY_KEY)
     throw new InvalidOptionsError(`--key '${EVERY_KEY}': only resize, pause and resume take all keys at once.`);
-  const options = { capacity, slots, key, perKey, taskQueue, otherwiseTaskQueue: DEFAULT_TASK_QUEUE };
+  const options = { capacity, slots, key, perKey, taskQueue };
   const open = (client: Client) => new Operator(client, resource, options);
   return await withClient(flags, (client) => use(open(client)), open);
 }

@@ -7,7 +7,7 @@ import { Operator, type OperatorOptions } from '../operator';
 import { type KeyInUse, resourcesInUse } from '../operator/resources-in-use';
 import { refuse } from '../shared/check';
 import { withTaskQueueFlag } from './arguments';
-import { type ConnectionFlags, connectConfig, DEFAULT_TASK_QUEUE, withClient, withConnectionFlags } from './connection';
+import { type ConnectionFlags, connectConfig, withClient, withConnectionFlags } from './connection';
 import { endLine, print } from './terminal';
 import { text } from './text';
 
@@ -110,14 +110,9 @@ export class DashboardResources implements ResourceFinder {
     this.all = resources.length === 0;
     for (const { resource, capacity, slots } of resources) {
       const isSized = capacity !== undefined || slots !== undefined;
-      const sized = () => new Operator(client, resource, { capacity, slots, ...this.where });
+      const sized = () => new Operator(client, resource, { capacity, slots, taskQueue });
       this.given.push(isSized ? sized() : this.unsized(resource));
     }
-  }
-
-  /** Where an order starts the queue of a resource. */
-  private get where(): OperatorOptions {
-    return { taskQueue: this.taskQueue, otherwiseTaskQueue: DEFAULT_TASK_QUEUE };
   }
 
   /** Finds the resources in use by two calls to visibility; by no call when the operator has named all resources with their slots. */
@@ -155,7 +150,7 @@ export class DashboardResources implements ResourceFinder {
   }
 
   private unsized(resource: string): Operator {
-    const operator = this.found.get(resource) ?? new Operator(this.client, resource, this.where);
+    const operator = this.found.get(resource) ?? new Operator(this.client, resource, { taskQueue: this.taskQueue });
     this.found.set(resource, operator);
     return operator;
   }

@@ -1,6 +1,7 @@
 import type { Command } from 'commander';
+import { DEFAULT_TASK_QUEUE } from '../shared/protocol';
 import { durationOption, type Output, withOutputFlags } from './arguments';
-import { type ConnectionFlags, DEFAULT_TASK_QUEUE, withClient, withConnectionFlags } from './connection';
+import { type ConnectionFlags, withClient, withConnectionFlags } from './connection';
 import { findings } from './doctor-checks';
 import { EXIT } from './exit-codes';
 import { drawFinding, type Finding } from './resource-findings';

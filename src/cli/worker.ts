@@ -4,14 +4,9 @@ import { isGrpcServiceError } from '@temporalio/client';
 import type { NativeConnection } from '@temporalio/worker';
 import type { Command } from 'commander';
 import { refuse } from '../shared/check';
+import { DEFAULT_TASK_QUEUE } from '../shared/protocol';
 import { checkAddress, connectionError, NoNamespaceError } from './check-address';
-import {
-  type ConnectionFlags,
-  connectConfig,
-  DEFAULT_TASK_QUEUE,
-  loadDataConverter,
-  withConnectionFlags,
-} from './connection';
+import { type ConnectionFlags, connectConfig, loadDataConverter, withConnectionFlags } from './connection';
 import { signalCode } from './exit-codes';
 import { say } from './terminal';
 

@@ -22,8 +22,6 @@ import { type Caller, type PartOfSet, type Request, requestOf } from '../shared/
 export interface SemaphoreClientOptions extends Omit<SemaphoreOptions, 'perKey'> {
   /** As {@link SemaphoreOptions.perKey}; or a function that gives each key a limit of its own. */
   perKey?: PerKey;
-  /** The task queue on which permits and waiters run: of a permit worker, or of any that exports this package's Workflows. */
-  taskQueue: string;
   /**
    * The meter that counts acquires, hand-offs and lost permits. In a worker's process, take `Runtime.instance().metricMeter`; a
    * client has no meter of its own. The workers that run the permits measure how long each is held.
@@ -51,16 +49,13 @@ export interface ClientWithPermitOptions extends ClientAcquireOptions {
 /** The options of one acquire of several permits outside Workflows. */
 export type ClientSetOptions = SetOptions<ClientAcquireOptions>;
 
-/** A semaphore as a client knows it. */
-export type ClientSemaphore = ResolvedSemaphore & { readonly taskQueue: string };
-
 /** The checked options of one acquire outside Workflows. */
 export interface ResolvedClientAcquire extends ResolvedAcquire {
   readonly signal: AbortSignal;
 }
 
 /** One acquire of a client, checked: see {@link Request}. */
-export interface ClientRequest extends Request<ClientSemaphore> {
+export interface ClientRequest extends Request {
   readonly signal: AbortSignal;
   /** From when its timeout counts, on the monotonic clock. */
   readonly fromMs: number;
@@ -85,10 +80,10 @@ const CLIENT = {
 };
 
 /** Checks what was given and fills in the rest. @throws InvalidOptionsError */
-export function resolveClientSemaphore(resource: string, options: SemaphoreClientOptions): ClientSemaphore {
+export function resolveClientSemaphore(resource: string, options: SemaphoreClientOptions): ResolvedSemaphore {
   const { metricMeter, ...given } = options ?? {};
   const resolved = resolveSemaphore(resource, options && given, { leaseMs: DEFAULT_LEASE_MS });
-  const { taskQueue, leaseMs, renewEveryMs } = resolved;
+  const { leaseMs, renewEveryMs } = resolved;
   const safeMs = leaseMs - noticeMsOf(leaseMs);
   if (renewEveryMs !== false && renewEveryMs >= safeMs) {
     refuse(
@@ -97,17 +92,15 @@ export function resolveClientSemaphore(resource: string, options: SemaphoreClien
       options.renewEvery,
     );
   }
-  if (taskQueue === undefined)
-    refuse('taskQueue', 'the task queue of your permit worker, such as "permits"', taskQueue);
   if (metricMeter !== undefined && typeof metricMeter?.createHistogram !== 'function') {
     refuseKind('metricMeter', 'a MetricMeter of @temporalio/common', metricMeter);
   }
-  return { ...resolved, taskQueue };
+  return resolved;
 }
 
 /** Checks the options of one acquire, and fills in the defaults. @throws InvalidOptionsError */
 export function resolveClientAcquire(
-  semaphore: ClientSemaphore,
+  semaphore: ResolvedSemaphore,
   options: ClientAcquireOptions | undefined,
 ): ResolvedClientAcquire {
   return { ...resolveAcquire(semaphore, options, CLIENT), signal: signalOf(options) };
@@ -125,7 +118,7 @@ function signalOf({ signal = new AbortController().signal }: { signal?: AbortSig
 
 /** Makes the request of one acquire. */
 export function clientRequestOf(
-  semaphore: ClientSemaphore,
+  semaphore: ResolvedSemaphore,
   acquire: ResolvedClientAcquire,
   caller: Caller,
   fromMs: number,

@@ -3,7 +3,7 @@ import type { Acquirer } from '../shared/acquirer';
 import { checkFunction, refuse } from '../shared/check';
 import { Lease, noticeMsOf } from '../shared/lease';
 import type { DeclaredSemaphore } from '../shared/limit';
-import { adoptedRenewalMs, atOnce } from '../shared/options';
+import { adoptedRenewalMs, atOnce, type ResolvedSemaphore } from '../shared/options';
 import { checkNoKeyPool } from '../shared/permit-id';
 import { type PermitsOf, type SetEntry, wantedOf } from '../shared/permit-set';
 import { ADOPT, type PermitRef } from '../shared/protocol';
@@ -21,7 +21,6 @@ import { ClientMetrics } from './metrics';
 import {
   type ClientAcquireOptions,
   type ClientRequest,
-  type ClientSemaphore,
   type ClientSetOptions,
   type ClientWithPermitOptions,
   checkClient,
@@ -47,7 +46,7 @@ const HOW_MS = 5_000;
 
 /**
  * The same counting semaphore as in Workflows, for everything outside: services, cron jobs, scripts. Clients and Workflows
- * share the permits and the queue. A worker on `taskQueue` must have this package's Workflows.
+ * share the permits and the queue. A permit worker must poll its `taskQueue`.
  *
  * Not guaranteed:
  * - that acquirers agree on `capacity`. With two different ones, the larger holds; `inspect` and `ls` show where two differ.
@@ -61,7 +60,7 @@ const HOW_MS = 5_000;
  * @example
  * ```ts
  * const client = new Client({ connection: await Connection.connect() });
- * const gpus = new SemaphoreClient(client, 'gpu-pool', { capacity: 3, taskQueue: 'permits' });
+ * const gpus = new SemaphoreClient(client, 'gpu-pool', { capacity: 3 });
  *
  * await gpus.withPermit(async (permit) => {
  *   await fetch(`https://gpus.example/${permit.slot}`, { method: 'POST', body: permit.runId, signal: permit.signal });
@@ -71,7 +70,7 @@ const HOW_MS = 5_000;
 export class SemaphoreClient {
   readonly resource: string;
   private readonly server: Server;
-  private readonly semaphore: ClientSemaphore;
+  private readonly semaphore: ResolvedSemaphore;
   private readonly metrics: ClientMetrics;
   private readonly pollers: Pollers;
 
@@ -317,8 +316,8 @@ function noneInTime(error: unknown): undefined {
  *
  * @example
  * ```ts
- * const gpus = new SemaphoreClient(client, 'gpu-pool', { capacity: 3, taskQueue: 'permits' });
- * const licences = new SemaphoreClient(client, 'licences', { capacity: 5, taskQueue: 'permits' });
+ * const gpus = new SemaphoreClient(client, 'gpu-pool', { capacity: 3 });
+ * const licences = new SemaphoreClient(client, 'licences', { capacity: 5 });
  *
  * await withPermits([gpus, licences], async ([gpu, licence], signal) => {
  *   await fetch(`https://gpus.example/${gpu.slot}`, { method: 'POST', body: licence.slot, signal });

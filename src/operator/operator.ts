@@ -27,7 +27,7 @@ import {
   type Slots,
   slotNames,
 } from '../shared/permit-id';
-import { type OverrideInput, type QueueView, REVOKE } from '../shared/protocol';
+import { DEFAULT_TASK_QUEUE, type OverrideInput, type QueueView, REVOKE } from '../shared/protocol';
 import { areSlots, isCount } from '../shared/wire-input';
 import { NotHeldError } from './errors';
 import type { Inspection, Override, PermitInspection, SlotInspection } from './inspection';
@@ -47,12 +47,10 @@ export interface OperatorOptions {
   /** In place of a capacity, with a `key`: how many permits callers declare for it. @default what the key's queue says, or else its permits */
   perKey?: number;
   /**
-   * The task queue of the permits, on which an order starts the resource's queue where no queue runs.
-   * @default that of a queue or a permit of the resource that runs now
+   * The task queue of the permits, on which an order starts the resource's queue if no queue runs.
+   * @default the task queue of a queue or a permit of the resource that runs now; if none runs, "permits"
    */
   taskQueue?: string;
-  /** @internal In place of an error, where no `taskQueue` is given and neither a queue nor a permit of the resource runs. */
-  otherwiseTaskQueue?: string;
 }
 
 export interface InspectOptions {
@@ -105,7 +103,6 @@ const OPERATOR = {
   key: checkKey,
   perKey: wholeFrom(1, MAX_SLOTS),
   taskQueue: nonEmpty,
-  otherwiseTaskQueue: nonEmpty,
 } satisfies Checks<OperatorOptions>;
 
 const INSPECT = {
@@ -254,7 +251,7 @@ export class Operator {
    * @returns what is set now; `version` grows with every change
    * @throws StaleOverrideError when the override has another version than `ifVersion`; nothing has changed
    * @throws NoAnswerError when no worker has answered within `timeout`; the change may still take effect
-   * @throws InvalidOptionsError also when nobody knows how many slots the resource has, or where its queue is to start
+   * @throws InvalidOptionsError also if no queue or permit tells how many slots the resource has
    */
   async resize(capacity: number, options: OverrideOptions = {}): Promise<Override> {
     return await this.override(options, (slots) => {
@@ -355,13 +352,8 @@ export class Operator {
       );
     }
     const input = { slots, ...changeOf(slots), reason, ifVersion };
-    const { taskQueue: given, otherwiseTaskQueue } = this.options;
-    const taskQueue = given ?? (await this.inspector.taskQueue(slotNames(slots))) ?? otherwiseTaskQueue;
-    if (taskQueue === undefined) {
-      throw new InvalidOptionsError(
-        `Neither a queue nor a permit of "${resource}" runs, so nobody says on which task queue its queue is to start: give taskQueue.`,
-      );
-    }
+    const taskQueue =
+      this.options.taskQueue ?? (await this.inspector.taskQueue(slotNames(slots))) ?? DEFAULT_TASK_QUEUE;
     return await overrideQueue(this.server, { resource, taskQueue }, input, timeoutMs);
   }
 

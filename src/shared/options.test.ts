@@ -26,7 +26,7 @@ test('defaults are filled in once', () => {
     renewEveryMs: 200_000,
     maxHoldMs: 24 * HOUR_MS,
     paceMs: undefined,
-    taskQueue: undefined,
+    taskQueue: 'permits',
     fair: false,
     reentrant: false,
     recheckAfterMs: 30_000,

@@ -25,7 +25,7 @@ import {
   slotNames,
   slotsMark,
 } from './permit-id';
-import type { PreemptionTerms, SlotsMark } from './protocol';
+import { DEFAULT_TASK_QUEUE, type PreemptionTerms, type SlotsMark } from './protocol';
 import { longestHoldMs } from './run-limits';
 
 /** How often a slot is given. */
@@ -61,7 +61,11 @@ export interface SemaphoreOptions {
    * @default a third of the lease
    */
   renewEvery?: Duration | false;
-  /** The task queue on which permits run. Its workers must have this package's Workflows. @default the caller's */
+  /**
+   * The task queue on which permits run: a permit worker polls it (`SemaphorePlugin`, `createPermitWorker` or `temporal-semaphore
+   * worker`), or your own worker, if its Workflows file has `export * from 'temporal-semaphore/workflows'`.
+   * @default "permits"
+   */
   taskQueue?: string;
   /**
    * The server ends a permit after this time, whatever happens (its `workflowExecutionTimeout`); at least `lease`. The server
@@ -180,7 +184,7 @@ export interface ResolvedSemaphore {
   readonly renewEveryMs: number | false;
   readonly maxHoldMs: number;
   readonly paceMs: number | undefined;
-  readonly taskQueue: string | undefined;
+  readonly taskQueue: string;
   readonly fair: boolean;
   readonly reentrant: boolean;
   readonly recheckAfterMs: number;
@@ -235,7 +239,12 @@ export function resolveSemaphore(
   const slots = resolveSlots(resource, checked);
   const compactSlots = checked.capacity ?? [...slots];
   if (perKey !== undefined) checkPerKey(resource, perKey);
-  const { taskQueue, fair = false, reentrant = false, recheckAfter: recheckAfterMs = 30_000 } = checked;
+  const {
+    taskQueue = DEFAULT_TASK_QUEUE,
+    fair = false,
+    reentrant = false,
+    recheckAfter: recheckAfterMs = 30_000,
+  } = checked;
   const times = resolveTimes(checked, options, defaults);
   const mark = slotsMark(compactSlots);
   return { resource, slots, compactSlots, mark, perKey, ...times, taskQueue, fair, reentrant, recheckAfterMs };

@@ -14,6 +14,9 @@ export const PACED_PERMIT_WORKFLOW = 'pacedPermitWorkflow';
 export const QUEUE_WORKFLOW = 'waitQueueWorkflow';
 export const WAITER_WORKFLOW = 'awaitTurnWorkflow';
 
+/** The task queue on which permits run, unless a semaphore or a permit worker names another. */
+export const DEFAULT_TASK_QUEUE = 'permits';
+
 /** Signals that a permit takes. */
 export const RENEW = 'renew';
 export const RELEASE = 'release';

@@ -15,8 +15,8 @@ export type MemoDraft = Omit<PermitMemo, 'holder' | 'claimId'>;
  * One acquire of one permit, checked. It is made where options are checked, and passed on whole: `ticket` goes to the queue as it is,
  * `memo` to the permit as it is.
  */
-export interface Request<S extends ResolvedSemaphore = ResolvedSemaphore> {
-  readonly semaphore: S;
+export interface Request {
+  readonly semaphore: ResolvedSemaphore;
   readonly timeoutMs: number;
   readonly key: string | undefined;
   readonly ticket: TicketDraft;
@@ -43,12 +43,12 @@ export interface Caller {
 export type PartOfSet = Pick<Ticket, 'permits' | 'kept' | 'inherits'>;
 
 /** Makes a request. Tickets, and the memos and arguments of permits, are made here and nowhere else. */
-export function requestOf<S extends ResolvedSemaphore>(
-  semaphore: S,
+export function requestOf(
+  semaphore: ResolvedSemaphore,
   { timeoutMs, maxWaiting, key, purpose, priority, preempt, preemptible, outlivesRun }: ResolvedAcquire,
   caller: Caller,
   { permits, kept, inherits }: PartOfSet = {},
-): Request<S> {
+): Request {
   const { leaseMs, paceMs, mark, compactSlots: slots } = semaphore;
   const { sinceMs, identity, pool } = caller;
   const ticket: TicketDraft = {

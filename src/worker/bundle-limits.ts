@@ -6,7 +6,7 @@ import { type DeclaredSemaphore, describeLimits } from '@/shared/limit';
 import { PERMIT_WORKFLOW, QUEUE_WORKFLOW, WAITER_WORKFLOW } from '@/shared/protocol';
 import type { LimitInterceptors, WorkflowLimits } from '@/workflows/holder/limit-workflows';
 
-/** The permit Workflows that a worker needs for semaphores without a task queue of their own. */
+/** The permit Workflows that a worker needs for semaphores whose permits run on its own task queue. */
 const PERMIT_WORKFLOWS = [PERMIT_WORKFLOW, QUEUE_WORKFLOW, WAITER_WORKFLOW];
 
 /** What a Workflow bundle has. A part that its code does not let us read is `undefined`. */
@@ -65,9 +65,10 @@ function namesOf(workflows: object): string[] | undefined {
 
 /**
  * Checks that a bundle has the Workflows, and limits them as the plugin was told. It may limit more: workers share a file of limits.
+ * @param taskQueue the worker's own, if it is known
  * @throws InvalidOptionsError
  */
-export function checkBundle(code: string, wanted: WorkflowLimits): void {
+export function checkBundle(code: string, wanted: WorkflowLimits, taskQueue?: string): void {
   const { limits, workflows } = readBundle(code);
   checkLimits(describeLimits(wanted), limits);
   if (!workflows) return;
@@ -77,13 +78,13 @@ export function checkBundle(code: string, wanted: WorkflowLimits): void {
     }
   }
   for (const { semaphore } of Object.values(wanted) as { semaphore: DeclaredSemaphore }[]) {
-    if (semaphore.options.taskQueue !== undefined) continue;
+    if (semaphore.options.taskQueue !== taskQueue) continue;
     const missing = PERMIT_WORKFLOWS.filter((name) => !workflows.includes(name));
     if (missing.length === 0) continue;
     refuse(
       `semaphore "${semaphore.resource}"`,
-      'a taskQueue; or, in your Workflows file, export * from "temporal-semaphore/workflows"',
-      `no taskQueue, and Workflows without ${missing.join(', ')}`,
+      'another task queue than your worker\'s; or, in your Workflows file, export * from "temporal-semaphore/workflows"',
+      `taskQueue "${taskQueue}", and Workflows without ${missing.join(', ')}`,
     );
   }
 }

@@ -2,7 +2,8 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { NativeConnection, Worker, type WorkerOptions } from '@temporalio/worker';
 import { version } from '@temporalio/worker/package.json';
-import { refuse } from '@/shared/check';
+import { nonEmpty, refuse } from '@/shared/check';
+import { DEFAULT_TASK_QUEUE } from '@/shared/protocol';
 
 /** This library decides what a permit worker runs, so the caller can't set these options of the SDK. */
 const OURS = ['activities', 'enableNonLocalActivities', 'nexusServices', 'workflowBundle', 'workflowsPath'] as const;
@@ -32,9 +33,9 @@ export const PERMIT_WORKER_DEFAULTS = {
  * connection does not know its namespace. `stickyQueueScheduleToStartTimeout` is 1 second by default here, and the SDK's limit of 5
  * seconds for a Workflow's code does not apply.
  */
-export interface PermitWorkerOptions extends Omit<WorkerOptions, (typeof OURS)[number]> {
-  /** The task queue on which permits run: the same as the `taskQueue` option of the semaphores. */
-  taskQueue: string;
+export interface PermitWorkerOptions extends Omit<WorkerOptions, (typeof OURS)[number] | 'taskQueue'> {
+  /** The task queue on which permits run: that of the semaphores. @default "permits" */
+  taskQueue?: string;
 }
 
 /**
@@ -59,7 +60,7 @@ export interface PermitWorkerOptions extends Omit<WorkerOptions, (typeof OURS)[n
  * ```ts
  * const connection = await NativeConnection.connect({ address: 'localhost:7233' });
  * try {
- *   const worker = await createPermitWorker({ connection, taskQueue: 'permits' });
+ *   const worker = await createPermitWorker({ connection });
  *   await worker.run();
  * } finally {
  *   await connection.close();
@@ -71,6 +72,7 @@ export async function createPermitWorker(options: PermitWorkerOptions): Promise<
   return await Worker.create({
     ...PERMIT_WORKER_DEFAULTS,
     ...options,
+    taskQueue: options.taskQueue ?? DEFAULT_TASK_QUEUE,
     ...WITHOUT_WARNING,
     ...permitWorkflows(options),
   });
@@ -80,16 +82,14 @@ export async function createPermitWorker(options: PermitWorkerOptions): Promise<
 export function checkPermitWorker(options: PermitWorkerOptions): void {
   if (typeof options !== 'object' || options === null) refuse('options', 'an object', options);
   const { connection, namespace, taskQueue } = options;
-  if (typeof taskQueue !== 'string' || taskQueue === '') refuse('taskQueue', 'a non-empty string', taskQueue);
-  if (namespace !== undefined && (typeof namespace !== 'string' || namespace === '')) {
-    refuse('namespace', 'a non-empty string', namespace);
-  }
+  if (taskQueue !== undefined) nonEmpty(taskQueue, 'taskQueue');
+  if (namespace !== undefined) nonEmpty(namespace, 'namespace');
   if (connection !== undefined && !(connection instanceof NativeConnection)) {
     // The class name only: the object is long, may be circular, and may hold credentials.
     refuse('connection', 'a NativeConnection of @temporalio/worker', nameOf(connection));
   }
   // The types forbid them, but JavaScript can pass them, and this worker would ignore them.
-  const given: WorkerOptions = options;
+  const given: Partial<WorkerOptions> = options;
   for (const key of OURS) {
     if (given[key] !== undefined) refuse(key, 'nothing (a permit worker runs permits only)', typeof given[key]);
   }

@@ -1,7 +1,11 @@
 import { readFile } from 'node:fs/promises';
+import type { Client } from '@temporalio/client';
 import type { BundleOptions, Worker, WorkerOptions, WorkerPlugin } from '@temporalio/worker';
+import { Pollers } from '@/client/pollers';
+import { pause, Server } from '@/client/server';
 import { asIs, type Checks, checkOptions, nonEmpty, refuse } from '@/shared/check';
 import { checkAgreement, checkWorkflowLimits, type DeclaredSemaphore } from '@/shared/limit';
+import { DEFAULT_TASK_QUEUE } from '@/shared/protocol';
 import type { WorkflowLimits } from '@/workflows/holder/limit-workflows';
 import { fencingActivityInterceptor, fencingInterceptors } from '../fencing/activity-interceptor';
 import { runBeside } from './beside';
@@ -30,16 +34,17 @@ export interface Limits<Workflows = Record<string, never>, Activities = Record<s
   readonly activities?: ActivityLimits<Activities>;
 }
 
-/** What a {@link SemaphorePlugin} does. Each option is one thing; without it, that is left out. */
+/** What a {@link SemaphorePlugin} does. */
 export interface SemaphorePluginOptions {
-  /**
-   * Runs a permit worker on this task queue beside your worker, in the same process. It is the `taskQueue` of your semaphores, and must
-   * not be your worker's own.
-   * @default none: some other worker runs the permits
-   */
+  /** The task queue on which the permits of your semaphores run: their own option `taskQueue`. @default "permits" */
   taskQueue?: string;
-  /** More options of that permit worker, such as `maxCachedWorkflows`. */
-  permitWorker?: Omit<PermitWorkerOptions, 'taskQueue'>;
+  /**
+   * The permit worker that the plugin runs on that task queue, in the process of your worker: its further options, such as
+   * `maxCachedWorkflows`. `false` if a dedicated permit worker runs the permits. The plugin then asks, 5 seconds after your worker has
+   * started, whether any worker polls the task queue, and emits a Node warning with the code `TEMPORAL_SEMAPHORE_UNPOLLED` if none does.
+   * @default a permit worker with the connection, namespace and data converter of your worker
+   */
+  permitWorker?: false | Omit<PermitWorkerOptions, 'taskQueue'>;
   /** How many Workflows of a type run at once. The same must be in the Workflow bundle: give `limitsPath` too. */
   workflows?: WorkflowLimits;
   /**
@@ -53,7 +58,7 @@ export interface SemaphorePluginOptions {
 
 const OPTIONS = {
   taskQueue: nonEmpty,
-  permitWorker: asIs<SemaphorePluginOptions['permitWorker']>(),
+  permitWorker: permitWorkerOption,
   workflows: asIs<WorkflowLimits>(),
   limitsPath: nonEmpty,
   activities: asIs<ActivityLimits>(),
@@ -61,7 +66,7 @@ const OPTIONS = {
 
 /**
  * All that a worker needs for semaphores. It limits how many Workflows and activities of a type run at once, in all workers, without a
- * line of theirs; it runs the permits on a task queue of their own; and activities that are called under a permit have its fencing
+ * line of theirs; it runs the permits, on the task queue `permits`; and activities that are called under a permit have its fencing
  * token (`currentFencingToken()`).
  *
  * The permit worker runs for as long as yours, with the same connection, namespace and data converter. When it ends, yours shuts down;
@@ -83,38 +88,46 @@ const OPTIONS = {
  *
  * @example
  * ```ts
- * const plugin = new SemaphorePlugin({ taskQueue: 'permits', ...limits, limitsPath: require.resolve('./limits') });
+ * const plugin = new SemaphorePlugin({ ...limits, limitsPath: require.resolve('./limits') });
  * const worker = await Worker.create({ connection, taskQueue: 'training', workflowsPath, activities, plugins: [plugin] });
  * ```
  */
 export class SemaphorePlugin implements WorkerPlugin {
   readonly name = 'temporal-semaphore';
+  private readonly taskQueue: string;
   private readonly pools: ActivityPools;
+  private readonly semaphores: readonly DeclaredSemaphore[];
+  /** The task queue of the worker that it serves, once that is known: a bundle may also be made ahead. */
+  private ownTaskQueue: string | undefined;
 
   /** @throws InvalidOptionsError that names the option, what it expects and what it got */
-  constructor(private readonly options: SemaphorePluginOptions) {
-    const { taskQueue, permitWorker, workflows = {}, activities = {} } = checkOptions(options, OPTIONS);
-    if (taskQueue !== undefined) checkPermitWorker({ ...permitWorker, taskQueue });
-    else if (permitWorker) refuse('permitWorker', 'nothing without taskQueue', permitWorker);
+  constructor(private readonly options: SemaphorePluginOptions = {}) {
+    const checked = checkOptions(options, OPTIONS);
+    const { taskQueue = DEFAULT_TASK_QUEUE, permitWorker, workflows = {}, activities = {} } = checked;
+    if (permitWorker !== false) checkPermitWorker({ ...permitWorker, taskQueue });
     checkWorkflowLimits(workflows);
     checkActivityLimits(activities);
+    this.taskQueue = taskQueue;
     this.pools = new ActivityPools(activities);
     const limited = Object.values<{ semaphore: DeclaredSemaphore } | undefined>(workflows);
-    checkAgreement([...limited.flatMap((limit) => limit?.semaphore ?? []), ...this.pools.semaphores]);
+    this.semaphores = [...limited.flatMap((limit) => limit?.semaphore ?? []), ...this.pools.semaphores];
+    checkAgreement(this.semaphores);
   }
 
   async configureWorker(options: WorkerOptions): Promise<WorkerOptions> {
-    const { taskQueue, workflows } = this.options;
-    if (taskQueue !== undefined && options.taskQueue === taskQueue) {
+    const { permitWorker, workflows } = this.options;
+    this.ownTaskQueue = options.taskQueue;
+    if (permitWorker !== false && options.taskQueue === this.taskQueue) {
       refuse(
         'taskQueue',
-        "another than your own worker's: all workers of one must run the same Workflows",
+        'another than your own worker\'s, since all workers of a task queue must run the same Workflows; or permitWorker: false, and in your Workflows file export * from "temporal-semaphore/workflows"',
         options.taskQueue,
       );
     }
     const { workflowBundle: bundle } = options;
     if (bundle && workflows) {
-      checkBundle('code' in bundle ? bundle.code : await readFile(bundle.codePath, 'utf8'), workflows);
+      const code = 'code' in bundle ? bundle.code : await readFile(bundle.codePath, 'utf8');
+      checkBundle(code, workflows, options.taskQueue);
     }
     const { interceptors, activities } = options;
     if (!activities) return options;
@@ -139,29 +152,58 @@ export class SemaphorePlugin implements WorkerPlugin {
         const hooked = webpackConfigHook(config);
         return {
           ...hooked,
-          plugins: [...(hooked.plugins ?? []), checkEmitted((code) => checkBundle(code, workflows))],
+          plugins: [...(hooked.plugins ?? []), checkEmitted((code) => checkBundle(code, workflows, this.ownTaskQueue))],
         };
       },
     };
   }
 
   async runWorker(worker: Worker, next: (worker: Worker) => Promise<void>): Promise<void> {
-    const { taskQueue, permitWorker } = this.options;
+    const { permitWorker } = this.options;
+    const { taskQueue } = this;
     const run = async () => {
+      const ended = new AbortController();
+      const warned = warnIfUnpolled(worker.client, this.servedElsewhere(), ended.signal);
       this.pools.open(worker.client);
       try {
         await next(worker);
       } finally {
-        await this.pools.close(); // while somebody runs their permits
+        ended.abort();
+        await Promise.all([warned, this.pools.close()]); // while the connection is open, and a worker runs the permits
       }
     };
-    if (taskQueue === undefined) return await run();
+    if (permitWorker === false) return await run();
     await runBeside(worker, run, async () => {
       // Those that your worker has in the end: plugins after this one may have changed them.
       const { connection, namespace, dataConverter } = worker.options;
       return await createPermitWorker({ connection, namespace, dataConverter, ...permitWorker, taskQueue });
     });
   }
+
+  /** The task queues of permits that neither your worker nor the plugin's serves. */
+  private servedElsewhere(): Set<string> {
+    const all = new Set([this.taskQueue, ...this.semaphores.map(({ options }) => options.taskQueue)]);
+    if (this.options.permitWorker !== false) all.delete(this.taskQueue);
+    if (this.ownTaskQueue !== undefined) all.delete(this.ownTaskQueue);
+    return all;
+  }
+}
+
+function permitWorkerOption(value: unknown): SemaphorePluginOptions['permitWorker'] {
+  if (value === false || (typeof value === 'object' && value !== null))
+    return value as Omit<PermitWorkerOptions, 'taskQueue'> | false;
+  return refuse('permitWorker', 'options of the permit worker, or false', value);
+}
+
+/** Processes that start at the same time have this long until their worker polls. */
+const START_MS = 3_000;
+
+/** Warns of each of these task queues that no worker polls. @param client none for a worker that replays */
+async function warnIfUnpolled(client: Client | undefined, taskQueues: Iterable<string>, ended: AbortSignal) {
+  if (!client) return;
+  const server = new Server(client);
+  await pause(START_MS, ended);
+  await Promise.all([...taskQueues].map((taskQueue) => new Pollers(server, taskQueue).warn(ended)));
 }
 
 /** A plugin of webpack, which the SDK's bundler is: what a check throws is what the bundler throws. */

@@ -6,8 +6,8 @@ import {
   proxyLocalActivities,
   setHandler,
 } from '@temporalio/workflow';
+import { Semaphore } from '../../scripts/support/own-queue-semaphore';
 import { FencingToken } from '../../src/fencing-workflow';
-import { Semaphore } from '../../src/workflow';
 
 export * from '../../src/workflows';
 

@@ -1,5 +1,6 @@
 import { ApplicationFailure } from '@temporalio/workflow';
-import { Semaphore, withPermits } from '../../src/workflow';
+import { Semaphore } from '../../scripts/support/own-queue-semaphore';
+import { withPermits } from '../../src/workflow';
 
 /** Uses a semaphore wrongly in each way, and tells by what error each was refused. */
 export async function misuses(resource: string): Promise<string[]> {

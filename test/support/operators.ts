@@ -1,7 +1,7 @@
 import type { Client } from '@temporalio/client';
 import type { SemaphoreClient } from '../../src/client';
-import type { ClientSemaphore } from '../../src/client/options';
 import { Operator } from '../../src/operator';
+import type { ResolvedSemaphore } from '../../src/shared/options';
 
 const operators = new WeakMap<SemaphoreClient, Operator>();
 
@@ -9,7 +9,7 @@ const operators = new WeakMap<SemaphoreClient, Operator>();
 export function operatorOf(semaphore: SemaphoreClient): Operator {
   const { server, semaphore: resolved } = semaphore as unknown as {
     server: { client: Client };
-    semaphore: ClientSemaphore;
+    semaphore: ResolvedSemaphore;
   };
   const { compactSlots, taskQueue } = resolved;
   const slots = typeof compactSlots === 'number' ? { capacity: compactSlots } : { slots: compactSlots };

@@ -1,5 +1,6 @@
 import { ApplicationFailure, CancellationScope, defineQuery, setHandler, sleep } from '@temporalio/workflow';
-import { type Permit, PermitLostError, Semaphore, withPermits } from '../../src/workflow';
+import { Semaphore } from '../../scripts/support/own-queue-semaphore';
+import { type Permit, PermitLostError, withPermits } from '../../src/workflow';
 import { finishes, marked, type PoolInput } from './finishing';
 
 /** What has happened to a holder, in order. */

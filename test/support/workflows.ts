@@ -17,6 +17,7 @@ import {
   workflowInfo,
 } from '@temporalio/workflow';
 import { BODY_MARKS } from '../../scripts/support/body-marks';
+import { Semaphore } from '../../scripts/support/own-queue-semaphore';
 import { currentPermit, FencingToken } from '../../src/fencing-workflow';
 import { isSignalTarget, type SignalTarget } from '../../src/shared/wire-input';
 import {
@@ -28,7 +29,6 @@ import {
   PermitLostError,
   type PermitRef,
   PermitTimeoutError,
-  Semaphore,
   type SemaphoreOptions,
   withPermits,
 } from '../../src/workflow';

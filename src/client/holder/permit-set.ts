@@ -1,3 +1,4 @@
+import type { ResolvedSemaphore } from '../../shared/options';
 import {
   acquireInOrder,
   acquireUntilEnough,
@@ -12,14 +13,14 @@ import {
 } from '../../shared/permit-set';
 import type { Caller } from '../../shared/request';
 import { LineFullError, PermitLostError, PermitTimeoutError } from '../errors';
-import { type ClientRequest, type ClientSemaphore, clientRequestOf, type ResolvedClientAcquire } from '../options';
+import { type ClientRequest, clientRequestOf, type ResolvedClientAcquire } from '../options';
 import { monotonicMs, pause } from '../server';
 import type { Grant } from './grant';
 import { checkSelfDeadlock, holding, releaseOrWarn } from './hold';
 import { Permit } from './permit';
 
 /** A semaphore of a set, and what acquires of it. */
-export interface SemaphoreOfSet extends ClientSemaphore {
+export interface SemaphoreOfSet extends ResolvedSemaphore {
   readonly client: { acquireGrant(request: ClientRequest): Promise<Grant> };
   /** That of its client. */
   readonly identity: string;

@@ -1,9 +1,8 @@
 import { withFencingToken } from '../../fencing/current-token';
 import { checkFunction, refuseKind } from '../../shared/check';
-import { atOnce } from '../../shared/options';
+import { atOnce, type ResolvedSemaphore } from '../../shared/options';
 import { semaphoresFor } from '../../shared/permit-set';
 import { PoolClosedError } from '../errors';
-import type { ClientSemaphore } from '../options';
 import { SemaphoreClient } from '../semaphore-client';
 import { monotonicMs } from '../server';
 import {
@@ -36,7 +35,7 @@ import { ResourcePool } from './resource-pool';
  *
  * @example
  * ```ts
- * const vendor = new SemaphoreClient(client, 'vendor-api', { capacity: 20, taskQueue: 'permits' });
+ * const vendor = new SemaphoreClient(client, 'vendor-api', { capacity: 20 });
  * await using pool = new PermitPool(vendor);
  *
  * await Promise.all(orders.map((order) => pool.withPermit(({ signal }) => callVendor(order, { signal }))));
@@ -49,7 +48,7 @@ export class PermitPool implements AsyncDisposable {
   private readonly keys = new Map<string, ResourcePool>();
   /** Those of keys that nobody uses any more. */
   private readonly leaving = new Set<Promise<void>>();
-  private readonly semaphore: ClientSemaphore;
+  private readonly semaphore: ResolvedSemaphore;
   private readonly rules: ReturnType<typeof resolvePool>;
   private closing: Promise<void> | undefined;
 

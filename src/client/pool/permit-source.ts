@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { type Client, WorkflowNotFoundError } from '@temporalio/client';
 import { shuffle } from '../../shared/acquirer';
-import { type ResolvedAcquire, resolveSetAcquire } from '../../shared/options';
+import { type ResolvedAcquire, type ResolvedSemaphore, resolveSetAcquire } from '../../shared/options';
 import { isSlotInUse, queueId } from '../../shared/permit-id';
 import { QUEUE_VIEW, type QueueView } from '../../shared/protocol';
 import { readQueueView } from '../../shared/queue-view';
@@ -9,7 +9,7 @@ import type { Circumstances } from '../errors';
 import { claimSlot, clientAcquirer } from '../holder/claim';
 import { Permit } from '../holder/permit';
 import type { ClientMetrics } from '../metrics';
-import { type ClientRequest, type ClientSemaphore, clientRequestOf } from '../options';
+import { type ClientRequest, clientRequestOf } from '../options';
 import { Pollers } from '../pollers';
 import { isSilence, monotonicMs, QUERY_MS, Server } from '../server';
 import type { Place } from './growth';
@@ -43,7 +43,7 @@ export class PermitSource {
 
   constructor(
     client: Client,
-    readonly semaphore: ClientSemaphore,
+    readonly semaphore: ResolvedSemaphore,
     readonly metrics: ClientMetrics,
   ) {
     this.server = new Server(client);

@@ -1,7 +1,7 @@
 import type { Duration } from '@temporalio/common';
 import { type Checks, checkOptions, durationFrom, refuseBeside, wholeFrom } from '../../shared/check';
-import { ACQUIRE_CHECKS, checkKey, type ResolvedAcquire } from '../../shared/options';
-import { abortSignal, type ClientAcquireOptions, type ClientSemaphore } from '../options';
+import { ACQUIRE_CHECKS, checkKey, type ResolvedAcquire, type ResolvedSemaphore } from '../../shared/options';
+import { abortSignal, type ClientAcquireOptions } from '../options';
 import type { PoolRules } from './pool-state';
 
 /** How a permit pool holds its permits. */
@@ -40,7 +40,7 @@ const SERVING = 0.5;
 
 /** Checks what was given and fills in the rest. @throws InvalidOptionsError */
 export function resolvePool(
-  { slots, perKey, paceMs, leaseMs, renewEveryMs, maxHoldMs }: ClientSemaphore,
+  { slots, perKey, paceMs, leaseMs, renewEveryMs, maxHoldMs }: ResolvedSemaphore,
   options: PermitPoolOptions = {},
 ): Omit<PoolRules, 'id'> {
   const { max = slots.length, ...times } = checkOptions(options, {

@@ -74,7 +74,7 @@ const PATCH = 'temporal-semaphore.limit:';
  *
  * @example
  * ```ts
- * const gpus = new Semaphore('gpus', { capacity: 20, perKey: 2, taskQueue: 'permits' });
+ * const gpus = new Semaphore('gpus', { capacity: 20, perKey: 2 });
  *
  * export const interceptors = limitWorkflows<typeof import('./workflows')>({
  *   trainModel: { semaphore: gpus, key: (model) => model, timeout: '1 day' },

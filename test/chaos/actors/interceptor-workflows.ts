@@ -13,8 +13,9 @@ import {
   type WorkflowOutboundCallsInterceptor,
   workflowInfo,
 } from '@temporalio/workflow';
+import { Semaphore } from '../../../scripts/support/own-queue-semaphore';
 import { TURN } from '../../../src/shared/protocol';
-import { limitWorkflows, Semaphore } from '../../../src/workflow';
+import { limitWorkflows } from '../../../src/workflow';
 import { acquireStep, onAcquireStep } from './acquire-steps';
 import { CHAOS_HEADER, FLAKY, NOWHERE, type SignalFault, signalFault } from './signal-faults';
 import type { HolderInput } from './workflows';

@@ -1,12 +1,7 @@
 import { CancellationScope, isCancellation, proxyActivities } from '@temporalio/workflow';
+import { Semaphore } from '../../../scripts/support/own-queue-semaphore';
 import { currentPermit } from '../../../src/fencing-workflow';
-import {
-  type AcquireOptions,
-  PermitLostError,
-  PermitTimeoutError,
-  Semaphore,
-  type SemaphoreOptions,
-} from '../../../src/workflow';
+import { type AcquireOptions, PermitLostError, PermitTimeoutError, type SemaphoreOptions } from '../../../src/workflow';
 import { onAcquireStep } from './acquire-steps';
 import type { WorkInput } from './application';
 
