@@ -46,7 +46,7 @@ export async function pollersBehind(client: Client, resources: readonly SeenReso
 }
 
 export function resourceFindings(seen: SeenResource, polled: Polled): Finding[] {
-  const { resource, taskQueue = '', disagreement, startsOnceASecond, problem, strangers } = seen;
+  const { resource, taskQueue = '', disagreement, problem, strangers } = seen;
   if (problem !== undefined) return [{ is: 'bad', what: `"${resource}" can't be looked at: ${problem}` }];
   const found: Finding[] = [];
   if (strangers)
@@ -64,14 +64,6 @@ export function resourceFindings(seen: SeenResource, polled: Polled): Finding[] 
       is: 'warning',
       what: `"${resource}": ${disagreementLine(disagreement)}`,
       advice: 'Give all callers the same capacity or slots. While a rollout lasts, both are in use for a while.',
-    });
-  }
-  if (startsOnceASecond) {
-    found.push({
-      is: 'warning',
-      what: `"${resource}": this server starts one Workflow ID only once a second, so each slot serves one hold a second`,
-      advice:
-        'Holds here are shorter than that. A permit pool holds one permit for many calls; `pace` says the interval openly.',
     });
   }
   return found;

@@ -28,11 +28,6 @@ export interface Inspection {
    * one number. While a rollout lasts, there are two for a while.
    */
   disagreement?: readonly SlotsBelief[];
-  /**
-   * Present where the server seems to start one Workflow ID only once a second, as Temporal Cloud does, and holds are so short that
-   * this slows them: each slot then serves one hold a second.
-   */
-  startsOnceASecond?: boolean;
   /** Workflows of another type under the ID of a permit or of the queue. Each keeps its slot, or the line, until somebody ends it. */
   strangers?: readonly Stranger[];
   /** The last holds that have ended, newest first. They come from visibility, which is seconds late. */

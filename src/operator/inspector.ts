@@ -97,7 +97,6 @@ export class Inspector {
       ...(taskQueue !== undefined && { taskQueue }),
       ...(override && { override }),
       ...(beliefs && { disagreement: beliefs }),
-      ...(view?.startsOnceASecond && { startsOnceASecond: true }),
       ...(strangers.length > 0 && { strangers }),
     };
   }

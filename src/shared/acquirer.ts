@@ -6,8 +6,6 @@ export interface Offer {
   readonly queueId: string;
   /** As in the turn. */
   readonly capacity?: number;
-  /** As in the turn. */
-  readonly paced?: boolean;
 }
 
 /**

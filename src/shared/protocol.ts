@@ -123,8 +123,6 @@ export interface PermitMemo {
 export interface PermitInput extends PermitMemo {
   /** The queue that the permit tells when it closes, as if it had sent `watch`. A waiter sets it when it claims on a turn. */
   watchedBy?: string;
-  /** When a Workflow sent the claim, in epoch milliseconds of the server. A permit that starts much later keeps its slot for a second. */
-  claimedAtMs?: number;
 }
 
 /** How a permit ended: its Workflow's result. */
@@ -258,8 +256,6 @@ export interface Turn {
   waiting?: boolean;
   /** With a slot above the ticket's own count: the capacity that an operator has set, which is why it is offered. */
   capacity?: number;
-  /** The server starts an ID only once a second: claim with a pace of at least one second. */
-  paced?: boolean;
 }
 
 /** `missed`, from a waiter whose slot somebody else took first: it keeps its place. */
@@ -280,14 +276,10 @@ export interface DeclinedNotice {
 export interface ClosingNotice {
   slot: string;
   runId: string;
-  /** When the permit started, in epoch milliseconds of the server. */
-  startedAtMs?: number;
-  /** Its claim hung at the server, so it has kept its slot for its first second. */
-  kept?: boolean;
 }
 
 /** `drained`, from a permit to its queue. */
-export type DrainedNotice = Pick<ClosingNotice, 'slot' | 'runId'>;
+export type DrainedNotice = ClosingNotice;
 
 /** `preemptible`, from a permit to its queue. Only a permit whose holder has opted in sends it. */
 export interface PreemptibleNotice extends PreemptionTerms {
@@ -395,8 +387,6 @@ export interface QueueView {
   shares: [priorityKey: number, nowAt: number, keys: [fairnessKey: string, servedTo: number][]][];
   /** The present override, if there is one. */
   override?: OverrideState;
-  /** The server seems to start one Workflow ID only once a second. */
-  startsOnceASecond?: boolean;
 }
 
 /** A ticket as a row of a table. `slots` is a number in the table's lists. */

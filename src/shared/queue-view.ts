@@ -18,7 +18,7 @@ import {
 /** Reads a wait queue's answer. `undefined` when it is no answer at all. */
 export function readQueueView(resource: string, answer: unknown): QueueView | undefined {
   if (typeof answer !== 'object' || answer === null) return undefined;
-  const { slots, shares, override, startsOnceASecond } = fieldsOf(answer);
+  const { slots, shares, override } = fieldsOf(answer);
   return {
     tickets: [...readTickets(resource, answer).values()].map((ticket) => ({
       ...ticket,
@@ -28,7 +28,6 @@ export function readQueueView(resource: string, answer: unknown): QueueView | un
     slots: listOf(slots).flatMap((slot) => readSlot(slot)),
     shares: readShares(shares),
     override: readOverride(resource, override),
-    ...(startsOnceASecond === true && { startsOnceASecond }),
   };
 }
 

@@ -1,6 +1,4 @@
 import type { Priority } from '@temporalio/common';
-import type { Offer } from './acquirer';
-import { START_INTERVAL_MS } from './check';
 import type { ResolvedAcquire, ResolvedSemaphore } from './options';
 import { permitId } from './permit-id';
 import type { PermitMemo, PermitRef, PoolShare, Ticket } from './protocol';
@@ -84,13 +82,6 @@ export function again<R extends Request>(request: R): R {
     timeoutMs: request.timeoutMs || Number.POSITIVE_INFINITY,
     ticket: { ...request.ticket, maxWaiting: undefined },
   };
-}
-
-/** The request with the pace that a turn asks for. A holder that may have to give way keeps no pace. */
-export function forTurn<R extends Request>(request: R, offer: Offer | undefined): R {
-  const { memo } = request;
-  if (!offer?.paced || memo.preemptible || (memo.paceMs ?? 0) >= START_INTERVAL_MS) return request;
-  return { ...request, memo: { ...memo, paceMs: START_INTERVAL_MS } };
 }
 
 /** The reference of a permit that a request has become. */

@@ -197,12 +197,8 @@ export function readPreempt(value: unknown): PreemptInput | undefined {
 }
 
 export function readClosing(value: unknown): ClosingNotice | undefined {
-  const { slot, runId, startedAtMs, kept } = fieldsOf(value);
-  if (!isSlotText(slot) || !isRunId(runId)) return undefined;
-  const notice: ClosingNotice = { slot, runId };
-  if (isNumber(startedAtMs, 0, MAX_TIME_MS)) notice.startedAtMs = startedAtMs;
-  if (kept === true) notice.kept = true;
-  return notice;
+  const { slot, runId } = fieldsOf(value);
+  return isSlotText(slot) && isRunId(runId) ? { slot, runId } : undefined;
 }
 
 /**
@@ -210,7 +206,7 @@ export function readClosing(value: unknown): ClosingNotice | undefined {
  * starts a Workflow whose ID has the turn's slot, and signals one whose ID is the turn's queue.
  */
 export function readTurn(value: unknown): Turn | undefined {
-  const { queueId: from, ticketId, slot, waiting, full, capacity, paced } = fieldsOf(value);
+  const { queueId: from, ticketId, slot, waiting, full, capacity } = fieldsOf(value);
   if (!isWorkflowId(from) || queueId(resourceOfQueue(from)) !== from) return undefined;
   if (!isText(ticketId, MAX_TICKET_ID_LENGTH) || !(slot === undefined || isSlotText(slot))) return undefined;
   const turn: Turn = { queueId: from, ticketId };
@@ -218,7 +214,6 @@ export function readTurn(value: unknown): Turn | undefined {
   if (waiting === true) turn.waiting = true;
   if (full === true) turn.full = true;
   if (Number.isInteger(capacity)) turn.capacity = capacity as number;
-  if (paced === true) turn.paced = true;
   return turn;
 }
 
@@ -233,10 +228,8 @@ export function offersSlot({ slot, capacity = 0 }: Turn, slots: Slots): boolean 
 
 /** The offer in a turn, for a waiter with these slots. `undefined`: the turn names no slot that the waiter may claim. */
 export function offerOf(turn: Turn, slots: Slots): Offer | undefined {
-  const { slot, queueId, capacity, paced } = turn;
-  return slot !== undefined && offersSlot(turn, slots)
-    ? { slot, queueId, capacity, ...(paced && { paced }) }
-    : undefined;
+  const { slot, queueId, capacity } = turn;
+  return slot !== undefined && offersSlot(turn, slots) ? { slot, queueId, capacity } : undefined;
 }
 
 export function isOverride(resource: string, value: unknown): value is OverrideInput {

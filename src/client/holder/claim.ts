@@ -11,7 +11,7 @@ import {
   type PermitMemo,
   RELEASE,
 } from '../../shared/protocol';
-import { forTurn, permitSummary, refOf, WORKFLOW_PRIORITY } from '../../shared/request';
+import { permitSummary, refOf, WORKFLOW_PRIORITY } from '../../shared/request';
 import { LineFullError, NoAnswerError } from '../errors';
 import type { ClientMetrics } from '../metrics';
 import type { ClientRequest } from '../options';
@@ -186,13 +186,7 @@ export function clientAcquirer(
       random: Math.random,
       claim: async (slot, offer) => {
         const sinceMs = monotonicMs();
-        const wanted = forTurn(request, offer);
-        const grant = await claimSlot(server, {
-          slot,
-          request: wanted,
-          untilMs: deadlineMs,
-          watchedBy: offer?.queueId,
-        });
+        const grant = await claimSlot(server, { slot, request, untilMs: deadlineMs, watchedBy: offer?.queueId });
         if (grant && offer) metrics.claimed(request.semaphore.resource, sinceMs);
         return grant;
       },

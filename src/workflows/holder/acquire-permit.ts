@@ -1,13 +1,11 @@
 import { CancellationScope, uuid4, workflowInfo } from '@temporalio/workflow';
 import { Acquirer, type Offer } from '../../shared/acquirer';
-import { START_INTERVAL_MS } from '../../shared/check';
 import { Lease } from '../../shared/lease';
 import { TooFewSlots } from '../../shared/permit-set';
-import { again, type Caller, forTurn, type Request, refOf } from '../../shared/request';
+import { again, type Caller, type Request, refOf } from '../../shared/request';
 import { LineFullError, PermitTimeoutError } from '../errors';
 import { metrics, timeAcquire } from '../metrics';
 import { claimSlot } from '../permit/claim';
-import { SLOW_CLAIM_MS } from '../permit/permit-slot';
 import { WorkflowQueuePlace } from '../queue/queue-place';
 import { shielded } from '../signals';
 import { Grant } from './grant';
@@ -85,7 +83,7 @@ function acquirer(request: Request, deadlineMs = Number.POSITIVE_INFINITY): Acqu
       nowMs: Date.now,
       random: Math.random,
       // On the way to a permit that nobody waits for, each async function costs a tenth of a millisecond: see `shielded`.
-      claim: (slot, offer) => (offer ? claimOffered(forTurn(request, offer), slot, offer) : claim(request, slot)),
+      claim: (slot, offer) => (offer ? claimOffered(request, slot, offer) : claim(request, slot)),
       place,
       ...((maxWaiting ?? permits) !== undefined && { full }),
     },
@@ -115,8 +113,6 @@ async function claim(request: Request, slot: string, watchedBy?: string): Promis
     claimSlot({ resource, slot }, memo, { maxHoldMs, taskQueue, outlivesRun, watchedBy }),
   );
   const ref = child && refOf(request, slot, child.firstExecutionRunId);
-  // Its permit may keep the slot for a second, which is not for the release to wait for.
-  if (ref && !memo.preemptible && Date.now() - sentMs > SLOW_CLAIM_MS) ref.paceMs ??= START_INTERVAL_MS;
   const grant = ref && new Grant(ref, endOfChild(child, ref), new Lease(leaseMs, sentMs, maxHoldMs, Date.now));
   if (!caller.consideredCancelled) return grant;
   await grant?.release();

@@ -30,7 +30,7 @@ export function claimSlot(
   const memo: PermitMemo = { ...draft, holder: { workflowId, runId, workflowType } };
   return startChild(memo.paceMs === undefined ? permitSlotWorkflow : pacedPermitWorkflow, {
     workflowId: permitId(address),
-    args: [{ ...memo, watchedBy, claimedAtMs: Date.now() }],
+    args: [{ ...memo, watchedBy }],
     memo: { ...memo },
     staticSummary: permitSummary(workflowId, memo.purpose),
     taskQueue,

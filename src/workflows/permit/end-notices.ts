@@ -1,6 +1,6 @@
 import { condition } from '@temporalio/workflow';
 import { parsePermitId, queueId } from '../../shared/permit-id';
-import type { ClosingNotice, EndedNotice, Holder, WatchInput } from '../../shared/protocol';
+import type { EndedNotice, Holder, WatchInput } from '../../shared/protocol';
 import { isSignalTarget, type SignalTarget } from '../../shared/wire-input';
 import { closingSignal, deliver, deliverAfterReset, endedSignal, revokedSignal } from '../signals';
 
@@ -17,14 +17,8 @@ const MAX_NOTICES = 10;
 export class EndNotices {
   private readonly notices = new Map<string, () => Promise<unknown>>();
 
-  /**
-   * @param end tells how the permit has ended; called only then
-   * @param start tells the queue of the permit's start
-   */
-  constructor(
-    private readonly end: () => EndedNotice,
-    private readonly start: Pick<ClosingNotice, 'startedAtMs' | 'kept'>,
-  ) {}
+  /** @param end tells how the permit has ended; called only then */
+  constructor(private readonly end: () => EndedNotice) {}
 
   /** Tells the parent why the permit was revoked. The server tells the parent of the end itself. */
   toParent(holder: Holder | undefined): void {
@@ -45,7 +39,7 @@ export class EndNotices {
     const { resource = '', slot = '' } = parsePermitId(workflowId) ?? {};
     const own = queueId(resource);
     if ((watch as Partial<WatchInput> | undefined)?.queueId !== own) return;
-    this.set(own, { workflowId: own }, (target) => deliver(target, closingSignal, { slot, runId, ...this.start }));
+    this.set(own, { workflowId: own }, (target) => deliver(target, closingSignal, { slot, runId }));
   }
 
   /**

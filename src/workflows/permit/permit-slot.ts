@@ -9,8 +9,7 @@ import {
   upsertMemo,
   workflowInfo,
 } from '@temporalio/workflow';
-import { MAX_DURATION_MS, START_INTERVAL_MS } from '../../shared/check';
-
+import { MAX_DURATION_MS } from '../../shared/check';
 import { parsePermitId, queueId } from '../../shared/permit-id';
 import {
   type Holder,
@@ -56,36 +55,12 @@ const permitViewQuery = defineQuery<PermitStatus>(PERMIT_STATUS);
  * permit: its holder releases it by a cancel request.
  */
 export async function permitSlotWorkflow(input: PermitInput): Promise<PermitOutcome> {
-  const untilMs = heldBackUntilMs(input);
-  if (untilMs === undefined) return await holdSlot(input);
-  const over = (isRevoked: () => boolean) => passed(untilMs, isRevoked);
-  return await holdSlot(input, { untilMs, heldBack: true, over });
-}
-
-/** The claim of a Workflow hung for longer than this: the server may have refused it at first, by the rule of one start a second. */
-export const SLOW_CLAIM_MS = 1_500;
-
-/**
- * Until when a permit keeps its slot because its claim hung: nobody could start the next one sooner, and who tries while none runs hangs
- * too. `undefined`: the claim was quick, or it is not known when it was sent.
- */
-function heldBackUntilMs(input: PermitInput): number | undefined {
-  const startedAtMs = workflowInfo().startTime.getTime();
-  const claimedAtMs: unknown = input?.claimedAtMs;
-  if (typeof claimedAtMs !== 'number' || input.preemptible) return undefined;
-  return startedAtMs - claimedAtMs > SLOW_CLAIM_MS ? startedAtMs + START_INTERVAL_MS : undefined;
-}
-
-async function passed(untilMs: number, isRevoked: () => boolean): Promise<void> {
-  const leftMs = untilMs - Date.now();
-  if (leftMs > 0) await Promise.race([sleep(leftMs), condition(isRevoked)]);
+  return await holdSlot(input);
 }
 
 interface Pace {
   /** The permit keeps its slot until then at least, whatever its holder does. */
   untilMs: number;
-  /** Its claim hung. */
-  heldBack?: true;
   over(isRevoked: () => boolean): Promise<void>;
 }
 
@@ -98,10 +73,7 @@ async function holdSlot(input: PermitInput, pace?: Pace) {
   let outcome: PermitOutcome | undefined;
   let reason: string | undefined;
   let isRevoked = false;
-  const endNotices = new EndNotices(() => ({ workflowId, runId, outcome: outcome ?? 'released', reason }), {
-    startedAtMs: startTime.getTime(),
-    ...(pace?.heldBack && { kept: true }),
-  });
+  const endNotices = new EndNotices(() => ({ workflowId, runId, outcome: outcome ?? 'released', reason }));
   endNotices.toParent(holder);
   endNotices.toQueue({ queueId: watchedBy });
   const givingWay = new GivingWay(checked, holder, () => outcome !== undefined);
@@ -214,7 +186,7 @@ export async function pacedPermitWorkflow(input: PermitInput): Promise<PermitOut
       const releasedAtMs = Date.now();
       if (releasedAtMs >= untilMs) return;
       upsertMemo({ pacedUntilMs: untilMs, releasedAtMs } satisfies Partial<PermitMemo>);
-      await passed(untilMs, isRevoked);
+      await Promise.race([sleep(untilMs - releasedAtMs), condition(isRevoked)]);
     },
   });
 }

@@ -97,7 +97,7 @@ export async function askOffered(resource: string, state: QueueState): Promise<v
 }
 
 async function offer(
-  { slot, paced }: QueueCommand & { do: 'offer' },
+  { slot }: QueueCommand & { do: 'offer' },
   ticket: Ticket,
   resource: string,
   state: QueueState,
@@ -106,7 +106,7 @@ async function offer(
   metrics.turnOffered(resource);
   // A waiter takes a slot above its own count only when it is told why.
   const capacity = wantsSlot(ticket.slots, slot) ? undefined : state.overridden?.capacity;
-  const turn = { queueId: queueId(resource), ticketId: ticket.id, slot, capacity, paced };
+  const turn = { queueId: queueId(resource), ticketId: ticket.id, slot, capacity };
   if ((await deliverAfterReset(ticket.waiter, turnSignal, turn)) === 'delivered') {
     metrics.handoff(resource, 'turn', Date.now() - sentMs);
   } else {

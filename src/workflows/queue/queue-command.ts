@@ -4,8 +4,8 @@ import type { Ticket } from '../../shared/protocol';
 export type QueueCommand =
   /** Send `watch`, which asks whether the slot is held. `overdue`: after a turn that brought no word. `asks`: what `ask` asks. */
   | { do: 'probe'; slot: string; overdue?: true; asks?: boolean }
-  /** Send a turn, `paced` or not. `also`: to these waiters too, since others have let their turns for this slot pass. */
-  | { do: 'offer'; slot: string; ticket: Ticket; paced?: true; also?: Ticket[] }
+  /** Send a turn. `also`: to these waiters too, since others have let their turns for this slot pass. */
+  | { do: 'offer'; slot: string; ticket: Ticket; also?: Ticket[] }
   /** Claim the slot, and keep it from the others. */
   | { do: 'drain'; slot: string }
   | { do: 'renew'; slot: string; runId: string }

@@ -15,7 +15,6 @@ import { Line } from './line';
 import { OFFER_TIMEOUT_MS, Patience } from './patience';
 import { Preemption } from './preemption';
 import { atMost, probeAfterMs, type QueueCommand } from './queue-command';
-import { StartRule } from './start-rule';
 import { type OfferedSlot, Turns } from './turns';
 
 /** At most so many waiters have a turn for one slot at once. */
@@ -55,13 +54,12 @@ interface Round {
  * slot needs no answer: the next word of it is `closing`. When no word comes in time, a probe settles whether it is held.
  *
  * This class moves the slots, and asks its parts, which know nothing of each other: the {@link Line}, {@link Patience} with waiters that
- * send no word, {@link Doubts} about the length of the line, what is {@link InUse}, {@link Preemption}, and the server's
- * {@link StartRule}.
+ * send no word, {@link Doubts} about the length of the line, what is {@link InUse}, and {@link Preemption}.
  *
  * Invariants, which the model test checks after each event:
  *
  * - **Q1** A ticket has at most one turn.
- * - **Q2** A wanted slot is held, offered, under a probe, or rests: none idles as free or unknown.
+ * - **Q2** A wanted slot is held, offered or under a probe: none idles as free or unknown.
  * - **Q3** A slot goes to the first in turn order of the waiters that want it and have no turn.
  * - **Q4** to **Q6** see {@link Preemption}.
  * - **Q7** No waiter is in line that wants more permits than an operator has left.
@@ -74,7 +72,6 @@ export class QueueState {
   private readonly doubts = new Doubts();
   private readonly inUse: InUse;
   private readonly preemption: Preemption;
-  private readonly startRule: StartRule;
   /** The run whose `closing` came last. A permit may say it twice. */
   private readonly lastClosed = new Map<string, string>();
 
@@ -83,7 +80,6 @@ export class QueueState {
     this.line = new Line((ticket) => this.patience.isSilent(ticket), view);
     this.turns = new Turns(this.slots);
     this.inUse = new InUse(this.slots, view?.override);
-    this.startRule = new StartRule(view?.startsOnceASecond);
     this.preemption = new Preemption(this.slots, (waiter, slot) => this.inUse.allows(waiter, slot));
   }
 
@@ -163,9 +159,7 @@ export class QueueState {
   // --- What permits say ---
 
   /** A watched permit is about to end. */
-  closing(notice: ClosingNotice): void {
-    const { slot, runId } = notice;
-    this.startRule.closing(notice);
+  closing({ slot, runId }: ClosingNotice): void {
     const state = this.slots.get(slot);
     if (!state || this.lastClosed.get(slot) === runId) return;
     setLast(this.lastClosed, slot, runId, MAX_CLOSED);
@@ -311,7 +305,6 @@ export class QueueState {
       case 'unseen':
         return this.probe(slot, round);
       case 'free':
-        if (this.startRule.restsUntilMs(slot) > nowMs && this.isOfInterest(slot)) return undefined;
         return this.isToDrain(slot) ? this.inUse.drain(slot) : this.offer(slot, state.unheard, round);
       case 'offered':
         return this.overdueMs(slot, state) <= nowMs ? this.probeOverdue(slot, state, round) : undefined;
@@ -336,7 +329,6 @@ export class QueueState {
       if (state.at === 'offered') dueMs = Math.min(dueMs, this.overdueMs(slot, state));
       if (state.at === 'held' && this.isOfInterest(slot)) dueMs = Math.min(dueMs, state.probeAtMs);
       if (state.at === 'drained') dueMs = Math.min(dueMs, state.renewAtMs);
-      if (state.at === 'free') dueMs = Math.min(dueMs, this.startRule.restsUntilMs(slot) || dueMs);
     }
     return Math.min(dueMs, this.preemption.dueMs(preemptors));
   }
@@ -378,11 +370,9 @@ export class QueueState {
       return undefined;
     }
     this.line.charge(ticket);
-    const { paced, laterMs } = this.startRule.turn(slot, round.nowMs);
-    const untilMs = round.nowMs + OFFER_TIMEOUT_MS + laterMs;
-    const offered = { at: 'offered', ticketId: ticket.id, untilMs } as const;
+    const offered = { at: 'offered', ticketId: ticket.id, untilMs: round.nowMs + OFFER_TIMEOUT_MS } as const;
     this.slots.set(slot, offered);
-    const command = { do: 'offer', slot, ticket, ...(paced && { paced }) } as const;
+    const command = { do: 'offer', slot, ticket } as const;
     if (unheard === undefined) return command;
     const also: Ticket[] = [];
     while (also.length + 1 < Math.min(2 * unheard, MAX_TURNS)) {
@@ -523,7 +513,6 @@ export class QueueState {
       ...this.line.view(),
       slots: [...this.slots],
       ...(overridden && { override: overridden }),
-      ...(this.startRule.holds && { startsOnceASecond: true }),
     };
   }
 }

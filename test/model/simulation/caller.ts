@@ -146,7 +146,7 @@ export async function acquire(server: Server, semaphore: ResolvedSemaphore, aski
       claim: async (slot, offer) => {
         if (asking.over.isOver) throw new Given();
         const sentMs = world.nowMs;
-        const run = await server.claim(resource, slot, name, leaseMs, offer);
+        const run = await server.claim(resource, slot, name, leaseMs, offer !== undefined);
         if (!run) return undefined;
         const hold = new Hold(server, run, process, sentMs);
         if (!asking.over.isOver && !process.isDead) return hold;

@@ -1,4 +1,4 @@
-import type { LineMessage, Offer } from '../../../src/shared/acquirer';
+import type { LineMessage } from '../../../src/shared/acquirer';
 import { START_INTERVAL_MS } from '../../../src/shared/check';
 import { wantsSlot } from '../../../src/shared/permit-id';
 import type { QueueView, Ticket } from '../../../src/shared/protocol';
@@ -15,9 +15,7 @@ export interface PermitRun {
   readonly claimId: string;
   readonly by: string;
   readonly startedAtMs: number;
-  /** Its claim was slow. */
-  readonly kept: boolean;
-  /** Until when it keeps the slot although it is released. 0: it does not. */
+  /** Until when it keeps the slot for its pace, although it is released. 0: it has no pace. */
   readonly keepsUntilMs: number;
   leaseMs: number;
   deadlineMs: number;
@@ -40,7 +38,6 @@ const MAX_SENDING = 64;
 const LOST_ANSWER_MS = 1_000;
 const SLOW_MS = 1_000;
 const DRAIN_LEASE_MS = 3_600_000;
-const SLOW_CLAIM_MS = 1_500;
 /** When the server tries a start again that its rule has refused; each next time comes after twice as long. */
 const REFUSED_MS = 1_200;
 
@@ -54,7 +51,7 @@ export class Server {
   private made = 0;
   private readonly lastStartMs = new Map<string, number>();
 
-  /** @param startsOnceASecond whether it refuses the second start of a slot within a second */
+  /** @param startsOnceASecond whether it refuses the second start of a slot within a second; permits have a pace then */
   constructor(
     readonly world: World,
     private readonly startsOnceASecond: boolean,
@@ -66,12 +63,11 @@ export class Server {
     slot: string,
     by: string,
     leaseMs: number,
-    turn?: Pick<Offer, 'paced'>,
+    byTurn = false,
   ): Promise<PermitRun | undefined> {
     const { world } = this;
     const claimId = `claim ${++this.made}`;
     const sentMs = world.nowMs;
-    const byTurn = turn !== undefined;
     for (let refusedMs = REFUSED_MS; ; ) {
       await world.hop();
       const id = `${resource}:${slot}`;
@@ -80,14 +76,13 @@ export class Server {
         refusedMs *= 2;
         continue;
       }
-      const kept = world.nowMs - sentMs > SLOW_CLAIM_MS;
-      const keepsUntilMs = kept || turn?.paced ? world.nowMs + START_INTERVAL_MS : 0;
+      const keepsUntilMs = this.startsOnceASecond ? world.nowMs + START_INTERVAL_MS : 0;
       const running = this.permits.get(id);
       const ours = running
         ? running.claimId === claimId
           ? running
           : undefined
-        : this.open(resource, slot, { claimId, by, leaseMs, byTurn, isWatched: byTurn, kept, keepsUntilMs });
+        : this.open(resource, slot, { claimId, by, leaseMs, byTurn, isWatched: byTurn, keepsUntilMs });
       if (world.isLost()) {
         await world.sleep(LOST_ANSWER_MS);
         continue;
@@ -95,7 +90,7 @@ export class Server {
       await world.hop();
       // As a client has it: the run that a slow answer names may have ended meanwhile.
       const isGone = ours && world.nowMs - sentMs > SLOW_MS && this.permits.get(id) !== ours;
-      return isGone ? await this.claim(resource, slot, by, leaseMs, turn) : ours;
+      return isGone ? await this.claim(resource, slot, by, leaseMs, byTurn) : ours;
     }
   }
 
@@ -153,7 +148,7 @@ export class Server {
   private open(
     resource: string,
     slot: string,
-    made: Pick<PermitRun, 'claimId' | 'by' | 'leaseMs' | 'byTurn' | 'isWatched' | 'kept' | 'keepsUntilMs'>,
+    made: Pick<PermitRun, 'claimId' | 'by' | 'leaseMs' | 'byTurn' | 'isWatched' | 'keepsUntilMs'>,
   ): PermitRun {
     const { world } = this;
     let tellClosed = () => {};
@@ -314,10 +309,10 @@ export class Queue {
       await world.hop();
       state.probed(slot, permit !== undefined, world.nowMs);
     } else if (command.do === 'offer') {
-      const { ticket, paced, also = [] } = command;
-      await Promise.all([ticket, ...also].map((it) => this.offer(slot, it, paced)));
+      const { ticket, also = [] } = command;
+      await Promise.all([ticket, ...also].map((it) => this.offer(slot, it)));
     } else if (command.do === 'drain') {
-      const run = await server.claim(resource, slot, `queue of ${resource}`, DRAIN_LEASE_MS, {});
+      const run = await server.claim(resource, slot, `queue of ${resource}`, DRAIN_LEASE_MS, true);
       state.claimed(slot, run?.runId, world.nowMs);
     } else if (command.do === 'renew' || command.do === 'release') {
       await world.hop();
@@ -327,9 +322,9 @@ export class Queue {
     }
   }
 
-  private async offer(slot: string, ticket: Ticket, paced: true | undefined): Promise<void> {
+  private async offer(slot: string, ticket: Ticket): Promise<void> {
     const capacity = wantsSlot(ticket.slots, slot) ? undefined : this.state.overridden?.capacity;
-    const isThere = await this.deliver(ticket.waiter.workflowId, { slot, queueId: this.resource, capacity, paced });
+    const isThere = await this.deliver(ticket.waiter.workflowId, { slot, queueId: this.resource, capacity });
     if (!isThere) this.state.undeliverable(slot, ticket.id);
   }
 
