@@ -197,6 +197,24 @@ test('Ctrl-Z stops the command too, and fg has both go on', { skip: process.plat
   assert.equal(await cli.exit, 143);
 });
 
+test('a terminal that has another size is told to the command, and ends no wait', async () => {
+  const resource = temporal.resource();
+  const held = await semaphore(resource).acquire();
+  const cli = start(
+    { resource },
+    'sh',
+    '-c',
+    'trap "echo resized; exit 3" WINCH; echo ready; while :; do sleep 0.1; done',
+  );
+  await untilWaiting(temporal.client, resource, 1);
+  cli.signal('SIGWINCH');
+  await held.release();
+  await cli.says(/(ready)/);
+  cli.signal('SIGWINCH');
+  await cli.says(/(resized)/);
+  assert.equal(await cli.exit, 3);
+});
+
 test('a command that is stopped for longer than the lease is told of the loss before its lease ends', async () => {
   const resource = temporal.resource();
   const told = 'trap "echo told; exit 3" TERM; echo ready; while :; do sleep 0.1; done';

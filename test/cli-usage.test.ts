@@ -27,6 +27,11 @@ for (const [what, args, expected] of [
   ['an unknown format', ['ls', '-o', 'yaml'], /Allowed choices are text, json, jsonl/],
   ['a CA that is not there', ['ls', '--tls-ca-path', '/nonexistent'], /\/nonexistent/],
   ['a certificate that is not there', ['worker', '--tls-cert-path', '/nonexistent'], /\/nonexistent/],
+  ['a URL for an address', ['ls', '--address', 'http://127.0.0.1:7233'], /the address .*: expected <host>:<port>/],
+  ['a port that is none', ['worker', '--address', 'localhost:72333'], /the address .*: expected <host>:<port>/],
+  ['an empty address', ['ls', '--address', ''], /the address .*: expected <host>:<port>/],
+  ['an empty namespace', ['ls', '-n', ''], /the namespace .*: expected a name, got an empty text/],
+  ['a day that no calendar has', ['pause', 'pool', '--until', '2027-02-30T10:00:00Z'], /Expected a time in the future/],
   ['a profile that is not there', ['ls', '--profile', 'nosuch'], /nosuch/],
   ['a configuration that is not there', ['ls', '--config-file', '/nonexistent'], /--config-file: .*\/nonexistent/],
 ] satisfies [string, string[], RegExp][]) {

@@ -58,6 +58,10 @@ test('likewise a client and an operator, before any call', async () => {
       'taskQueue: expected a non-empty string, got ""',
     ],
     [() => new PermitPool({} as never), 'semaphore: expected a SemaphoreClient, got an object'],
+    [
+      () => new PermitPool(new (class SemaphoreClient {})() as never),
+      'semaphore: expected a SemaphoreClient, got a SemaphoreClient of another copy of that class: `npm ls` shows which package is installed twice',
+    ],
     [() => semaphore.withPermit(any), 'fn: expected a function as the first argument, got undefined'],
     [() => withPermits([semaphore], any), 'fn: expected a function as the first argument, got undefined'],
     [() => pool.withPermit(any), 'fn: expected a function as the first argument, got undefined'],

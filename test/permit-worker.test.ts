@@ -120,7 +120,12 @@ for (const [what, options, message] of [
   [
     "a client's connection",
     { taskQueue, connection: new Map() },
-    /^connection: expected a NativeConnection .* got "Map"$/,
+    /^connection: expected a NativeConnection .* got a Map$/,
+  ],
+  [
+    'the connection of another copy of the SDK',
+    { taskQueue, connection: new (class NativeConnection {})() },
+    /got a NativeConnection of another copy .* `npm ls` shows/,
   ],
   ['null for a connection', { taskQueue, connection: null }, /^connection: expected a NativeConnection /],
   [

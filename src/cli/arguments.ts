@@ -29,10 +29,10 @@ export function durationOption(flags: string, description: string, byDefault?: S
 
 /** A time in the form of ISO 8601, or a duration from now. */
 export function timeFromNow(text: string): Date {
-  const isTime = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}/.test(text);
+  const [, day] = /^(\d{4}-\d{2}-\d{2})T\d{2}:\d{2}/.exec(text) ?? [];
   let ms = Number.NaN;
   try {
-    if (isTime) ms = Date.parse(text);
+    if (day !== undefined) ms = isDay(day) ? Date.parse(text) : Number.NaN;
     else if (!isUnitless(text)) ms = Date.now() + msToNumber(text as StringValue);
   } catch {
     // Refused below.
@@ -43,6 +43,12 @@ export function timeFromNow(text: string): Date {
     );
   }
   return new Date(ms);
+}
+
+/** `Date` takes 30 February for 2 March. */
+function isDay(day: string): boolean {
+  const date = new Date(day);
+  return !Number.isNaN(date.getTime()) && date.toISOString().startsWith(day);
 }
 
 /** How many permits there are, or their names. */

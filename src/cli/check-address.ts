@@ -59,7 +59,7 @@ export function connectionError(address: string, { message }: Error): Unreachabl
  * @throws UnreachableError when the system says that nothing listens there
  */
 export async function checkAddress(address: string): Promise<void> {
-  const target = plainAddress(address);
+  const target = hostAndPort(address);
   if (!target || isProxied()) return;
   const socket = connect({ ...target, autoSelectFamily: true });
   try {
@@ -80,8 +80,8 @@ export async function checkAddress(address: string): Promise<void> {
   }
 }
 
-/** `undefined` for gRPC's other kinds of address, such as `unix:/path` and `dns:///name`. */
-function plainAddress(address: string): { host: string; port: number } | undefined {
+/** `undefined` for an address that the SDK does not take, such as a URL, `unix:/path` or `dns:///name`. */
+export function hostAndPort(address: string): { host: string; port: number } | undefined {
   const [, ip6, name, port = String(DEFAULT_PORT)] = /^(?:\[([^\]]+)\]|([^:/]+))(?::(\d+))?$/.exec(address) ?? [];
   const host = ip6 ?? name;
   return host === undefined || Number(port) > 65_535 ? undefined : { host, port: Number(port) };

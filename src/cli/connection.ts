@@ -13,7 +13,7 @@ import {
 import type { Command } from 'commander';
 import { InvalidOptionsError } from '../client';
 import { Operator, type OperatorOptions } from '../operator';
-import { checkAddress, connectionError, NoNamespaceError } from './check-address';
+import { checkAddress, connectionError, hostAndPort, NoNamespaceError } from './check-address';
 
 /** The flags of every command that talks to a server. Temporal's own environment configuration fills in absent flags. */
 export interface ConnectionFlags {
@@ -72,14 +72,21 @@ export function connectConfig(flags: ConnectionFlags): ConnectConfig {
   }
 }
 
+const ADDRESS = 'the address (address, TEMPORAL_ADDRESS, --address)';
+const NAMESPACE = 'the namespace (namespace, TEMPORAL_NAMESPACE, --namespace)';
+
 function merged(flags: ConnectionFlags): ConnectConfig {
   const { profile: name, configFile } = flags;
   const profile = loadClientConfigProfile({
     profile: name,
     configSource: configFile === undefined ? undefined : { path: configFile },
   });
-  const address = textOf('the address', flags.address ?? profile.address);
-  const namespace = textOf('the namespace', flags.namespace ?? profile.namespace);
+  const address = textOf(ADDRESS, flags.address ?? profile.address);
+  if (address !== undefined && !hostAndPort(address)) {
+    throw new InvalidOptionsError(`${ADDRESS}: expected <host>:<port>, such as localhost:7233, without http://`);
+  }
+  const namespace = textOf(NAMESPACE, flags.namespace ?? profile.namespace);
+  if (namespace === '') throw new InvalidOptionsError(`${NAMESPACE}: expected a name, got an empty text`);
   const apiKey = headerOf('the API key (api_key, TEMPORAL_API_KEY, --api-key)', flags.apiKey ?? profile.apiKey);
   const grpcMeta = metadataOf(profile.grpcMeta);
   const config = toClientOptions({ ...profile, address, namespace, apiKey, grpcMeta, tls: tlsOf(flags, profile.tls) });

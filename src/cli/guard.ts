@@ -29,7 +29,7 @@ export class Guard {
     });
     this.ready = new Promise<void>((resolve) => {
       for (const event of ['message', 'error', 'exit']) this.process.once(event, () => resolve());
-    }).then(() => this.process.channel?.unref());
+    }).then(() => this.process.channel?.unref?.()); // Bun has none
   }
 
   tell(order: GuardOrder): void {

@@ -148,6 +148,7 @@ export class Signals {
   private taker: (signal: NodeJS.Signals) => void = () => undefined;
   private stopped = () => {};
   private continued: () => unknown = () => undefined;
+  private resized: () => unknown = () => undefined;
 
   constructor() {
     const isHangUpIgnored = isUnderNohup();
@@ -157,6 +158,7 @@ export class Signals {
       process.kill(process.pid, 'SIGSTOP');
     });
     process.on('SIGCONT', () => this.continued());
+    process.on('SIGWINCH', () => this.resized());
   }
 
   take(taker: (signal: NodeJS.Signals) => void): void {
@@ -167,7 +169,10 @@ export class Signals {
     return await new Promise((resolve) => this.take(resolve));
   }
 
-  /** From now on, the command stops with this process (Ctrl-Z), and goes on with it (fg). */
+  /**
+   * From now on, the command stops with this process (Ctrl-Z), goes on with it (fg), and is told like it when the terminal has another
+   * size.
+   */
   stopWith(group: ProcessGroup, set: RunSet): void {
     this.stopped = () => {
       // The group is in a session of its own, where TSTP stops nobody.
@@ -178,6 +183,7 @@ export class Signals {
       );
     };
     this.continued = () => group.signal('SIGCONT');
+    this.resized = () => group.signal('SIGWINCH');
   }
 }
 

@@ -65,7 +65,8 @@ export class ProcessGroup {
     } catch (error) {
       const { code } = error as NodeJS.ErrnoException;
       if (code === 'ESRCH') return false;
-      if (name !== 0) say(text`the command does not take ${name} from this user (${code}), and runs on`);
+      if (name !== 0 && name !== 'SIGWINCH')
+        say(text`the command does not take ${name} from this user (${code}), and runs on`);
       return true;
     }
   }

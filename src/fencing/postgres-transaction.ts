@@ -115,10 +115,7 @@ async function workOn<T>(client: PostgresClient, work: (client: PostgresClient) 
     get(target, property) {
       const value: unknown = Reflect.get(target, property, target);
       if (property !== 'query' || typeof value !== 'function') return value;
-      return (...args: unknown[]) => {
-        if (over) throw new TransactionOverError();
-        return value.apply(target, args);
-      };
+      return (...args: unknown[]) => (over ? refuseLate(args) : value.apply(target, args));
     },
   });
   try {
@@ -126,6 +123,15 @@ async function workOn<T>(client: PostgresClient, work: (client: PostgresClient) 
   } finally {
     over = true;
   }
+}
+
+/** Fails as a query of the driver does: by its promise, or by the callback that is its last argument. */
+function refuseLate(args: unknown[]): Promise<never> | undefined {
+  const error = new TransactionOverError();
+  const callback = args.at(-1);
+  if (typeof callback !== 'function') return Promise.reject(error);
+  process.nextTick(callback, error);
+  return undefined;
 }
 
 async function commit(client: PostgresClient, started: string): Promise<void> {

@@ -129,7 +129,10 @@ export function refuse(what: string, expected: string, actual: unknown): never {
 
 /** Refuses a value by its kind: an object may be long, be circular or hold secrets. */
 export function refuseKind(what: string, expected: string, actual: unknown): never {
-  throw new InvalidOptionsError(`${what}: expected ${expected}, got ${kindOf(actual)}`);
+  const kind = kindOf(actual);
+  const isCopy = expected.split(/\W/).includes(kind.split(' ').at(-1) ?? '');
+  const copy = isCopy ? ' of another copy of that class: `npm ls` shows which package is installed twice' : '';
+  throw new InvalidOptionsError(`${what}: expected ${expected}, got ${kind}${copy}`);
 }
 
 function kindOf(value: unknown): string {
@@ -154,9 +157,18 @@ const SHOWN_LENGTH = 120;
 /** A value for an error message: short, and as its author wrote it. */
 export function show(value: unknown): string {
   // JSON has no NaN, Infinity, undefined, functions or bigints: those show as themselves.
-  const text =
-    typeof value === 'string' || (typeof value === 'object' && value !== null) ? JSON.stringify(value) : String(value);
+  const isJson = typeof value === 'string' || (typeof value === 'object' && value !== null);
+  const text = isJson ? (jsonOf(value) ?? kindOf(value)) : String(value);
   return text.length > SHOWN_LENGTH ? `${text.slice(0, SHOWN_LENGTH)}… (${text.length} characters)` : text;
+}
+
+/** `undefined` for a value that is circular, or has a bigint in it. */
+function jsonOf(value: unknown): string | undefined {
+  try {
+    return JSON.stringify(value);
+  } catch {
+    return undefined;
+  }
 }
 
 // Numbers on which several sides agree.

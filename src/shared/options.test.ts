@@ -48,6 +48,21 @@ test('an explicit undefined is a default, not a value', () => {
   assert.deepEqual(resolveSemaphore('pool', options, DEFAULTS), resolveSemaphore('pool', { capacity: 1 }, DEFAULTS));
 });
 
+test('a value that JSON has no text for is refused as any other', () => {
+  const circular: Record<string, unknown> = {};
+  circular.self = circular;
+  for (const value of [circular, [circular], { count: 1n }]) {
+    assert.throws(
+      () => resolveAcquire(SEMAPHORE, { purpose: value } as never),
+      refusal(/^purpose: .* got an (object|Array)$/),
+    );
+    assert.throws(
+      () => resolveAcquire(SEMAPHORE, { timeout: value } as never),
+      refusal(/^timeout: .* got an (object|Array)$/),
+    );
+  }
+});
+
 test('maxHold has room for the pace', () => {
   const paced = (options: object) =>
     resolveSemaphore('pool', { capacity: 1, pace: { every: '5m' }, ...options }, DEFAULTS);
@@ -130,6 +145,10 @@ const REFUSED_ACQUIRES: [AcquireOptions, RegExp][] = [
   [{ priority: { priorityKey: -1 } }, /priorityKey: .*got -1/],
   [{ priority: { fairnessKey: 'é'.repeat(33) } }, /fairnessKey: expected a string of at most 64 bytes/],
   [{ priority: { fairnessWeight: 0.0001 } }, /fairnessWeight: expected a number from 0.001 to 1000, got 0.0001/],
+  [
+    { priority: { fairnessWeight: '5' as unknown as number } },
+    /fairnessWeight: expected a number from 0.001 to 1000, got "5"/,
+  ],
   [{ purpose: 'x'.repeat(1_001) }, /purpose: expected a string of at most 1000 characters/],
   [{ purpose: 7 as unknown as string }, /purpose: .*got 7/],
 ];

@@ -419,7 +419,8 @@ function checkPriority(priority: unknown): Priority {
   if (typeof fairnessKey !== 'string' || byteLength(fairnessKey) > 64) {
     refuse('priority.fairnessKey', 'a string of at most 64 bytes', fairnessKey);
   }
-  if (!(fairnessWeight === 0 || (fairnessWeight >= 0.001 && fairnessWeight <= 1_000))) {
+  const isWeight = typeof fairnessWeight === 'number' && fairnessWeight >= 0.001 && fairnessWeight <= 1_000;
+  if (fairnessWeight !== 0 && !isWeight) {
     refuse('priority.fairnessWeight', 'a number from 0.001 to 1000', fairnessWeight);
   }
   return priority as Priority;

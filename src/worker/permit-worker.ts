@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { NativeConnection, Worker, type WorkerOptions } from '@temporalio/worker';
 import { version } from '@temporalio/worker/package.json';
-import { nonEmpty, refuse } from '@/shared/check';
+import { nonEmpty, refuse, refuseKind } from '@/shared/check';
 import { DEFAULT_TASK_QUEUE } from '@/shared/protocol';
 
 /** This library decides what a permit worker runs, so the caller can't set these options of the SDK. */
@@ -85,18 +85,13 @@ export function checkPermitWorker(options: PermitWorkerOptions): void {
   if (taskQueue !== undefined) nonEmpty(taskQueue, 'taskQueue');
   if (namespace !== undefined) nonEmpty(namespace, 'namespace');
   if (connection !== undefined && !(connection instanceof NativeConnection)) {
-    // The class name only: the object is long, may be circular, and may hold credentials.
-    refuse('connection', 'a NativeConnection of @temporalio/worker', nameOf(connection));
+    refuseKind('connection', 'a NativeConnection of @temporalio/worker', connection);
   }
   // The types forbid them, but JavaScript can pass them, and this worker would ignore them.
   const given: Partial<WorkerOptions> = options;
   for (const key of OURS) {
     if (given[key] !== undefined) refuse(key, 'nothing (a permit worker runs permits only)', typeof given[key]);
   }
-}
-
-function nameOf(value: object | null): string {
-  return value?.constructor?.name ?? typeof value;
 }
 
 /** The prebuilt bundle if there is one. There is none for other SDK versions, nor when this code runs from source. */
