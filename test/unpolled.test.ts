@@ -8,6 +8,7 @@ import { permitId, queueId } from '../src/shared/permit-id';
 import { QUEUE_WORKFLOW } from '../src/shared/protocol';
 import { CliHost } from './support/cli-host';
 import { CliProcess } from './support/cli-process';
+import { startHolder } from './support/holders';
 import { operatorOf } from './support/operators';
 import { eventually, until, useTemporal } from './support/temporal';
 import { isUnpolled, nobodyPolls, taskQueueOfNobody } from './support/unpolled';
@@ -69,6 +70,19 @@ test('run and why say that nobody runs permits, and not that all slots are held 
   await permit.release();
   assert.equal(await waiting.exit, 3, 'with a worker the slot comes free');
   assert.equal(waiting.stdout, 'ran\n');
+});
+
+test('why says first that a Workflow without a permit worker waits in its release', async () => {
+  const [resource, taskQueue] = [temporal.resource(), taskQueueOfNobody()];
+  const handle = await startHolder(temporal, { resource, semaphore: { capacity: 1, taskQueue }, holdMs: 0 });
+  const says = `${handle.workflowId} has released slot 0 of ${resource}, and waits for a permit worker`;
+  await eventually(async () => {
+    const why = await host.run(['why', handle.workflowId, '--address', temporal.env.address]);
+    assert.ok(why.stdout.startsWith(says), why.stdout);
+    assert.ok(why.stdout.includes(`temporal-semaphore worker --task-queue ${taskQueue}`), why.stdout);
+  });
+  await temporal.worker({ taskQueue });
+  await handle.result();
 });
 
 test('a client tells by its errors, and warns while it waits', async () => {

@@ -1,13 +1,15 @@
 import type { Client } from '@temporalio/client';
 import type { Command } from 'commander';
+import { mapConcurrently } from '../client/server';
 import { Operator, type Override, type SlotInspection, type Stranger, type WaiterInspection } from '../operator';
 import { type DeadlockStep, findDeadlocks } from '../operator/deadlocks';
 import { shownPurpose } from '../operator/reader';
 import { shellWord, workerCommand } from '../operator/remedies';
 import { inspectAllInUse, type SeenResource } from '../operator/resources-in-use';
+import { RELEASE } from '../shared/protocol';
 import { type Output, withOutputFlags } from './arguments';
 import { type ConnectionFlags, withClient, withConnectionFlags } from './connection';
-import { heldOf, isQueueUnanswered, overrideNote, shownWaiter, silenceOf, whoHas } from './draw-resource';
+import { heldOf, isQueueUnanswered, isUnanswered, overrideNote, shownWaiter, silenceOf, whoHas } from './draw-resource';
 import { EXIT } from './exit-codes';
 import {
   deadlockFinding,
@@ -41,6 +43,8 @@ interface Part {
   strangers?: readonly Stranger[];
   /** What it holds itself. */
   holds: SlotInspection[];
+  /** Of these slots, those that it has released: it waits for a permit worker to take the release. */
+  released: string[];
 }
 
 /** The most waiters ahead, and the most slots, that it shows. */
@@ -122,6 +126,11 @@ async function lookFor(client: Client, who: string, flags: WhyFlags) {
     .map((seen) => ({ seen, part: partIn(seen, who) }))
     .filter(({ part }) => part.waits !== undefined || part.holds.length > 0);
   const parts = touched.map(({ part }) => part);
+  await Promise.all(
+    touched.map(async ({ seen, part }) => {
+      part.released = await untakenReleases(client, seen, part.holds);
+    }),
+  );
   const deadlocks = findDeadlocks(resources).filter((steps) => concerns(steps, who, parts));
   const polled = await pollersBehind(
     client,
@@ -160,7 +169,26 @@ function partIn({ resource, waiters, slots, capacity, override, strangers }: See
       ({ state, permit }) =>
         state !== 'paced' && (permit?.holder.workflowId === who || permit?.holder.identity === who),
     ),
+    released: [],
   };
+}
+
+/** A release is among the last events of a permit's history: renewals of its holder no longer come. */
+const LAST_EVENTS = 10;
+
+/** The slots of these permits whose release has reached the server, while no worker answers for the permit. */
+async function untakenReleases({ workflowService, options }: Client, seen: SeenResource, holds: SlotInspection[]) {
+  const unanswered = holds.filter((slot) => isUnanswered(slot, seen)).slice(0, SHOWN);
+  const released = await mapConcurrently(unanswered, async ({ slot, permit }) => {
+    const { history } = await workflowService.getWorkflowExecutionHistoryReverse({
+      namespace: options.namespace,
+      execution: { workflowId: permit?.workflowId, runId: permit?.runId },
+      maximumPageSize: LAST_EVENTS,
+    });
+    const signals = history?.events?.map((event) => event.workflowExecutionSignaledEventAttributes?.signalName);
+    return signals?.includes(RELEASE) ? [slot] : [];
+  });
+  return released.flat();
 }
 
 /** @param isAnswered whether it is known in which lines it waits */
@@ -169,6 +197,13 @@ async function show(
   parts: Part[],
   { findings, isAnswered }: { findings: Finding[]; isAnswered: boolean },
 ): Promise<void> {
+  for (const { resource, released } of parts) {
+    for (const slot of released) {
+      print(
+        text`${who} has released slot ${slot} of ${resource}, and waits for a permit worker that takes the release.`,
+      );
+    }
+  }
   for (const part of parts) {
     const { resource, waits, ahead, slots, holds, capacity, override } = part;
     for (const { slot, permit } of holds) {
