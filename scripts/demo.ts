@@ -70,8 +70,7 @@ async function runOn(
     const client = new Client({ connection });
     const anyEnd = AbortSignal.any([interrupt, ended.signal]);
     const consume = async () => {
-      // For people who watch. A pipe gets the consumers alone.
-      const lateWriter = process.stdout.isTTY && CAN_STOP ? new LateWriter(client, { address, taskQueue }) : undefined;
+      const lateWriter = CAN_STOP ? new LateWriter(client, { address, taskQueue }) : undefined;
       try {
         const code = await runConsumers(client, { options, taskQueue, interrupt: anyEnd });
         await lateWriter?.show(anyEnd);

@@ -19,7 +19,7 @@ const DRAW_EVERY_MS = 100;
 const [FIRST, NEXT] = ['writer-1', 'writer-2'];
 
 /**
- * The second act of the demo, for a terminal: a holder hangs, its lease ends, the next one holds, and a fence refuses the late write of
+ * The second act of the demo: a holder hangs, its lease ends, the next one holds, and a fence refuses the late write of
  * the first. Make it early: its process takes seconds to start.
  */
 export class LateWriter {
@@ -107,10 +107,14 @@ export class LateWriter {
     for (let admitted = true; admitted; ) admitted = await new Promise<boolean>((resolve) => (this.heard = resolve));
   }
 
-  /** Draws how long the lease still lasts, by the server's own word, until somebody else holds. */
+  /** Draws how long the lease still lasts, by the server's own word, until the next writer holds. A pipe gets one line. */
   private async drawLease(next: Promise<unknown>): Promise<void> {
     const { slots } = await new Operator(this.client, this.resource, { capacity: 1 }).inspect({ recent: 0 });
     const endsAtMs = slots[0]?.permit?.leaseDeadline?.getTime() ?? Date.now() + LEASE_MS;
+    if (!process.stdout.isTTY) {
+      this.say(`its lease lasts ${duration(Math.max(0, endsAtMs - Date.now()))}`);
+      return;
+    }
     let over = false;
     const end = () => {
       over = true;

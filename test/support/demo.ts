@@ -3,14 +3,15 @@ import type { Ended } from './script';
 
 const RUN_ID = '01[0-9a-f]{6}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}';
 
-/** What a run of consumers says at its end. */
+/** What a run of consumers says when all have ended. */
 export function assertClosing({ code, out, errors }: Ended, consumers: number, capacity: number): void {
   assert.equal(code, 0, out + errors);
   assert.equal(errors, '');
   const lines = out.trimEnd().split('\n');
   const most = new RegExp(
     `^${consumers} of ${consumers} consumers finished; at most (\\d+) permits? held at once \\(capacity ${capacity}\\)$`,
-  ).exec(lines.at(-1) ?? '');
+    'm',
+  ).exec(out);
   assert.ok(most, out);
   assert.ok(Number(most[1]) >= 1 && Number(most[1]) <= capacity, most[0]);
 
