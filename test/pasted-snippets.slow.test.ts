@@ -1,0 +1,188 @@
+import assert from 'node:assert/strict';
+import { type ChildProcess, spawn } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
+import { once } from 'node:events';
+import { cp, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import ts from 'typescript';
+import { startServer, type TemporalServer } from '../scripts/support/temporal-server';
+import { typescriptOf } from './support/compile-blocks';
+import { installPackage } from './support/installed-package';
+import { pages } from './support/pages';
+import { assertNoPermitLeft } from './support/temporal';
+
+// Each Workflow snippet of the pages, pasted into the program of the README and run by its worker. A snippet that needs a setting which
+// that worker lacks, such as another task queue, hangs here.
+
+interface Pasted {
+  page: string;
+  /** A part of the snippet, which no other snippet of the page has. */
+  has: string;
+  /** What the page has before the snippet, or leaves to its reader. */
+  given?: string;
+  /** The Workflows that the snippet exports, each with arguments. A snippet without one becomes the body of a Workflow. */
+  runs?: Record<string, unknown[]>;
+}
+
+const GPUS = "const gpus = new Semaphore('gpus', { capacity: 2 });";
+
+const SNIPPETS: readonly Pasted[] = [
+  { page: 'docs/recipes.md', has: "Semaphore('invoices'", runs: { numberInvoice: ['order-1'] } },
+  { page: 'docs/recipes.md', has: "['gpu-a', 'gpu-b', 'gpu-c']", runs: { trainOn: ['dataset'] } },
+  {
+    page: 'docs/recipes.md',
+    has: 'PermitTimeoutError',
+    given: "const gpus = new Semaphore('gpus', { slots: ['gpu-a', 'gpu-b', 'gpu-c'] });",
+    runs: { trainUnlessBusy: ['dataset'] },
+  },
+  { page: 'docs/recipes.md', has: "Semaphore('vendor-api'", runs: { askFor: ['acme', 'how much?'] } },
+  { page: 'docs/recipes.md', has: "Semaphore('table'", runs: { read: [], write: ['row'] } },
+  { page: 'docs/recipes.md', has: "Semaphore('slow-lane'", runs: { sendSlowly: ['message'] } },
+  {
+    page: 'docs/recipes.md',
+    has: "Semaphore('embeddings'",
+    runs: { embedAll: [[1, 2, 3, 4]], embedChunks: [[[1, 2], [3]]] },
+  },
+  { page: 'docs/in-workflows.md', has: 'trainModel', runs: { trainModel: ['alpha'] } },
+  { page: 'docs/in-workflows.md', has: 'trainEpochs', given: GPUS, runs: { trainEpochs: [99] } },
+  { page: 'docs/sets.md', has: "Semaphore('openai'", given: "const tenant = 'acme';" },
+  { page: 'docs/sets.md', has: "Semaphore('licences'" },
+  { page: 'docs/sets.md', has: 'permits: 2', given: "const gpus = new Semaphore('gpu-pool', { capacity: 3 });" },
+  { page: 'docs/pacing.md', has: "Semaphore('vendor'" },
+  { page: 'docs/priorities.md', has: 'fairnessWeight', given: `${GPUS}\nconst tenant = 'acme';` },
+  { page: 'docs/priorities.md', has: 'preempt: true', given: GPUS },
+  {
+    page: 'docs/fencing.md',
+    has: 'ledger.withPermit',
+    given: "const ledger = new Semaphore('ledger', { capacity: 1 });",
+  },
+];
+
+/** What the snippets call: activities of the worker. */
+const ACTIVITIES = `
+export { train } from './train';
+export const ask = async () => ({ status: 200, text: 'an answer' });
+const work = async () => 'done';
+export { work as alarm, work as append, work as batch, work as call, work as embed, work as nextNumber, work as readTable };
+export { work as send, work as simulate, work as trainEpoch, work as trainOn, work as writeTable };
+`;
+
+const ACTIVITY_NAMES =
+  'train, ask, alarm, append, batch, call, embed, nextNumber, readTable, send, simulate, trainEpoch, trainOn, writeTable'.split(
+    ', ',
+  );
+
+let env: TemporalServer;
+let project: string;
+let worker: ChildProcess;
+
+before(async () => {
+  project = await mkdtemp(join(tmpdir(), 'temporal-semaphore-snippets-'));
+  const beside = ['activity', 'client', 'common', 'worker', 'workflow'].map((name) => `@temporalio/${name}` as const);
+  const installing = installPackage(project, [...beside, 'tsx'] as never);
+  installing.catch(() => undefined); // awaited below, when the server can be stopped
+  env = await startServer();
+  await installing;
+  await cp(join(__dirname, '..', 'examples', 'hello'), project, { recursive: true });
+  await cp(join(project, 'activities.ts'), join(project, 'train.ts'));
+  await writeFile(join(project, 'activities.ts'), ACTIVITIES);
+  for (const [nth, snippet] of SNIPPETS.entries())
+    await writeFile(join(project, `snippet-${nth}.ts`), moduleOf(snippet));
+  await writeFile(
+    join(project, 'workflows.ts'),
+    SNIPPETS.flatMap((snippet, nth) =>
+      Object.keys(runsOf(snippet)).map((name) => `export { ${name} as ${typeOf(nth, name)} } from './snippet-${nth}';`),
+    ).join('\n'),
+  );
+  worker = spawn(process.execPath, ['--import', 'tsx', 'worker.ts'], {
+    cwd: project,
+    env: { ...process.env, TEMPORAL_ADDRESS: env.address },
+    stdio: ['ignore', 'ignore', 'inherit'],
+  });
+});
+
+after(async () => {
+  if (worker?.exitCode === null) {
+    worker.kill('SIGTERM');
+    await once(worker, 'exit');
+  }
+  await env?.teardown();
+  if (project) await rm(project, { recursive: true });
+});
+
+const BODY = 'body';
+
+function runsOf({ runs }: Pasted): Record<string, unknown[]> {
+  return runs ?? { [BODY]: [] };
+}
+
+function typeOf(nth: number, name: string): string {
+  return `${name}${nth}`;
+}
+
+const ALL = typescriptOf(pages());
+
+function codeOf({ page, has }: Pasted): string {
+  const found = ALL.filter(({ at, code }) => at.startsWith(`${page}:`) && code.includes(has));
+  assert.equal(found.length, 1, `${page} has ${found.length} snippets with ${has}`);
+  return found[0]?.code ?? '';
+}
+
+/** The snippet as a module. Its imports and declarations stay; statements at the top become the body of a Workflow. */
+function moduleOf(snippet: Pasted): string {
+  const source = ts.createSourceFile('snippet.ts', codeOf(snippet), ts.ScriptTarget.ES2022, true);
+  const [top, body]: [string[], string[]] = [[], []];
+  for (const statement of source.statements) {
+    const text = statement.getText(source);
+    // The worker's lines of a snippet that shows both sides.
+    if (/from 'temporal-semaphore\/worker'|Worker\.create/.test(text)) continue;
+    (ts.isExpressionStatement(statement) ? body : top).push(text);
+  }
+  const own = top.join('\n');
+  const known = `${own}\n${snippet.given ?? ''}`;
+  const isFree = (name: string) => !new RegExp(`(const|function) ${name}\\b|import {[^}]*\\b${name}\\b`).test(known);
+  const ours = ['Semaphore', 'withPermits', 'PermitTimeoutError'].filter(isFree);
+  return [
+    "import { proxyActivities } from '@temporalio/workflow';",
+    `import { ${ours.join(', ') || 'Semaphore as _'} } from 'temporal-semaphore/workflow';`,
+    `const { ${ACTIVITY_NAMES.filter(isFree).join(', ')} } = proxyActivities<any>({`,
+    "  startToCloseTimeout: '1 minute',",
+    "  heartbeatTimeout: '10s',",
+    "  cancellationType: 'WAIT_CANCELLATION_COMPLETED',",
+    '});',
+    snippet.given ?? '',
+    own,
+    snippet.runs ? '' : `export async function ${BODY}(): Promise<void> {\n${body.join('\n')}\n}`,
+  ].join('\n');
+}
+
+test('each snippet of the pages that takes a permit in a Workflow is run here', () => {
+  const inWorkflows = ALL.filter(({ at, code }) => {
+    const isOurs = at.startsWith('docs/') && /\.withPermit\(|withPermits\(/.test(code);
+    return isOurs && !/SemaphoreClient\(|PermitPool\(|from 'temporal-semaphore\/(client|operator)'/.test(code);
+  });
+  const pasted = new Set(SNIPPETS.map(codeOf));
+  assert.deepEqual(
+    inWorkflows.filter(({ code }) => !pasted.has(code)).map(({ at }) => at),
+    [],
+  );
+});
+
+for (const [nth, snippet] of SNIPPETS.entries()) {
+  test(`the README's worker runs the snippet of ${snippet.page} with ${snippet.has}, and it ends`, async () => {
+    for (const [name, args] of Object.entries(runsOf(snippet))) {
+      const options = { taskQueue: 'training', workflowId: `${name}-${randomUUID()}`, args };
+      await env.client.workflow.execute(typeOf(nth, name), { ...options, workflowExecutionTimeout: '2 minutes' });
+    }
+  });
+}
+
+test('and none of them leaves a permit', async () => {
+  const isPaced = (snippet: Pasted) => codeOf(snippet).includes('pace:'); // its slot stays taken for a while
+  const names = SNIPPETS.filter((snippet) => !isPaced(snippet)).flatMap((snippet) =>
+    [...codeOf(snippet).matchAll(/new Semaphore\('([^']+)'/g)].map(([, name]) => name),
+  );
+  for (const name of new Set(names)) await assertNoPermitLeft(env.client, name ?? assert.fail());
+});
