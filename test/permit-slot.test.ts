@@ -1,11 +1,22 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { WorkflowExecutionAlreadyStartedError, type WorkflowHandle } from '@temporalio/client';
-import { permitId } from '../src/shared/permit-id';
-import { ADOPT, PERMIT_STATUS, type PermitStatus, RELEASE, RENEW, REVOKE, WATCH } from '../src/shared/protocol';
+import { permitId, queueId } from '../src/shared/permit-id';
+import {
+  ADOPT,
+  CLOSING,
+  type ClosingNotice,
+  PERMIT_STATUS,
+  type PermitStatus,
+  RELEASE,
+  RENEW,
+  REVOKE,
+  WATCH,
+} from '../src/shared/protocol';
 import { permitSlotWorkflow } from '../src/workflows';
-import { assertFails } from './support/holders';
+import { assertFails, startOptions } from './support/holders';
 import { until, useTemporal } from './support/temporal';
+import * as workflows from './support/workflows';
 
 const temporal = useTemporal({ shared: true });
 
@@ -42,6 +53,43 @@ test('a revocation ends the permit, also without a reason', async () => {
   const permit = await startPermit(60_000);
   await permit.signal(REVOKE);
   assert.equal(await permit.result(), 'revoked');
+});
+
+test('a permit tells its queue which holder has released it, and names none where it ends in another way', async () => {
+  const endings: [
+    name: string | undefined,
+    end: (permit: Awaited<ReturnType<typeof startPermit>>) => Promise<unknown>,
+  ][] = [
+    ['test', (permit) => permit.signal(RELEASE)],
+    [
+      'adopter',
+      async (permit) => {
+        await permit.signal(ADOPT, { holder: { workflowId: 'adopter', identity: 'x' } });
+        await permit.signal(RELEASE);
+      },
+    ],
+    [undefined, (permit) => permit.signal(REVOKE)],
+    [undefined, (permit) => permit.cancel()], // the server does it for a Workflow that is gone
+  ];
+  for (const [name, end] of endings) {
+    const resource = temporal.resource();
+    const queue = await temporal.client.workflow.start(workflows.sleeper, {
+      ...startOptions(temporal),
+      workflowId: queueId(resource),
+      args: [1],
+    });
+    const permit = await startPermit(60_000, { resource });
+    await permit.signal(WATCH, { queueId: queueId(resource) });
+    await end(permit);
+    await permit.result();
+    const closing = (await eventsOf(queue)).find(
+      ({ workflowExecutionSignaledEventAttributes: signal }) => signal?.signalName === CLOSING,
+    );
+    const data = closing?.workflowExecutionSignaledEventAttributes?.input?.payloads?.[0]?.data ?? [];
+    assert.equal((JSON.parse(Buffer.from(data).toString()) as ClosingNotice).releasedBy, name);
+    await queue.signal(workflows.finish);
+    await queue.result();
+  }
 });
 
 test('the lease ends a permit whose holder is silent, not before its time', async () => {

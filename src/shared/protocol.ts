@@ -276,6 +276,8 @@ export interface DeclinedNotice {
 export interface ClosingNotice {
   slot: string;
   runId: string;
+  /** Its holder, a Workflow by its ID or a client by its identity, has released it. Absent where it ended in any other way. */
+  releasedBy?: string;
 }
 
 /** `drained`, from a permit to its queue. */
@@ -355,10 +357,15 @@ export interface AskedSlot {
   holder?: PreemptionTerms & { runId: string; untilMs?: number };
 }
 
+/** Turns for one slot that brought no word: how many had one at once, and which waiter was the first of all in a row. */
+export interface UnheardTurns {
+  turns: number;
+  first: string;
+}
+
 /** A slot as the queue sees it. A slot of which it knows nothing has no state. */
 export type SlotState =
-  /** `unheard`: so many turns for it in a row, or at once, brought no word. */
-  | { at: 'free'; unheard?: number }
+  | { at: 'free'; unheard?: UnheardTurns }
   /** An operator's order names it. A queue that was terminated may have left it drained, so this one is to look at it once. */
   | { at: 'unseen' }
   /** `drainedBy`: the permit of this run has answered that it keeps the slot out of use. */
@@ -368,13 +375,13 @@ export type SlotState =
       closed?: boolean;
       asks?: boolean;
       drainedBy?: string;
-      /** After a turn that brought no word: how many had one, and who was the first of them. */
-      overdue?: { turns: number; waiter: string };
+      /** After a turn that brought no word. `waiter`: whose it was; of several at once, that of the first. */
+      overdue?: UnheardTurns & { waiter: string };
     } & AskedSlot)
   /** `runId`: the queue's own claim, which it is giving up. */
   | ({ at: 'held'; sinceMs: number; probeAtMs: number; runId?: string } & AskedSlot)
-  /** `turns`: so many waiters have a turn for it. `reserved`: without a turn, for the next ticket of the accumulator whose ticket that is. */
-  | ({ at: 'offered'; ticketId: string; untilMs: number; reserved?: true; turns?: number } & AskedSlot)
+  /** `unheard`: so many waiters have a turn for it. `reserved`: without a turn, for the next ticket of the accumulator whose ticket that is. */
+  | ({ at: 'offered'; ticketId: string; untilMs: number; reserved?: true; unheard?: UnheardTurns } & AskedSlot)
   /** The queue is claiming it, to keep it out of use. `closed`: runs that have ended meanwhile. */
   | { at: 'draining'; closed: string[] }
   | { at: 'drained'; runId: string; renewAtMs: number };

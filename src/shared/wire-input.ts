@@ -197,8 +197,9 @@ export function readPreempt(value: unknown): PreemptInput | undefined {
 }
 
 export function readClosing(value: unknown): ClosingNotice | undefined {
-  const { slot, runId } = fieldsOf(value);
-  return isSlotText(slot) && isRunId(runId) ? { slot, runId } : undefined;
+  const { slot, runId, releasedBy } = fieldsOf(value);
+  if (!isSlotText(slot) || !isRunId(runId)) return undefined;
+  return { slot, runId, ...(isText(releasedBy) && { releasedBy }) };
 }
 
 /**

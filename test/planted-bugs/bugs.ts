@@ -46,6 +46,20 @@ const BUGS: readonly PlantedBug[] = [
     caughtBy: 'queue-state.test.ts',
   },
   {
+    name: 'A Workflow that has released its permit stays silent to the queue',
+    in: 'QueueState.closing',
+    find: 'this.patience.isSilent(releasedBy)',
+    replace: 'false',
+    caughtBy: 'patience.test.ts',
+  },
+  {
+    name: 'A dead client lives as long as the Workflows in which its tickets wait',
+    in: 'QueueState.take',
+    find: 'ticket.identity === undefined',
+    replace: 'true',
+    caughtBy: 'patience.test.ts',
+  },
+  {
     name: 'A turn that nobody uses stands for ever',
     in: 'QueueState.move',
     find: 'this.overdueMs(slot, state) <= nowMs',
@@ -61,7 +75,7 @@ const BUGS: readonly PlantedBug[] = [
   },
   {
     name: 'A turn that is declined does not go on at once',
-    in: 'QueueState.declined',
+    in: 'QueueState.drop',
     find: "this.withdrawFrom(ticket, 'free')",
     replace: 'false',
     caughtBy: 'queue-state.test.ts',
@@ -69,7 +83,7 @@ const BUGS: readonly PlantedBug[] = [
   {
     name: 'A waiter that is gone keeps its ticket',
     in: 'QueueState.undeliverable',
-    find: 'this.declined(ticketId)',
+    find: 'this.dropAllOf(ticket)',
     replace: 'this.slots.delete(slot)',
     caughtBy: 'queue-state.test.ts',
   },

@@ -17,8 +17,14 @@ const MAX_NOTICES = 10;
 export class EndNotices {
   private readonly notices = new Map<string, () => Promise<unknown>>();
 
-  /** @param end tells how the permit has ended; called only then */
-  constructor(private readonly end: () => EndedNotice) {}
+  /**
+   * @param end tells how the permit has ended; called only then
+   * @param releasedBy which holder has released the permit; called only then
+   */
+  constructor(
+    private readonly end: () => EndedNotice,
+    private readonly releasedBy: () => string | undefined,
+  ) {}
 
   /** Tells the parent why the permit was revoked. The server tells the parent of the end itself. */
   toParent(holder: Holder | undefined): void {
@@ -39,7 +45,9 @@ export class EndNotices {
     const { resource = '', slot = '' } = parsePermitId(workflowId) ?? {};
     const own = queueId(resource);
     if ((watch as Partial<WatchInput> | undefined)?.queueId !== own) return;
-    this.set(own, { workflowId: own }, (target) => deliver(target, closingSignal, { slot, runId }));
+    this.set(own, { workflowId: own }, (target) =>
+      deliver(target, closingSignal, { slot, runId, releasedBy: this.releasedBy() }),
+    );
   }
 
   /**

@@ -73,7 +73,12 @@ async function holdSlot(input: PermitInput, pace?: Pace) {
   let outcome: PermitOutcome | undefined;
   let reason: string | undefined;
   let isRevoked = false;
-  const endNotices = new EndNotices(() => ({ workflowId, runId, outcome: outcome ?? 'released', reason }));
+  let heldBy = readHolder(holder);
+  let releasedBy: string | undefined;
+  const endNotices = new EndNotices(
+    () => ({ workflowId, runId, outcome: outcome ?? 'released', reason }),
+    () => releasedBy,
+  );
   endNotices.toParent(holder);
   endNotices.toQueue({ queueId: watchedBy });
   const givingWay = new GivingWay(checked, holder, () => outcome !== undefined);
@@ -84,6 +89,7 @@ async function holdSlot(input: PermitInput, pace?: Pace) {
     deadlineMs = Math.max(deadlineMs, Date.now() + (readLeaseMs(renewal) ?? leaseMs));
   });
   onSignal(releaseSignal, () => {
+    if (!outcome) releasedBy = heldBy?.workflowId ?? heldBy?.identity;
     outcome ??= 'released';
   });
   onSignal(revokeSignal, (revocation) => {
@@ -104,6 +110,7 @@ async function holdSlot(input: PermitInput, pace?: Pace) {
     // Of a thousand adopters in one Workflow Task, the last one's name is written.
     if (!adopted) void Promise.resolve().then(writeAdopter);
     adopted = adopter;
+    heldBy = adopter;
     endNotices.toAdopter(adopter);
     givingWay.heldBy(adopter);
   });

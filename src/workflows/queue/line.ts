@@ -38,6 +38,8 @@ export class Line {
   /** The tickets without a turn. */
   private readonly waiting: TurnIndex;
   private readonly tickets = new Map<string, Ticket>();
+  /** The IDs of a Workflow's tickets. */
+  private readonly ofWorkflow = new Map<string, Set<string>>();
   /** When each ticket came, in the order of all. */
   private readonly arrivals = new Map<string, number>();
   /** Those that have a turn. */
@@ -58,6 +60,11 @@ export class Line {
 
   ticket(ticketId: string): Ticket | undefined {
     return this.tickets.get(ticketId);
+  }
+
+  /** The tickets of the Workflow that waits through this one, whichever of its runs has sent them. */
+  besides({ waiter }: Ticket): Ticket[] {
+    return [...(this.ofWorkflow.get(waiter.workflowId) ?? [])].flatMap((id) => this.tickets.get(id) ?? []);
   }
 
   get isEmpty(): boolean {
@@ -204,6 +211,9 @@ export class Line {
     const arrival = this.arrivals.get(ticket.id) ?? this.arrived++;
     this.arrivals.set(ticket.id, arrival);
     this.tickets.set(ticket.id, shared);
+    const { workflowId } = ticket.waiter;
+    const ids = this.ofWorkflow.get(workflowId) ?? new Set();
+    this.ofWorkflow.set(workflowId, ids.add(ticket.id));
     if (!this.called.has(ticket.id)) this.waiting.add(shared, arrival);
   }
 
@@ -219,6 +229,10 @@ export class Line {
     this.ticketBytes -= bytesOf(ticket);
     if (this.demand.remove(ticket)) this.listBytes -= bytesOfList(ticket);
     this.waiting.remove(ticketId);
+    const { workflowId } = ticket.waiter;
+    const ids = this.ofWorkflow.get(workflowId);
+    ids?.delete(ticketId);
+    if (ids?.size === 0) this.ofWorkflow.delete(workflowId);
   }
 }
 

@@ -15,6 +15,10 @@ const MAX_SILENT = 2_000;
  *
  *     --turn overdue--> suspected --a probe finds no permit--> silent --any word of it--> not silent
  *                          '--a probe finds a permit, or any word of it--> not suspected
+ *
+ * A word proves that the waiter itself has acted: it lines up, sends its ticket again, has been beaten to a slot, leaves, or releases a
+ * permit. What comes from the Workflow in which a client's ticket waits proves nothing of the client, and a permit whose lease has ended
+ * proves nothing of its holder. So a dead waiter has one turn, however many tickets it has.
  */
 export class Patience {
   private readonly suspected = new Set<string>();
@@ -30,9 +34,8 @@ export class Patience {
     return untilMs - OFFER_TIMEOUT_MS + this.patienceMs;
   }
 
-  /** The ticket's waiter lives. @returns whether the queue suspected it, or took it for silent */
-  heard(ticket: Ticket): boolean {
-    const waiter = waiterOf(ticket);
+  /** The waiter lives. @returns whether the queue suspected it, or took it for silent */
+  heard(waiter: string): boolean {
     const wasSuspected = this.suspected.delete(waiter);
     const wasSilent = this.silent.delete(waiter);
     if (wasSilent) this.tell(waiter);
@@ -66,11 +69,11 @@ export class Patience {
     this.changed((ticket) => waiterOf(ticket) === waiter);
   }
 
-  isSilent(ticket: Ticket): boolean {
-    return this.silent.has(waiterOf(ticket));
+  isSilent(waiter: string): boolean {
+    return this.silent.has(waiter);
   }
 
-  /** A waiter lives that the queue took for dead. */
+  /** A waiter used its turn late: it lives, and the queue took it for dead. */
   grow(): void {
     this.patienceMs = Math.min(OFFER_TIMEOUT_MS, 2 * this.patienceMs);
   }
@@ -81,6 +84,7 @@ export class Patience {
   }
 }
 
-function waiterOf({ identity, waiter }: Ticket): string {
+/** A ticket's waiter. */
+export function waiterOf({ identity, waiter }: Ticket): string {
   return identity ?? waiter.workflowId;
 }

@@ -6,13 +6,14 @@ import type {
   QueueView,
   SlotState,
   Ticket,
+  UnheardTurns,
 } from '../../shared/protocol';
 import { setLast } from '../../shared/set-last';
 import { Demand } from './demand';
 import { Doubts } from './doubts';
 import { InUse } from './in-use';
 import { Line } from './line';
-import { OFFER_TIMEOUT_MS, Patience } from './patience';
+import { OFFER_TIMEOUT_MS, Patience, waiterOf } from './patience';
 import { Preemption } from './preemption';
 import { atMost, probeAfterMs, type QueueCommand } from './queue-command';
 import { type OfferedSlot, Turns } from './turns';
@@ -77,7 +78,7 @@ export class QueueState {
 
   constructor(view?: QueueView) {
     this.slots = new Map(view?.slots);
-    this.line = new Line((ticket) => this.patience.isSilent(ticket), view);
+    this.line = new Line((ticket) => this.patience.isSilent(waiterOf(ticket)), view);
     this.turns = new Turns(this.slots);
     this.inUse = new InUse(this.slots, view?.override);
     this.preemption = new Preemption(this.slots, (waiter, slot) => this.inUse.allows(waiter, slot));
@@ -93,11 +94,12 @@ export class QueueState {
    */
   enqueue(ticket: Ticket, hadTurn = false): boolean {
     const { id, maxWaiting } = ticket;
+    const known = this.ticket(id);
     if (!this.inUse.hasEnoughFor(ticket)) {
-      this.declined(id); // Q7
+      if (known) this.drop(known); // Q7
       return false;
     }
-    const isBounded = maxWaiting !== undefined && !hadTurn && !this.ticket(id);
+    const isBounded = maxWaiting !== undefined && !hadTurn && !known;
     const isFull = isBounded && this.waitingCount >= maxWaiting;
     if (isFull && !this.mayBeFree(ticket)) return false;
     const isTaken = this.take(ticket);
@@ -109,7 +111,8 @@ export class QueueState {
     const known = this.ticket(ticket.id);
     if (!this.line.hasRoomFor(ticket, this.overridden)) return false;
     const isNextWaiter = known?.waiter.runId !== ticket.waiter.runId; // … of one acquirer, or its first
-    if (isNextWaiter) this.patience.heard(ticket);
+    // The Workflow in which a client's ticket waits sends it again, whether the client lives or not.
+    if (isNextWaiter || ticket.identity === undefined) this.patience.heard(waiterOf(ticket));
     if (known && isNextWaiter) this.withdrawFrom(known, 'unknown');
     this.line.add(ticket);
     if (ticket.kept && !known) this.hasUsedTurnBefore(ticket);
@@ -118,13 +121,21 @@ export class QueueState {
 
   /** The waiter found its slot taken. It waits on, in its old place. `false` as {@link enqueue} says it. */
   missed(ticket: Ticket, slot: string): boolean {
-    if (this.patience.heard(ticket)) this.patience.grow(); // it is slow
+    this.heardLate(waiterOf(ticket));
+    const state = this.slots.get(slot);
+    // The slot was free, and somebody else is there now: most likely the first waiter that let its turn pass.
+    if (state?.at === 'offered' && state.unheard) this.heardLate(state.unheard.first);
     if (this.turns.isOf(slot, ticket.id)) {
       this.patience.shrink();
       this.withdraw(slot, ticket, 'unknown');
       this.turns.endReservations();
     }
     return this.enqueue(ticket, true);
+  }
+
+  /** A waiter uses its turn. If the queue has taken the waiter for dead, it is slow. */
+  private heardLate(waiter: string): void {
+    if (this.patience.heard(waiter)) this.patience.grow();
   }
 
   /**
@@ -135,15 +146,28 @@ export class QueueState {
     const ticket = this.ticket(ticketId);
     if (!ticket || (runId !== undefined && ticket.waiter.runId !== undefined && ticket.waiter.runId !== runId))
       return false;
-    this.patience.heard(ticket);
+    const hadTurn = this.drop(ticket);
+    // A client passes its turn on. The Workflow in which its ticket waits leaves after five minutes, whether the client lives or not.
+    if (hadTurn || ticket.identity === undefined) this.patience.heard(waiterOf(ticket));
+    return hadTurn;
+  }
+
+  /** Takes the ticket out of the line, and its turn back: `true` if it had one. */
+  private drop(ticket: Ticket): boolean {
     const hadTurn = this.withdrawFrom(ticket, 'free');
-    this.line.remove(ticketId);
+    this.line.remove(ticket.id);
     return hadTurn;
   }
 
   /** The turn found no Workflow: its waiter is gone. */
   undeliverable(slot: string, ticketId: string): void {
-    if (this.turns.isOf(slot, ticketId)) this.declined(ticketId);
+    const ticket = this.turns.isOf(slot, ticketId) ? this.ticket(ticketId) : undefined;
+    if (ticket) this.dropAllOf(ticket);
+  }
+
+  /** The run that waits through this ticket has ended, and with it whatever else it waited for. */
+  private dropAllOf(ticket: Ticket): void {
+    for (const other of this.line.besides(ticket)) if (other.waiter.runId === ticket.waiter.runId) this.drop(other);
   }
 
   /** The last run of the queue hands these tickets on as {@link inDoubt}. */
@@ -159,7 +183,8 @@ export class QueueState {
   // --- What permits say ---
 
   /** A watched permit is about to end. */
-  closing({ slot, runId }: ClosingNotice): void {
+  closing({ slot, runId, releasedBy }: ClosingNotice): void {
+    if (releasedBy !== undefined && this.patience.isSilent(releasedBy)) this.heardLate(releasedBy);
     const state = this.slots.get(slot);
     if (!state || this.lastClosed.get(slot) === runId) return;
     setLast(this.lastClosed, slot, runId, MAX_CLOSED);
@@ -190,7 +215,7 @@ export class QueueState {
     if (!held || state.closed) {
       const isUnheard = overdue && !state.closed;
       if (isUnheard) this.patience.letPass(overdue.waiter);
-      this.slots.set(slot, isUnheard ? { at: 'free', unheard: overdue.turns } : { at: 'free' });
+      this.slots.set(slot, isUnheard ? { at: 'free', unheard: overdue } : { at: 'free' });
       return;
     }
     if (overdue) this.patience.clear(overdue.waiter);
@@ -286,14 +311,14 @@ export class QueueState {
     if (this.overridden?.capacity === undefined) return;
     for (const ticket of this.line.accumulators()) {
       if (this.inUse.hasEnoughFor(ticket)) continue;
-      this.declined(ticket.id); // Q7
+      this.drop(ticket); // Q7
       yield { do: 'refuse', ticket };
     }
   }
 
   private *settleDoubts(): Generator<QueueCommand> {
     for (const ticket of this.doubts.settle(this.waiting(), (it) => this.mayBeFree(it))) {
-      this.declined(ticket.id);
+      this.drop(ticket);
       yield { do: 'refuse', ticket };
     }
   }
@@ -345,7 +370,9 @@ export class QueueState {
   /** The turn was used without a word, or its waiter is dead or slow. A probe will tell, and a live waiter comes again by itself. */
   private probeOverdue(slot: string, state: OfferedSlot, round: Round): QueueCommand {
     const ticket = this.ticket(state.ticketId);
-    const overdue = { turns: state.turns ?? 1, waiter: ticket ? this.patience.suspect(ticket) : '' };
+    const waiter = ticket ? this.patience.suspect(ticket) : '';
+    const { turns = 1, first = waiter } = state.unheard ?? {};
+    const overdue = { turns, waiter, first };
     this.dropTicket(state);
     const command = this.probe(slot, round);
     const probing = this.slots.get(slot);
@@ -362,7 +389,7 @@ export class QueueState {
    * Gives a free slot to the first in turn order. A free slot without a taker is forgotten: a newcomer may take it unseen. Where the
    * last turns brought no word, it gives twice as many: their tickets leave the line, and waiters that live and are beaten come back.
    */
-  private offer(slot: string, unheard: number | undefined, round: Round): QueueCommand | undefined {
+  private offer(slot: string, unheard: UnheardTurns | undefined, round: Round): QueueCommand | undefined {
     if (this.line.hasAccumulator && this.reserve(slot)) return undefined;
     const ticket = this.takeFirst(slot); // Q3
     if (!ticket) {
@@ -373,15 +400,15 @@ export class QueueState {
     const offered = { at: 'offered', ticketId: ticket.id, untilMs: round.nowMs + OFFER_TIMEOUT_MS } as const;
     this.slots.set(slot, offered);
     const command = { do: 'offer', slot, ticket } as const;
-    if (unheard === undefined) return command;
+    if (!unheard) return command;
     const also: Ticket[] = [];
-    while (also.length + 1 < Math.min(2 * unheard, MAX_TURNS)) {
+    while (also.length + 1 < Math.min(2 * unheard.turns, MAX_TURNS)) {
       const next = this.takeFirst(slot);
       if (!next) break;
       also.push(next);
       this.line.remove(next.id);
     }
-    this.slots.set(slot, { ...offered, turns: 1 + also.length });
+    this.slots.set(slot, { ...offered, unheard: { turns: 1 + also.length, first: unheard.first } });
     return { ...command, also };
   }
 
