@@ -80,7 +80,7 @@ test("a client's ticket stays in the queue when one waiter takes over from anoth
   const server = new Server(temporal.client);
   const shift = { waitMs: 4_000, overlapMs: 2_000 };
   const fair = resolveClientSemaphore(resource, options);
-  const caller = { sinceMs: Date.now(), identity: server.identity };
+  const caller = { sinceMs: Date.now(), ...server.caller };
   const request = clientRequestOf(fair, resolveClientAcquire(fair, {}), caller, monotonicMs());
   const place = new ClientQueuePlace(server, request, monotonicMs() + 60_000, shift);
   assert.equal(await place.join(), false);

@@ -106,6 +106,20 @@ test('nobody waits for the pace: who releases goes on at once, and an operator c
   await eventually(async () => assert.ok(permit.signal.aborted, 'a holder is told at once'));
 });
 
+test('who has held a permit for longer than its pace finds its slot free after the release, as without a pace', async () => {
+  const resource = temporal.resource('pace');
+  const semaphore = { capacity: 1, pace: { every: '200ms' } } as const;
+  const client = clientOf(resource, semaphore);
+  await client.withPermit(() => delay(500));
+  await ((await client.tryAcquire()) ?? assert.fail('the slot is taken')).release();
+  await assertNoPermitLeft(temporal.client, resource);
+  const args: [{ resource: string; semaphore: SemaphoreOptions }, number] = [{ resource, semaphore }, 500];
+  const holder = await temporal.client.workflow.start(workflows.twice, { ...startOptions(temporal), args });
+  await holder.result();
+  const { events } = await holder.fetchHistory();
+  assert.ok(!events?.some((it) => it.startChildWorkflowExecutionFailedEventAttributes), 'it found the slot taken');
+});
+
 test('the holds of a paced slot are listed as the holders had them, without the rest of the pace', async () => {
   const resource = temporal.resource('pace');
   const client = clientOf(resource, { pace: { every: '3s' } });
@@ -175,7 +189,8 @@ test('a paced permit that was terminated before its release is lost, although no
 
 test('a pace that can be none is refused, and so is one where permits are reused', async () => {
   const refused: [unknown, RegExp][] = [
-    ['1s', /pace: expected an object such as/],
+    ['1s', /pace: expected an object such as \{ every: "1s" \}, or false/],
+    [true, /pace: .*got true/],
     [{}, /pace\.every: expected a duration of 1 ms to 18 h 14 min, a minute less than maxHold, got undefined/],
     [{ every: 0 }, /pace\.every: .*got 0/],
     [{ every: 'soon' }, /pace\.every: .*got "soon"/],

@@ -1,7 +1,6 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { setTimeout as delay } from 'node:timers/promises';
 import { Connection } from '@temporalio/client';
 import { startBalancer } from './cluster/balancer';
 import { clusterBinaries, SERVER_VERSION } from './cluster/binaries';
@@ -11,6 +10,7 @@ import { type NodeConfig, PORTS_PER_NODE } from './cluster/node-config';
 import { freePorts } from './cluster/ports';
 import { type PostgresEnd, PostgresProcess } from './postgres-process';
 import { checkPortIsFree } from './server-process';
+import { makeNamespace } from './temporal-server';
 
 export const NODES = ['A', 'B'] as const;
 
@@ -50,8 +50,6 @@ export interface ClusterOptions {
 const POSTGRES_SETTINGS = ['fsync=on', 'synchronous_commit=on', 'max_connections=300', 'shared_buffers=256MB'];
 
 const NAMESPACE = 'default';
-
-const READY_WITHIN_MS = 60_000;
 
 /**
  * Starts PostgreSQL and two server processes, each with frontend, history and matching service, in one membership ring, and a
@@ -94,7 +92,7 @@ export async function startCluster({
       nodes.map((node) => node.frontendPort),
     );
     cleanUps.push(() => balancer.close());
-    await makeNamespace(balancer.address);
+    await makeOwnNamespace(balancer.address);
 
     const named = (name: NodeName) => nodes[NODES.indexOf(name)] as ClusterNode;
     return {
@@ -119,24 +117,8 @@ export async function startCluster({
   }
 }
 
-/** Each frontend learns of a new namespace within some seconds. */
-async function makeNamespace(address: string): Promise<void> {
+/** Makes the cluster's own namespace. */
+async function makeOwnNamespace(address: string): Promise<void> {
   const connection = await Connection.connect({ address });
-  const { workflowService } = connection;
-  try {
-    await workflowService.registerNamespace({
-      namespace: NAMESPACE,
-      workflowExecutionRetentionPeriod: { seconds: (24 * 3_600) as never },
-    });
-    for (const untilMs = Date.now() + READY_WITHIN_MS; ; await delay(200)) {
-      try {
-        await workflowService.countWorkflowExecutions({ namespace: NAMESPACE });
-        return;
-      } catch (error) {
-        if (Date.now() > untilMs) throw error;
-      }
-    }
-  } finally {
-    await connection.close();
-  }
+  await makeNamespace(connection, NAMESPACE).finally(() => connection.close());
 }

@@ -51,6 +51,23 @@ async function connectTo(address: string, metrics?: string, stop = async () => {
   };
 }
 
+/** How long a server may take to know a new namespace. */
+const KNOWN_WITHIN_MS = 60_000;
+
+/** Makes a namespace, and waits until the server knows it: that takes a frontend some seconds. */
+export async function makeNamespace({ workflowService }: Connection, namespace: string): Promise<void> {
+  const workflowExecutionRetentionPeriod = { seconds: (24 * 3_600) as never };
+  await workflowService.registerNamespace({ namespace, workflowExecutionRetentionPeriod });
+  for (const untilMs = Date.now() + KNOWN_WITHIN_MS; ; await delay(200)) {
+    try {
+      await workflowService.countWorkflowExecutions({ namespace });
+      return;
+    } catch (error) {
+      if (Date.now() > untilMs) throw error;
+    }
+  }
+}
+
 /**
  * The SDK's retries, which can be ended. A call that sleeps until its next try, while its connection is closed, throws out of a
  * timer, where nobody can catch it.

@@ -2,10 +2,12 @@ import { type Client, isGrpcServiceError } from '@temporalio/client';
 import { NoAnswerError, PermitTimeoutError, SemaphoreClient } from '../client';
 import { pollersOf } from '../client/pollers';
 import { monotonicMs } from '../client/server';
+import type { SlotInspection } from '../operator';
 import { findDeadlocks, type StuckWorkflows, stuckWorkflows } from '../operator/deadlocks';
 import { shellWord, workerCommand } from '../operator/remedies';
 import { inspectAllInUse, type SeenResource } from '../operator/resources-in-use';
 import { durationText } from '../shared/duration';
+import { leastPaceMs } from '../shared/pace';
 import { waiterName } from './draw-resource';
 import { deadlockFinding, type Finding, type Polled, pollersBehind, resourceFindings } from './resource-findings';
 import { count, pauseNote, span } from './wording';
@@ -43,7 +45,7 @@ export async function findings(client: Client, options: DoctorOptions): Promise<
   ];
   const [polled, found] = await client.withDeadline(Date.now() + ASKED_WITHIN_MS, asked);
   for (const seen of resources) {
-    const own = [...resourceFindings(seen, polled), ...pauses(seen)];
+    const own = [...resourceFindings(seen, polled), ...pauses(seen), ...shortHolds(seen, client.options.namespace)];
     const isExplained =
       own.length > 0 || cycles.some((steps) => steps.some(({ waitsFor }) => waitsFor === seen.resource));
     found.push(...own, ...longWaits(seen, options.waitingLongerMs, isExplained));
@@ -102,6 +104,22 @@ function pauses({ resource, override }: SeenResource): Finding[] {
   ];
 }
 
+/** Waiters wait for slots whose holders are done, and which Temporal Cloud would not give again yet. */
+function shortHolds({ resource, slots, waiters }: SeenResource, namespace: string): Finding[] {
+  const leastMs = leastPaceMs(namespace);
+  if (leastMs === undefined || waiters.length === 0) return [];
+  // A pace counts from the permit's first Workflow Task. One of two seconds or more is the semaphore's own.
+  const isKept = ({ permit }: SlotInspection) => Number(permit?.pacedUntil) - Number(permit?.since) < 2 * leastMs;
+  if (!slots.some(isKept)) return [];
+  return [
+    {
+      is: 'warning',
+      what: `"${resource}": holds are shorter than a second, and Temporal Cloud starts one Workflow ID only once a second, so each slot serves one hold a second`,
+      advice: 'A permit pool holds one permit for many calls. Or give one permit to a batch of work.',
+    },
+  ];
+}
+
 /** @param isExplained whether another finding says why they wait */
 function longWaits({ resource, waiters, slots }: SeenResource, longerMs: number, isExplained: boolean): Finding[] {
   const late = waiters.filter(({ since }) => Date.now() - since.getTime() > longerMs);
@@ -122,8 +140,9 @@ function longWaits({ resource, waiters, slots }: SeenResource, longerMs: number,
 
 /** Measures one round trip, and ten at once: only ten at once show whether the server is held back. */
 async function probe(client: Client, taskQueue: string): Promise<Finding> {
-  // All probes share one name, since each resource is a series of each metric. The capacity has room for several at once.
-  const options = { capacity: 100, taskQueue, lease: '15s' } as const;
+  // All probes share one name, since each resource is a series of each metric. The capacity has room for all of them: on Temporal Cloud,
+  // each keeps its slot for a second.
+  const options = { capacity: 1_000, taskQueue, lease: '15s' } as const;
   const semaphore = new SemaphoreClient(client, 'temporal-semaphore-doctor', options);
   try {
     const oneMs = await medianMs(() => roundTrip(semaphore));

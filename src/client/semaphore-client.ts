@@ -210,7 +210,7 @@ export class SemaphoreClient {
   /** @internal As one of a set. */
   get ofSet(): SemaphoreOfSet {
     checkNoKeyPool(this.resource); // to operate it is fine
-    return { ...this.semaphore, client: this, identity: this.server.identity };
+    return { ...this.semaphore, client: this, caller: this.server.caller };
   }
 
   /** @internal For `PermitPool`: of this semaphore, or of one of its keys. */
@@ -238,7 +238,7 @@ export class SemaphoreClient {
   }
 
   private requestNow(acquire: ResolvedClientAcquire): ClientRequest {
-    const caller = { sinceMs: Date.now(), identity: this.server.identity };
+    const caller = { sinceMs: Date.now(), ...this.server.caller };
     return clientRequestOf(this.semaphore, acquire, caller, monotonicMs());
   }
 

@@ -13,6 +13,7 @@ import {
 } from '@temporalio/client';
 import { type BackoffPolicy, backoffMs } from '../shared/backoff';
 import { JUST_MOVED } from '../shared/protocol';
+import type { Caller } from '../shared/request';
 import { messageOf } from './errors';
 
 /** gRPC's codes of errors that a retry may overcome. None of them says anything about a slot. */
@@ -66,6 +67,12 @@ export class Server {
 
   get identity(): string {
     return this.client.options.identity;
+  }
+
+  /** Who asks, in each request. */
+  get caller(): Pick<Caller, 'identity' | 'namespace'> {
+    const { identity, namespace } = this.client.options;
+    return { identity, namespace };
   }
 
   /** Makes one call, which fails when it takes too long. Limits that the user has set on the client's calls do not apply. */

@@ -176,9 +176,6 @@ function jsonOf(value: unknown): string | undefined {
 /** Temporal's default priority, the middle of its five. */
 export const DEFAULT_PRIORITY_KEY = 3;
 
-/** The least time between two starts of one Workflow ID, where the server has such a rule: Temporal Cloud does. */
-export const START_INTERVAL_MS = 1_000;
-
 /** The priority of a ticket or a caller. Absent and 0 are the default, as in Temporal. */
 export function priorityOf({ priorityKey }: { readonly priorityKey?: number }): number {
   return priorityKey || DEFAULT_PRIORITY_KEY;

@@ -19,7 +19,7 @@ export class Lease {
    */
   constructor(
     readonly leaseMs: number,
-    sentMs: number,
+    private readonly sentMs: number,
     maxHoldMs: number,
     private readonly nowMs: () => number,
   ) {
@@ -37,6 +37,11 @@ export class Lease {
   /** Whether no renewal makes it longer. */
   get isLongest(): boolean {
     return this.endsAtMs >= this.lastMs;
+  }
+
+  /** The time since the claim, or the adoption. */
+  get heldMs(): number {
+    return this.nowMs() - this.sentMs;
   }
 
   /** The time until the lease ends. */

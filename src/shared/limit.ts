@@ -96,8 +96,8 @@ export function checkAgreement(semaphores: Iterable<DeclaredSemaphore>): void {
 }
 
 /** What all acquirers of a resource must agree on. */
-function termsOf({ mark, perKey, paceMs }: ResolvedSemaphore): string {
-  return JSON.stringify({ slots: mark, perKey, paceMs });
+function termsOf({ mark, perKey, paceMs, unpaced }: ResolvedSemaphore): string {
+  return JSON.stringify({ slots: mark, perKey, paceMs, unpaced });
 }
 
 /** What a Workflow bundle tells of its limits, by type: two files of limits that differ show by it. */

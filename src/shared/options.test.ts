@@ -26,6 +26,7 @@ test('defaults are filled in once', () => {
     renewEveryMs: 200_000,
     maxHoldMs: 24 * HOUR_MS,
     paceMs: undefined,
+    unpaced: false,
     taskQueue: 'permits',
     fair: false,
     reentrant: false,

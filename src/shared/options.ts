@@ -80,9 +80,12 @@ export interface SemaphoreOptions {
    * give at most N starts in any time of `every`. A holder that is done does not wait for it. All acquirers must agree on it, as on
    * the slots. In a Workflow that ends, the permit is released, not terminated. Not for a `PermitPool`, which reuses permits. See
    * `docs/pacing.md`. The idea is epocxy's fount.
-   * @default none: a slot is free when it is released
+   *
+   * In a namespace whose name has the form of Temporal Cloud's, `<name>.<account>`, each slot has a pace of at least one second, because
+   * Temporal Cloud starts one Workflow ID only once a second. `false` is for a server of your own with such a namespace.
+   * @default none: a slot is free when it is released; one second in such a namespace
    */
-  pace?: Pace;
+  pace?: Pace | false;
   /**
    * Strict order: an acquirer lines up behind the present waiters, and tries a slot by itself only when nobody waits. It costs
    * every acquire one more step. Without it, a newcomer may win a slot in the moment between two holders. The idea is that of
@@ -184,6 +187,8 @@ export interface ResolvedSemaphore {
   readonly renewEveryMs: number | false;
   readonly maxHoldMs: number;
   readonly paceMs: number | undefined;
+  /** It has no pace even where the server seems to need one. */
+  readonly unpaced: boolean;
   readonly taskQueue: string;
   readonly fair: boolean;
   readonly reentrant: boolean;
@@ -221,7 +226,7 @@ const SEMAPHORE = {
   renewEvery: (value: unknown, what: string) => (value === false ? (false as const) : durationFrom(1)(value, what)),
   taskQueue: nonEmpty,
   maxHold: durationFrom(1),
-  pace: asIs<Pace>(),
+  pace: asIs<Pace | false>(),
   fair: boolean,
   reentrant: boolean,
   recheckAfter: durationFrom(1),
@@ -252,10 +257,10 @@ export function resolveSemaphore(
 
 /** Lease, renewals, pace and the longest hold, which bound each other. @param given as the user wrote them, for messages */
 function resolveTimes(
-  checked: { lease?: number; renewEvery?: number | false; maxHold?: number; pace?: Pace },
+  checked: { lease?: number; renewEvery?: number | false; maxHold?: number; pace?: Pace | false },
   given: Pick<SemaphoreOptions, 'lease' | 'renewEvery' | 'maxHold'>,
   defaults: { leaseMs: number; inWorkflow?: boolean },
-): Pick<ResolvedSemaphore, 'leaseMs' | 'renewEveryMs' | 'maxHoldMs' | 'paceMs'> {
+): Pick<ResolvedSemaphore, 'leaseMs' | 'renewEveryMs' | 'maxHoldMs' | 'paceMs' | 'unpaced'> {
   const { lease: leaseMs = defaults.leaseMs, maxHold } = checked;
   const { renewEvery: renewEveryMs = Math.max(1, Math.floor(leaseMs / 3)) } = checked;
   if (renewEveryMs !== false && renewEveryMs >= leaseMs) {
@@ -283,7 +288,7 @@ function resolveTimes(
     );
   }
   if (maxHoldMs < leaseMs) refuse('maxHold', `at least the lease (${durationText(leaseMs)})`, given.maxHold);
-  return { leaseMs, renewEveryMs, maxHoldMs, paceMs };
+  return { leaseMs, renewEveryMs, maxHoldMs, paceMs, unpaced: checked.pace === false };
 }
 
 /**
@@ -299,9 +304,9 @@ export function adoptedRenewalMs(
   return Math.max(1, Math.floor(leaseMs / 3));
 }
 
-function resolvePace(pace: Pace | undefined, mostMs: number): number | undefined {
-  if (pace === undefined) return undefined;
-  if (typeof pace !== 'object' || pace === null) refuse('pace', 'an object such as { every: "1s" }', pace);
+function resolvePace(pace: Pace | false | undefined, mostMs: number): number | undefined {
+  if (pace === undefined || pace === false) return undefined;
+  if (typeof pace !== 'object' || pace === null) refuse('pace', 'an object such as { every: "1s" }, or false', pace);
   const longestMs = mostMs - SPARE_MS;
   const { every: ms } = checkOptions(pace, { every: durationFrom(1) }, 'pace');
   if (ms !== undefined && ms <= longestMs) return ms;

@@ -114,7 +114,7 @@ export function semaphoresFor<S extends ResolvedSemaphore>(whole: S, key: string
   const limit = typeof perKey === 'function' ? perKey(key) : perKey;
   const capacity = wholeFrom(1, MAX_SLOTS)(limit, `perKey(${JSON.stringify(key)})`);
   const slots = { slots: slotNames(capacity), compactSlots: capacity, mark: capacity };
-  // The pace is that of the whole.
+  // The pace is that of the whole, but for the least that the server needs.
   return [{ ...whole, ...slots, resource: keyResource(resource, key), perKey: undefined, paceMs: undefined }, whole];
 }
 

@@ -1,5 +1,6 @@
 import type { Priority } from '@temporalio/common';
 import type { ResolvedAcquire, ResolvedSemaphore } from './options';
+import { paceMsOf } from './pace';
 import { permitId } from './permit-id';
 import type { PermitMemo, PermitRef, PoolShare, Ticket } from './protocol';
 
@@ -29,6 +30,8 @@ export interface Request {
 export interface Caller {
   /** When it began to wait, for this permit or for those before it, in epoch milliseconds: its place in line. */
   readonly sinceMs: number;
+  /** Where it asks: the server of some namespaces needs a pace. */
+  readonly namespace: string;
   /** A client's identity. */
   readonly identity?: string;
   /** The Workflow's own priority, for fields that the options leave out. An absent or zero field means "inherit", as in Temporal. */
@@ -47,8 +50,8 @@ export function requestOf(
   caller: Caller,
   { permits, kept, inherits }: PartOfSet = {},
 ): Request {
-  const { leaseMs, paceMs, mark, compactSlots: slots } = semaphore;
-  const { sinceMs, identity, pool } = caller;
+  const { leaseMs, mark, compactSlots: slots } = semaphore;
+  const { sinceMs, namespace, identity, pool } = caller;
   const ticket: TicketDraft = {
     slots,
     sinceMs,
@@ -63,6 +66,7 @@ export function requestOf(
     kept: permits && kept,
     inherits,
   };
+  const paceMs = paceMsOf(semaphore, namespace, preemptible !== undefined);
   const memo: MemoDraft = { leaseMs, slots: mark };
   if (purpose !== undefined) memo.purpose = purpose;
   if (pool) memo.pool = pool.id;

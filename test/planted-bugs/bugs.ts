@@ -362,6 +362,27 @@ const BUGS: readonly PlantedBug[] = [
     caughtBy: 'whatever its holder does or dies of',
   },
   {
+    name: 'On Temporal Cloud, a permit keeps no pace that its semaphore does not name',
+    in: 'paceMsOf',
+    find: '(mayKeep && leastPaceMs(namespace)) || 0',
+    replace: '0',
+    caughtBy: 'shared/pace.test.ts',
+  },
+  {
+    name: "On Temporal Cloud, a key's own permit keeps none",
+    in: 'semaphoresFor',
+    find: '{ slots: slotNames(capacity), compactSlots: capacity, mark: capacity }',
+    replace: '{ slots: slotNames(capacity), compactSlots: capacity, mark: capacity, unpaced: true }',
+    caughtBy: 'simulation.test.ts',
+  },
+  {
+    name: 'Nobody waits for the end of a permit that has a pace, although that is over',
+    in: 'workflows/holder/Grant.releaseOnce',
+    find: 'this.lease.heldMs < (this.ref.paceMs ?? 0)',
+    replace: 'this.ref.paceMs !== undefined',
+    caughtBy: 'who has held a permit for longer than its pace',
+  },
+  {
     name: 'The queue sleeps through the end of a pause',
     in: 'QueueState.dueMs',
     find: 'this.inUse.endsAtMs',

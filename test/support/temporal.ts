@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { after, afterEach, before } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
-import { type Client, WorkflowNotFoundError } from '@temporalio/client';
+import { Client, WorkflowNotFoundError } from '@temporalio/client';
 import {
   DefaultLogger,
   type LogEntry,
@@ -23,7 +23,12 @@ import {
   strays,
 } from '../../scripts/support/holder-intervals';
 import { SHARED_SERVER } from '../../scripts/support/prepared';
-import { startServer, startServerFrom, type TemporalServer } from '../../scripts/support/temporal-server';
+import {
+  makeNamespace,
+  startServer,
+  startServerFrom,
+  type TemporalServer,
+} from '../../scripts/support/temporal-server';
 import { bundleWorkflows } from '../../scripts/support/workflow-bundles';
 import { permitId, queueId, waiterId } from '../../src/shared/permit-id';
 import { QUEUE_VIEW, type QueueView, type ShownView } from '../../src/shared/protocol';
@@ -70,8 +75,16 @@ interface UseOptions {
   shared?: boolean;
   /** For the embedded server, as `key=JSON`. */
   dynamicConfig?: string[];
+  /** Where all that it makes lives; it makes the namespace too. Not with `shared`. @default the server's own */
+  namespace?: string;
   /** For the SDK's runtime. */
   telemetry?: () => Promise<TelemetryOptions>;
+}
+
+/** The server, with a client of a new namespace. */
+async function inNamespace(env: TemporalServer, namespace: string): Promise<TemporalServer> {
+  await makeNamespace(env.connection, namespace);
+  return { ...env, client: new Client({ connection: env.connection, namespace }) };
 }
 
 /** That of all files which share this process. */
@@ -84,7 +97,7 @@ export function useTemporal(options: UseOptions = {}): Temporal {
   return sharedTemporal;
 }
 
-function hookTemporal({ dynamicConfig = [], shared = false, telemetry }: UseOptions): Temporal {
+function hookTemporal({ dynamicConfig = [], namespace, shared = false, telemetry }: UseOptions): Temporal {
   let env: TemporalServer;
   let bundle: WorkflowBundle;
   let own: RunningWorker;
@@ -96,6 +109,7 @@ function hookTemporal({ dynamicConfig = [], shared = false, telemetry }: UseOpti
   const startWorker: Temporal['worker'] = async (options) => {
     const made = await Worker.create({
       connection: env.nativeConnection,
+      namespace,
       workflowBundle: bundle,
       activities,
       taskQueue,
@@ -122,6 +136,7 @@ function hookTemporal({ dynamicConfig = [], shared = false, telemetry }: UseOpti
     Runtime.install({ logger: new DefaultLogger('WARN', log), telemetryOptions: await telemetry?.() });
     const address = shared ? process.env[SHARED_SERVER] : undefined;
     env = address ? await startServerFrom({ address }) : await startServer({ dynamicConfig });
+    if (namespace !== undefined) env = await inNamespace(env, namespace);
     bundle = await bundleWorkflows(WORKFLOWS);
     own = await startWorker();
   });

@@ -306,6 +306,12 @@ export async function crowd({ resource, semaphore, acquire }: PoolInput, size: n
   await Promise.all(Array.from({ length: size }, () => pool.withPermit(async () => undefined, acquire)));
 }
 
+/** Holds a permit twice, one after the other. */
+export async function twice({ resource, semaphore, acquire }: PoolInput, holdMs: number): Promise<void> {
+  const pool = new Semaphore(resource, semaphore);
+  for (let nth = 1; nth <= 2; nth++) await pool.withPermit(() => sleep(holdMs), acquire);
+}
+
 /** Does nothing but make a semaphore, for bad options. */
 export async function maker({ resource, semaphore, acquire }: PoolInput): Promise<void> {
   await new Semaphore(resource, semaphore).withPermit(async () => undefined, acquire);

@@ -220,14 +220,15 @@ export class Grant implements AnyGrant<PermitLostError> {
 
   private async releaseOnce(): Promise<void> {
     if (this.isHeld) this.keeping.abort();
+    const isPaced = this.lease.heldMs < (this.ref.paceMs ?? 0);
     // When the lease is over, the permit ends without us.
     const untilMs = monotonicMs() + this.lease.leftMs;
     try {
       if (this.watching.signal.aborted || this.lease.leftMs <= 0) return;
       const persistence = { untilMs, signal: this.watching.signal };
       const delivered = await this.run.server.persist(() => this.run.send(RELEASE), persistence);
-      // With a pace, the slot stays taken for it, which is not for the holder to wait for. One that has ended tells how.
-      if (this.ref.paceMs === undefined || !delivered) await this.untilEnded();
+      // The slot stays taken for the rest of its pace, which is not for the holder to wait for. One that has ended tells how.
+      if (!isPaced || !delivered) await this.untilEnded();
     } catch (error) {
       if (!isTransient(error)) throw error;
     } finally {

@@ -23,7 +23,7 @@ import { Permit } from './permit';
 export interface SemaphoreOfSet extends ResolvedSemaphore {
   readonly client: { acquireGrant(request: ClientRequest): Promise<Grant> };
   /** That of its client. */
-  readonly identity: string;
+  readonly caller: Pick<Caller, 'identity' | 'namespace'>;
 }
 
 /** A set that is wanted. */
@@ -96,7 +96,7 @@ export async function acquireSet(
     acquire,
   );
   const { signal, timeoutMs } = acquire;
-  const [caller, fromMs] = [{ sinceMs: Date.now() }, monotonicMs()];
+  const [sinceMs, fromMs] = [Date.now(), monotonicMs()];
   const wait = async (ms: number, resource: string) => {
     const leftMs = fromMs + timeoutMs - monotonicMs();
     await pause(Math.min(ms, leftMs), signal);
@@ -104,7 +104,7 @@ export async function acquireSet(
     if (leftMs <= ms) throw new PermitTimeoutError(resource, timeoutMs);
   };
   const isMaxHold = (error: unknown) => error instanceof PermitLostError && error.how === 'timed-out';
-  const once = () => acquireOnce(parts, acquire, caller, fromMs);
+  const once = () => acquireOnce(parts, acquire, sinceMs, fromMs);
   const held = await acquireUntilEnough(once, wait, Math.random, isMaxHold);
   const { permits, inOrder } = permitsByEntry(
     wanted,
@@ -117,7 +117,7 @@ export async function acquireSet(
 type Part = SetPart<SemaphoreOfSet>;
 
 /** A loss ends the wait for the others, as the caller's own signal does. */
-async function acquireOnce(parts: readonly Part[], options: ResolvedClientAcquire, caller: Caller, fromMs: number) {
+async function acquireOnce(parts: readonly Part[], options: ResolvedClientAcquire, sinceMs: number, fromMs: number) {
   const { signal } = options;
   const waiting = new AbortController();
   const over = new AbortController();
@@ -126,7 +126,7 @@ async function acquireOnce(parts: readonly Part[], options: ResolvedClientAcquir
   signal.addEventListener('abort', abort, { signal: over.signal });
   try {
     const acquire = async (part: Part, had: readonly Grant[]) => {
-      const grant = await acquirePart(part, had, { ...options, signal: waiting.signal }, caller, fromMs);
+      const grant = await acquirePart(part, had, { ...options, signal: waiting.signal }, sinceMs, fromMs);
       grant.whenLost((error) => waiting.abort(error));
       return grant;
     };
@@ -141,17 +141,17 @@ async function acquirePart(
   part: Part,
   had: readonly Grant[],
   acquire: ResolvedClientAcquire,
-  caller: Caller,
+  sinceMs: number,
   fromMs: number,
 ): Promise<Grant> {
   const { semaphore, resource, key } = part;
-  const { client, identity } = semaphore;
+  const { client, caller } = semaphore;
   try {
     return await client.acquireGrant(
       clientRequestOf(
         withoutHeld(semaphore, had),
         { ...acquire, key },
-        { ...caller, identity },
+        { ...caller, sinceMs },
         fromMs,
         ticketPartOf(part, had),
       ),

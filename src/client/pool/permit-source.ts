@@ -134,7 +134,7 @@ export class PermitSource {
   }
 
   private request(asking: Asking, nth: number, signal: AbortSignal): ClientRequest {
-    const caller = { sinceMs: Date.now(), identity: this.server.identity, pool: { id: this.poolId, nth } };
+    const caller = { sinceMs: Date.now(), ...this.server.caller, pool: { id: this.poolId, nth } };
     return clientRequestOf(this.semaphore, { ...FOR_EVER, ...asking, signal }, caller, monotonicMs());
   }
 }

@@ -21,7 +21,8 @@ const TRIES = { firstTries: 2, triesPerRound: 2 };
 
 /** This Workflow, which begins to wait now. */
 export function callerNow(): Caller {
-  return { sinceMs: Date.now(), priority: workflowInfo().priority };
+  const { namespace, priority } = workflowInfo();
+  return { sinceMs: Date.now(), namespace, priority };
 }
 
 /** Waits for a permit that can line up again. Throws as {@link acquireGrant} does. */

@@ -24,6 +24,8 @@ export class Grant implements AnyGrant<PermitLostError> {
   private isDetached = false;
   /** Our release found no such run. */
   private wasGone = false;
+  /** The pace keeps its slot for a while after our release. */
+  private isPaced = false;
 
   constructor(
     readonly ref: PermitRef,
@@ -80,21 +82,22 @@ export class Grant implements AnyGrant<PermitLostError> {
   }
 
   /**
-   * The end and the result of a function can arrive in one Workflow Task. The server says which came first. A paced permit may end long
-   * after its release.
+   * The end and the result of a function can arrive in one Workflow Task. The server says which came first. A permit whose pace is not
+   * over may end long after its release.
    */
   async confirmLoss(): Promise<PermitLostError | undefined> {
     if (this.loss || this.isDetached) return this.loss;
-    if (this.ref.paceMs !== undefined && !this.wasGone) return undefined;
+    if (this.isPaced && !this.wasGone) return undefined;
     const how = await this.end.how;
     return how === 'released' && !this.wasGone ? undefined : this.lossError(how);
   }
 
   private async releaseOnce(): Promise<void> {
+    this.isPaced = this.lease.heldMs < (this.ref.paceMs ?? 0);
     this.wasGone = (await release(this.ref)) === 'not-found';
     if (this.wasGone) this.end.gone();
-    // The slot stays taken for its pace, which is not for us to wait for. When we end, that is at most another release.
-    if (this.ref.paceMs !== undefined) return;
+    // The slot stays taken for the rest of its pace, which is not for us to wait for. When we end, that is at most another release.
+    if (this.isPaced) return;
     // The next to acquire finds the slot free. That may be this Workflow itself.
     await this.end.closed();
   }

@@ -1,4 +1,5 @@
 import { workflowInfo } from '@temporalio/workflow';
+import { leastPaceMs } from '../../shared/pace';
 import { permitId, queueId, wantsSlot } from '../../shared/permit-id';
 import { DRAINED, type Ticket } from '../../shared/protocol';
 import { metrics } from '../metrics';
@@ -140,10 +141,10 @@ const DRAIN_LEASE_MS = 60 * 60_000;
  * @returns `undefined` when somebody else was faster
  */
 async function claimDrain(resource: string, slot: string): Promise<PermitChild | undefined> {
-  const watchedBy = workflowInfo().workflowId;
+  const { workflowId: watchedBy, namespace } = workflowInfo();
   return await claimSlot(
     { resource, slot },
-    { leaseMs: DRAIN_LEASE_MS, purpose: DRAINED },
+    { leaseMs: DRAIN_LEASE_MS, purpose: DRAINED, paceMs: leastPaceMs(namespace) },
     { watchedBy, outlivesRun: true },
   );
 }

@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { test } from 'node:test';
 import type { OverrideInput, Ticket } from '../../shared/protocol';
 import { MAX_PROBES_A_DAY } from '../../shared/run-limits';
+import { readClosing } from '../../shared/wire-input';
 import { handOn } from './handed-on';
 import { DRAIN_RENEWAL_MS } from './in-use';
 import { MAX_BYTES, MAX_WAITERS } from './line';
@@ -47,6 +48,14 @@ test('a waiter that was beaten keeps its place', () => {
   state.probed('0', true, 0);
   state.closing({ slot: '0', runId: 'thief' });
   assert.deepEqual(state.next(0), [{ do: 'offer', slot: '0', ticket: a }]);
+});
+
+test('a slot is offered as soon as its permit closes, whatever dates the notice has', () => {
+  const [a, b] = [ticket('a'), ticket('b')];
+  const state = offeredTo(a, b);
+  const notice = { slot: '0', runId: randomUUID(), startedAtMs: 8e15, kept: true };
+  state.closing(readClosing(notice) ?? assert.fail());
+  assert.deepEqual(state.next(0), [{ do: 'offer', slot: '0', ticket: b }]);
 });
 
 test('what is reserved for an accumulator goes with its turn', () => {

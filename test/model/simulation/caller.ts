@@ -89,7 +89,7 @@ export class Hold {
     this.stop();
     if (this.process.isDead) return;
     await this.server.signal(this.run, 'release');
-    if (this.run.keepsUntilMs === 0) await this.run.whenClosed;
+    if (this.run.keepsUntilMs <= this.server.world.nowMs) await this.run.whenClosed;
   }
 
   /** A permit that was terminated could not tell its queue. */
@@ -129,8 +129,8 @@ export async function acquire(server: Server, semaphore: ResolvedSemaphore, aski
   const id = `${name} ${world.integer(0, 2 ** 30)}`;
   const waiter = { workflowId: `waiter ${id}`, runId: `run of ${id}` };
   const priority = { priorityKey, fairnessKey };
-  const caller = { sinceMs, identity: process.name, pool };
-  const { ticket } = requestOf(semaphore, { ...resolveSetAcquire(), priority }, caller, part);
+  const caller = { sinceMs, namespace: server.namespace, identity: process.name, pool };
+  const { ticket, memo } = requestOf(semaphore, { ...resolveSetAcquire(), priority }, caller, part);
   const acquirer = new Acquirer<Hold>(
     {
       slots,
@@ -146,7 +146,10 @@ export async function acquire(server: Server, semaphore: ResolvedSemaphore, aski
       claim: async (slot, offer) => {
         if (asking.over.isOver) throw new Given();
         const sentMs = world.nowMs;
-        const run = await server.claim(resource, slot, name, leaseMs, offer !== undefined);
+        const run = await server.claim(resource, slot, name, leaseMs, {
+          byTurn: offer !== undefined,
+          paceMs: memo.paceMs,
+        });
         if (!run) return undefined;
         const hold = new Hold(server, run, process, sentMs);
         if (!asking.over.isOver && !process.isDead) return hold;

@@ -3,6 +3,7 @@ import type { Place } from '../../../src/client/pool/growth';
 import { type Held, type PoolCommand, PoolState } from '../../../src/client/pool/pool-state';
 import type { Others } from '../../../src/client/pool/turnover';
 import type { ResolvedSemaphore } from '../../../src/shared/options';
+import { leastPaceMs } from '../../../src/shared/pace';
 import { type Asking, acquire, endWait, Hold, type Process } from './caller';
 import type { Server } from './server';
 
@@ -132,7 +133,9 @@ export class SimulatedPool {
     const lane = async () => {
       for (let slot = slots.shift(); slot !== undefined; slot = slots.shift()) {
         const sentMs = world.nowMs;
-        const run = await server.claim(semaphore.resource, slot, process.name, semaphore.leaseMs);
+        const run = await server.claim(semaphore.resource, slot, process.name, semaphore.leaseMs, {
+          paceMs: leastPaceMs(server.namespace),
+        });
         if (run) return this.acquired(new Hold(server, run, process, sentMs));
       }
     };

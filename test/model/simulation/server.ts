@@ -1,5 +1,5 @@
 import type { LineMessage } from '../../../src/shared/acquirer';
-import { START_INTERVAL_MS } from '../../../src/shared/check';
+import { leastPaceMs, START_INTERVAL_MS } from '../../../src/shared/pace';
 import { wantsSlot } from '../../../src/shared/permit-id';
 import type { QueueView, Ticket } from '../../../src/shared/protocol';
 import { Inheritance } from '../../../src/workflows/queue/inheritance';
@@ -23,6 +23,7 @@ export interface PermitRun {
   readonly byTurn: boolean;
   isWatched: boolean;
   isEnding: boolean;
+  isTerminated: boolean;
   closedMs: number;
   readonly whenClosed: Promise<void>;
   readonly tellClosed: () => void;
@@ -48,14 +49,18 @@ export class Server {
   readonly queues = new Map<string, Queue>();
   /** All permits that ever were. */
   readonly runs: PermitRun[] = [];
+  /** One of Temporal Cloud, where the server has its rule: then permits have a pace. */
+  readonly namespace: string;
   private made = 0;
   private readonly lastStartMs = new Map<string, number>();
 
-  /** @param startsOnceASecond whether it refuses the second start of a slot within a second; permits have a pace then */
+  /** @param startsOnceASecond whether it refuses the second start of a slot within a second */
   constructor(
     readonly world: World,
     private readonly startsOnceASecond: boolean,
-  ) {}
+  ) {
+    this.namespace = startsOnceASecond ? 'simulated.a1b2c' : 'simulated';
+  }
 
   /** A client's or Workflow's claim, with its retries. `undefined`: somebody else has the slot. */
   async claim(
@@ -63,7 +68,7 @@ export class Server {
     slot: string,
     by: string,
     leaseMs: number,
-    byTurn = false,
+    { byTurn = false, paceMs = 0 } = {},
   ): Promise<PermitRun | undefined> {
     const { world } = this;
     const claimId = `claim ${++this.made}`;
@@ -76,7 +81,7 @@ export class Server {
         refusedMs *= 2;
         continue;
       }
-      const keepsUntilMs = this.startsOnceASecond ? world.nowMs + START_INTERVAL_MS : 0;
+      const keepsUntilMs = paceMs && world.nowMs + paceMs;
       const running = this.permits.get(id);
       const ours = running
         ? running.claimId === claimId
@@ -90,7 +95,7 @@ export class Server {
       await world.hop();
       // As a client has it: the run that a slow answer names may have ended meanwhile.
       const isGone = ours && world.nowMs - sentMs > SLOW_MS && this.permits.get(id) !== ours;
-      return isGone ? await this.claim(resource, slot, by, leaseMs, byTurn) : ours;
+      return isGone ? await this.claim(resource, slot, by, leaseMs, { byTurn, paceMs }) : ours;
     }
   }
 
@@ -136,6 +141,7 @@ export class Server {
   /** A fault, or an operator's order. */
   terminate(run: PermitRun): void {
     this.world.tell(`terminated ${run.resource}:${run.slot}`);
+    run.isTerminated = true;
     this.close(run);
   }
 
@@ -165,6 +171,7 @@ export class Server {
       startedAtMs: world.nowMs,
       deadlineMs: world.nowMs + made.leaseMs,
       isEnding: false,
+      isTerminated: false,
       closedMs: Number.POSITIVE_INFINITY,
     };
     this.permits.set(`${resource}:${slot}`, run);
@@ -312,7 +319,10 @@ export class Queue {
       const { ticket, also = [] } = command;
       await Promise.all([ticket, ...also].map((it) => this.offer(slot, it)));
     } else if (command.do === 'drain') {
-      const run = await server.claim(resource, slot, `queue of ${resource}`, DRAIN_LEASE_MS, true);
+      const run = await server.claim(resource, slot, `queue of ${resource}`, DRAIN_LEASE_MS, {
+        byTurn: true,
+        paceMs: leastPaceMs(server.namespace),
+      });
       state.claimed(slot, run?.runId, world.nowMs);
     } else if (command.do === 'renew' || command.do === 'release') {
       await world.hop();

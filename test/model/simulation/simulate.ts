@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { type ResolvedSemaphore, resolveSemaphore } from '../../../src/shared/options';
+import { START_INTERVAL_MS } from '../../../src/shared/pace';
 import { accumulatorResource, keyResource } from '../../../src/shared/permit-id';
 import type { OverrideInput } from '../../../src/shared/protocol';
 import { type Asking, acquire, acquireSet, endWait, type Hold, Process, releaseAll } from './caller';
@@ -353,9 +354,19 @@ class Simulation {
     }
   }
 
+  /** Where the server starts an ID once a second, a permit keeps its slot for so long, whatever it is of and whoever has it. */
+  private judgePaces(): void {
+    const short = this.server.runs.filter(
+      (run) => !run.isTerminated && run.closedMs - run.startedAtMs < START_INTERVAL_MS,
+    );
+    const [first] = short;
+    assert.ok(!first, `the permit of ${first?.by} keeps ${first?.resource}:${first?.slot} for less than a second`);
+  }
+
   private judge(): void {
     const { told, server } = this;
     if (isCalm(this.world.seed)) this.judgeOrder();
+    if (startsOnceASecond(this.world.seed)) this.judgePaces();
     this.judgeOrders();
     told.holds = server.runs.length;
     for (const [slot, holds] of grouped(this.holds)) {
