@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { WorkflowHandle } from '@temporalio/client';
 import { permitId, queueId } from '../src/shared/permit-id';
+import { TURN } from '../src/shared/protocol';
 import { startHolding, startOptions } from './support/holders';
 import { assertSafe, untilWaiting, useTemporal } from './support/temporal';
 import * as workflows from './support/workflows';
@@ -100,5 +101,19 @@ test('a withPermit that had to wait costs no more than its share', async () => {
   };
   // The waiter may need one timer less.
   assert.ok(events.waiter <= 16 && events.permit <= 6 && events.queue <= 8, JSON.stringify(events));
+  await assertSafe(temporal.client, resource, 1);
+});
+
+test('a waiter that the queue asks whether it is there pays one event, and goes on as before', async () => {
+  const resource = temporal.resource();
+  const first = await startHolding(temporal, { resource, semaphore: { capacity: 1 } });
+  const waiter = await startPlain(resource);
+  const { tickets } = await untilWaiting(temporal.client, resource, 1);
+  const before = await eventsOf(waiter);
+  await waiter.signal(TURN, { queueId: queueId(resource), ticketId: tickets[0]?.id, waiting: true });
+  await waiter.query('__stack_trace'); // it has had the signal
+  assert.equal(await eventsOf(waiter), before + 1);
+  await first.handle.signal(workflows.finish);
+  await waiter.result();
   await assertSafe(temporal.client, resource, 1);
 });

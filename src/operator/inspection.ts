@@ -12,7 +12,7 @@ export interface Inspection {
   held: number;
   /** How many slots a caller can take now. Absent where `capacity` is. */
   free?: number;
-  /** How many wait in line. Absent while the queue is `silent`. */
+  /** How many wait in line, without those whose Workflows have ended. Absent while the queue is `silent`. */
   waiting?: number;
   slots: SlotInspection[];
   /** In the order in which the queue would serve them now. */

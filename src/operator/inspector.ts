@@ -33,6 +33,15 @@ import { WorkerQueries } from './worker-queries';
 /** The limit of time for all queries of one look. */
 export const ANSWERS_WITHIN_MS = 2_000;
 
+/**
+ * Nobody tells the queue that a waiter's Workflow was terminated or has timed out. So a look asks the server about each that has waited
+ * for so long, and again after this time …
+ */
+const WAITS_LONG_MS = 30_000;
+
+/** … so many of them at each look, those first that have waited longest. */
+const WAITERS_PER_LOOK = 100;
+
 const PERMIT_TYPES: readonly string[] = [PERMIT_WORKFLOW, PACED_PERMIT_WORKFLOW];
 
 /** Who makes the queries of a look, each of which is an Action on Temporal Cloud. */
@@ -55,6 +64,9 @@ export class Inspector {
   /** The last answer of each Workflow. */
   private readonly answers = new Map<string, { runId: string; historyLength: number; atMs: number; answer: unknown }>();
 
+  /** The runs that wait: when the server was last asked about each, and what it said. */
+  private readonly waiters = new Map<string, { atMs: number; isGone: boolean }>();
+
   constructor(
     private readonly server: Server,
     private readonly resource: string,
@@ -72,7 +84,8 @@ export class Inspector {
     const strangers: Stranger[] = [];
     const lookAt = (slot: string) => this.slot(slot, { queries, servesMs, mayAskPermit }, strangers);
     const lookAtQueue = this.queue({ queries, servesMs }, strangers);
-    const [own, { queue, taskQueue, view }] = await Promise.all([mapConcurrently(slots, lookAt), lookAtQueue]);
+    const [own, { queue, taskQueue, view: told }] = await Promise.all([mapConcurrently(slots, lookAt), lookAtQueue]);
+    const view = told && { ...told, tickets: await this.thoseThere(told.tickets) };
     const added = view?.override ? addedSlots(view.override) : [];
     const known = (view?.slots ?? []).map(([slot]) => slot).filter((slot) => this.canBe(slot));
     // The queue does not remember a slot that nobody has used yet, so the override tells the slots that an operator has added.
@@ -182,8 +195,38 @@ export class Inspector {
     return answer;
   }
 
+  /** The tickets without those whose Workflow has ended, as far as this look asks. */
+  private async thoseThere(tickets: readonly Ticket[]): Promise<Ticket[]> {
+    const keyOf = ({ waiter }: Ticket) => `${waiter.runId} ${waiter.workflowId}`;
+    const old = tickets.filter(({ sinceMs }) => Date.now() - sinceMs >= WAITS_LONG_MS);
+    const known = new Map(old.map((ticket) => [keyOf(ticket), this.waiters.get(keyOf(ticket))]));
+    const askedAtMs = (ticket: Ticket) => known.get(keyOf(ticket))?.atMs ?? Number.NEGATIVE_INFINITY;
+    const toAsk = old
+      .filter((ticket) => monotonicMs() - askedAtMs(ticket) >= WAITS_LONG_MS)
+      .sort((a, b) => askedAtMs(a) - askedAtMs(b) || a.sinceMs - b.sinceMs);
+    const waiters = new Map(toAsk.map((ticket) => [keyOf(ticket), ticket.waiter.workflowId]));
+    await mapConcurrently([...waiters].slice(0, WAITERS_PER_LOOK), async ([key, workflowId]) => {
+      const atMs = monotonicMs();
+      known.set(key, { atMs, isGone: await this.hasEnded(workflowId) });
+    });
+    this.waiters.clear(); // who waits no longer is forgotten
+    for (const [key, seen] of known) if (seen) this.waiters.set(key, seen);
+    return tickets.filter((ticket) => !known.get(keyOf(ticket))?.isGone);
+  }
+
   private canBe(slot: string): boolean {
     return permitAddress(permitId({ resource: this.resource, slot })) !== undefined;
+  }
+
+  /** A Workflow that the server has paused has not. */
+  private async hasEnded(workflowId: string): Promise<boolean> {
+    try {
+      const { closeTime } = await this.server.call(() => this.reader.getHandle(workflowId).describe());
+      return closeTime !== undefined;
+    } catch (error) {
+      if (error instanceof WorkflowNotFoundError) return true;
+      throw error;
+    }
   }
 
   /** `undefined` when the Workflow does not run. */

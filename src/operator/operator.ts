@@ -184,8 +184,9 @@ export class Operator {
 
   /**
    * Shows the holders, the waiters in order, and what operators have set. It asks the server about each slot, and workers for the
-   * rest. Each slot is exact, but the whole is no snapshot: a permit can change hands between two answers. When no worker answers
-   * within two seconds, the result says so and leaves out what only workers know. It writes nothing anywhere.
+   * rest. Of those that have waited for 30 s, it asks the server whether they still run. Each slot is exact, but the whole is no snapshot:
+   * a permit can change hands between two answers. When no worker answers within two seconds, the result says so and leaves out what only
+   * workers know. It writes nothing anywhere.
    */
   async inspect(options: InspectOptions = {}): Promise<Inspection> {
     const { recent = 20, search = true, queries, servesMs = 0, mayAskPermit } = checkOptions(options, INSPECT);

@@ -130,8 +130,8 @@ export interface AcquireOptions {
   timeout?: Duration;
   /**
    * The longest line that it joins: it throws `LineFullError` at once when so many wait already, at least 1. A waiter that has its
-   * turn does not count. The wait queue checks it: a queue whose worker is gone refuses nobody. An acquirer whose place was lost with
-   * a terminated queue may be refused later too.
+   * turn does not count, nor one whose Workflow has ended half a minute ago. The wait queue checks it: a queue whose worker is gone
+   * refuses nobody. An acquirer whose place was lost with a terminated queue may be refused later too.
    * @default no limit but the queue's own of 10,000, at which an acquire goes on trying
    */
   maxWaiting?: number;

@@ -394,6 +394,8 @@ export interface QueueView {
   shares: [priorityKey: number, nowAt: number, keys: [fairnessKey: string, servedTo: number][]][];
   /** The present override, if there is one. */
   override?: OverrideState;
+  /** When the queue last asked its silent waiters whether they are there. */
+  calledAtMs?: number;
 }
 
 /** A ticket as a row of a table. `slots` is a number in the table's lists. */

@@ -36,6 +36,13 @@ export async function carryOut(
       await deliverAfterReset(waiter, turnSignal, { queueId: queueId(resource), ticketId });
       return;
     }
+    case 'ask-waiter': {
+      const { ticket } = command;
+      const turn = { queueId: queueId(resource), ticketId: ticket.id, waiting: true };
+      const delivery = await deliverAfterReset(ticket.waiter, turnSignal, turn);
+      state.present(ticket, delivery !== 'not-found', Date.now());
+      return;
+    }
     case 'probe': {
       const { slot, asks, overdue } = command;
       const delivery = await watch(slot, resource, asks);

@@ -2,7 +2,7 @@ import type { Ticket } from '../../shared/protocol';
 
 /**
  * Tickets that came to a line longer than they allow (`maxWaiting`). The waiters before them may be about to have their turns, where
- * the queue does not know yet which slots are free. Until the queue knows, such a ticket stands in line, in doubt.
+ * the queue does not know yet which slots are free; or they may be gone. Until the queue knows, such a ticket stands in line, in doubt.
  */
 export class Doubts {
   /** By ID, in the order of their arrival. */
@@ -22,8 +22,13 @@ export class Doubts {
    *
    * @param waiting the tickets without a turn
    * @param mayBeFree whether a slot that the ticket would take is free, or nobody knows
+   * @param mayBeGone whether some who wait may be gone; asked only where a ticket is to be refused
    */
-  *settle(waiting: Iterable<Ticket>, mayBeFree: (ticket: Ticket) => boolean): Generator<Ticket> {
+  *settle(
+    waiting: Iterable<Ticket>,
+    mayBeFree: (ticket: Ticket) => boolean,
+    mayBeGone: () => boolean,
+  ): Generator<Ticket> {
     if (this.ticketIds.size === 0) return;
     const tickets = new Map([...waiting].map((ticket) => [ticket.id, ticket]));
     let others = [...tickets.keys()].filter((id) => !this.ticketIds.has(id)).length;
@@ -34,10 +39,12 @@ export class Doubts {
         if (!answers.has(ticket.slots)) answers.set(ticket.slots, mayBeFree(ticket));
         if (answers.get(ticket.slots)) continue;
       }
+      const isRefused = ticket && others >= (ticket.maxWaiting ?? Number.POSITIVE_INFINITY);
+      if (isRefused && mayBeGone()) continue;
       this.ticketIds.delete(id);
       if (!ticket) continue; // it has had its turn, or has left
-      if (others < (ticket.maxWaiting ?? Number.POSITIVE_INFINITY)) others++;
-      else yield ticket;
+      if (isRefused) yield ticket;
+      else others++;
     }
   }
 }

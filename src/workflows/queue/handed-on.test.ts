@@ -9,7 +9,8 @@ import { QueueState } from './queue-state';
 const NOW_MS = 1_795_000_000_000;
 
 function ticket(fields: object = {}): Ticket {
-  return { id: randomUUID(), waiter: { workflowId: 'w', runId: randomUUID() }, slots: 2, sinceMs: 1, ...fields };
+  const id = randomUUID();
+  return { id, waiter: { workflowId: `w-${id}`, runId: randomUUID() }, slots: 2, sinceMs: 1, ...fields };
 }
 
 /** The state of a next run that was handed this on. */

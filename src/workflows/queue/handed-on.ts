@@ -40,7 +40,7 @@ export function handOn(view: QueueView, unanswered: Iterable<string>, inDoubt: I
 
 /** Keeps what is credible in the argument of a queue. */
 export function readHandedOn(resource: string, { view, unanswered, inDoubt }: Partial<QueueInput>, nowMs: number) {
-  const { slots, shares, override } = fieldsOf(view);
+  const { slots, shares, override, calledAtMs } = fieldsOf(view);
   const tickets = readTickets(resource, view);
   const rows = listOf(fieldsOf(view).rows);
   const idOf = (row: number) => fieldsOf(ticketsOf([rows[row]])[0]).id;
@@ -54,6 +54,7 @@ export function readHandedOn(resource: string, { view, unanswered, inDoubt }: Pa
       slots: readSlots(resource, slots, tickets, nowMs),
       shares: readShares(shares),
       override: readOverride(resource, override),
+      ...(calledAtMs !== undefined && { calledAtMs: by(nowMs, calledAtMs) }),
     } satisfies QueueView,
     unanswered: ofTickets(unanswered),
     inDoubt: ofTickets(inDoubt),

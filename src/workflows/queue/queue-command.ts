@@ -14,6 +14,8 @@ export type QueueCommand =
   | { do: 'ask'; slot: string }
   /** Ask that holder to give way to a waiter of this priority. */
   | { do: 'preempt'; slot: string; runId: string; priorityKey: number }
+  /** Ask a waiter that has sent no word for a while whether it is there. */
+  | { do: 'ask-waiter'; ticket: Ticket }
   /** Tell a waiter that the line has no room for it. */
   | { do: 'refuse'; ticket: Ticket };
 

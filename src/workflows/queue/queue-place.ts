@@ -24,6 +24,8 @@ export class WorkflowQueuePlace implements Place {
   private openOffer: Offer | undefined;
   /** Whether the ticket may stand in the queue. */
   private inLine = false;
+  /** Whether an answer of the queue is due. The queue also sends one to find out whether this Workflow still runs. */
+  private isAsking = false;
   /** Whether the last message to the queue found none. */
   private queueAbsent = false;
   private readonly queue: { workflowId: string };
@@ -50,6 +52,7 @@ export class WorkflowQueuePlace implements Place {
   }
 
   async ask(): Promise<void> {
+    this.isAsking = true;
     await this.lineUp({ ...this.ticket, answer: true });
   }
 
@@ -87,6 +90,8 @@ export class WorkflowQueuePlace implements Place {
     if (turn.queueId !== this.queue.workflowId) {
       leaveOut('comes from another queue');
     } else if (turn.slot === undefined) {
+      if (turn.waiting && !this.isAsking) return;
+      this.isAsking = false;
       if (!isOffer(this.message)) this.message = turn.waiting ? 'waiting' : 'full';
     } else {
       const offer = offerOf(turn, this.ticket.slots);

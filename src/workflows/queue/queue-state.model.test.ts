@@ -45,6 +45,7 @@ const KINDS = [
   'lose the queue',
   'deliver drained',
   'deliver drained',
+  'answer whether there',
 ] as const;
 
 interface Permit {
@@ -88,6 +89,8 @@ class World {
   /** What permits answer that were asked whether they may have to give way. */
   private readonly answers: PreemptibleNotice[] = [];
   private readonly preempts: (QueueCommand & { do: 'preempt' })[] = [];
+  /** Waiters that the queue has asked whether they are there. */
+  private readonly asked: Ticket[] = [];
   /** What permits answer that keep a slot out of use. */
   private readonly drains: { slot: string; runId: string }[] = [];
   /** Runs by which a queue kept slots out of use before it was terminated. */
@@ -166,8 +169,8 @@ class World {
   }
 
   private get underWay(): number {
-    const { closings, probes, turns, claims, gone, answers, preempts, drains } = this;
-    const all = [closings, probes, turns, claims, gone, answers, preempts, drains];
+    const { closings, probes, turns, claims, gone, answers, preempts, drains, asked } = this;
+    const all = [closings, probes, turns, claims, gone, answers, preempts, drains, asked];
     return all.reduce((sum, it) => sum + it.length, 0);
   }
 
@@ -210,6 +213,7 @@ class World {
     while (this.answers.length) this.act({ kind: 'deliver answer', pick: 0 });
     while (this.preempts.length) this.act({ kind: 'deliver preempt', pick: 0 });
     while (this.drains.length) this.act({ kind: 'deliver drained', pick: 0 });
+    while (this.asked.length) this.act({ kind: 'answer whether there', pick: 0 });
   }
 
   private act({ kind, pick }: Move): void {
@@ -324,7 +328,13 @@ class World {
       case 'wait':
         this.nowMs += (pick * 97) % 70_000;
         break;
+      case 'answer whether there': {
+        const ticket = take(this.asked);
+        if (ticket) this.state.present(ticket, this.waiters.get(ticket.id)?.fate !== 'dead', this.nowMs);
+        break;
+      }
       case 'continue as new': {
+        this.asked.length = 0; // a run continues when no answer is due
         const { inDoubt } = this.state;
         this.state = new QueueState(JSON.parse(JSON.stringify(this.state.view())) as QueueView);
         this.state.doubt(inDoubt);
@@ -339,7 +349,7 @@ class World {
         for (const claim of this.claims) this.landClaim(claim);
         for (const { drain, runId } of this.permits.values()) if (drain) this.orphans.add(runId);
         for (const waiter of this.waiters.values()) if (waiter.fate === 'beside') waiter.fate = 'waits';
-        this.claims.length = this.gone.length = this.probes.length = this.preempts.length = 0;
+        this.claims.length = this.gone.length = this.probes.length = this.preempts.length = this.asked.length = 0;
         this.override = { pausedToMs: 0 };
         this.state = new QueueState();
         break;
@@ -427,7 +437,7 @@ class World {
     if (waiter.fate === 'served') return;
     const isNew = !this.state.ticket(waiter.ticket.id);
     const isFull = isNew && this.state.waitingCount >= (waiter.ticket.maxWaiting ?? Number.POSITIVE_INFINITY);
-    if (!this.state.enqueue(waiter.ticket) && isFull) {
+    if (!this.state.enqueue(waiter.ticket, this.nowMs) && isFull) {
       waiter.fate = 'refused';
       return;
     }
@@ -526,6 +536,10 @@ class World {
         assert.ok(isFull || !this.hasEnoughFor(ticket), 'Q7: refused one that wants no more than are in use');
         const waiter = this.waiters.get(ticket.id) ?? assert.fail('refused nobody');
         if (waiter.fate === 'waits') waiter.fate = isFull ? 'refused' : 'beside';
+        continue;
+      }
+      if (command.do === 'ask-waiter') {
+        this.asked.push(command.ticket);
         continue;
       }
       if (command.do !== 'offer') {

@@ -22,7 +22,7 @@ function bytesOf(state: QueueState): number {
 }
 
 function slotsOf(commands: readonly QueueCommand[]): string[] {
-  return commands.flatMap((command) => (command.do === 'refuse' ? [] : command.slot));
+  return commands.flatMap((command) => ('slot' in command ? command.slot : []));
 }
 
 function turnsIn(commands: readonly QueueCommand[]): [slot: string, ticketId: string][] {

@@ -16,6 +16,7 @@ import { Line } from './line';
 import { OFFER_TIMEOUT_MS, Patience, waiterOf } from './patience';
 import { Preemption } from './preemption';
 import { atMost, probeAfterMs, type QueueCommand } from './queue-command';
+import { RollCall } from './roll-call';
 import { type OfferedSlot, Turns } from './turns';
 
 /** At most so many waiters have a turn for one slot at once. */
@@ -71,6 +72,7 @@ export class QueueState {
   private readonly turns: Turns;
   private readonly patience = new Patience((isOf) => this.line.resort(isOf));
   private readonly doubts = new Doubts();
+  private readonly rollCall: RollCall;
   private readonly inUse: InUse;
   private readonly preemption: Preemption;
   /** The run whose `closing` came last. A permit may say it twice. */
@@ -81,6 +83,7 @@ export class QueueState {
     this.line = new Line((ticket) => this.patience.isSilent(waiterOf(ticket)), view);
     this.turns = new Turns(this.slots);
     this.inUse = new InUse(this.slots, view?.override);
+    this.rollCall = new RollCall(view?.calledAtMs);
     this.preemption = new Preemption(this.slots, (waiter, slot) => this.inUse.allows(waiter, slot));
   }
 
@@ -90,18 +93,21 @@ export class QueueState {
    * Takes a ticket in, or in place of the one with the same ID. `false` when the line is full, or longer than the ticket allows, or
    * when its waiter wants more permits than an operator has left.
    *
+   * @param nowMs when it comes; without it, when its acquire began
    * @param hadTurn its waiter stood in line, although the queue may have taken it for gone since
    */
-  enqueue(ticket: Ticket, hadTurn = false): boolean {
+  enqueue(ticket: Ticket, nowMs = ticket.sinceMs, hadTurn = false): boolean {
     const { id, maxWaiting } = ticket;
     const known = this.ticket(id);
     if (!this.inUse.hasEnoughFor(ticket)) {
       if (known) this.drop(known); // Q7
       return false;
     }
+    this.rollCall.heard(ticket, nowMs);
+    if (!known) this.dropEarlierRuns(ticket);
     const isBounded = maxWaiting !== undefined && !hadTurn && !known;
     const isFull = isBounded && this.waitingCount >= maxWaiting;
-    if (isFull && !this.mayBeFree(ticket)) return false;
+    if (isFull && !this.mayBeFree(ticket) && !this.rollCall.begin(this.waiting(), nowMs)) return false;
     const isTaken = this.take(ticket);
     if (isFull && isTaken) this.doubts.add(id);
     return isTaken;
@@ -120,7 +126,7 @@ export class QueueState {
   }
 
   /** The waiter found its slot taken. It waits on, in its old place. `false` as {@link enqueue} says it. */
-  missed(ticket: Ticket, slot: string): boolean {
+  missed(ticket: Ticket, slot: string, nowMs = ticket.sinceMs): boolean {
     this.heardLate(waiterOf(ticket));
     const state = this.slots.get(slot);
     // The slot was free, and somebody else is there now: most likely the first waiter that let its turn pass.
@@ -130,7 +136,7 @@ export class QueueState {
       this.withdraw(slot, ticket, 'unknown');
       this.turns.endReservations();
     }
-    return this.enqueue(ticket, true);
+    return this.enqueue(ticket, nowMs, true);
   }
 
   /** A waiter uses its turn. If the queue has taken the waiter for dead, it is slow. */
@@ -168,6 +174,17 @@ export class QueueState {
   /** The run that waits through this ticket has ended, and with it whatever else it waited for. */
   private dropAllOf(ticket: Ticket): void {
     for (const other of this.line.besides(ticket)) if (other.waiter.runId === ticket.waiter.runId) this.drop(other);
+  }
+
+  /** A Workflow runs once. So what its earlier runs have waited for, nobody waits for any more. */
+  private dropEarlierRuns(ticket: Ticket): void {
+    for (const other of this.line.besides(ticket)) if (other.waiter.runId !== ticket.waiter.runId) this.drop(other);
+  }
+
+  /** A waiter that was asked whether it is there has answered, or is gone. */
+  present(ticket: Ticket, isThere: boolean, nowMs: number): void {
+    this.rollCall.answered(ticket, isThere, nowMs);
+    if (!isThere) this.dropAllOf(ticket);
   }
 
   /** The last run of the queue hands these tickets on as {@link inDoubt}. */
@@ -301,7 +318,8 @@ export class QueueState {
       if (state.at !== 'held' || state.probeAtMs > nowMs) continue;
       if (this.isOfInterest(slot)) yield this.probe(slot, round);
     }
-    yield* this.settleDoubts(); // what is free has been given by now
+    yield* this.settleDoubts(nowMs); // what is free has been given by now
+    for (const ticket of this.rollCall.questions()) yield { do: 'ask-waiter', ticket };
     const preemptors = this.preemptors(); // some have their turn now
     yield* this.preemption.moves(preemptors, nowMs, (slot) => this.probe(slot, { preemptors }));
   }
@@ -316,8 +334,10 @@ export class QueueState {
     }
   }
 
-  private *settleDoubts(): Generator<QueueCommand> {
-    for (const ticket of this.doubts.settle(this.waiting(), (it) => this.mayBeFree(it))) {
+  private *settleDoubts(nowMs: number): Generator<QueueCommand> {
+    const mayBeFree = (it: Ticket) => this.mayBeFree(it);
+    const mayBeGone = () => this.rollCall.begin(this.waiting(), nowMs);
+    for (const ticket of this.doubts.settle(this.waiting(), mayBeFree, mayBeGone)) {
       this.drop(ticket);
       yield { do: 'refuse', ticket };
     }
@@ -535,11 +555,15 @@ export class QueueState {
   }
 
   view(): QueueView {
-    const { overridden } = this;
+    const {
+      overridden,
+      rollCall: { calledAtMs },
+    } = this;
     return {
       ...this.line.view(),
       slots: [...this.slots],
       ...(overridden && { override: overridden }),
+      ...(calledAtMs !== undefined && { calledAtMs }),
     };
   }
 }

@@ -101,11 +101,11 @@ async function keepQueue(input?: QueueInput): Promise<void> {
 
   const take = (ticket: Ticket) => {
     warnOfDisagreement(resource, ticket.slots);
-    if (!state.enqueue(ticket) || ticket.answer) unanswered.set(ticket.id, ticket);
+    if (!state.enqueue(ticket, Date.now()) || ticket.answer) unanswered.set(ticket.id, ticket);
   };
   const miss = ({ ticket, slot }: MissedNotice) => {
     metrics.turnUnused(resource, 'missed');
-    if (!state.missed(ticket, slot)) unanswered.set(ticket.id, ticket);
+    if (!state.missed(ticket, slot, Date.now())) unanswered.set(ticket.id, ticket);
   };
   function on<T>(signal: SignalDefinition<[T]>, read: (payload: unknown) => T | undefined, handle: (it: T) => void) {
     onSignal(signal, (payload: unknown) => {

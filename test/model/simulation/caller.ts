@@ -280,8 +280,11 @@ class LinePlace implements Place {
     const slot = this.openOffer?.slot ?? '';
     this.openOffer = undefined;
     this.inLine = true;
-    if (!(await this.server.tellQueue(this.semaphore.resource, ({ state }) => state.missed(this.ticket, slot))))
-      await this.lineUp(this.ticket);
+    const { world } = this.server;
+    const isTold = await this.server.tellQueue(this.semaphore.resource, ({ state }) =>
+      state.missed(this.ticket, slot, world.nowMs),
+    );
+    if (!isTold) await this.lineUp(this.ticket);
   }
 
   served(): void {

@@ -236,7 +236,7 @@ export class Queue {
   }
 
   take(ticket: Ticket): void {
-    if (!this.state.enqueue(ticket) || ticket.answer) this.unanswered.set(ticket.id, ticket);
+    if (!this.state.enqueue(ticket, this.server.world.nowMs) || ticket.answer) this.unanswered.set(ticket.id, ticket);
   }
 
   decline(ticketId: string): void {
@@ -306,6 +306,11 @@ export class Queue {
     const { server, resource, state } = this;
     const { world } = server;
     if (command.do === 'refuse') return void (await this.deliver(command.ticket.waiter.workflowId, 'full'));
+    if (command.do === 'ask-waiter') {
+      const isThere = await this.deliver(command.ticket.waiter.workflowId, 'waiting');
+      state.present(command.ticket, isThere, world.nowMs);
+      return;
+    }
     const { slot } = command;
     const running = () => server.permits.get(`${resource}:${slot}`);
     if (command.do === 'probe') {
