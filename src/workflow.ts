@@ -5,7 +5,7 @@
  * @module
  */
 export type { PermitLoss } from './shared/loss';
-export type { AcquireOptions, PreemptibleOptions, SemaphoreOptions, SetOptions } from './shared/options';
+export type { AcquireOptions, FormerOptions, PreemptibleOptions, SemaphoreOptions, SetOptions } from './shared/options';
 export type { PermitsOf, SetEntry } from './shared/permit-set';
 export type { PermitRef } from './shared/protocol';
 export { LineFullError, PermitLostError, PermitTimeoutError, SelfDeadlockError } from './workflows/errors';

@@ -3,6 +3,7 @@ import { test } from 'node:test';
 import type { WorkflowHandle } from '@temporalio/client';
 import { permitId, queueId } from '../src/shared/permit-id';
 import { TURN } from '../src/shared/protocol';
+import type { FormerOptions } from '../src/workflow';
 import { startHolding, startOptions } from './support/holders';
 import { assertSafe, untilWaiting, useTemporal } from './support/temporal';
 import * as workflows from './support/workflows';
@@ -30,10 +31,10 @@ async function assertCheap(resource: string): Promise<void> {
 }
 
 /** A Workflow that does nothing but hold for no time. It comes for no look while it waits here. */
-async function startPlain(resource: string) {
+async function startPlain(resource: string, before?: FormerOptions[]) {
   return await temporal.client.workflow.start(workflows.crowd, {
     ...startOptions(temporal),
-    args: [{ resource, semaphore: { capacity: 1, recheckAfter: '1 hour' } }, 1],
+    args: [{ resource, semaphore: { capacity: 1, recheckAfter: '1 hour', before } }, 1],
   });
 }
 
@@ -46,15 +47,30 @@ test('a plain withPermit costs its Workflow 7 events besides Workflow Tasks, and
   await assertSafe(temporal.client, resource, 1);
 });
 
+test('while its semaphore has a before, a run that acquires costs two events more, for its patch marker', async () => {
+  const resource = temporal.resource();
+  for (const [before, events] of [
+    [[], 7],
+    [[{ capacity: 3 }], 9],
+    [[{ capacity: 5 }, { capacity: 3 }], 9],
+  ] as const) {
+    const plain = await startPlain(resource, [...before]);
+    await plain.result();
+    assert.equal(await eventsOf(plain), events);
+  }
+  await assertSafe(temporal.client, resource, 1);
+});
+
 test('a limited Workflow costs the events of one withPermit, and two for its patch marker where it has that', async () => {
   const resource = temporal.resource();
-  for (const [patch, events] of [
-    [false, 7],
-    [true, 9],
+  for (const [patch, before, events] of [
+    [false, undefined, 7],
+    [true, undefined, 9],
+    [true, [{ capacity: 3 }], 9],
   ] as const) {
     const limited = await temporal.client.workflow.start(workflows.limitedNothing, {
       ...startOptions(temporal),
-      args: [{ resource, semaphore: { capacity: 1 }, patch }],
+      args: [{ resource, semaphore: { capacity: 1, before }, patch }],
     });
     await limited.result();
     assert.equal(await eventsOf(limited), events);

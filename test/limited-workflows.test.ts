@@ -6,6 +6,7 @@ import { Worker } from '@temporalio/worker';
 import { DeterminismViolationError } from '@temporalio/workflow';
 import { permitId } from '../src/shared/permit-id';
 import { REVOKE } from '../src/shared/protocol';
+import type { SemaphoreOptions } from '../src/workflow';
 import { assertFails, startHolder, startHolding, startOptions, untilAt } from './support/holders';
 import { untilRenewedAgain } from './support/permit-signals';
 import { assertSafe, eventually, permitsRunning, untilWaiting, useTemporal } from './support/temporal';
@@ -216,6 +217,21 @@ test('a Workflow that began under another capacity replays under the new one', a
       const history = await historyOf(handle, { resource, semaphore: { capacity: now }, holdMs: 10 });
       await Worker.runReplayHistory({ workflowBundle: temporal.bundle }, history, 'old');
     }
+  }
+});
+
+test('a Workflow that began under other slots replays where before names them, with a marker and without', async () => {
+  const resource = temporal.resource();
+  for (const patch of [true, false]) {
+    const input = { resource, holdMs: 10, patch };
+    const handle = await start({ ...input, semaphore: { slots: ['a', 'b'] } });
+    await handle.result();
+    const replay = async (semaphore: SemaphoreOptions) => {
+      const history = await historyOf(handle, { ...input, semaphore });
+      await Worker.runReplayHistory({ workflowBundle: temporal.bundle }, history, 'old');
+    };
+    await assert.rejects(replay({ slots: ['c'] }), DeterminismViolationError);
+    await replay({ slots: ['c'], before: [{ slots: ['a', 'b'] }] });
   }
 });
 

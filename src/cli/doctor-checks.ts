@@ -3,13 +3,21 @@ import { NoAnswerError, PermitTimeoutError, SemaphoreClient } from '../client';
 import { pollersOf } from '../client/pollers';
 import { monotonicMs } from '../client/server';
 import type { SlotInspection } from '../operator';
-import { findDeadlocks, type StuckWorkflows, stuckWorkflows } from '../operator/deadlocks';
+import { findDeadlocks } from '../operator/deadlocks';
 import { shellWord, workerCommand } from '../operator/remedies';
 import { inspectAllInUse, type SeenResource } from '../operator/resources-in-use';
+import { type StuckWorkflows, stuckCallers, stuckWorkflows } from '../operator/stuck-workflows';
 import { durationText } from '../shared/duration';
 import { leastPaceMs } from '../shared/pace';
 import { waiterName } from './draw-resource';
-import { deadlockFinding, type Finding, type Polled, pollersBehind, resourceFindings } from './resource-findings';
+import {
+  deadlockFinding,
+  type Finding,
+  type Polled,
+  pollersBehind,
+  resourceFindings,
+  stuckFindings,
+} from './resource-findings';
 import { count, pauseNote, span } from './wording';
 
 export interface DoctorOptions {
@@ -41,7 +49,12 @@ export async function findings(client: Client, options: DoctorOptions): Promise<
   const cycles = findDeadlocks(resources);
   const asked = async (): Promise<[Polled, Finding[]]> => [
     await pollersBehind(client, resources),
-    [...(await server(client, resources)), await pollers(client, options.taskQueue), ...(await failingTasks(client))],
+    [
+      ...(await server(client, resources)),
+      await pollers(client, options.taskQueue),
+      ...(await failingTasks(client)),
+      ...stuckFindings(await stuckCallers(client, resources)),
+    ],
   ];
   const [polled, found] = await client.withDeadline(Date.now() + ASKED_WITHIN_MS, asked);
   for (const seen of resources) {

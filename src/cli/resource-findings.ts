@@ -7,6 +7,7 @@ import { type DeadlockStep, lastTaken } from '../operator/deadlocks';
 import { strangersLine } from '../operator/reader';
 import { shellWord, strangersRemedy, workerCommand } from '../operator/remedies';
 import type { SeenResource } from '../operator/resources-in-use';
+import type { StuckCaller } from '../operator/stuck-workflows';
 import { isQueueUnanswered, isUnanswered, unansweredTaskQueues } from './draw-resource';
 import { holderName } from './terminal';
 import { dim, green, red, Text, text, yellow } from './text';
@@ -140,5 +141,35 @@ export function deadlockFinding(steps: readonly DeadlockStep[], resources: reado
     advice: revoke
       ? `To go on, revoke a permit, such as the one held shortest: ${revoke}. Its holder, ${holderName(taken.permit.holder)}, gets PermitLostError, and fails unless it catches that. ${order}`
       : order,
+  };
+}
+
+/** What the SDK says of a Workflow whose code is not that with which it began. */
+const NONDETERMINISM = /TMPRL1100|[Nn]ondeterminism/;
+
+/** A deploy may break all Workflows of a resource, each with another text. */
+export function stuckFindings(stuck: readonly StuckCaller[]): Finding[] {
+  const alike = new Map<string, StuckCaller[]>();
+  for (const caller of stuck) {
+    const { resource, reason } = caller;
+    addTo(alike, `${resource}\0${NONDETERMINISM.test(reason) ? '' : reason}`, caller);
+  }
+  return [...alike.values()].flatMap(([first, ...more]) => {
+    if (!first) return [];
+    const { workflowId, resource, slot, reason } = first;
+    const does = slot === undefined ? 'waits for a permit' : `holds slot "${slot}"`;
+    const others = more.length > 0 ? `, and ${more.length} more like it` : '';
+    return stuckFinding(`${workflowId}, which ${does} of "${resource}"${others},`, reason);
+  });
+}
+
+/** @param who a Workflow */
+export function stuckFinding(who: string, reason: string): Finding {
+  const changed =
+    'Its code has changed since it began. If that is a capacity or another option of a semaphore, name the former value in `before`, and deploy again: docs/options.md. ';
+  return {
+    is: 'bad',
+    what: `${who} can't go on: its Workflow Task fails: ${reason}`,
+    advice: `${NONDETERMINISM.test(reason) ? changed : ''}The log of its worker says more.`,
   };
 }

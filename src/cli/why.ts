@@ -6,6 +6,7 @@ import { type DeadlockStep, findDeadlocks } from '../operator/deadlocks';
 import { shownPurpose } from '../operator/reader';
 import { shellWord, workerCommand } from '../operator/remedies';
 import { inspectAllInUse, type SeenResource } from '../operator/resources-in-use';
+import { failureOf, stuckCallers } from '../operator/stuck-workflows';
 import { RELEASE } from '../shared/protocol';
 import { type Output, withOutputFlags } from './arguments';
 import { type ConnectionFlags, withClient, withConnectionFlags } from './connection';
@@ -17,6 +18,8 @@ import {
   type Finding,
   pollersBehind,
   resourceFindings,
+  stuckFinding,
+  stuckFindings,
   unanswered,
 } from './resource-findings';
 import { print, printCut, printJson, say } from './terminal';
@@ -139,13 +142,27 @@ async function lookFor(client: Client, who: string, flags: WhyFlags) {
   const findings = touched.flatMap(({ seen, part: { waits, holds } }) =>
     waits ? resourceFindings(seen, polled) : unanswered({ ...seen, slots: holds }, polled),
   );
+  // Of the others, only those for whom it waits concern it.
+  const near = touched.map(({ seen, part: { waits, holds } }) =>
+    waits ? seen : { ...seen, slots: holds, waiters: [] },
+  );
   return {
     resources,
     parts,
     status: parts.length === 0 ? await endOf(client, who) : undefined,
     deadlocks,
-    findings: [...deadlocks.map((steps) => deadlockFinding(steps, resources)), ...findings],
+    findings: [
+      ...(parts.length === 0 ? await ownFailure(client, who) : stuckFindings(await stuckCallers(client, near))),
+      ...deadlocks.map((steps) => deadlockFinding(steps, resources)),
+      ...findings,
+    ],
   };
+}
+
+/** A holder that can't go on has lost its permit after its lease. */
+async function ownFailure(client: Client, workflowId: string): Promise<Finding[]> {
+  const reason = await failureOf(client, { workflowId });
+  return reason === undefined ? [] : [stuckFinding(workflowId, reason)];
 }
 
 /** Whether it is in the cycle, or waits for a resource that one of the cycle waits for too. */

@@ -14,6 +14,11 @@ test('a lease so short that it may be over when its answer comes is refused', ()
   assert.equal(resolveClientSemaphore('pool', { ...BASE, lease: '100ms' }).leaseMs, 100);
 });
 
+test('a client ignores what a declared semaphore was before', () => {
+  const declared = { ...BASE, before: [{ capacity: 3, renewEvery: '5m' }] } as const;
+  assert.deepEqual(resolveClientSemaphore('pool', declared), resolveClientSemaphore('pool', BASE));
+});
+
 test("an adopted permit is renewed as its semaphore's are, where that fits the permit's own lease", () => {
   const renewEveryMs = (own: object, leaseMs: number) =>
     adoptedRenewalMs(resolveClientSemaphore('pool', { ...BASE, ...own }), { leaseMs }, noticeMsOf(leaseMs));

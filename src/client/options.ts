@@ -81,7 +81,7 @@ const CLIENT = {
 
 /** Checks what was given and fills in the rest. @throws InvalidOptionsError */
 export function resolveClientSemaphore(resource: string, options: SemaphoreClientOptions): ResolvedSemaphore {
-  const { metricMeter, ...given } = options ?? {};
+  const { metricMeter, before: _before, ...given } = options ?? {};
   const resolved = resolveSemaphore(resource, options && given, { leaseMs: DEFAULT_LEASE_MS });
   const { leaseMs, renewEveryMs } = resolved;
   const safeMs = leaseMs - noticeMsOf(leaseMs);

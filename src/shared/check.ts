@@ -152,6 +152,16 @@ export function refuseBeside(what: string, other: string, why: string): never {
   throw new InvalidOptionsError(`${what} can't be combined with ${other}: ${why}.`);
 }
 
+/** Runs a check, and says of what in its error. */
+export function saying<T>(prefix: string, check: () => T): T {
+  try {
+    return check();
+  } catch (error) {
+    if (!(error instanceof InvalidOptionsError)) throw error;
+    throw new InvalidOptionsError(prefix + error.message);
+  }
+}
+
 const SHOWN_LENGTH = 120;
 
 /** A value for an error message: short, and as its author wrote it. */

@@ -1,5 +1,5 @@
 import type { Check } from './check';
-import { checkOptions, InvalidOptionsError, refuse } from './check';
+import { checkOptions, refuse, saying } from './check';
 import { type AcquireOptions, type ResolvedSemaphore, resolveAcquire, type SemaphoreOptions } from './options';
 import { PACED_PERMIT_WORKFLOW, PERMIT_WORKFLOW, QUEUE_WORKFLOW, WAITER_WORKFLOW } from './protocol';
 
@@ -76,12 +76,7 @@ function readLimit(limit: unknown): Limit {
 }
 
 function ofType<T>(type: string, check: () => T): T {
-  try {
-    return check();
-  } catch (error) {
-    if (!(error instanceof InvalidOptionsError)) throw error;
-    throw new InvalidOptionsError(`The limit of "${type}": ${error.message}`);
-  }
+  return saying(`The limit of "${type}": `, check);
 }
 
 /** Two declarations of one resource that differ would not limit it. @throws InvalidOptionsError that names the resource */

@@ -31,6 +31,7 @@ test('defaults are filled in once', () => {
     fair: false,
     reentrant: false,
     recheckAfterMs: 30_000,
+    before: [],
   });
   assert.deepEqual(resolveAcquire(SEMAPHORE), {
     timeoutMs: Number.POSITIVE_INFINITY,
@@ -42,6 +43,34 @@ test('defaults are filled in once', () => {
     preempt: false,
     preemptible: undefined,
   });
+});
+
+test('before: each entry is the semaphore as it is, but for what the entry names', () => {
+  const present = { slots: ['a', 'b'], perKey: 2, fair: true, lease: '1m', pace: { every: '1s' } };
+  const { before } = resolveSemaphore(
+    'pool',
+    { ...present, before: [{ perKey: 1 }, { capacity: 3, pace: undefined, perKey: undefined }] },
+    DEFAULTS,
+  );
+  const { pace: _pace, perKey: _perKey, slots: _slots, ...rest } = present;
+  assert.deepEqual(before, [
+    resolveSemaphore('pool', { ...present, perKey: 1 }, DEFAULTS),
+    resolveSemaphore('pool', { ...rest, capacity: 3 }, DEFAULTS),
+  ]);
+});
+
+test('before: what no deploy can have had is refused', () => {
+  const refused = (before: unknown, message: RegExp) =>
+    assert.throws(
+      () => resolveSemaphore('pool', { capacity: 3, before } as SemaphoreOptions, DEFAULTS),
+      refusal(message),
+    );
+  refused({ capacity: 2 }, /^before: expected an array such as \[\{ capacity: 3 \}\], got \{"capacity":2\}$/);
+  refused([2], /^before\[0\]: expected an object, got 2$/);
+  refused([{ capacity: 2 }, { capacity: 0 }], /^before\[1\]: capacity: expected a whole number from 1 to 1000, got 0$/);
+  refused([{ capacity: 2, slots: ['a'] }], /^before\[0\]: options: expected exactly one of "capacity" and "slots"/);
+  refused([{ lease: '1m' }], /^Unknown option "lease"/);
+  refused([{ perKey: 1 }], /^before\[0\]\.perKey can't be combined with a semaphore without perKey/);
 });
 
 test('an explicit undefined is a default, not a value', () => {

@@ -12,6 +12,7 @@ import {
   nonEmpty,
   refuse,
   refuseBeside,
+  saying,
   textWithin,
   wholeFrom,
 } from './check';
@@ -39,7 +40,10 @@ export type PerKey = number | ((key: string) => number);
 
 /** A semaphore's slots, and how long a holder may be silent. All acquirers of one resource must agree on the slots. */
 export interface SemaphoreOptions {
-  /** How many permits there are: slots `"0"` to `"N-1"`, at most 1,000. Give either this or `slots`. */
+  /**
+   * How many permits there are: slots `"0"` to `"N-1"`, at most 1,000. Give either this or `slots`. Another number in Workflow code breaks
+   * the Workflows that hold or wait, unless {@link before} names the old one; `resize` changes it without a deploy.
+   */
   capacity?: number;
   /** Named slots, for things that differ: `['gpu-a', 'gpu-b']`. Give either this or `capacity`. */
   slots?: readonly string[];
@@ -107,7 +111,23 @@ export interface SemaphoreOptions {
    * @default 30 seconds (so 10 minutes to 4 hours while the queue answers)
    */
   recheckAfter?: Duration;
+  /**
+   * What these options were before a deploy of Workflow code changed them, the latest values first:
+   * `{ capacity: 4, before: [{ capacity: 5 }, { capacity: 3 }] }`. An entry names only what was different; `undefined` says that there
+   * was none. An acquire that began before the deploy goes on with the old values, so that its history replays; a later one uses the
+   * new values. Deploy an entry together with the change, and remove it when no run is left that began before. Meanwhile, each run that
+   * acquires marks its history with `patched`, which is two events. Clients ignore it. See `docs/options.md`.
+   * @default none: no event, and a Workflow that began with other values can't go on
+   */
+  before?: readonly FormerOptions[];
 }
+
+/** The options on which a Workflow's history depends, as they were before a deploy: see {@link SemaphoreOptions.before}. */
+export type FormerOptions = {
+  readonly [Name in 'capacity' | 'slots' | 'perKey' | 'fair' | 'pace' | 'renewEvery' | 'reentrant']?:
+    | SemaphoreOptions[Name]
+    | undefined;
+};
 
 /** How a holder gives way to waiters of higher priority. The idea is that of gen-lock, and of the Kubernetes scheduler. */
 export interface PreemptibleOptions {
@@ -193,6 +213,8 @@ export interface ResolvedSemaphore {
   readonly fair: boolean;
   readonly reentrant: boolean;
   readonly recheckAfterMs: number;
+  /** The same semaphore with the options of earlier deploys, the latest first. */
+  readonly before: readonly ResolvedSemaphore[];
 }
 
 /** Checked {@link AcquireOptions}. */
@@ -218,24 +240,32 @@ const SPARE_MS = MINUTE_MS;
 /** A shorter one may be over when the answer to the claim comes. */
 const LEAST_LEASE_MS = 100;
 
-const SEMAPHORE = {
+const FORMER = {
   capacity: asIs<number>(),
   slots: asIs<readonly string[]>(),
   perKey: asIs<PerKey>(),
-  lease: durationFrom(LEAST_LEASE_MS),
+  fair: boolean,
+  pace: asIs<Pace | false>(),
   renewEvery: (value: unknown, what: string) => (value === false ? (false as const) : durationFrom(1)(value, what)),
+  reentrant: boolean,
+} satisfies Checks<FormerOptions>;
+
+const SEMAPHORE = {
+  ...FORMER,
+  lease: durationFrom(LEAST_LEASE_MS),
   taskQueue: nonEmpty,
   maxHold: durationFrom(1),
-  pace: asIs<Pace | false>(),
-  fair: boolean,
-  reentrant: boolean,
   recheckAfter: durationFrom(1),
+  before: asIs<readonly FormerOptions[]>(),
 } satisfies Checks<SemaphoreOptions>;
+
+/** Those of a Workflow or of a client. */
+type AnySemaphoreOptions = Omit<SemaphoreOptions, 'perKey'> & { perKey?: PerKey };
 
 /** Checks the options and fills in the defaults. @throws InvalidOptionsError */
 export function resolveSemaphore(
   resource: string,
-  options: Omit<SemaphoreOptions, 'perKey'> & { perKey?: PerKey },
+  options: AnySemaphoreOptions,
   defaults: { leaseMs: number; inWorkflow?: boolean },
 ): ResolvedSemaphore {
   checkResource(resource);
@@ -252,7 +282,24 @@ export function resolveSemaphore(
   } = checked;
   const times = resolveTimes(checked, options, defaults);
   const mark = slotsMark(compactSlots);
-  return { resource, slots, compactSlots, mark, perKey, ...times, taskQueue, fair, reentrant, recheckAfterMs };
+  const before = resolveBefore(options, (former) => resolveSemaphore(resource, former, defaults));
+  return { resource, slots, compactSlots, mark, perKey, ...times, taskQueue, fair, reentrant, recheckAfterMs, before };
+}
+
+function resolveBefore(
+  { before = [], ...present }: AnySemaphoreOptions,
+  resolve: (former: AnySemaphoreOptions) => ResolvedSemaphore,
+): readonly ResolvedSemaphore[] {
+  if (!Array.isArray(before)) refuse('before', 'an array such as [{ capacity: 3 }]', before);
+  const { capacity: _capacity, slots: _slots, ...withoutSlots } = present;
+  return before.map((former: FormerOptions, at) => {
+    const { capacity, slots, perKey } = checkOptions(former, FORMER, `before[${at}]`);
+    if (perKey !== undefined && present.perKey === undefined) {
+      refuseBeside(`before[${at}].perKey`, 'a semaphore without perKey', 'its callers name no key any more');
+    }
+    const kept = capacity === undefined && slots === undefined ? present : withoutSlots;
+    return saying(`before[${at}]: `, () => resolve({ ...kept, ...former } as AnySemaphoreOptions));
+  });
 }
 
 /** Lease, renewals, pace and the longest hold, which bound each other. @param given as the user wrote them, for messages */

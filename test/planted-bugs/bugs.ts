@@ -518,7 +518,7 @@ const BUGS: readonly PlantedBug[] = [
   {
     name: 'A limited Workflow that began before its type was limited waits for a permit when it is replayed',
     in: 'semaphoreOfRun',
-    find: '!patch || patched(PATCH + semaphore.options.mark)',
+    find: '!patch || marked(semaphore.options)',
     replace: 'true',
     caughtBy: 'a Workflow that began before its type',
   },
@@ -528,6 +528,20 @@ const BUGS: readonly PlantedBug[] = [
     find: 'new Semaphore(semaphore.resource, { ...declared, capacity })',
     replace: 'semaphore',
     caughtBy: 'a Workflow that began under another',
+  },
+  {
+    name: 'A Workflow that acquired before a deploy is replayed with the present options',
+    in: 'ofRun',
+    find: 'marked(present) ?? before.at(-1) ?? present',
+    replace: 'present',
+    caughtBy: 'a Workflow that began under other slots',
+  },
+  {
+    name: 'Nothing marks a run with the options by which it acquires',
+    in: 'ofRun',
+    find: 'before.length === 0 && !workflowInfo().unsafe.isReplaying',
+    replace: '!workflowInfo().unsafe.isReplaying',
+    caughtBy: 'while its semaphore has a before',
   },
   {
     name: 'The plugin takes a Workflow bundle without the limits',

@@ -3,7 +3,6 @@ import {
   type ContinueAsNewInput,
   defaultPayloadConverter,
   type Headers,
-  patched,
   setCurrentDetails,
   type WorkflowExecuteInput,
   type WorkflowInterceptors,
@@ -13,6 +12,7 @@ import { checkWorkflowLimits, describeLimits, type Limit } from '../../shared/li
 import { type AcquireOptions, MAX_SLOTS } from '../../shared/options';
 import type { PermitRef } from '../../shared/protocol';
 import { LineFullError, PermitLostError, PermitTimeoutError } from '../errors';
+import { marked } from './options-of-run';
 import type { Permit } from './permit';
 import { Semaphore } from './semaphore';
 
@@ -28,7 +28,7 @@ export interface WorkflowLimit<Args extends unknown[] = never[]> extends Limit<A
   /**
    * Marks in the history of each run that it is limited, and by how many slots, with `patched`. So Workflows that began before their type
    * was limited go on without a limit, and those that began under another `capacity` go on under that. The marker is two events.
-   * `false` saves them, for a type that was limited from the first, by a capacity that never changes but by `resize`.
+   * `false` saves them, for a type that was limited from the first; another `capacity` then needs the semaphore's `before`.
    * @default true
    */
   patch?: boolean;
@@ -55,9 +55,6 @@ export interface LimitInterceptors {
 
 /** Names a permit in the headers of the next run. */
 const PERMIT_HEADER = 'temporal-semaphore-permit';
-
-/** The patch of a run that is limited, before how many slots its semaphore has. */
-const PATCH = 'temporal-semaphore.limit:';
 
 /**
  * Limits how many Workflows of a type run at once, without a line of theirs: a run waits for a permit before its function is called, and
@@ -156,15 +153,17 @@ class LimitedRun {
 }
 
 /**
- * The semaphore by which this run is limited: with as many slots as when it began, for by them it chooses which to try. `undefined` for a
- * run that began before its type was limited.
+ * The semaphore by which this run is limited, with the capacity of its marker if that is another one. `undefined` for a run that began before
+ * its type was limited: it has no marker.
  */
 function semaphoreOfRun({ semaphore, patch = true }: WorkflowLimit): Semaphore | undefined {
-  if (!patch || patched(PATCH + semaphore.options.mark)) return semaphore;
+  if (!patch || marked(semaphore.options)) return semaphore;
   if (!workflowInfo().unsafe.isReplaying) return undefined; // the worker's own `patchActivationCallback` says so
-  const { slots: _slots, ...declared } = semaphore.declared;
+  const { slots: _slots, before: _before, ...declared } = semaphore.declared;
   for (let capacity = 1; capacity <= MAX_SLOTS; capacity++) {
-    if (patched(PATCH + capacity)) return new Semaphore(semaphore.resource, { ...declared, capacity });
+    if (marked({ ...semaphore.options, before: [], mark: capacity })) {
+      return new Semaphore(semaphore.resource, { ...declared, capacity });
+    }
   }
   return undefined;
 }

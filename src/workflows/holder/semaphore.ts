@@ -23,8 +23,9 @@ import { startQueue } from '../queue/queue-place';
 import { deliver, overrideSignal } from '../signals';
 import { acquirePermit, callerNow, tryPermit } from './acquire-permit';
 import { asHolder, begun, checkSelfDeadlock, heldHere, holdWhile } from './hold';
+import { ofRun } from './options-of-run';
 import { adopt, type Permit } from './permit';
-import { acquireSet, type PermitSet, type WantedSet, withSet } from './permit-set';
+import { acquireSet, type PermitSet, withSet } from './permit-set';
 
 /** The options of `withPermit`. */
 export interface WithPermitOptions extends AcquireOptions {
@@ -105,16 +106,17 @@ export class Semaphore implements DeclaredSemaphore {
   async withPermit<T>(fn: (permit: Permit) => T | Promise<T>, options: WithPermitOptions = {}): Promise<T> {
     checked(() => checkFunction(fn));
     const { adopt: ref, ...rest } = options ?? {};
-    const acquire = this.acquireOptions(options && rest);
+    const { semaphore, acquire } = this.begin(options && rest);
     const ended = begun(this.resource);
     try {
-      if (ref) return await holdWhile(await this.adopt(ref), adoptedRenewalMs(this.options, ref), fn);
-      const outer = this.options.reentrant ? heldHere(this.resource, acquire.key) : undefined;
+      if (ref) return await holdWhile(await this.adopt(ref), adoptedRenewalMs(semaphore, ref), fn);
+      const outer = semaphore.reentrant ? heldHere(this.resource, acquire.key) : undefined;
       if (outer) return await asHolder(outer, fn);
-      if (this.isKeyed(acquire)) {
-        return await withSet(this.wanted(acquire), acquire, ([permit]) => asHolder(permit as Permit, fn));
+      if (isKeyed(semaphore, acquire)) {
+        const wanted = [{ semaphore, key: acquire.key }];
+        return await withSet(wanted, acquire, ([permit]) => asHolder(permit as Permit, fn));
       }
-      return await holdWhile(await this.acquireOne(acquire), this.options.renewEveryMs, fn);
+      return await holdWhile(await acquireOne(semaphore, acquire), semaphore.renewEveryMs, fn);
     } finally {
       ended();
     }
@@ -132,17 +134,17 @@ export class Semaphore implements DeclaredSemaphore {
    * @throws ApplicationFailure of type `InvalidOptionsError`
    */
   async acquire(options?: AcquireOptions): Promise<Permit> {
-    const acquire = this.acquireOptions(options);
-    if (!this.isKeyed(acquire)) return await this.acquireOne(acquire);
-    const { permits } = await acquireSet(this.wanted(acquire), acquire);
+    const { semaphore, acquire } = this.begin(options);
+    if (!isKeyed(semaphore, acquire)) return await acquireOne(semaphore, acquire);
+    const { permits } = await acquireSet([{ semaphore, key: acquire.key }], acquire);
     return permits[0] as Permit;
   }
 
   /** Tries every slot once. `undefined` when all are held. Throws as {@link acquire} does, except PermitTimeoutError. */
   async tryAcquire(options?: Omit<AcquireOptions, 'timeout'>): Promise<Permit | undefined> {
-    const acquire = this.acquireOptions(checked(() => atOnce(options)));
-    if (!this.isKeyed(acquire)) return await tryPermit(requestOf(this.options, acquire, callerNow()));
-    const set = await acquireSet(this.wanted(acquire), acquire).catch(noneInTime);
+    const { semaphore, acquire } = this.begin(checked(() => atOnce(options)));
+    if (!isKeyed(semaphore, acquire)) return await tryPermit(requestOf(semaphore, acquire, callerNow()));
+    const set = await acquireSet([{ semaphore, key: acquire.key }], acquire).catch(noneInTime);
     return set?.permits[0] as Permit | undefined;
   }
 
@@ -189,24 +191,23 @@ export class Semaphore implements DeclaredSemaphore {
     await orderPause(this.options, order);
   }
 
-  private acquireOptions(options: AcquireOptions | undefined): ResolvedAcquire {
+  /** Begins an acquire. @throws ApplicationFailure of type `InvalidOptionsError` */
+  private begin(options: AcquireOptions | undefined): { semaphore: ResolvedSemaphore; acquire: ResolvedAcquire } {
     checkPlace();
-    return checked(() => resolveAcquire(this.options, options));
+    const acquire = checked(() => resolveAcquire(this.options, options));
+    const { semaphore, key } = ofRun({ semaphore: this.options, key: acquire.key });
+    return { semaphore, acquire: { ...acquire, key } };
   }
+}
 
-  private async acquireOne(acquire: ResolvedAcquire): Promise<Permit> {
-    checkSelfDeadlock([this.options], acquire);
-    return await acquirePermit(requestOf(this.options, acquire, callerNow()));
-  }
+async function acquireOne(semaphore: ResolvedSemaphore, acquire: ResolvedAcquire): Promise<Permit> {
+  checkSelfDeadlock([semaphore], acquire);
+  return await acquirePermit(requestOf(semaphore, acquire, callerNow()));
+}
 
-  /** Whether it takes a permit of the key too. */
-  private isKeyed({ key }: ResolvedAcquire): boolean {
-    return this.options.perKey !== undefined || key !== undefined;
-  }
-
-  private wanted({ key }: ResolvedAcquire): WantedSet {
-    return [{ semaphore: this.options, key }];
-  }
+/** Whether an acquire takes a permit of the key too. */
+function isKeyed({ perKey }: ResolvedSemaphore, { key }: ResolvedAcquire): boolean {
+  return perKey !== undefined || key !== undefined;
 }
 
 function noneInTime(error: unknown): undefined {
@@ -277,7 +278,7 @@ export async function acquireAll<const Entries extends readonly SetEntry<Semapho
 function resolveSet(entries: readonly SetEntry<Semaphore>[], options: SetOptions | undefined) {
   checkPlace();
   return checked(() => ({
-    wanted: wantedOf(entries, (of) => (of instanceof Semaphore ? of.options : undefined)),
+    wanted: wantedOf(entries, (of) => (of instanceof Semaphore ? of.options : undefined)).map(ofRun),
     acquire: resolveSetAcquire(options),
   }));
 }
