@@ -149,9 +149,10 @@ const DRAIN_LEASE_MS = 60 * 60_000;
  */
 async function claimDrain(resource: string, slot: string): Promise<PermitChild | undefined> {
   const { workflowId: watchedBy, namespace } = workflowInfo();
+  const paceMs = leastPaceMs(namespace);
   return await claimSlot(
     { resource, slot },
-    { leaseMs: DRAIN_LEASE_MS, purpose: DRAINED, paceMs: leastPaceMs(namespace) },
+    { leaseMs: DRAIN_LEASE_MS, purpose: DRAINED, ...(paceMs !== undefined && { paceMs }) },
     { watchedBy, outlivesRun: true },
   );
 }
