@@ -9,7 +9,7 @@ import { optionalTsToMs } from '@temporalio/common/lib/time';
 import { NativeConnection, Worker } from '@temporalio/worker';
 import { PermitPool, SemaphoreClient } from '../src/client';
 import { currentFencingToken, FencingToken, StaleTokenError } from '../src/fencing';
-import { type ActivityLimits, SemaphorePlugin } from '../src/worker';
+import { type ActivityLimit, type ActivityLimits, SemaphorePlugin } from '../src/worker';
 import { Semaphore } from '../src/workflow';
 import { startOptions } from './support/holders';
 import { fourCalls, type LimitedActivities, type OneCall, oneCall } from './support/limited-workflows';
@@ -62,12 +62,15 @@ function semaphore(resource: string, capacity: number) {
 }
 
 /** A worker of activities alone, whose vendor calls have a permit pool of their own: the test's, or that of a plugin. */
-async function startWorker(limit: SemaphoreClient | Semaphore, taskQueue: string): Promise<Worker> {
+async function startWorker(
+  limit: SemaphoreClient | ActivityLimit<[callMs: number]>,
+  taskQueue: string,
+): Promise<Worker> {
   const pool = limit instanceof SemaphoreClient ? new PermitPool(limit) : undefined;
   if (pool) pools.push(pool);
   // Two workers of one task queue need a connection each.
   const connection = await NativeConnection.connect({ address: temporal.env.address });
-  const callVendor = limit instanceof SemaphoreClient ? (pool ?? assert.fail()) : { semaphore: limit };
+  const callVendor = limit instanceof SemaphoreClient ? (pool ?? assert.fail()) : limit;
   const plugins = [new SemaphorePlugin({ activities: { callVendor } })];
   const worker = await Worker.create({ connection, activities, taskQueue, plugins });
   running.push({ worker, ended: worker.run().finally(() => connection.close()) });
@@ -106,7 +109,7 @@ test('40 activities of 10 Workflows on two workers: never more than 5 at once, a
     );
   const limited = `limited-${randomUUID()}`;
   await startWorker(semaphore(resource, 5), limited);
-  await startWorker(new Semaphore(resource, { capacity: 5, taskQueue: temporal.taskQueue }), limited);
+  await startWorker({ semaphore: new Semaphore(resource, { capacity: 5, taskQueue: temporal.taskQueue }) }, limited);
   const ends = await eventsOf(limited);
   assert.ok(now.most <= 5, `${now.most} at once`);
   assert.equal(now.begun, 40);
@@ -135,6 +138,28 @@ test('cancelled while it waits, an activity ends and has not run; cancelled whil
   assert.equal(await running.result(), 'cancelled');
   assert.equal(now.begun, 1);
   assert.equal(now.aborted.length, 1);
+});
+
+test('it waits by the priority that its limit says by its arguments, or by its own', async () => {
+  const [resource, taskQueue] = [temporal.resource(), `limited-${randomUUID()}`];
+  const declared = new Semaphore(resource, { capacity: 1, taskQueue: temporal.taskQueue });
+  const priority = (callMs: number) => (callMs < 10 ? { priorityKey: 1, fairnessKey: 'short' } : undefined);
+  await startWorker({ semaphore: declared, priority }, taskQueue);
+  const permit = await new SemaphoreClient(temporal.client, declared).acquire();
+  const long = await start(taskQueue, { callMs: 10, startToCloseMs: 60_000, fairnessWeight: 2 });
+  const ranks = async () => {
+    const { tickets } = await untilWaiting(temporal.client, resource, 1);
+    const ofPools = tickets.filter(({ pool }) => pool);
+    return ofPools.map(({ priorityKey, fairnessKey, fairnessWeight }) => [priorityKey, fairnessKey, fairnessWeight]);
+  };
+  assert.deepEqual(await ranks(), [[undefined, undefined, 2]]);
+  await permit.release();
+  await long.result();
+  const again = await new SemaphoreClient(temporal.client, declared).acquire();
+  const short = await start(taskQueue, { callMs: 1, startToCloseMs: 60_000 });
+  assert.deepEqual(await ranks(), [[1, 'short', undefined]]);
+  await again.release();
+  await short.result();
 });
 
 test('a wait heartbeats: it may be longer than the heartbeat timeout', async () => {
@@ -252,7 +277,8 @@ test('times and weights that the server takes are no reason to refuse the activi
 test('the worker of a plugin gives back the permits of its declared semaphores when it ends', async () => {
   const resource = temporal.resource();
   const taskQueue = `limited-${randomUUID()}`;
-  const worker = await startWorker(new Semaphore(resource, { capacity: 2, taskQueue: temporal.taskQueue }), taskQueue);
+  const declared = new Semaphore(resource, { capacity: 2, taskQueue: temporal.taskQueue });
+  const worker = await startWorker({ semaphore: declared }, taskQueue);
   const call = await start(taskQueue, { callMs: 1, startToCloseMs: 60_000 });
   await call.result();
   worker.shutdown();

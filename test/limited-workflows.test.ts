@@ -82,6 +82,20 @@ test('it waits by the priority and the fairness key of its own Workflow', async 
   await finish(first.handle, waiting);
 });
 
+test('it waits by the priority that its limit says by its arguments, where it says one', async () => {
+  const resource = temporal.resource();
+  const semaphore = { capacity: 1 };
+  const first = await startHolding(temporal, { resource, semaphore });
+  const priority = { priorityKey: 2, fairnessKey: 'acme', fairnessWeight: 3 };
+  const waiting = await start({ resource, semaphore, acquire: { priority } }, { priority: { priorityKey: 5 } });
+  const { tickets } = await untilWaiting(temporal.client, resource, 1);
+  const [{ priorityKey, fairnessKey, fairnessWeight } = assert.fail()] = tickets;
+  assert.deepEqual({ priorityKey, fairnessKey, fairnessWeight }, priority);
+  await finish(first.handle, waiting);
+  const bad = await start({ resource, semaphore, acquire: { priority: { priorityKey: -1 } } });
+  await assertFails(bad.result(), 'InvalidOptionsError', /priority\.priorityKey: expected a whole number/);
+});
+
 test('one that loses its permit is retried as its policy says, and then waits for another', async () => {
   const resource = temporal.resource();
   const semaphore = { capacity: 1 };

@@ -1,6 +1,6 @@
-import type { Check } from './check';
-import { checkOptions, refuse, saying } from './check';
-import { type AcquireOptions, type ResolvedSemaphore, resolveAcquire, type SemaphoreOptions } from './options';
+import type { Priority } from '@temporalio/common';
+import { checkOptions, DEFAULT_PRIORITY_KEY, refuse, saying } from './check';
+import { ACQUIRE_CHECKS, type ResolvedSemaphore, resolveAcquire, type SemaphoreOptions } from './options';
 import { PACED_PERMIT_WORKFLOW, PERMIT_WORKFLOW, QUEUE_WORKFLOW, WAITER_WORKFLOW } from './protocol';
 
 /** A semaphore that an application declares once, for all that use it. A `Semaphore` of `temporal-semaphore/workflow` is one. */
@@ -21,13 +21,19 @@ export interface Limit<Args extends unknown[] = never[]> {
    * asked about the same arguments.
    */
   key?: (...args: Args) => string;
+  /**
+   * The rank among those that wait; or a function that says it by the arguments of the run, always the same by the same arguments.
+   * @default the run's own
+   */
+  priority?: Priority | ((...args: Args) => Priority | undefined);
 }
 
 /** These run the permits: limited, they would wait for themselves. */
 const OURS: readonly string[] = [PERMIT_WORKFLOW, PACED_PERMIT_WORKFLOW, QUEUE_WORKFLOW, WAITER_WORKFLOW];
 
-/** Any key, to check the options that go with one. */
+/** Any key and any priority, to check the options that go with one. */
 const SOME_KEY = 'key';
+const SOME_PRIORITY: Priority = { priorityKey: DEFAULT_PRIORITY_KEY };
 
 /**
  * Checks the limits of Workflow types.
@@ -41,20 +47,21 @@ export function checkWorkflowLimits(limits: unknown): void {
 }
 
 function checkWorkflowLimit(limit: unknown): void {
-  const { semaphore, key, patch, ...acquire } = readLimit(limit) as Limit & { patch?: unknown } & AcquireOptions;
+  const { semaphore, key, priority, patch, ...acquire } = readLimit(limit) as Limit & { patch?: unknown };
   if (patch !== undefined && typeof patch !== 'boolean') refuse('patch', 'a boolean', patch);
-  resolveAcquire(semaphore.options, { ...acquire, ...(key && { key: SOME_KEY }) });
+  resolveAcquire(semaphore.options, { ...acquire, priority: sampleOf(priority), ...(key && { key: SOME_KEY }) });
 }
 
-/**
- * Checks the limit of one type of activity.
- * @param checks of what it has beside {@link Limit}
- * @throws InvalidOptionsError
- */
-export function checkActivityLimit(type: string, limit: unknown, checks: Record<string, Check<unknown>>): void {
+/** What a function of the arguments gives is checked when a run asks. */
+function sampleOf(priority: Limit['priority']): Priority | undefined {
+  return typeof priority === 'function' ? SOME_PRIORITY : priority;
+}
+
+/** Checks the limit of one type of activity. @throws InvalidOptionsError */
+export function checkActivityLimit(type: string, limit: unknown): void {
   ofType(type, () => {
-    const { semaphore: _semaphore, key: _key, ...rest } = readLimit(limit);
-    checkOptions(rest, checks);
+    const { semaphore: _semaphore, key: _key, priority, ...rest } = readLimit(limit);
+    checkOptions({ ...rest, priority: sampleOf(priority) }, { priority: ACQUIRE_CHECKS.priority });
   });
 }
 

@@ -1,5 +1,5 @@
 import type { Client } from '@temporalio/client';
-import { ApplicationFailure, CancelledFailure, type Priority } from '@temporalio/common';
+import { ApplicationFailure, CancelledFailure } from '@temporalio/common';
 import type { ActivityInterceptorsFactory } from '@temporalio/worker';
 import { PermitPool } from '@/client/pool/permit-pool';
 import type { PoolAcquireOptions } from '@/client/pool/pool-options';
@@ -8,7 +8,6 @@ import { PermitTimeoutError } from '../client/errors';
 import { MAX_DURATION_MS, refuse } from '../shared/check';
 import { StaleTokenError } from '../shared/fencing-token';
 import { checkActivityLimit, type DeclaredSemaphore, entriesOf, type Limit } from '../shared/limit';
-import { ACQUIRE_CHECKS } from '../shared/options';
 
 type Context = Parameters<ActivityInterceptorsFactory>[0];
 
@@ -16,10 +15,7 @@ type Context = Parameters<ActivityInterceptorsFactory>[0];
  * How the activities of one type are limited. Their process keeps a permit pool for each semaphore, so most of them wait for no call to
  * the server.
  */
-export interface ActivityLimit<Args extends unknown[] = never[]> extends Limit<Args> {
-  /** The rank among those that wait. @default the activity's own */
-  priority?: Priority;
-}
+export interface ActivityLimit<Args extends unknown[] = never[]> extends Limit<Args> {}
 
 /**
  * The limits of activities, by type; or a {@link PermitPool} of yours, which several types may share, and which you close after the
@@ -45,7 +41,7 @@ const WORKER_SHUTDOWN = 'WORKER_SHUTDOWN';
 export function checkActivityLimits(limits: ActivityLimits): void {
   for (const [type, limit] of entriesOf('activities', limits)) {
     if (isPool(limit)) continue;
-    checkActivityLimit(type, limit, { priority: ACQUIRE_CHECKS.priority });
+    checkActivityLimit(type, limit);
   }
 }
 
@@ -96,8 +92,9 @@ export class ActivityPools {
     if (!limit || isPool(limit)) return limit && { pool: limit, options: {} };
     const pool = this.own.get(limit.semaphore.resource);
     if (!pool) throw ApplicationFailure.retryable('The worker has not begun to run.', 'WorkerNotRunning');
-    const { key, priority } = limit;
-    return { pool, options: { ...(priority && { priority }), key: key?.(...(args as never[])) } };
+    const key = limit.key?.(...(args as never[]));
+    const priority = typeof limit.priority === 'function' ? limit.priority(...(args as never[])) : limit.priority;
+    return { pool, options: { ...(priority && { priority }), key } };
   }
 
   /** Gives all permits of its own pools back. */

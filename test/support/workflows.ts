@@ -120,11 +120,11 @@ export function interceptors(): WorkflowInterceptors {
     inbound: [
       {
         execute: async (input, next) => {
-          const [{ resource, semaphore, acquire: { key, ...acquire } = {}, patch, unlimited }] = input.args as [
-            HolderInput,
-          ];
+          const [{ resource, semaphore, acquire = {}, patch, unlimited }] = input.args as [HolderInput];
+          const { key, priority: _priority, ...rest } = acquire;
           if (unlimited) return await next(input);
-          const limit = { semaphore: new Semaphore(resource, semaphore), patch, ...acquire };
+          const priority = (it: HolderInput) => it.acquire?.priority;
+          const limit = { semaphore: new Semaphore(resource, semaphore), patch, priority, ...rest };
           made = limitWorkflows({ [workflowType]: key === undefined ? limit : { ...limit, key: () => key } })();
           return (await made.inbound?.[0]?.execute?.(input, next)) ?? (await next(input));
         },

@@ -17,7 +17,9 @@ import type { Permit } from './permit';
 import { Semaphore } from './semaphore';
 
 /** How the Workflows of one type are limited. */
-export interface WorkflowLimit<Args extends unknown[] = never[]> extends Limit<Args>, Omit<AcquireOptions, 'key'> {
+export interface WorkflowLimit<Args extends unknown[] = never[]>
+  extends Limit<Args>,
+    Omit<AcquireOptions, 'key' | 'priority'> {
   semaphore: Semaphore;
   /**
    * Hands the permit over to the next run when the Workflow continues as new. The price: when a run is terminated or times out, its
@@ -115,8 +117,10 @@ class LimitedRun {
   ): Promise<unknown> {
     const semaphore = semaphoreOfRun(this.limit);
     if (!semaphore) return await next(input);
-    const key = keyOf(this.limit, input.args);
-    const { semaphore: _semaphore, key: _key, patch: _patch, ...acquire } = this.limit;
+    const { semaphore: _semaphore, key: keyOf, priority: rank, patch: _patch, ...given } = this.limit;
+    const key = keyOf && ofArguments('key', keyOf, input.args);
+    const priority = typeof rank === 'function' ? ofArguments('priority', rank, input.args) : rank;
+    const acquire = { ...given, priority };
     const runUnder = (adopt?: PermitRef) =>
       semaphore.withPermit((permit) => this.runFunction(permit, () => next(input)), { ...acquire, key, adopt });
     setCurrentDetails(waitingFor(semaphore.resource, key));
@@ -168,12 +172,13 @@ function semaphoreOfRun({ semaphore, patch = true }: WorkflowLimit): Semaphore |
   return undefined;
 }
 
-function keyOf({ key }: WorkflowLimit, args: unknown[]): string | undefined {
+/** What a function of the limit says by the arguments of the run. */
+function ofArguments<T>(what: string, of: (...args: never[]) => T, args: unknown[]): T {
   try {
-    return key?.(...(args as never[]));
+    return of(...(args as never[]));
   } catch (error) {
     // A plain error would fail the Workflow Task again and again.
-    const message = `key: the function of the limit threw ${error}`;
+    const message = `${what}: the function of the limit threw ${error}`;
     throw ApplicationFailure.create({ type: 'InvalidOptionsError', message, nonRetryable: true });
   }
 }
