@@ -61,12 +61,12 @@ test('while its semaphore has a before, a run that acquires costs two events mor
   await assertSafe(temporal.client, resource, 1);
 });
 
-test('a limited Workflow costs the events of one withPermit, and two for its patch marker where it has that', async () => {
+test('a limited Workflow costs two events less than one withPermit, and two for its patch marker where it has that', async () => {
   const resource = temporal.resource();
   for (const [patch, before, events] of [
-    [false, undefined, 7],
-    [true, undefined, 9],
-    [true, [{ capacity: 3 }], 9],
+    [false, undefined, 5],
+    [true, undefined, 7],
+    [true, [{ capacity: 3 }], 7],
   ] as const) {
     const limited = await temporal.client.workflow.start(workflows.limitedNothing, {
       ...startOptions(temporal),
@@ -74,6 +74,9 @@ test('a limited Workflow costs the events of one withPermit, and two for its pat
     });
     await limited.result();
     assert.equal(await eventsOf(limited), events);
+    const permit = lastPermit(resource);
+    assert.equal(await permit.result(), 'released');
+    await assertCheap(resource);
   }
   await assertSafe(temporal.client, resource, 1);
 });

@@ -7,7 +7,7 @@ import { DeterminismViolationError } from '@temporalio/workflow';
 import { permitId } from '../src/shared/permit-id';
 import { REVOKE } from '../src/shared/protocol';
 import type { SemaphoreOptions } from '../src/workflow';
-import { assertFails, startHolder, startHolding, startOptions, untilAt } from './support/holders';
+import { assertFails, assertReleased, startHolder, startHolding, startOptions, untilAt } from './support/holders';
 import { untilRenewedAgain } from './support/permit-signals';
 import { assertSafe, eventually, permitsRunning, untilWaiting, useTemporal } from './support/temporal';
 import * as workflows from './support/workflows';
@@ -154,6 +154,27 @@ test('continued as new, it gives its permit back, and the next run stands behind
   assert.notEqual((await untilAt(handle, 'holding')).runId, runId);
   await finish(handle);
   await assertSafe(temporal.client, resource, 1);
+});
+
+test('its permit ends with it, however its function ends, and its pace counts on', async () => {
+  const resource = temporal.resource();
+  const semaphore = { capacity: 1, pace: { every: 1_500 } };
+  for (const ending of ['return', 'fail'] as const) {
+    const handle = await start({ resource, semaphore, holdMs: 1, ending });
+    await (ending === 'return' ? handle.result() : assertFails(handle.result(), 'AsAsked', /as asked/));
+    const permit = temporal.client.workflow.getHandle(permitId({ resource, slot: '0' }));
+    assert.equal(await permit.result(), 'released');
+    const { startTime, closeTime } = await permit.describe();
+    assert.ok(Number(closeTime) - Number(startTime) >= 1_400, 'it has kept its slot for the pace');
+    const { events } = await handle.fetchHistory();
+    assert.ok(!events?.some((event) => event.signalExternalWorkflowExecutionInitiatedEventAttributes), 'a release');
+  }
+});
+
+test('with outlivesRun it releases its permit when its function returns', async () => {
+  const resource = temporal.resource();
+  await (await start({ resource, semaphore: { capacity: 1 }, acquire: { outlivesRun: true }, holdMs: 1 })).result();
+  await assertReleased(temporal.client.workflow.getHandle(permitId({ resource, slot: '0' })));
 });
 
 test('with outlivesRun it hands its permit to the next run; an attempt after that, whose permit is gone, waits for another', async () => {

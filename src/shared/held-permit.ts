@@ -242,6 +242,11 @@ export abstract class HeldPermit<G extends Grant<Lost>, Lost extends Error> impl
     return this.terms.key;
   }
 
+  /** @internal It may go on when its holder's run ends. */
+  get outlivesRun(): boolean {
+    return this.terms.outlivesRun;
+  }
+
   /** @internal Given up for a while. */
   get isAway(): boolean {
     return this.away;

@@ -376,6 +376,27 @@ const BUGS: readonly PlantedBug[] = [
     caughtBy: 'a permit that ended before its function was through is lost, though the client',
   },
   {
+    name: 'A limited Workflow ends only when its permit has, and takes messages for nobody meanwhile',
+    in: 'holdAllWhile',
+    find: 'isWholeRun && endWithRun',
+    replace: 'false',
+    caughtBy: 'no signal is lost as a limited Workflow returns',
+  },
+  {
+    name: 'continueAsNew under a permit waits for the release, and takes messages for nobody meanwhile',
+    in: 'holdAllWhile',
+    find: 'endWithRun && error instanceof ContinueAsNew',
+    replace: 'false',
+    caughtBy: 'no signal is lost as a run continues as new',
+  },
+  {
+    name: 'A bug under a permit writes a release into the history, which no deploy mends',
+    in: 'holdAllWhile',
+    find: "done.status === 'rejected' && isBug(error)",
+    replace: 'false',
+    caughtBy: 'keeps the permit, and a deploy mends it',
+  },
+  {
     name: 'The permit of a dead holder ends without a word to the queue',
     in: 'claimSlot',
     find: 'ParentClosePolicy.REQUEST_CANCEL',

@@ -46,7 +46,10 @@ export interface Temporal {
   resource(name?: string): string;
   /** Starts another worker. When the test has ended, and its resources are checked, it is stopped. */
   worker(
-    options?: Pick<WorkerOptions, 'taskQueue' | 'activities' | 'maxCachedWorkflows' | 'workerDeploymentOptions'>,
+    options?: Pick<
+      WorkerOptions,
+      'taskQueue' | 'activities' | 'maxCachedWorkflows' | 'workerDeploymentOptions' | 'workflowBundle'
+    >,
   ): Promise<RunningWorker>;
 }
 

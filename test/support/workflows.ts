@@ -40,8 +40,10 @@ import { type Use, uses } from './uses';
 export { exampleConsumer } from '../../scripts/support/example-workflow';
 export * from '../../src/workflow';
 export * from '../../src/workflows';
+export * from './bill-workflows';
 export * from './finishing';
 export { fourCalls, oneCall } from './limited-workflows';
+export * from './message-workflows';
 export * from './misuse-workflows';
 export * from './preemption-workflows';
 
@@ -111,10 +113,12 @@ export async function limitedHolder(input: HolderInput): Promise<Stage> {
 /** Does nothing, under a limit. */
 export async function limitedNothing(_: HolderInput): Promise<void> {}
 
+const LIMITED: readonly string[] = ['limitedHolder', 'limitedNothing', 'limitedLedger', 'limitedDesk', 'limitedBill'];
+
 /** The limit of each of these is that of its input. An application's limits stand in a file. */
 export function interceptors(): WorkflowInterceptors {
   const { workflowType } = workflowInfo();
-  if (workflowType !== 'limitedHolder' && workflowType !== 'limitedNothing') return {};
+  if (!LIMITED.includes(workflowType)) return {};
   let made: WorkflowInterceptors;
   return {
     inbound: [
@@ -126,7 +130,7 @@ export function interceptors(): WorkflowInterceptors {
           const priority = (it: HolderInput) => it.acquire?.priority;
           const limit = { semaphore: new Semaphore(resource, semaphore), patch, priority, ...rest };
           made = limitWorkflows({ [workflowType]: key === undefined ? limit : { ...limit, key: () => key } })();
-          return (await made.inbound?.[0]?.execute?.(input, next)) ?? (await next(input));
+          return await (made.inbound?.[0]?.execute ?? ((given, run) => run(given)))(input, next);
         },
       },
     ],

@@ -1,3 +1,4 @@
+import { TemporalFailure } from '@temporalio/common';
 import { AsyncLocalStorage, CancellationScope, ContinueAsNew, isCancellation, sleep } from '@temporalio/workflow';
 import { waitsForItself } from '../../shared/loss';
 import type { ResolvedSemaphore } from '../../shared/options';
@@ -10,19 +11,29 @@ export async function holdWhile<T>(
   permit: Permit,
   renewEveryMs: number | false,
   fn: (permit: Permit) => T | Promise<T>,
+  isWholeRun = false,
 ): Promise<T> {
-  return await holdAllWhile([permit], [new KeptPermit(permit, renewEveryMs)], () => asHolder(permit, fn));
+  return await holdAllWhile([permit], [new KeptPermit(permit, renewEveryMs)], () => asHolder(permit, fn), isWholeRun);
 }
 
 /**
  * Runs `fn` under permits: cancels it when one is lost or pre-empted, and releases all at the end, the last first. Where a permit is
  * pre-empted and `fn` returns all the same, within the grace, its result counts.
+ *
+ * What ends the run, or its Workflow Task, goes on without a wait for the release:
+ * - *The end of the run.* Its handlers would take messages meanwhile, and nobody would look at what these have brought. Permits that end
+ *   with the run are released by the server then.
+ * - *A bug.* It fails the Workflow Task, as long as nobody catches it, and with the task all that this task has done. A release that has
+ *   got into the history could not be undone by the code that a deploy mends. The permit may end meanwhile: that code hears of the loss.
+ *
  * @param kept what is renewed meanwhile, and released: the permits, or the grants that they stand on
+ * @param isWholeRun the run ends with `fn`
  */
 export async function holdAllWhile<T>(
   permits: readonly Permit[],
   kept: readonly KeptPermit[],
   fn: () => T | Promise<T>,
+  isWholeRun = false,
 ): Promise<T> {
   const caller = CancellationScope.current();
   const body = new CancellationScope();
@@ -38,12 +49,22 @@ export async function holdAllWhile<T>(
     });
   }
   const [done] = await Promise.allSettled([body.run(async () => await holding(permits, fn))]);
-  await releaseInReverse(kept);
-  for (const permit of permits) loss ??= await permit.confirmLoss();
+  const error: unknown = done.status === 'rejected' ? done.reason : undefined;
+  const endWithRun = permits.every(({ outlivesRun }) => !outlivesRun);
+  const released = isWholeRun && endWithRun ? undefined : releaseInReverse(kept);
+  if (done.status === 'rejected' && isBug(error)) throw error;
+  if (released && !(endWithRun && error instanceof ContinueAsNew)) {
+    await released;
+    for (const permit of permits) loss ??= await permit.confirmLoss();
+  }
   if (loss) throw loss;
   if (done.status === 'fulfilled') return done.value;
-  const error: unknown = done.reason;
   throw caller.consideredCancelled || error instanceof ContinueAsNew ? error : (stopped ?? error);
+}
+
+/** What the SDK takes for a mistake in the code. Where the user has it fail the Workflow (`failureExceptionTypes`), the run ends. */
+function isBug(error: unknown): boolean {
+  return !(error instanceof TemporalFailure || error instanceof ContinueAsNew);
 }
 
 /** What can be renewed until it is released: a permit, or a grant. */

@@ -23,8 +23,9 @@ export interface WorkflowLimit<Args extends unknown[] = never[]>
   semaphore: Semaphore;
   /**
    * Hands the permit over to the next run when the Workflow continues as new. The price: when a run is terminated or times out, its
-   * slot stays taken until the lease ends. Not with a `key`.
-   * @default false: the permit is released, and the next run lines up
+   * slot stays taken until the lease ends. And the last run releases the permit before it ends: a signal that comes meanwhile, after its
+   * function has returned, is lost. Not with a `key`.
+   * @default false: the permit ends with the run, and the next run lines up
    */
   outlivesRun?: boolean;
   /**
@@ -60,7 +61,7 @@ const PERMIT_HEADER = 'temporal-semaphore-permit';
 
 /**
  * Limits how many Workflows of a type run at once, without a line of theirs: a run waits for a permit before its function is called, and
- * holds it until that has returned or thrown. A module of your own exports what this returns as `interceptors`, and
+ * holds it to its own end, which comes as soon as that has returned or thrown. A module of your own exports what this returns as `interceptors`, and
  * `SemaphorePlugin` of `temporal-semaphore/worker` brings it into the Workflow bundle.
  *
  * A run waits by the `priority` of its own Workflow, unless the limit says otherwise. While it waits, its current details
@@ -122,7 +123,12 @@ class LimitedRun {
     const priority = typeof rank === 'function' ? ofArguments('priority', rank, input.args) : rank;
     const acquire = { ...given, priority };
     const runUnder = (adopt?: PermitRef) =>
-      semaphore.withPermit((permit) => this.runFunction(permit, () => next(input)), { ...acquire, key, adopt });
+      semaphore.withPermit((permit) => this.runFunction(permit, () => next(input)), {
+        ...acquire,
+        key,
+        adopt,
+        isWholeRun: true,
+      });
     setCurrentDetails(waitingFor(semaphore.resource, key));
     try {
       const ref = handedOver(input.headers);

@@ -44,14 +44,12 @@ export async function withSet<T>(
   wanted: WantedSet,
   acquire: ResolvedAcquire,
   fn: (permits: (Permit | Permit[])[]) => T | Promise<T>,
+  isWholeRun = false,
 ): Promise<T> {
   const held = await acquireKept(wanted, acquire);
   const { permits, inOrder } = permitsOf(wanted, held, acquire);
-  return await holdAllWhile(
-    inOrder,
-    held.map(({ grant }) => grant),
-    () => fn(permits),
-  );
+  const kept = held.map(({ grant }) => grant);
+  return await holdAllWhile(inOrder, kept, () => fn(permits), isWholeRun);
 }
 
 /** Acquires a set, as `acquireAll` says. */

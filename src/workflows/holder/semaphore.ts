@@ -35,6 +35,8 @@ export interface WithPermitOptions extends AcquireOptions {
    * @default undefined: it acquires a permit
    */
   adopt?: PermitRef | undefined;
+  /** @internal The run ends with the function. */
+  isWholeRun?: boolean;
 }
 
 const DEFAULTS = { leaseMs: 10 * 60_000, inWorkflow: true };
@@ -105,7 +107,7 @@ export class Semaphore implements DeclaredSemaphore {
    */
   async withPermit<T>(fn: (permit: Permit) => T | Promise<T>, options: WithPermitOptions = {}): Promise<T> {
     checked(() => checkFunction(fn));
-    const { adopt: ref, ...rest } = options ?? {};
+    const { adopt: ref, isWholeRun, ...rest } = options ?? {};
     const { semaphore, acquire } = this.begin(options && rest);
     const ended = begun(this.resource);
     try {
@@ -114,9 +116,9 @@ export class Semaphore implements DeclaredSemaphore {
       if (outer) return await asHolder(outer, fn);
       if (isKeyed(semaphore, acquire)) {
         const wanted = [{ semaphore, key: acquire.key }];
-        return await withSet(wanted, acquire, ([permit]) => asHolder(permit as Permit, fn));
+        return await withSet(wanted, acquire, ([permit]) => asHolder(permit as Permit, fn), isWholeRun);
       }
-      return await holdWhile(await acquireOne(semaphore, acquire), semaphore.renewEveryMs, fn);
+      return await holdWhile(await acquireOne(semaphore, acquire), semaphore.renewEveryMs, fn, isWholeRun);
     } finally {
       ended();
     }
