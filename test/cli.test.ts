@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { permitId } from '../src/shared/permit-id';
 import { REVOKE } from '../src/shared/protocol';
 import { isAlive } from './support/processes';
-import { PERMISSION_DENIED, RefusingProxy } from './support/refusing-proxy';
+import { PERMISSION_DENIED, RESOURCE_EXHAUSTED, RefusingProxy } from './support/refusing-proxy';
 import { useRunCommand } from './support/run-command';
 import { untilWaiting, useTemporal } from './support/temporal';
 
@@ -173,6 +173,15 @@ test('the command gets no key of the live page', async () => {
     'echo "[$TEMPORAL_SEMAPHORE_TOKEN]"',
   );
   assert.deepEqual([code, stdout], [0, '[]\n']);
+});
+
+test("a release that the server sheds until the lease is over does not cost the command's exit code", async () => {
+  const proxy = await RefusingProxy.to(temporal.env.address, 'SignalWorkflowExecution', RESOURCE_EXHAUSTED);
+  clean.push(() => proxy.close());
+  const resource = temporal.resource();
+  const { code, stderr } = await run({ resource, address: proxy.address, flags: ['--lease', '3s'] }, 'true');
+  assert.equal(code, 0, stderr);
+  await (await semaphore(resource).acquire()).release();
 });
 
 test("a release that the server refuses does not cost the command's exit code", async () => {

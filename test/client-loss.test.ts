@@ -12,6 +12,7 @@ import {
   PermitTimeoutError,
   SemaphoreClient,
   type SemaphoreClientOptions,
+  withPermits,
 } from '../src/client';
 import { messageOf } from '../src/client/errors';
 import { Server } from '../src/client/server';
@@ -460,6 +461,51 @@ test('a release that the server refuses does not cost the result, nor the error,
     ['PermitReleaseWarning', 'PermitReleaseWarning'],
   );
   assert.match(warnings[0]?.message ?? '', new RegExp(`${resource}.*could not be released`));
+});
+
+test('work that was done under the permit counts, though the lease ends before a release gets through', async () => {
+  /** Clients whose signals the server takes until the work is done. */
+  const clients = () => {
+    let isShedding = false;
+    const client = intercepted({
+      signal: async (input, next) => {
+        if (isShedding) throw grpcError(8, 'RESOURCE_EXHAUSTED');
+        await next(input);
+      },
+    });
+    const shed = () => {
+      isShedding = true;
+    };
+    const semaphoreOf = (more = {}) =>
+      new SemaphoreClient(client, temporal.resource(), optionsOf({ lease: '3s', ...more }));
+    return { shed, semaphoreOf };
+  };
+  type Clients = ReturnType<typeof clients>;
+  type Work = () => Promise<string>;
+  const ways: ((of: Clients['semaphoreOf'], work: Work) => Promise<string>)[] = [
+    (of, work) => of().withPermit(work),
+    (of, work) => of({ perKey: 1 }).withPermit(work, { key: 'acme' }),
+    (of, work) => withPermits([of(), of()], work),
+  ];
+  await Promise.all(
+    ways.map(async (under) => {
+      const [one, other] = [clients(), clients()];
+      const done = under(one.semaphoreOf, async () => {
+        one.shed();
+        return 'done';
+      });
+      const failed = under(other.semaphoreOf, async () => {
+        other.shed();
+        throw new Error('its own error');
+      });
+      assert.deepEqual(await Promise.all([done, assert.rejects(failed, /its own error/)]), ['done', undefined]);
+    }),
+  );
+  const { semaphoreOf, shed } = clients();
+  const set = await acquireAll([semaphoreOf(), semaphoreOf()]);
+  shed();
+  await set.release();
+  assert.equal(await set.confirmLoss(), undefined, 'as `run` asks after its command');
 });
 
 test('a release on a connection that was closed says that withPermit was not awaited', async () => {

@@ -120,6 +120,23 @@ test('a holder that continues as new inside withPermit gives its permit back, an
   assert.equal((await assertSafe(temporal.client, resource, 1)).length, 2);
 });
 
+test('work that was done under the permit counts, though the lease ends before the release comes', async () => {
+  const semaphore = { capacity: 1, lease: '2s' } as const;
+  const pool = () => ({ resource: temporal.resource(), semaphore });
+  const [one, other, pools] = [pool(), pool(), [pool(), pool()]];
+  const execute = (type: string, input: unknown) =>
+    temporal.client.workflow.execute(type, { ...startOptions(temporal), args: [input] });
+  await Promise.all([
+    execute('slowHolder', { ...one, holdMs: 1 }),
+    execute('slowSetHolder', { pools, holdMs: 1 }),
+    assertFails(execute('slowHolder', { ...other, holdMs: 1, ending: 'fail' }), 'AsAsked', /as asked/),
+  ]);
+  for (const { resource } of [one, other, ...pools]) {
+    const permit = temporal.client.workflow.getHandle(permitId({ resource, slot: '0' }));
+    assert.equal(await permit.result(), 'lease-expired');
+  }
+});
+
 test('a permit that is still held when its Workflow continues as new ends with that run', async () => {
   const resource = temporal.resource();
   const semaphore = { capacity: 1 };

@@ -22,6 +22,11 @@ export interface Grant<Lost extends Error> {
   watch(watcher: { lost(error: Lost): void; wanted(error: Lost): void }): void;
   /** @returns when the lease ends now */
   renew(leaseMs: number | undefined): Promise<Date>;
+  /**
+   * The work under it is done, which a {@link release} says too. Where the release does not get through, the lease ends the permit: after
+   * the work, that is no loss.
+   */
+  finish(): void;
   /** Resolves when the slot is free. Idempotent. */
   release(): Promise<void>;
   /** From now on, somebody else renews and releases it. */
@@ -260,6 +265,11 @@ export abstract class HeldPermit<G extends Grant<Lost>, Lost extends Error> impl
   /** @internal How it was lost before its release, as far as is known. */
   get loss(): Lost | undefined {
     return this.grant.loss ?? this.terms.behind?.loss;
+  }
+
+  /** @internal The work under it is done, and its release comes next. */
+  finish(): void {
+    for (const grant of this.grants) grant.finish();
   }
 
   /** @internal After its release: asks the server whether it had ended before. */

@@ -9,6 +9,11 @@ import type { PermitOutcome } from './protocol';
  */
 export type PermitLoss = PermitOutcome | 'terminated' | 'timed-out' | 'failed' | 'not-found' | 'unknown';
 
+/** Whether a permit ended by time alone. By its own clock, its holder can tell that its work was done before. */
+export function isEndByTime(how: PermitLoss): boolean {
+  return how === 'lease-expired' || how === 'timed-out';
+}
+
 const LOSS_TOLD: Record<PermitLoss, string> = {
   released: 'it was released or cancelled',
   'lease-expired': 'its lease ended before a renewal came',

@@ -369,6 +369,27 @@ const BUGS: readonly PlantedBug[] = [
     caughtBy: 'a permit that ended before its release',
   },
   {
+    name: 'A Workflow that was done in time is told that it has lost its permit, because its release came late',
+    in: 'workflows/holder/Grant.isAfterWork',
+    find: 'this.wasHeldToEnd === true && isEndByTime(how)',
+    replace: 'false',
+    caughtBy: 'though the lease ends before the release comes',
+  },
+  {
+    name: 'A client that was done in time is told that it has lost its permit, because its release was shed',
+    in: 'client/holder/Grant.confirmLoss',
+    find: 'this.wasHeldToEnd && isEndByTime(end.how)',
+    replace: 'false',
+    caughtBy: 'though the lease ends before a release gets through',
+  },
+  {
+    name: 'The permits of a set are renewed, and can be lost, while those before them are released',
+    in: 'releaseInReverse',
+    find: 'for (const permit of permits) permit.finish?.();',
+    replace: '',
+    caughtBy: 'though the lease ends before a release gets through',
+  },
+  {
     name: 'A client whose function is through before it hears of its loss counts as holder to the end',
     in: 'client/holder/holdWhile',
     find: 'permit.loss ?? (await permit.confirmLoss())',

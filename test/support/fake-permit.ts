@@ -25,6 +25,8 @@ export class FakeGrant implements Grant<Error> {
     return new Date(0);
   }
 
+  finish(): void {}
+
   async release(): Promise<void> {
     this.isHeld = false;
   }

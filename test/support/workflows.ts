@@ -14,11 +14,13 @@ import {
   upsertMemo,
   uuid4,
   type WorkflowInterceptors,
+  type WorkflowOutboundCallsInterceptor,
   workflowInfo,
 } from '@temporalio/workflow';
 import { BODY_MARKS } from '../../scripts/support/body-marks';
 import { Semaphore } from '../../scripts/support/own-queue-semaphore';
 import { currentPermit, FencingToken } from '../../src/fencing-workflow';
+import { RELEASE } from '../../src/shared/protocol';
 import { isSignalTarget, type SignalTarget } from '../../src/shared/wire-input';
 import {
   type AcquireOptions,
@@ -113,11 +115,29 @@ export async function limitedHolder(input: HolderInput): Promise<Stage> {
 /** Does nothing, under a limit. */
 export async function limitedNothing(_: HolderInput): Promise<void> {}
 
+const SLOW: readonly string[] = ['slowHolder', 'slowSetHolder'];
 const LIMITED: readonly string[] = ['limitedHolder', 'limitedNothing', 'limitedLedger', 'limitedDesk', 'limitedBill'];
+
+/** A release takes longer than a lease of two seconds. */
+const afterTheLease: WorkflowOutboundCallsInterceptor['signalWorkflow'] = async (input, next) => {
+  if (input.signalName === RELEASE) await sleep(4_000);
+  return await next(input);
+};
+
+/** A {@link holder} whose release comes late. */
+export async function slowHolder(input: HolderInput): Promise<Stage> {
+  return await holder(input);
+}
+
+/** A {@link setHolder} whose releases come late. */
+export async function slowSetHolder(input: SetInput): Promise<unknown> {
+  return await setHolder(input);
+}
 
 /** The limit of each of these is that of its input. An application's limits stand in a file. */
 export function interceptors(): WorkflowInterceptors {
   const { workflowType } = workflowInfo();
+  if (SLOW.includes(workflowType)) return { outbound: [{ signalWorkflow: afterTheLease }] };
   if (!LIMITED.includes(workflowType)) return {};
   let made: WorkflowInterceptors;
   return {

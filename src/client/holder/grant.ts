@@ -1,5 +1,6 @@
 import type { Grant as AnyGrant } from '../../shared/held-permit';
 import type { Lease } from '../../shared/lease';
+import { isEndByTime } from '../../shared/loss';
 import { type PermitRef, RELEASE, RENEW } from '../../shared/protocol';
 import { NoAnswerError, PermitLostError } from '../errors';
 import { ABSENT_AFTER_MS, type Pollers } from '../pollers';
@@ -29,6 +30,8 @@ export class Grant implements AnyGrant<PermitLostError> {
   /** Aborted when nobody needs to know the permit's end any more. */
   private readonly watching = new AbortController();
   private readonly ended: Promise<PermitEnd | undefined>;
+  /** When the work under it was done, it was held, by our own clock. */
+  private wasHeldToEnd = false;
   private renewing: Promise<boolean> | undefined;
   private releasing: Promise<void> | undefined;
   /** The error of the last renewal, if it has failed. */
@@ -94,6 +97,12 @@ export class Grant implements AnyGrant<PermitLostError> {
     return this.deadline;
   }
 
+  finish(): void {
+    if (!this.isHeld) return;
+    this.wasHeldToEnd = true;
+    this.keeping.abort();
+  }
+
   release(): Promise<void> {
     this.releasing ??= this.releaseOnce();
     return this.releasing;
@@ -110,7 +119,10 @@ export class Grant implements AnyGrant<PermitLostError> {
 
   async confirmLoss(): Promise<PermitLostError | undefined> {
     const end = await this.ended;
-    return end && end.how !== 'released' ? (this.loss ?? this.errorOf(end)) : this.loss;
+    if (!end || end.how === 'released') return this.loss;
+    // Only the release came too late.
+    if (this.wasHeldToEnd && isEndByTime(end.how)) return undefined;
+    return this.loss ?? this.errorOf(end);
   }
 
   private lose(end: PermitEnd): void {
@@ -219,7 +231,7 @@ export class Grant implements AnyGrant<PermitLostError> {
   }
 
   private async releaseOnce(): Promise<void> {
-    if (this.isHeld) this.keeping.abort();
+    this.finish();
     const isPaced = this.lease.heldMs < (this.ref.paceMs ?? 0);
     // When the lease is over, the permit ends without us.
     const untilMs = monotonicMs() + this.lease.leftMs;

@@ -1,6 +1,6 @@
 import type { Grant as AnyGrant } from '../../shared/held-permit';
 import type { Lease } from '../../shared/lease';
-import type { PermitLoss } from '../../shared/loss';
+import { isEndByTime, type PermitLoss } from '../../shared/loss';
 import type { PermitRef } from '../../shared/protocol';
 import { PermitLostError } from '../errors';
 import { metrics } from '../metrics';
@@ -22,6 +22,8 @@ export class Grant implements AnyGrant<PermitLostError> {
   private watcher: Watcher | undefined;
   private releasing: Promise<void> | undefined;
   private isDetached = false;
+  /** When the work under it was done, it was held, by our own clock. */
+  private wasHeldToEnd: boolean | undefined;
   /** Our release found no such run. */
   private wasGone = false;
   /** The pace keeps its slot for a while after our release. */
@@ -34,7 +36,7 @@ export class Grant implements AnyGrant<PermitLostError> {
   ) {
     if (ref.preemptible) hearPreemption(ref.runId, () => this.want());
     void end.how.then((how) => {
-      if (this.releasing || this.isDetached) return;
+      if (this.releasing || this.isDetached || this.isAfterWork(how)) return;
       metrics.lost(ref.resource, how);
       const error = this.lossError(how);
       if (how === 'preempted') this.want();
@@ -66,9 +68,14 @@ export class Grant implements AnyGrant<PermitLostError> {
     throw this.lossError(await this.end.how);
   }
 
+  finish(): void {
+    this.wasHeldToEnd ??= this.isHeld && this.lease.leftMs > 0;
+  }
+
   /** Cancelling the caller does not stop it. */
   release(): Promise<void> {
     if (this.isDetached) return Promise.resolve();
+    this.finish();
     this.releasing ??= this.releaseOnce();
     return this.releasing;
   }
@@ -89,7 +96,12 @@ export class Grant implements AnyGrant<PermitLostError> {
     if (this.loss || this.isDetached) return this.loss;
     if (this.isPaced && !this.wasGone) return undefined;
     const how = await this.end.how;
-    return how === 'released' && !this.wasGone ? undefined : this.lossError(how);
+    return (how === 'released' && !this.wasGone) || this.isAfterWork(how) ? undefined : this.lossError(how);
+  }
+
+  /** Only the release came too late. */
+  private isAfterWork(how: PermitLoss): boolean {
+    return this.wasHeldToEnd === true && isEndByTime(how);
   }
 
   private async releaseOnce(): Promise<void> {

@@ -73,6 +73,7 @@ interface Renewable {
   /** Given up for a while: it is renewed again later. */
   readonly isAway?: boolean;
   renew(): Promise<unknown>;
+  finish(): void;
   release(): Promise<void>;
 }
 
@@ -94,8 +95,13 @@ export class KeptPermit<Kept extends Renewable = Renewable> {
     this.renewal.cancel();
   }
 
-  async release(): Promise<void> {
+  finish(): void {
     this.stopRenewing();
+    this.permit.finish();
+  }
+
+  async release(): Promise<void> {
+    this.finish();
     await this.permit.release();
   }
 }

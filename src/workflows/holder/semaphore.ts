@@ -89,6 +89,9 @@ export class Semaphore implements DeclaredSemaphore {
    * With `preemptible`, a waiter of higher priority may ask for the permit: the scope of `fn` is cancelled, unless `fn` gives way
    * `atCheckpoints`. If `fn` returns within the grace all the same, its result counts.
    *
+   * An error that is no `TemporalFailure` is a bug, and goes on at once: it fails the Workflow Task, and this writes no release into the
+   * history. So code that a deploy mends goes on under the same permit, or hears that it was lost.
+   *
    * @throws PermitLostError when the permit was lost before `fn` was done, whatever `fn` returned or threw; with `how: 'preempted'` when
    * a waiter of higher priority asked for it and `fn` threw
    * @throws PermitTimeoutError and LineFullError as {@link acquire} does; `fn` has not run then

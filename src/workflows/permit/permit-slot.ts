@@ -31,6 +31,7 @@ import {
   releaseSignal,
   renewSignal,
   revokeSignal,
+  shielded,
   watchSignal,
 } from '../signals';
 import { EndNotices } from './end-notices';
@@ -125,7 +126,7 @@ async function holdSlot(input: PermitInput, pace?: Pace) {
     while (!outcome) {
       // A renewal moves only the deadline, and each wake reads the deadline again. A timer that stays saves two events a renewal,
       // and a renewal in the same batch as the timer counts. Nor does the permit cancel the timer at its end, as
-      // `condition(…, leftMs)` would: the timer ends with the permit.
+      // `condition(…, leftMs)` would, nor a cancel request: the timer ends with the permit.
       const { endsAtMs } = givingWay;
       const leftMs =
         Math.min(signalsTaken() < MAX_SIGNALS ? deadlineMs : Number.POSITIVE_INFINITY, endsAtMs) - Date.now();
@@ -133,7 +134,9 @@ async function holdSlot(input: PermitInput, pace?: Pace) {
       else if (leftMs <= 0) outcome ??= givingWay.isOver ? 'preempted' : 'lease-expired';
       else {
         const isChanged = condition(() => !!outcome || givingWay.endsAtMs !== endsAtMs);
-        await (leftMs < Number.POSITIVE_INFINITY ? Promise.race([sleep(leftMs), isChanged]) : isChanged);
+        await (leftMs < Number.POSITIVE_INFINITY
+          ? Promise.race([shielded(() => sleep(leftMs)), isChanged])
+          : isChanged);
       }
     }
   } catch (error) {
