@@ -56,7 +56,8 @@ interface Round {
  * slot needs no answer: the next word of it is `closing`. When no word comes in time, a probe settles whether it is held.
  *
  * This class moves the slots, and asks its parts, which know nothing of each other: the {@link Line}, {@link Patience} with waiters that
- * send no word, {@link Doubts} about the length of the line, what is {@link InUse}, and {@link Preemption}.
+ * send no word, {@link Doubts} about the length of the line, the {@link RollCall} of who is there, what is {@link InUse}, and
+ * {@link Preemption}.
  *
  * Invariants, which the model test checks after each event:
  *
