@@ -11,6 +11,7 @@ export {
   PermitTimeoutError,
   PoolClosedError,
   SelfDeadlockError,
+  SemaphoreClosedError,
 } from './client/errors';
 export type { Permit } from './client/holder/permit';
 export { PermitSet } from './client/holder/permit-set';

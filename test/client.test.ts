@@ -133,12 +133,6 @@ test('a permit that ended before its function was through is lost, though the cl
 });
 
 const BAD: [string, unknown, unknown, RegExp][] = [
-  [
-    'no task queue',
-    { capacity: 1 },
-    {},
-    /taskQueue: expected the task queue of your permit worker, such as "permits", got undefined/,
-  ],
   ['too long a hold', { capacity: 1, taskQueue: 'q', maxHold: '2 days' }, {}, /maxHold: expected at most 18 h 15 min/],
   [
     'a renewal that comes after the holder has to stop',

@@ -138,3 +138,12 @@ export class PoolClosedError extends Error {
     super(`The permit pool of "${resource}" is closed: it serves nobody any more. Make a new PermitPool.`);
   }
 }
+
+/** The `SemaphoreClient` was closed before this caller had a permit. Nothing was run. */
+export class SemaphoreClosedError extends Error {
+  override readonly name = 'SemaphoreClosedError';
+
+  constructor(readonly resource: string) {
+    super(`The SemaphoreClient of "${resource}" is closed: it serves nobody any more. Make a new SemaphoreClient.`);
+  }
+}

@@ -17,8 +17,8 @@ export const ABSENT_AFTER_MS = SILENCE_MS + ABSENT_MS;
 /** An acquire that times out is told so little later, also by a silent server … */
 const LATE_MS = 300;
 
-/** … unless it had little time from the start. */
-const LEAST_LOOK_MS = 1_000;
+/** … unless it had little time from the start, or its time is up already. */
+const LEAST_LOOK_MS = 800;
 
 /** Acquires that time out at the same moment, or nearly so, share one look. */
 const SHARED_MS = 50;
@@ -54,7 +54,7 @@ export class Pollers {
   }
 
   /** Why an acquire may have timed out although slots are free: nobody polls the task queue, or the server can't be reached. */
-  async circumstances(withinMs = LOOK_MS): Promise<Circumstances> {
+  async circumstances(withinMs = LEAST_LOOK_MS): Promise<Circumstances> {
     try {
       return (await this.look(withinMs)) ? { unpolled: this.taskQueue } : {};
     } catch (error) {
@@ -145,8 +145,7 @@ export async function noAnswer(
   pollers: Pollers,
   resource: string,
   timeoutMs: number,
-  options?: ErrorOptions,
+  options: ErrorOptions,
 ): Promise<NoAnswerError> {
-  const unpolled = (await pollers.areNone()) ? pollers.taskQueue : undefined;
-  return new NoAnswerError(resource, timeoutMs, { ...options, unpolled });
+  return new NoAnswerError(resource, timeoutMs, { ...options, ...(await pollers.circumstances()) });
 }

@@ -9,8 +9,9 @@ import { type PermitsOf, type SetEntry, wantedOf } from '../shared/permit-set';
 import { ADOPT, type PermitRef } from '../shared/protocol';
 import { again } from '../shared/request';
 import { resolveRef } from '../shared/wire-input';
-import { PermitLostError, PermitTimeoutError } from './errors';
-import { clientAcquirer } from './holder/claim';
+import { Closing } from './closing';
+import { PermitLostError, PermitTimeoutError, type SemaphoreClosedError } from './errors';
+import { ANSWER_MS, clientAcquirer } from './holder/claim';
 import { callerOf, warnIfForgotten } from './holder/forgotten';
 import { Grant } from './holder/grant';
 import { asHolder, checkSelfDeadlock, heldHere, holdWhile, ownWait } from './holder/hold';
@@ -38,7 +39,7 @@ import { isTransient, monotonicMs, Server } from './server';
 /** How many slots an acquirer tries before it lines up. Each try is one call. */
 const FIRST_TRIES = 3;
 
-/** How long an acquire that does not wait for a slot waits for the server's answers. */
+/** How long an acquire that does not wait for a slot waits for the server's answers, all together. */
 const NO_WAIT_MS = 10_000;
 
 /** How long an adoption that finds its permit gone asks how it ended. */
@@ -55,7 +56,8 @@ const HOW_MS = 5_000;
  * - that work stops when its permit is lost. Work that ignores `permit.signal` goes on. A client whose machine slept or whose
  *   process was stopped may wake up without its permit, and write before it looks: check the fencing token at the resource.
  *
- * A client that dies keeps its slot until the end of its lease.
+ * A client that dies keeps its slot until the end of its lease. One that is about to end calls {@link SemaphoreClient.close}, and then
+ * closes its connection.
  *
  * @example
  * ```ts
@@ -67,12 +69,13 @@ const HOW_MS = 5_000;
  * });
  * ```
  */
-export class SemaphoreClient {
+export class SemaphoreClient implements AsyncDisposable {
   readonly resource: string;
   private readonly server: Server;
   private readonly semaphore: ResolvedSemaphore;
   private readonly metrics: ClientMetrics;
   private readonly pollers: Pollers;
+  private readonly closing: Closing;
 
   /**
    * @param client a client of the namespace that shares the resource; its identity names the holder
@@ -93,6 +96,7 @@ export class SemaphoreClient {
     this.semaphore = resolveClientSemaphore(resource, options);
     this.pollers = new Pollers(this.server, this.semaphore.taskQueue);
     this.resource = resource;
+    this.closing = new Closing(this.server, resource);
     this.metrics = new ClientMetrics(options.metricMeter);
   }
 
@@ -109,14 +113,18 @@ export class SemaphoreClient {
    *
    * @throws PermitLostError when the permit was lost before `fn` was done, whatever `fn` returned or threw; with `how: 'preempted'` when
    * a waiter of higher priority asked for it and `fn` threw
-   * @throws PermitTimeoutError and LineFullError as {@link acquire} does; `fn` has not run then
+   * @throws PermitTimeoutError, LineFullError and SemaphoreClosedError as {@link acquire} does; `fn` has not run then
    * @throws the reason of the option `signal` when that aborts before `fn` runs
    */
   async withPermit<T>(fn: (permit: Permit) => T | Promise<T>, options: ClientWithPermitOptions = {}): Promise<T> {
     checkFunction(fn);
+    return await this.track(this.hold(fn, options));
+  }
+
+  private async hold<T>(fn: (permit: Permit) => T | Promise<T>, options: ClientWithPermitOptions): Promise<T> {
     const { adopt: ref, ...rest } = options ?? {};
     const acquire = this.acquireOptions(options && rest);
-    if (ref) return await holdWhile(await this.adopt(ref), fn);
+    if (ref) return await holdWhile(await this.takeOver(ref), fn);
     const outer = this.semaphore.reentrant ? heldHere(this.resource, acquire.key) : undefined;
     if (outer) return await asHolder(outer, fn);
     if (this.isKeyed(acquire)) {
@@ -139,26 +147,30 @@ export class SemaphoreClient {
    * @throws SelfDeadlockError inside `withPermit`s that hold all permits of this resource, if no `timeout` is given
    * @throws LineFullError when as many as `maxWaiting` wait already
    * @throws PermitTimeoutError when no permit came within `timeout`; its message says when nobody polls the task queue
-   * @throws the reason of `signal` when that aborts; a slot won meanwhile has been released
+   * @throws the reason of `signal` when that aborts; a slot won meanwhile goes back at once, also after this has thrown
+   * @throws SemaphoreClosedError when this client is closed, or is closed meanwhile
    * @throws InvalidOptionsError before any call
-   * @throws ServiceError when the server refuses, for example because the caller lacks permission
+   * @throws ServiceError when the server refuses, for example because the caller lacks permission, or the connection is closed
    */
   async acquire(options?: ClientAcquireOptions): Promise<Permit> {
     const place = callerOf(this.acquire);
     const acquire = this.acquireOptions(options);
-    const permit = this.isKeyed(acquire)
-      ? ((await acquireSet(this.wanted(acquire), acquire)).permits[0] as Permit)
-      : await this.acquireOne(acquire);
-    warnIfForgotten([permit], place);
-    return permit;
+    return this.handOut(await this.track(this.acquireAny(acquire)), place);
   }
 
-  /** Tries every slot once. `undefined` when all are held. Throws as {@link acquire} does, except PermitTimeoutError. */
+  private async acquireAny(acquire: ResolvedClientAcquire): Promise<Permit> {
+    if (!this.isKeyed(acquire)) return await this.acquireOne(acquire);
+    return (await acquireSet(this.wanted(acquire), acquire)).permits[0] as Permit;
+  }
+
+  /**
+   * Tries every slot once. `undefined` when all are held. Throws as {@link acquire} does, except PermitTimeoutError: where the server does
+   * not answer within a second, this throws the `ServiceError`.
+   */
   async tryAcquire(options?: Omit<ClientAcquireOptions, 'timeout'>): Promise<Permit | undefined> {
     const place = callerOf(this.tryAcquire);
-    const permit = await this.tryOnce(this.acquireOptions(atOnce<ClientAcquireOptions>(options)));
-    if (permit) warnIfForgotten([permit], place);
-    return permit;
+    const permit = await this.track(this.tryOnce(this.acquireOptions(atOnce<ClientAcquireOptions>(options))));
+    return permit && this.handOut(permit, place);
   }
 
   private async tryOnce(acquire: ResolvedClientAcquire): Promise<Permit | undefined> {
@@ -168,7 +180,9 @@ export class SemaphoreClient {
     }
     acquire.signal.throwIfAborted();
     const request = this.requestNow(acquire);
-    const grant = await this.metrics.acquire(this.resource, acquire.signal, () => this.claimEvery(request));
+    const grant = await this.closing.wait(acquire.signal, (signal) =>
+      this.metrics.acquire(this.resource, signal, () => this.claimEvery({ ...request, signal })),
+    );
     return grant && this.permitOf(request, grant);
   }
 
@@ -182,6 +196,31 @@ export class SemaphoreClient {
    * @throws InvalidOptionsError when `ref` is no reference to a permit of this resource
    */
   async adopt(ref: PermitRef): Promise<Permit> {
+    return this.handOut(await this.track(this.takeOver(ref)));
+  }
+
+  /**
+   * Refuses whoever waits or comes later, by a {@link SemaphoreClosedError}. Lets each `withPermit` that runs its function finish. Gives
+   * back the permits that {@link acquire}, {@link tryAcquire}, {@link acquireAll} or {@link adopt} have handed out: their `signal` aborts first,
+   * by a `PermitLostError` with `how: 'released'`. Resolves when all of that is done, and nothing of this client needs the connection; where the
+   * server can't be reached, when the leases of the permits have ended. Idempotent. A function under a permit must not wait for it. A
+   * {@link PermitPool} of this client has a `close` of its own.
+   *
+   * @example
+   * ```ts
+   * process.once('SIGTERM', () => void gpus.close().then(() => client.connection.close()));
+   * ```
+   */
+  close(): Promise<void> {
+    return this.closing.close();
+  }
+
+  /** `await using gpus = new SemaphoreClient(…)` closes it at the end of the block. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
+
+  private async takeOver(ref: PermitRef): Promise<Permit> {
     const reference = resolveRef(ref);
     if (reference.resource !== this.resource) refuse('ref', `a permit of "${this.resource}"`, reference.resource);
     const { leaseMs } = reference;
@@ -192,7 +231,9 @@ export class SemaphoreClient {
       sentMs = monotonicMs();
       return run.send(ADOPT, undefined, { holder: { identity: this.server.identity } });
     };
-    const delivered = await this.server.persist(adopt, { untilMs, signal: new AbortController().signal });
+    const delivered = await this.closing.wait(new AbortController().signal, (signal) =>
+      this.server.persist(adopt, { untilMs, signal }),
+    );
     if (!delivered) {
       const end = await run.end(AbortSignal.timeout(HOW_MS)).catch(() => undefined);
       throw new PermitLostError(reference, reference.runId, end?.how ?? 'unknown', end?.reason);
@@ -213,6 +254,23 @@ export class SemaphoreClient {
     return { ...this.semaphore, client: this, caller: this.server.caller };
   }
 
+  /** @internal A call that the close waits for. */
+  track<T>(call: Promise<T>): Promise<T> {
+    return this.server.track(call);
+  }
+
+  /** @internal Calls `tell` at the close. @returns what stops it @throws SemaphoreClosedError */
+  whenClosed(tell: (error: SemaphoreClosedError) => void): () => void {
+    return this.closing.whenClosed(tell);
+  }
+
+  /** @internal The permit is its caller's now, who releases it. @throws SemaphoreClosedError */
+  handOut(permit: Permit, place?: Error): Permit {
+    this.closing.handOut(permit);
+    if (place) warnIfForgotten([permit], place);
+    return permit;
+  }
+
   /** @internal For `PermitPool`: of this semaphore, or of one of its keys. */
   permitSource(semaphore = this.semaphore): PermitSource {
     return new PermitSource(this.server.client, semaphore, this.metrics);
@@ -222,14 +280,24 @@ export class SemaphoreClient {
   async acquireGrant(request: ClientRequest): Promise<Grant> {
     request.signal.throwIfAborted();
     const { resource } = request.semaphore;
-    return await this.metrics.acquire(resource, request.signal, async () => {
-      if (request.timeoutMs > 0) return await this.acquireWithin(request);
-      const grant = await this.claimEvery(request);
-      if (grant) return grant;
-      // The server has just said that all slots are held.
-      const { unpolled } = await this.pollers.circumstances();
-      throw new PermitTimeoutError(resource, 0, { unpolled, own: ownWait(request.semaphore) });
+    return await this.closing.wait(request.signal, (signal) =>
+      this.metrics.acquire(resource, signal, () =>
+        request.timeoutMs > 0 ? this.acquireWithin({ ...request, signal }) : this.acquireNow({ ...request, signal }),
+      ),
+    );
+  }
+
+  private async acquireNow(request: ClientRequest): Promise<Grant> {
+    const { resource } = request.semaphore;
+    const grant = await this.claimEvery(request).catch((error: unknown) => {
+      request.signal.throwIfAborted();
+      if (!isTransient(error)) throw error;
+      throw new PermitTimeoutError(resource, 0, { cause: error });
     });
+    if (grant) return grant;
+    // The server has just said that all slots are held.
+    const { unpolled } = await this.pollers.circumstances();
+    throw new PermitTimeoutError(resource, 0, { unpolled, own: ownWait(request.semaphore) });
   }
 
   private acquireOptions(options: ClientAcquireOptions | undefined): ResolvedClientAcquire {
@@ -286,10 +354,10 @@ export class SemaphoreClient {
 
   /** Tries every slot once. */
   private async claimEvery(request: ClientRequest): Promise<Grant | undefined> {
-    return await this.acquirer(request, monotonicMs() + NO_WAIT_MS).tryOnce();
+    return await this.acquirer(request, monotonicMs() + NO_WAIT_MS, ANSWER_MS).tryOnce();
   }
 
-  private acquirer(request: ClientRequest, deadlineMs: number): Acquirer<Grant> {
+  private acquirer(request: ClientRequest, deadlineMs: number, answerMs?: number): Acquirer<Grant> {
     // One that was pre-empted and comes again at once would take the slot before its pre-emptor has heard that it is free, for ever.
     const joinsFirst = request.semaphore.fair || request.memo.preemptible !== undefined;
     const triesBeforeJoin = joinsFirst ? 0 : Number.POSITIVE_INFINITY;
@@ -297,6 +365,7 @@ export class SemaphoreClient {
       deadlineMs,
       firstTries: FIRST_TRIES,
       triesBeforeJoin,
+      answerMs,
       metrics: this.metrics,
     });
   }
@@ -331,9 +400,10 @@ export async function withPermits<const Entries extends readonly SetEntry<Semaph
 ): Promise<T> {
   checkFunction(fn);
   const { wanted, acquire } = resolveSet(entries, options);
-  return await withSet(wanted, acquire, (permits, signal) =>
+  const held = withSet(wanted, acquire, (permits, signal) =>
     fn(permits as unknown as PermitsOf<Entries, Permit>, signal),
   );
+  return await trackAll(wanted, held);
 }
 
 /**
@@ -343,9 +413,12 @@ export async function withPermits<const Entries extends readonly SetEntry<Semaph
  *
  * Not guaranteed: freedom from deadlock with callers that nest `withPermit` by hand in another order.
  *
- * @throws PermitTimeoutError that names the resource without a free permit; nothing is held then
- * @throws PermitLostError when one was lost during the wait for another; nothing is held then
- * @throws the reason of `signal` when that aborts; nothing is held then
+ * Nothing is held when it throws; a slow server may take the releases a moment later.
+ *
+ * @throws PermitTimeoutError that names the resource without a free permit
+ * @throws PermitLostError when one was lost during the wait for another
+ * @throws the reason of `signal` when that aborts
+ * @throws SemaphoreClosedError when one of the clients is closed, or is closed meanwhile
  * @throws InvalidOptionsError, before any call, also when a resource comes twice
  */
 export async function acquireAll<const Entries extends readonly SetEntry<SemaphoreClient>[]>(
@@ -354,9 +427,23 @@ export async function acquireAll<const Entries extends readonly SetEntry<Semapho
 ): Promise<PermitSet<PermitsOf<Entries, Permit>>> {
   const place = callerOf(acquireAll);
   const { wanted, acquire } = resolveSet(entries, options);
-  const set = await acquireSet(wanted, acquire);
+  const set = await trackAll(wanted, acquireSet(wanted, acquire));
+  try {
+    for (const [at, permits] of set.permits.entries()) {
+      for (const permit of [permits].flat()) wanted[at]?.semaphore.client.handOut(permit);
+    }
+  } catch (error) {
+    await set.releaseOrWarn(); // one of the clients was closed at this moment
+    throw error;
+  }
   warnIfForgotten(set.permits.flat(), place);
   return set as unknown as PermitSet<PermitsOf<Entries, Permit>>;
+}
+
+/** The close of each client waits for the call. */
+function trackAll<T>(wanted: WantedSet, call: Promise<T>): Promise<T> {
+  for (const { semaphore } of wanted) void semaphore.client.track(call);
+  return call;
 }
 
 function resolveSet(entries: readonly SetEntry<SemaphoreClient>[], options: ClientSetOptions | undefined) {

@@ -3,7 +3,6 @@ import { setTimeout as delay } from 'node:timers/promises';
 import {
   ApplicationFailure,
   type Client,
-  Connection,
   isGrpcDeadlineError,
   isGrpcServiceError,
   QueryNotRegisteredError,
@@ -14,6 +13,7 @@ import {
 import { type BackoffPolicy, backoffMs } from '../shared/backoff';
 import { JUST_MOVED } from '../shared/protocol';
 import type { Caller } from '../shared/request';
+import { ConnectionEnd, endingWith, endOfCalls } from './ending-calls';
 import { messageOf } from './errors';
 
 /** gRPC's codes of errors that a retry may overcome. None of them says anything about a slot. */
@@ -33,10 +33,19 @@ const RETRY: BackoffPolicy = { baseMs: 100, maxMs: 5_000, factor: 2, jitter: 0.5
 const CALL_MS = 5_000;
 
 /** A call shortly before the deadline may take so much longer: its answer matters. */
-const LAST_CALL_MS = 300;
+export const LAST_CALL_MS = 300;
 
 /** … and one that follows on its answer has at least this long. */
 const LEAST_CALL_MS = 100;
+
+/** So much later than its deadline a call ends that the SDK has not ended. It waits between two retries then. */
+const SLACK_MS = 50;
+
+/** How long a call that has failed waits for what it leaves behind, such as a slot that it gives back. A healthy server needs less. */
+const LEFT_BEHIND_MS = 200;
+
+/** gRPC's code for a call whose time was up. */
+const DEADLINE_EXCEEDED = 4;
 
 /** gRPC's code for a query whose task queue no worker has polled for long. */
 const FAILED_PRECONDITION = 9;
@@ -54,16 +63,21 @@ const POLL_MS = 70_000;
 export interface Persistence {
   /** When to give up, on the monotonic clock. */
   untilMs: number;
-  /** Gives up when it aborts, once the call under way has ended. */
+  /** Gives up when it aborts. */
   signal: AbortSignal;
+  /** The call under way goes on to its own end all the same: its answer matters also when nobody waits for it any more. */
+  finishes?: boolean;
 }
 
-/** Calls to the server, with a limit of time and with retries. */
+/** Calls to the server, with a limit of time and with retries. None goes on when its promise is settled: see `ending-calls`. */
 export class Server {
-  /** Calls to the SDK that have not ended, those that were given up included. */
+  private readonly connection: ConnectionEnd;
+  /** What goes on although nobody may wait for it: releases, and what failed calls have left behind. */
   private readonly underWay = new Set<Promise<unknown>>();
 
-  constructor(readonly client: Client) {}
+  constructor(readonly client: Client) {
+    this.connection = ConnectionEnd.of(client.connection);
+  }
 
   get identity(): string {
     return this.client.options.identity;
@@ -76,58 +90,73 @@ export class Server {
   }
 
   /** Makes one call, which fails when it takes too long. Limits that the user has set on the client's calls do not apply. */
-  async call<T>(
-    make: () => Promise<T>,
-    withinMs = CALL_MS,
-    signal: AbortSignal = new AbortController().signal,
-  ): Promise<T> {
-    signal.throwIfAborted(); // the SDK only listens for what is still to come
-    const deadline = Date.now() + Math.max(1, withinMs);
+  async call<T>(make: () => Promise<T>, withinMs = CALL_MS, signal = endOfCalls()): Promise<T> {
+    signal?.throwIfAborted(); // the SDK only listens for what is still to come
+    if (this.connection.isClosed) throw closed();
+    const within = Math.max(1, withinMs);
+    const deadline = Date.now() + within;
     // The SDK adds a listener for each request and removes none, so each call has a signal of its own. (`AbortSignal.any` would
     // leak: Node keeps such a signal while it has a listener, and with it 20 kB of each call.)
     const own = new AbortController();
     // A long poll makes many requests, so it has many listeners. They go with the call: Node need not warn of a leak.
     setMaxListeners(0, own.signal);
-    let abort = () => {};
+    let giveUp = (_: unknown) => {};
     // A `NativeConnection`, as activities have it, does not heed the signal.
-    const aborted = new Promise<never>((_, reject) => {
-      abort = () => {
-        own.abort(signal.reason);
-        reject(signal.reason);
+    const givenUp = new Promise<never>((_, reject) => {
+      giveUp = (reason) => {
+        own.abort(reason);
+        reject(reason);
       };
     });
-    signal.addEventListener('abort', abort);
+    const abort = () => giveUp(signal?.reason);
+    if (signal) setMaxListeners(0, signal); // many calls may have one
+    signal?.addEventListener('abort', abort);
+    const stopListening = this.connection.whenClosed(() => giveUp(closed()));
+    const timer = setTimeout(() => giveUp(late(within)), within + SLACK_MS);
     try {
-      const answer = this.client.withAbortSignal(own.signal, () => this.client.withDeadline(deadline, make));
-      this.underWay.add(answer);
-      const over = () => this.underWay.delete(answer);
-      answer.then(over, over);
-      return await Promise.race([answer, aborted]);
+      const limitedCall = () => this.client.withDeadline(deadline, make);
+      const answer = endingWith(own.signal, () => this.client.withAbortSignal(own.signal, limitedCall));
+      return await Promise.race([answer, givenUp]);
     } catch (error) {
-      throw isClosedConnection(error) ? new ServiceError(CLOSED, { cause: error as Error }) : error;
+      throw isClosedConnection(error) ? closed(error) : error;
     } finally {
-      signal.removeEventListener('abort', abort);
+      clearTimeout(timer);
+      stopListening();
+      signal?.removeEventListener('abort', abort);
     }
   }
 
+  /** Lets {@link ended} wait for the work, whoever else does. */
+  track<T>(work: Promise<T>): Promise<T> {
+    this.underWay.add(work);
+    const over = () => this.underWay.delete(work);
+    work.then(over, over);
+    return work;
+  }
+
   /**
-   * Resolves when no call is under way, not even one that was given up. Until then the SDK may be about to retry it, and on a
-   * connection that was closed meanwhile its retry throws where nobody can catch it. A `NativeConnection` has no such retries.
+   * Waits a moment for what a call that fails leaves behind. The work goes on, so that the call can fail in time; {@link ended} waits for
+   * it. That it fails too is not told: why the call has failed counts more.
    */
+  async leaveBehind(work: Promise<unknown>, withinMs = LEFT_BEHIND_MS): Promise<void> {
+    await soon(this.track(work), withinMs);
+  }
+
+  /** Resolves when nothing is under way: no release, and nothing that a failed call has left behind. */
   async ended(): Promise<void> {
-    if (!(this.client.connection instanceof Connection)) return;
     while (this.underWay.size > 0) await Promise.allSettled(this.underWay);
   }
 
   /** Retries transient errors until a final answer comes. @throws any other error, the last transient one when time is up, or the signal's reason */
-  async persist<T>(make: () => Promise<T>, { untilMs, signal }: Persistence): Promise<T> {
+  async persist<T>(make: () => Promise<T>, { untilMs, signal, finishes }: Persistence): Promise<T> {
     for (let attempt = 0; ; attempt++) {
       try {
+        if (finishes) return await this.call(make);
         const leftMs = untilMs + LAST_CALL_MS - monotonicMs();
-        return await this.call(make, Math.min(CALL_MS, Math.max(LEAST_CALL_MS, leftMs)));
+        return await this.call(make, Math.min(CALL_MS, Math.max(LEAST_CALL_MS, leftMs)), signal);
       } catch (error) {
         const leftMs = untilMs - monotonicMs();
-        if (!isTransient(error) || leftMs <= 0) throw error;
+        if (signal.aborted || !isTransient(error) || leftMs <= 0) throw error;
         await pause(Math.min(leftMs, retryDelayMs(attempt)), signal);
         signal.throwIfAborted();
       }
@@ -162,13 +191,57 @@ export function retryDelayMs(attempt: number): number {
 const CLOSED =
   'The connection of this client was closed. Make another, and close it when no permit is held or awaited any more.';
 
+function closed(cause?: unknown): ServiceError {
+  return new ServiceError(CLOSED, cause === undefined ? undefined : { cause: cause as Error });
+}
+
+/** The error of a call that the SDK has not ended at its deadline, as it would be from the SDK. */
+function late(withinMs: number): ServiceError {
+  const details = `the server has not answered within ${Math.ceil(withinMs)} ms`;
+  const cause = Object.assign(new Error(`${DEADLINE_EXCEEDED} DEADLINE_EXCEEDED: ${details}`), {
+    code: DEADLINE_EXCEEDED,
+    details,
+    metadata: {},
+  });
+  return new ServiceError('The server did not answer in time', { cause });
+}
+
+/** Waits for the work until then. @throws a transient error when its time is up, and the signal's reason; the work goes on */
+export async function awaited<T>(work: Promise<T>, untilMs: number, signal: AbortSignal): Promise<T> {
+  const leftMs = Math.max(1, untilMs - monotonicMs());
+  const over = new AbortController();
+  const stop = () => over.abort();
+  if (signal.aborted) stop();
+  setMaxListeners(0, signal); // many calls may share it
+  signal.addEventListener('abort', stop);
+  try {
+    const first = await Promise.race([work.then((value) => ({ value })), pause(leftMs, over.signal)]);
+    if (first) return first.value;
+    signal.throwIfAborted();
+    throw late(leftMs);
+  } finally {
+    signal.removeEventListener('abort', stop);
+    stop();
+  }
+}
+
+/** Waits so long at most until the work is done, or has failed. */
+export async function soon(work: Promise<unknown>, withinMs: number): Promise<void> {
+  const over = new AbortController();
+  await Promise.race([Promise.allSettled([work]), pause(withinMs, over.signal)]);
+  over.abort();
+}
+
 /** What gRPC says on a connection that was closed, and what a `NativeConnection` says. */
 export function isClosedConnection(error: unknown): boolean {
-  return /Channel has been shut down|Client already closed/.test(messageOf(error));
+  return /Channel has been shut down|Client already closed|The connection of this client was closed/.test(
+    messageOf(error),
+  );
 }
 
 /** Whether a retry may help: overload, a broken connection, a time-out. */
 export function isTransient(error: unknown): boolean {
+  if (isClosedConnection(error)) return false;
   for (let cause = error; cause instanceof Error; cause = cause.cause) {
     if (isGrpcServiceError(cause) && TRANSIENT.has(cause.code)) return true;
   }

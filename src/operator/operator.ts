@@ -1,9 +1,10 @@
 import type { Client } from '@temporalio/client';
 import type { Duration } from '@temporalio/common';
+import { endingWith } from '../client/ending-calls';
 import { PermitRun } from '../client/holder/permit-run';
 import { checkClient } from '../client/options';
 import { noAnswer, Pollers } from '../client/pollers';
-import { monotonicMs, QUERY_MS, Server } from '../client/server';
+import { MAX_TIMER_MS, monotonicMs, type Persistence, QUERY_MS, Server } from '../client/server';
 import {
   asIs,
   boolean,
@@ -32,7 +33,7 @@ import { areSlots, isCount } from '../shared/wire-input';
 import { NotHeldError } from './errors';
 import type { Inspection, Override, PermitInspection, SlotInspection } from './inspection';
 import { ANSWERS_WITHIN_MS, type Asking, Inspector } from './inspector';
-import { overrideQueue } from './override';
+import { isLate, overrideQueue } from './override';
 import { type KnownOutcomes, listHolders, listPastHolds } from './visibility';
 import { WorkerQueries } from './worker-queries';
 
@@ -69,8 +70,15 @@ export interface InspectOptions {
   mayAskPermit?: () => boolean;
 }
 
+/** An order under way. */
+interface Order {
+  readonly timeoutMs: number;
+  /** The task queue whose workers carry it out, once known. */
+  taskQueue?: string;
+}
+
 interface OrderOptions {
-  /** How long a worker may take to carry out the order. @default 10 seconds */
+  /** How long the order may take: server and workers must have carried it out by then. @default 10 seconds */
   timeout?: Duration;
 }
 
@@ -221,25 +229,19 @@ export class Operator {
     const { resource } = this;
     checkSlot(resource, slot);
     const { runId, reason, timeout: timeoutMs = ANSWER_WITHIN_MS } = checkOptions(options, REVOCATION);
-    const permit = await this.inspector.permit(slot);
-    if (!permit || (runId !== undefined && permit.runId !== runId)) {
-      throw new NotHeldError({ resource, slot }, runId);
-    }
-    const limit = new AbortController();
-    const timer = setTimeout(() => limit.abort(), timeoutMs);
-    try {
+    const order: Order = { timeoutMs };
+    return await this.carryOut(order, async (persistence) => {
+      const permit = await this.server.persist(() => this.inspector.permit(slot), persistence);
+      if (!permit || (runId !== undefined && permit.runId !== runId)) {
+        throw new NotHeldError({ resource, slot }, runId);
+      }
+      order.taskQueue = permit.taskQueue;
       const run = new PermitRun(this.server, permit);
-      const persistence = { untilMs: monotonicMs() + timeoutMs, signal: limit.signal };
       const delivered = await this.server.persist(() => run.send(REVOKE, undefined, { reason }), persistence);
       if (!delivered) throw new NotHeldError({ resource, slot }, runId);
-      await run.end(limit.signal);
+      await run.end(persistence.signal);
       return permit;
-    } catch (error) {
-      if (!limit.signal.aborted || error instanceof NotHeldError) throw error;
-      throw await noAnswer(new Pollers(this.server, permit.taskQueue), resource, timeoutMs);
-    } finally {
-      clearTimeout(timer);
-    }
+    });
   }
 
   /**
@@ -346,16 +348,38 @@ export class Operator {
   ): Promise<Override> {
     const { resource } = this;
     const { ifVersion, reason, timeout: timeoutMs = ANSWER_WITHIN_MS } = checkOptions(options, CHANGE);
-    const slots = await this.deployedSlots(this.slots === undefined);
-    if (slots === undefined) {
-      throw new InvalidOptionsError(
-        `Neither a queue nor a permit of "${resource}" says how many slots it has: give ${isKeyPool(resource) ? 'perKey' : 'capacity or slots'}.`,
-      );
+    const order: Order = { timeoutMs, taskQueue: this.options.taskQueue };
+    return await this.carryOut(order, async (persistence) => {
+      const slots = await this.server.persist(() => this.deployedSlots(this.slots === undefined), persistence);
+      if (slots === undefined) {
+        throw new InvalidOptionsError(
+          `Neither a queue nor a permit of "${resource}" says how many slots it has: give ${isKeyPool(resource) ? 'perKey' : 'capacity or slots'}.`,
+        );
+      }
+      const input = { slots, ...changeOf(slots), reason, ifVersion };
+      const running = () => this.inspector.taskQueue(slotNames(slots));
+      const taskQueue = order.taskQueue ?? (await this.server.persist(running, persistence)) ?? DEFAULT_TASK_QUEUE;
+      order.taskQueue = taskQueue;
+      return await overrideQueue(this.server, { resource, taskQueue }, input, persistence);
+    });
+  }
+
+  /** @throws NoAnswerError when its time is up; no call of it goes on then */
+  private async carryOut<T>(order: Order, work: (persistence: Persistence) => Promise<T>): Promise<T> {
+    const { timeoutMs } = order;
+    const limit = new AbortController();
+    const timer = setTimeout(() => limit.abort(), Math.min(timeoutMs, MAX_TIMER_MS));
+    const persistence = { untilMs: monotonicMs() + timeoutMs, signal: limit.signal };
+    try {
+      return await endingWith(limit.signal, () => work(persistence));
+    } catch (error) {
+      if (error instanceof NotHeldError || !(limit.signal.aborted || isLate(error))) throw error;
+      const { taskQueue = DEFAULT_TASK_QUEUE } = order;
+      const why = error === limit.signal.reason ? {} : { cause: error };
+      throw await noAnswer(new Pollers(this.server, taskQueue), this.resource, timeoutMs, why);
+    } finally {
+      clearTimeout(timer);
     }
-    const input = { slots, ...changeOf(slots), reason, ifVersion };
-    const taskQueue =
-      this.options.taskQueue ?? (await this.inspector.taskQueue(slotNames(slots))) ?? DEFAULT_TASK_QUEUE;
-    return await overrideQueue(this.server, { resource, taskQueue }, input, timeoutMs);
   }
 
   private async search(): Promise<void> {

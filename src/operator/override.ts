@@ -4,8 +4,7 @@ import {
   WorkflowNotFoundError,
   WorkflowUpdateRPCTimeoutOrCancelledError,
 } from '@temporalio/client';
-import { noAnswer, Pollers } from '../client/pollers';
-import { hasJustMoved, isTransient, monotonicMs, refusalOf, type Server } from '../client/server';
+import { hasJustMoved, isTransient, monotonicMs, type Persistence, refusalOf, type Server } from '../client/server';
 import { queueId } from '../shared/permit-id';
 import { OVERRIDE, type OverrideInput, type OverrideState, QUEUE_WORKFLOW, STALE_OVERRIDE } from '../shared/protocol';
 import { WORKFLOW_PRIORITY } from '../shared/request';
@@ -27,26 +26,23 @@ const QUEUE_ENDED_ATTEMPTS = 5;
  * Changes the override of a resource's wait queue. Where no queue runs, this starts one on the task queue.
  *
  * @returns the override after the change; when none is left, it has no `capacity` and `paused: false`
- * @throws StaleOverrideError @throws NoAnswerError
+ * @throws StaleOverrideError @throws an error that {@link isLate} knows when no worker has answered in time
  */
 export async function overrideQueue(
   server: Server,
   queue: Queue,
   input: OverrideInput,
-  timeoutMs: number,
+  persistence: Persistence,
 ): Promise<Override> {
   // A run of the queue carries out an update ID only once, so this can repeat a call whose answer got lost.
   const updateId = randomUUID();
-  const untilMs = monotonicMs() + timeoutMs;
-  const persistence = { untilMs, signal: new AbortController().signal };
   for (let attempt = 1; ; attempt++) {
     try {
       return shown(await server.persist(() => update(server, queue, input, updateId), persistence));
     } catch (error) {
       if (error instanceof WorkflowNotFoundError && attempt < QUEUE_ENDED_ATTEMPTS) continue;
-      if (hasJustMoved(error) && monotonicMs() < untilMs) continue;
-      if (!isLate(error)) throw translated(error, queue.resource, input);
-      throw await noAnswer(new Pollers(server, queue.taskQueue), queue.resource, timeoutMs, { cause: error });
+      if (hasJustMoved(error) && monotonicMs() < persistence.untilMs) continue;
+      throw translated(error, queue.resource, input);
     }
   }
 }
@@ -78,6 +74,7 @@ function translated(error: unknown, resource: string, { ifVersion = 0 }: Overrid
   return new StaleOverrideError(resource, ifVersion, current ? shown(current) : undefined);
 }
 
-function isLate(error: unknown): boolean {
+/** No worker has answered, or the server has not. */
+export function isLate(error: unknown): boolean {
   return error instanceof WorkflowUpdateRPCTimeoutOrCancelledError || isTransient(error);
 }

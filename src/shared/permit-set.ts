@@ -173,6 +173,7 @@ export interface HeldPart<Grant> {
  * @param acquire is told which permits are held already
  * @param confirm throws when the caller no longer wants them: it may have taken a while to give the accumulator's permit back
  * @param giveBack releases the accumulator's permit
+ * @param giveAllBack releases what it holds when one can't be had, the last first
  * @returns all but the accumulators' permits, in the order in which they were acquired
  */
 export async function acquireInOrder<
@@ -183,6 +184,7 @@ export async function acquireInOrder<
   acquire: (part: Part, held: readonly Grant[]) => Promise<Grant>,
   confirm: () => Promise<void> | void,
   giveBack: (grant: Grant) => Promise<void> = (grant) => grant.release(),
+  giveAllBack: (grants: readonly Grant[]) => Promise<void> = releaseInReverse,
 ): Promise<{ part: Part; grant: Grant }[]> {
   const held: { part: Part; grant: Grant }[] = [];
   const grants = () => held.map(({ grant }) => grant);
@@ -197,7 +199,7 @@ export async function acquireInOrder<
     await confirm();
     return held;
   } catch (error) {
-    await releaseInReverse(grants()).catch(() => undefined); // why it can't be had counts more; the lease ends what is left
+    await giveAllBack(grants()).catch(() => undefined); // why it can't be had counts more; the lease ends what is left
     throw error; // S2
   }
 }

@@ -11,7 +11,7 @@ export const MENDED: readonly PlantedBug[] = [
   },
   {
     name: 'A set that waits for ever ends when maxHold ends what it keeps',
-    in: 'client/holder/acquireSet',
+    in: 'client/holder/acquireParts',
     find: "error.how === 'timed-out'",
     replace: 'false',
     caughtBy: 'when maxHold ends what a caller keeps while it waits',

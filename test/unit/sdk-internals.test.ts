@@ -4,11 +4,13 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { Context } from '@temporalio/activity';
+import { Connection, isGrpcServiceError } from '@temporalio/client';
 import { MockActivityEnvironment } from '@temporalio/testing';
 import { setActivator } from '@temporalio/workflow/lib/global-attributes';
 import { Activator } from '@temporalio/workflow/lib/internals';
 import { activate } from '@temporalio/workflow/lib/worker-interface';
 import type { PermitPool } from '../../src/client';
+import { ConnectionEnd, endingWith } from '../../src/client/ending-calls';
 import { PERMIT_WORKFLOW } from '../../src/shared/protocol';
 import { ActivityPools, limitActivities } from '../../src/worker/limit-activities';
 import { releaseSignal } from '../../src/workflows/signals';
@@ -128,4 +130,22 @@ test('an activity under a limit sees an abort for its permit by the signal of it
   assert.deepEqual(seen, [true, 'lost'], because);
   assert.equal(context.cancellationSignal, cancellationSignal, because);
   assert.ok(!cancellationSignal.aborted, because);
+});
+
+test("a call's end reaches the SDK's retries, and a connection tells of its close: src/client/ending-calls.ts", async () => {
+  const connection = Connection.lazy({ address: '127.0.0.1:1' });
+  const end = ConnectionEnd.of(connection);
+  const call = new AbortController();
+  const answer = endingWith(call.signal, () => connection.workflowService.getSystemInfo({}));
+  setTimeout(() => call.abort(), 100); // it waits between two tries then
+  await assert.rejects(answer, (error) => isGrpcServiceError(error) && error.details === 'given up');
+  const ofClosed = endingWith(new AbortController().signal, () => connection.workflowService.getSystemInfo({}));
+  const closed = new Promise<void>((resolve) => end.whenClosed(resolve));
+  setTimeout(() => void connection.close(), 100);
+  await closed;
+  assert.ok(end.isClosed);
+  await assert.rejects(
+    ofClosed,
+    (error) => isGrpcServiceError(error) && error.details === 'Channel has been shut down',
+  );
 });

@@ -12,11 +12,11 @@ import {
   RELEASE,
 } from '../../shared/protocol';
 import { permitSummary, refOf, WORKFLOW_PRIORITY } from '../../shared/request';
-import { LineFullError, NoAnswerError } from '../errors';
+import { LineFullError } from '../errors';
 import type { ClientMetrics } from '../metrics';
 import type { ClientRequest } from '../options';
 import { Pollers } from '../pollers';
-import { isTransient, monotonicMs, type Server } from '../server';
+import { awaited, isTransient, LAST_CALL_MS, monotonicMs, type Persistence, pause, type Server } from '../server';
 import { Grant } from './grant';
 import { PermitRun } from './permit-run';
 import { ClientQueuePlace } from './queue-place';
@@ -24,11 +24,14 @@ import { ClientQueuePlace } from './queue-place';
 /** When a start takes longer than this, its answer may name a run that has ended meanwhile. */
 const SLOW_MS = 1_000;
 
-/** How long a give-back may take. The acquire waits for it, since the caller may close the connection next. */
-const GIVE_BACK_MS = 1_000;
+/** How long a claim waits for the server's answer where its caller waits for no slot. */
+export const ANSWER_MS = 400;
 
-/** … and so long where the acquire's own time is up. */
-const LATE_GIVE_BACK_MS = 150;
+/**
+ * When a failed claim looks for its permit: the server may carry out a start a while after the call for it has failed. Each time counts
+ * from the look before.
+ */
+const LOOKS_AFTER_MS = [0, 500, 1_000, 3_000, 5_000];
 
 /** What a claim asks for. */
 export interface ClaimOptions {
@@ -57,39 +60,39 @@ interface Claim extends ClaimOptions {
  * Overload and broken connections never count as a held slot. The claim is retried, and then an answer may get lost although
  * the server has carried out the start. So a claim marks its permit by an ID of its own, to know it again.
  *
+ * A claim can't be recalled. When nobody waits for it any more, it goes on until its answer comes, and gives back what it has won.
+ *
  * @returns the permit; `undefined` when somebody else has the slot
- * @throws the last transient error when nothing got through; the request's abort reason; any other error of the server
+ * @throws a transient error when nothing got through in time; the request's abort reason; any other error of the server
  */
 export async function claimSlot(server: Server, options: ClaimOptions): Promise<Grant | undefined> {
   const { slot, request, untilMs } = options;
-  const workflowId = permitId({ resource: request.semaphore.resource, slot });
-  const claim = { ...options, server, workflowId, claimId: randomUUID(), sentMs: monotonicMs(), mayHold: false };
   const { signal } = request;
-  const persistence = { untilMs, signal };
-  signal.throwIfAborted();
-  try {
-    const runId = await server.persist(() => start(claim), persistence);
-    if (runId === undefined) {
+  const workflowId = permitId({ resource: request.semaphore.resource, slot });
+  for (;;) {
+    signal.throwIfAborted();
+    const claim = { ...options, server, workflowId, claimId: randomUUID(), sentMs: monotonicMs(), mayHold: false };
+    const claiming = attempt(claim);
+    try {
+      const won = await awaited(claiming, untilMs + LAST_CALL_MS, signal);
       signal.throwIfAborted(); // a caller that does not wait takes `undefined` for "all slots are held"
-      return undefined;
+      if (won !== 'over') return won;
+    } catch (error) {
+      await server.leaveBehind(giveBack(claim, claiming));
+      throw error;
     }
-    claim.mayHold = true;
-    const grant = await server.persist(() => grantOf(claim, runId), persistence);
-    if (!grant) {
-      signal.throwIfAborted();
-      return monotonicMs() < untilMs ? await claimSlot(server, options) : undefined;
-    }
-    if (!signal.aborted) return grant;
-    await grant.release().catch((error: unknown) => {
-      // The release has been sent, and takes effect when a worker is up. The caller's own reason counts more.
-      if (!(error instanceof NoAnswerError)) throw error;
-    });
-  } catch (error) {
-    if (claim.mayHold) await giveBackIfOurs(claim);
-    throw error;
+    if (monotonicMs() >= untilMs) return undefined;
   }
-  signal.throwIfAborted();
-  return undefined;
+}
+
+/** `'over'`: the slot was ours, and the lease has run out before we knew. */
+async function attempt(claim: Claim): Promise<Grant | 'over' | undefined> {
+  const { server, untilMs, request } = claim;
+  const persistence = { untilMs, signal: request.signal, finishes: true };
+  const runId = await server.persist(() => start(claim), persistence);
+  if (runId === undefined) return undefined;
+  claim.mayHold = true;
+  return (await grantOf(claim, runId, persistence)) ?? 'over';
 }
 
 /** The run ID of the permit that is ours, or `undefined`. */
@@ -123,16 +126,20 @@ async function start(claim: Claim): Promise<string | undefined> {
 }
 
 /** `undefined` when the run has ended, or its lease is about to. */
-async function grantOf({ server, slot, sentMs, request }: Claim, runId: string): Promise<Grant | undefined> {
+async function grantOf(
+  { server, slot, sentMs, request }: Claim,
+  runId: string,
+  persistence: Persistence,
+): Promise<Grant | undefined> {
   const { leaseMs, maxHoldMs, renewEveryMs, taskQueue } = request.semaphore;
   const ref = refOf(request, slot, runId);
   const run = new PermitRun(server, ref);
   const lease = new Lease(leaseMs, sentMs, maxHoldMs, monotonicMs);
   const slow = monotonicMs() - sentMs > SLOW_MS || lease.safeMs <= 0;
-  if (!slow || ((await run.isRunning()) && lease.safeMs > 0)) {
+  if (!slow || ((await server.persist(() => run.isRunning(), persistence)) && lease.safeMs > 0)) {
     return new Grant(run, ref, lease, renewEveryMs, new Pollers(server, taskQueue));
   }
-  await run.send(RELEASE);
+  await server.persist(() => run.send(RELEASE), persistence);
   return undefined;
 }
 
@@ -147,28 +154,39 @@ async function runOfOurs({ server, workflowId, claimId }: Claim): Promise<string
   }
 }
 
-/** Tidies up after a claim that has failed. If this fails too, the lease ends the permit: the first error counts more. */
-async function giveBackIfOurs(claim: Claim): Promise<void> {
-  const { server, workflowId, untilMs } = claim;
-  const endMs = monotonicMs() + (monotonicMs() < untilMs ? GIVE_BACK_MS : LATE_GIVE_BACK_MS);
-  try {
-    const runId = await server.call(() => runOfOurs(claim), endMs - monotonicMs());
-    if (runId !== undefined) await new PermitRun(server, { workflowId, runId }).send(RELEASE, endMs - monotonicMs());
-  } catch {
-    // see above
+/** Gives back what a claim wins that nobody wants any more. If this fails, the lease ends the permit. */
+async function giveBack(claim: Claim, claiming: ReturnType<typeof attempt>): Promise<void> {
+  const won = await claiming.catch(() => 'unknown' as const);
+  if (won instanceof Grant) return await won.release();
+  if (won !== 'unknown' || !claim.mayHold) return;
+  const { server, workflowId, request } = claim;
+  const persistence = {
+    untilMs: monotonicMs() + request.semaphore.leaseMs,
+    signal: new AbortController().signal,
+  };
+  for (const afterMs of LOOKS_AFTER_MS) {
+    await pause(afterMs, persistence.signal);
+    const runId = await server.persist(() => runOfOurs(claim), persistence);
+    if (runId === undefined) continue;
+    const run = new PermitRun(server, { workflowId, runId });
+    await server.persist(() => run.send(RELEASE), persistence);
+    return;
   }
 }
 
 /** Slots that an acquirer tries in each round while the queue does not answer. Each is one call. */
 const TRIES_PER_ROUND = 20;
 
-type Tries = Pick<AcquirerOptions, 'deadlineMs' | 'firstTries' | 'triesBeforeJoin'>;
+type Tries = Pick<AcquirerOptions, 'deadlineMs' | 'firstTries' | 'triesBeforeJoin'> & {
+  /** How long each claim waits for the server's answer. */
+  answerMs?: number;
+};
 
 /** An acquirer whose claims are calls to the server. */
 export function clientAcquirer(
   server: Server,
   request: ClientRequest,
-  { metrics, ...tries }: Tries & { metrics: ClientMetrics },
+  { metrics, answerMs = Number.POSITIVE_INFINITY, ...tries }: Tries & { metrics: ClientMetrics },
 ): Acquirer<Grant> {
   const { slots, recheckAfterMs } = request.semaphore;
   const { deadlineMs } = tries;
@@ -186,7 +204,8 @@ export function clientAcquirer(
       random: Math.random,
       claim: async (slot, offer) => {
         const sinceMs = monotonicMs();
-        const grant = await claimSlot(server, { slot, request, untilMs: deadlineMs, watchedBy: offer?.queueId });
+        const untilMs = Math.min(deadlineMs, sinceMs + answerMs);
+        const grant = await claimSlot(server, { slot, request, untilMs, watchedBy: offer?.queueId });
         if (grant && offer) metrics.claimed(request.semaphore.resource, sinceMs);
         return grant;
       },

@@ -36,6 +36,8 @@ export class Grant implements AnyGrant<PermitLostError> {
   private releasing: Promise<void> | undefined;
   /** The error of the last renewal, if it has failed. */
   private lastError: unknown;
+  /** Why the release has not reached the server: its lease has ended it. */
+  releaseError: unknown;
 
   constructor(
     private readonly run: PermitRun,
@@ -91,6 +93,13 @@ export class Grant implements AnyGrant<PermitLostError> {
     else this.onLoss.push(tell);
   }
 
+  /** Calls `tell` when it is no longer ours to keep: released, detached or lost. */
+  whenOver(tell: () => void): void {
+    const { signal } = this.keeping;
+    if (signal.aborted) tell();
+    else signal.addEventListener('abort', tell, { once: true });
+  }
+
   /** This retries failures until the permit is lost. */
   async renew(leaseMs?: number): Promise<Date> {
     if (!(await (leaseMs === undefined ? this.renewed() : this.renewOnce(leaseMs)))) throw this.notHeld();
@@ -104,7 +113,7 @@ export class Grant implements AnyGrant<PermitLostError> {
   }
 
   release(): Promise<void> {
-    this.releasing ??= this.releaseOnce();
+    this.releasing ??= this.run.server.track(this.releaseOnce());
     return this.releasing;
   }
 
@@ -242,7 +251,9 @@ export class Grant implements AnyGrant<PermitLostError> {
       // The slot stays taken for the rest of its pace, which is not for the holder to wait for. One that has ended tells how.
       if (!isPaced || !delivered) await this.untilEnded();
     } catch (error) {
-      if (!isTransient(error)) throw error;
+      // Its lease is over, or somebody else holds it, when nobody watches it any more.
+      if (!isTransient(error) && !this.watching.signal.aborted) throw error;
+      if (!this.loss) this.releaseError = error;
     } finally {
       this.watching.abort();
     }

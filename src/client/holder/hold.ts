@@ -73,6 +73,8 @@ interface Released {
   readonly workflowId: string;
   readonly runId: string;
   readonly deadline: Date;
+  /** Why the release has not reached the server, where the lease has ended the permit. */
+  readonly releaseError?: unknown;
   release(): Promise<void>;
 }
 
@@ -81,7 +83,11 @@ interface Released {
  * a library has no log.) The slot then stays taken until the lease ends, which an operator may want to know.
  */
 export async function releaseOrWarn(permit: Released): Promise<void> {
-  await permit.release().catch((error: unknown) => warn(permit, error));
+  const error = await permit.release().then(
+    () => permit.releaseError,
+    (error: unknown) => error,
+  );
+  if (error !== undefined) warn(permit, error);
 }
 
 function warn({ workflowId, runId, deadline }: Released, error: unknown): void {

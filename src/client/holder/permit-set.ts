@@ -14,14 +14,19 @@ import {
 import type { Caller } from '../../shared/request';
 import { LineFullError, PermitLostError, PermitTimeoutError } from '../errors';
 import { type ClientRequest, clientRequestOf, type ResolvedClientAcquire } from '../options';
-import { monotonicMs, pause } from '../server';
+import { monotonicMs, pause, soon } from '../server';
 import type { Grant } from './grant';
 import { checkSelfDeadlock, holding, releaseOrWarn } from './hold';
 import { Permit } from './permit';
 
 /** A semaphore of a set, and what acquires of it. */
 export interface SemaphoreOfSet extends ResolvedSemaphore {
-  readonly client: { acquireGrant(request: ClientRequest): Promise<Grant> };
+  readonly client: {
+    acquireGrant(request: ClientRequest): Promise<Grant>;
+    track<T>(call: Promise<T>): Promise<T>;
+    whenClosed(tell: (error: Error) => void): () => void;
+    handOut(permit: Permit): void;
+  };
   /** That of its client. */
   readonly caller: Pick<Caller, 'identity' | 'namespace'>;
 }
@@ -87,8 +92,27 @@ export async function withSet<T>(
   return done.value;
 }
 
-/** Acquires a set, as `acquireAll` says. */
+/** Acquires a set, as `acquireAll` says. The close of one of its clients ends the wait. */
 export async function acquireSet(
+  wanted: WantedSet,
+  acquire: ResolvedClientAcquire,
+): Promise<PermitSet<(Permit | Permit[])[]>> {
+  const closed = new AbortController();
+  const clients = new Set(wanted.map(({ semaphore: { client } }) => client));
+  const stops: (() => void)[] = [];
+  const abort = () => closed.abort(acquire.signal.reason);
+  acquire.signal.addEventListener('abort', abort);
+  if (acquire.signal.aborted) abort();
+  try {
+    for (const client of clients) stops.push(client.whenClosed((error) => closed.abort(error)));
+    return await acquireParts(wanted, { ...acquire, signal: closed.signal });
+  } finally {
+    acquire.signal.removeEventListener('abort', abort);
+    for (const stop of stops) stop();
+  }
+}
+
+async function acquireParts(
   wanted: WantedSet,
   acquire: ResolvedClientAcquire,
 ): Promise<PermitSet<(Permit | Permit[])[]>> {
@@ -118,6 +142,12 @@ export async function acquireSet(
 
 type Part = SetPart<SemaphoreOfSet>;
 
+/** How long after its deadline a set may wait for the release of what it had … */
+const LATE_RELEASE_MS = 800;
+
+/** … and so long in any case. */
+const RELEASE_MS = 500;
+
 /** A loss ends the wait for the others, as the caller's own signal does. */
 async function acquireOnce(parts: readonly Part[], options: ResolvedClientAcquire, sinceMs: number, fromMs: number) {
   const { signal } = options;
@@ -133,7 +163,12 @@ async function acquireOnce(parts: readonly Part[], options: ResolvedClientAcquir
       return grant;
     };
     // The set is complete by then, so a release that can't be confirmed is no reason to give it back.
-    return await acquireInOrder(parts, acquire, () => waiting.signal.throwIfAborted(), releaseOrWarn);
+    const confirm = () => waiting.signal.throwIfAborted();
+    return await acquireInOrder(parts, acquire, confirm, releaseOrWarn, (grants) => {
+      // In an outage the releases take a lease: they go on, and the caller hears in time why it has none.
+      const lateMs = fromMs + options.timeoutMs + LATE_RELEASE_MS - monotonicMs();
+      return soon(releaseInReverse(grants), Math.max(0, Math.min(RELEASE_MS, lateMs)));
+    });
   } finally {
     over.abort();
   }

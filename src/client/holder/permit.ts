@@ -1,7 +1,8 @@
 import { HeldPermit, type PermitTerms } from '../../shared/held-permit';
 import { noticeMsOf } from '../../shared/lease';
-import type { PermitLostError } from '../errors';
+import { PermitLostError } from '../errors';
 import type { Grant } from './grant';
+import { releaseOrWarn } from './hold';
 
 /**
  * A held slot, seen from outside Workflows. It renews itself until it is released, detached or lost, unless the semaphore
@@ -21,6 +22,8 @@ export class Permit extends HeldPermit<Grant, PermitLostError> {
   private readonly stop = new AbortController();
   /** Its holder has asked whether it still holds it. */
   private isLookedAt = false;
+  /** Where it stands while it is held. */
+  private among: Set<Permit> | undefined;
 
   /** @internal Made by `SemaphoreClient`. */
   constructor(grant: Grant, terms: Omit<PermitTerms<Grant>, 'outlivesRun'> = {}) {
@@ -73,6 +76,36 @@ export class Permit extends HeldPermit<Grant, PermitLostError> {
   /** @internal Its {@link signal}, for what looks at it on nobody's behalf. */
   get ownSignal(): AbortSignal {
     return this.stop.signal;
+  }
+
+  /** @internal Why its release has not reached the server, where the lease has ended it. */
+  get releaseError(): unknown {
+    return this.grant.releaseError;
+  }
+
+  /** @internal From now on it stands in this set while it is held. */
+  standAmong(held: Set<Permit>): void {
+    this.among = held;
+    this.stand();
+  }
+
+  /** @internal Takes it from whoever holds it. */
+  async giveBack(): Promise<void> {
+    if (this.isOver) return;
+    this.stop.abort(new PermitLostError(this, this.runId, 'released'));
+    await releaseOrWarn(this);
+  }
+
+  protected override take(grant: Grant): void {
+    super.take(grant);
+    this.stand();
+  }
+
+  private stand(): void {
+    const { grant, among } = this;
+    if (!among) return;
+    among.add(this);
+    grant.whenOver(() => this.grant === grant && among.delete(this));
   }
 
   protected override onLost(error: PermitLostError): void {

@@ -27,11 +27,8 @@ const WAITER_GRACE_MS = 60_000;
 /** How long a cancelled waiter may take to end: it may have had its turn at that very moment. */
 const CANCEL_MS = 1_000;
 
-/** How long each call of one that leaves may take. */
+/** How long each call of one that leaves may take. If it fails, the waiters end by themselves. */
 const LEAVE_MS = 5_000;
-
-/** … and so long after the deadline: then the waiters end by themselves. */
-const LATE_LEAVE_MS = 200;
 
 type Handle = WorkflowHandle<(input: AwaitTurnInput) => Promise<Turn | null>>;
 
@@ -118,27 +115,26 @@ export class ClientQueuePlace implements Place {
   /** It never fails: the caller may have won a permit. Where the server can't be reached or refuses, the waiters end by themselves. */
   async leave(): Promise<void> {
     this.left.abort();
-    const limitMs = monotonicMs() < this.deadlineMs ? LEAVE_MS : LATE_LEAVE_MS;
-    await Promise.allSettled([
-      this.pass(this.openOffer, limitMs),
-      ...[...this.waiters].map((waiter) => this.dismiss(waiter, limitMs)),
+    const left = Promise.allSettled([
+      this.pass(this.openOffer),
+      ...[...this.waiters].map((waiter) => this.dismiss(waiter)),
     ]);
-    this.forgotten.abort();
+    await this.server.leaveBehind(left.finally(() => this.forgotten.abort()));
   }
 
-  private async dismiss(waiter: Waiter, limitMs: number): Promise<void> {
-    await this.cancel(waiter.handle, limitMs);
+  private async dismiss(waiter: Waiter): Promise<void> {
+    await this.cancel(waiter.handle);
     const late = waiter.result.catch(() => undefined);
-    const result = await Promise.race([late, pause(Math.min(CANCEL_MS, limitMs), this.forgotten.signal)]);
-    if (typeof result === 'object') await this.pass(this.wordOf(result), limitMs);
+    const result = await Promise.race([late, pause(CANCEL_MS, this.forgotten.signal)]);
+    if (typeof result === 'object') await this.pass(this.wordOf(result));
   }
 
   /** Passes on an offer that nobody here uses. */
-  private async pass(offer: LineMessage | undefined, limitMs: number): Promise<void> {
+  private async pass(offer: LineMessage | undefined): Promise<void> {
     if (typeof offer !== 'object') return;
     const { client } = this.server;
     const declined: DeclinedNotice = { ticketId: this.ticket.id, slot: offer.slot };
-    await this.server.call(() => client.workflow.getHandle(offer.queueId).signal(DECLINED, declined), limitMs);
+    await this.server.call(() => client.workflow.getHandle(offer.queueId).signal(DECLINED, declined), LEAVE_MS);
   }
 
   private async hear(): Promise<LineMessage> {
@@ -198,9 +194,9 @@ export class ClientQueuePlace implements Place {
   }
 
   private async runWaiter(handle: Handle, missed: string | undefined): Promise<Result> {
-    const persistence = { untilMs: this.deadlineMs, signal: this.left.signal };
+    const persistence = { untilMs: this.deadlineMs, signal: this.left.signal, finishes: true };
     await this.server.persist(() => this.start(handle.workflowId, missed), persistence);
-    if (this.left.signal.aborted) await this.cancel(handle, LEAVE_MS);
+    if (this.left.signal.aborted) await this.cancel(handle);
     return await this.resultOf(handle);
   }
 
@@ -237,9 +233,9 @@ export class ClientQueuePlace implements Place {
     );
   }
 
-  private async cancel(handle: Handle, limitMs: number): Promise<void> {
+  private async cancel(handle: Handle): Promise<void> {
     try {
-      await this.server.call(async () => await handle.cancel(), limitMs);
+      await this.server.call(async () => await handle.cancel(), LEAVE_MS);
     } catch (error) {
       if (!(error instanceof WorkflowNotFoundError)) throw error; // it has ended, or never began
     }

@@ -2,9 +2,9 @@ import { withFencingToken } from '../../fencing/current-token';
 import { checkFunction, refuseKind } from '../../shared/check';
 import { atOnce, type ResolvedSemaphore } from '../../shared/options';
 import { semaphoresFor } from '../../shared/permit-set';
-import { PoolClosedError } from '../errors';
+import { PermitTimeoutError, PoolClosedError } from '../errors';
 import { SemaphoreClient } from '../semaphore-client';
-import { monotonicMs } from '../server';
+import { isTransient, monotonicMs } from '../server';
 import {
   type PermitPoolOptions,
   type PoolAcquireOptions,
@@ -107,7 +107,11 @@ export class PermitPool implements AsyncDisposable {
    */
   async acquire(options?: PoolAcquireOptions): Promise<PooledPermit> {
     const request = resolvePoolCall(options);
-    const taken = await this.take(request);
+    const taken = await this.take(request).catch((error: unknown) => {
+      // A server that does not answer says nothing of any slot.
+      if (request.timeoutMs > 0 || !isTransient(error)) throw error;
+      throw new PermitTimeoutError(this.resource, 0, { cause: error });
+    });
     if (taken instanceof ResourcePool) throw await taken.timeout(request);
     return taken;
   }

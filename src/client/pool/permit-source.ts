@@ -6,7 +6,7 @@ import { isSlotInUse, queueId } from '../../shared/permit-id';
 import { QUEUE_VIEW, type QueueView } from '../../shared/protocol';
 import { readQueueView } from '../../shared/queue-view';
 import type { Circumstances } from '../errors';
-import { claimSlot, clientAcquirer } from '../holder/claim';
+import { ANSWER_MS, claimSlot, clientAcquirer } from '../holder/claim';
 import { Permit } from '../holder/permit';
 import type { ClientMetrics } from '../metrics';
 import { type ClientRequest, clientRequestOf } from '../options';
@@ -62,9 +62,10 @@ export class PermitSource {
     const free = shuffle(slots, Math.random).filter((slot) => !without.has(slot));
     const tried = everySlot ? free : free.slice(0, count + SPARE_TRIES);
     const request = this.request(asking, 1, signal);
-    const untilMs = monotonicMs() + TRY_MS;
+    const endMs = monotonicMs() + TRY_MS;
     const tryOn = async () => {
       for (let slot = tried.shift(); slot !== undefined && !signal.aborted; slot = tried.shift()) {
+        const untilMs = everySlot ? Math.min(endMs, monotonicMs() + ANSWER_MS) : endMs;
         const claim = { slot, request, untilMs };
         const grant = await this.metrics.acquire(this.semaphore.resource, signal, () => claimSlot(this.server, claim));
         if (grant) return take(new Permit(grant));
@@ -128,7 +129,7 @@ export class PermitSource {
     await this.pollers.warn(served);
   }
 
-  /** Resolves when no call is under way. */
+  /** Resolves when nothing is under way, such as a slot that is given back. */
   async ended(): Promise<void> {
     await this.server.ended();
   }
