@@ -10,7 +10,7 @@ import {
   SemaphoreClient,
 } from '../client';
 import { messageOf } from '../client/errors';
-import { pause } from '../client/server';
+import { pause, soon } from '../client/server';
 import { type Inspection, Operator } from '../operator';
 import { ownTimeoutMessage } from '../shared/loss';
 import { DEFAULT_TASK_QUEUE } from '../shared/protocol';
@@ -47,6 +47,9 @@ interface RunFlags extends ConnectionFlags {
 
 /** How long a release may still take when a signal has come. */
 const LAST_MS = 1_000;
+
+/** How long this process waits for the server to take back what it had too late. */
+const GIVE_BACK_MS = 5_000;
 
 const HELP = `
 The command inherits the environment of run, without TEMPORAL_SEMAPHORE_TOKEN.
@@ -175,7 +178,13 @@ async function runUnderPermit(resource: string, command: string[] | undefined, f
       const signals = new Signals();
       const interrupted = new AbortController();
       signals.take((name) => interrupted.abort(new Interrupted(name)));
-      const permits = await acquire(semaphoresOf(client), wanted, client, flags, interrupted.signal);
+      const semaphores = semaphoresOf(client);
+      let permits: RunSet | undefined;
+      try {
+        permits = await acquire(semaphores, wanted, client, flags, interrupted.signal);
+      } finally {
+        if (permits === undefined) await giveBack(semaphores, signals);
+      }
       if (permits === undefined) return EXIT.busy;
       let lateLoss: PermitLostError | undefined;
       let code: number;
@@ -191,6 +200,12 @@ async function runUnderPermit(resource: string, command: string[] | undefined, f
     },
     semaphoresOf,
   );
+}
+
+/** This process ends next: a slot that a slow server still gives it would stay taken for a lease. A signal ends the wait. */
+async function giveBack(semaphores: readonly SemaphoreClient[], signals: Signals): Promise<void> {
+  const closed = Promise.all(semaphores.map((semaphore) => semaphore.close()));
+  await soon(Promise.race([closed, signals.next()]), GIVE_BACK_MS);
 }
 
 /** `undefined` when no permit came in time; this has said so. @throws Interrupted */
