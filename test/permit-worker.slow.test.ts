@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
+import { once } from 'node:events';
 import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Client } from '@temporalio/client';
@@ -7,9 +9,13 @@ import { tsToMs } from '@temporalio/common/lib/time';
 import { Worker, type WorkerPlugin } from '@temporalio/worker';
 import { type Permit, SemaphoreClient } from '../src/client';
 import { createPermitWorker, SemaphorePlugin } from '../src/worker';
+import { endWithTests } from './support/children';
 import { CliProcess } from './support/cli-process';
 import { dataConverter } from './support/encrypting-converter';
+import { startOptions } from './support/holders';
+import { oneCall } from './support/limited-workflows';
 import { operatorOf } from './support/operators';
+import type { PluginInput } from './support/plugin-main';
 import { assertSafe, eventually, useTemporal, warnings } from './support/temporal';
 import { holder } from './support/workflows';
 
@@ -172,3 +178,39 @@ test('a permit worker that ends before the worker of the plugin has begun takes 
     Worker.create = create;
   }
 });
+
+test('by SIGTERM a process that runs the permits gives its own back, and waits for no permit worker that it has ended', async () => {
+  const [ofActivity, ofPool] = [temporal.resource(), temporal.resource()];
+  const taskQueue = `own-${randomUUID()}`;
+  const permitQueue = `permits-${randomUUID()}`;
+  const { address } = temporal.env;
+  const input: PluginInput = { address, taskQueue, permitQueue, resources: [ofActivity, ofPool] };
+  const main = require.resolve('./support/plugin-main');
+  const child = spawn(process.execPath, ['--import', 'tsx', main, JSON.stringify(input)], { env: process.env });
+  endWithTests(child);
+  let said = '';
+  for (const output of [child.stdout, child.stderr]) output.on('data', (text) => (said += text));
+  const call = await temporal.client.workflow.start(oneCall, {
+    ...startOptions(temporal, 'limited'),
+    args: [taskQueue, { callMs: 0, startToCloseMs: 600_000 }],
+  });
+  await eventually(async () => assert.match(said, /both work/));
+  child.kill('SIGTERM');
+  // The lease is ten minutes, for which a release waits that no worker carries out.
+  const closed = await Promise.race([once(child, 'close'), delay(60_000, 'it waits', { ref: false })]);
+  assert.deepEqual(closed, [0, null], said);
+  assert.match(said, /closed\n$/);
+  assert.doesNotMatch(said, /PermitReleaseWarning/);
+  assert.equal(
+    await permitOf(ofActivity).result(),
+    'released',
+    'its permit worker has ended the permit before it ended itself',
+  );
+  const next = await createPermitWorker({ connection: temporal.env.nativeConnection, taskQueue: permitQueue });
+  await next.runUntil(async () => assert.equal(await permitOf(ofPool).result(), 'released'));
+  await call.terminate().catch(() => undefined); // its activity may have ended in time
+});
+
+function permitOf(resource: string) {
+  return temporal.client.workflow.getHandle<() => Promise<string>>(`permit:${resource}:0`);
+}

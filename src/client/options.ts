@@ -21,19 +21,19 @@ import { type Caller, type PartOfSet, type Request, requestOf } from '../shared/
 /** What a semaphore is, for a client. */
 export interface SemaphoreClientOptions extends Omit<SemaphoreOptions, 'perKey'> {
   /** As {@link SemaphoreOptions.perKey}; or a function that gives each key a limit of its own. */
-  perKey?: PerKey;
+  perKey?: PerKey | undefined;
   /**
    * The meter that counts acquires, hand-offs and lost permits. In a worker's process, take `Runtime.instance().metricMeter`; a
    * client has no meter of its own. The workers that run the permits measure how long each is held.
    * @default none
    */
-  metricMeter?: MetricMeter;
+  metricMeter?: MetricMeter | undefined;
 }
 
 /** The options of one acquire outside Workflows. */
 export interface ClientAcquireOptions extends Omit<AcquireOptions, 'outlivesRun'> {
   /** Stops the wait: the acquire rejects with the signal's reason. It has no effect on a permit once acquired. */
-  signal?: AbortSignal;
+  signal?: AbortSignal | undefined;
 }
 
 /** The options of `withPermit` outside Workflows. */

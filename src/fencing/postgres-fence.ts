@@ -10,13 +10,13 @@ export interface PostgresFenceOptions {
    * share a database, give each a table of its own: their resources may have the same names. Use a schema in which nobody
    * else may create tables. @default 'permit_fence'
    */
-  table?: string;
+  table?: string | undefined;
   /**
    * How many milliseconds a transaction may be idle before Postgres ends it and its connection. A holder whose process
    * stops inside a transaction delays the next holder by this much. With `false`, the server's own
    * `idle_in_transaction_session_timeout` applies. At most 2^31 - 1, some 24 days. @default 30_000
    */
-  idleTimeoutMs?: number | false;
+  idleTimeoutMs?: number | false | undefined;
 }
 
 /** The argument of a fenced transaction's function. */

@@ -40,34 +40,34 @@ import { WorkerQueries } from './worker-queries';
 /** What an operator knows of a resource. Without `capacity` and `slots`, the resource's queue is asked, and its permits. */
 export interface OperatorOptions {
   /** How many permits the resource is deployed with. @default what its queue says, or else its permits */
-  capacity?: number;
+  capacity?: number | undefined;
   /** The names of its slots, in place of a capacity. */
-  slots?: readonly string[];
+  slots?: readonly string[] | undefined;
   /** Sees and steers the permits of this key, which are a resource of their own: those of the whole stay as they are. */
-  key?: string;
+  key?: string | undefined;
   /** In place of a capacity, with a `key`: how many permits callers declare for it. @default what the key's queue says, or else its permits */
-  perKey?: number;
+  perKey?: number | undefined;
   /**
    * The task queue of the permits, on which an order starts the resource's queue if no queue runs.
    * @default the task queue of a queue or a permit of the resource that runs now; if none runs, "permits"
    */
-  taskQueue?: string;
+  taskQueue?: string | undefined;
 }
 
 export interface InspectOptions {
   /** How many past holds to list, 0 to 100. They cost a call to visibility, of which a server allows few; `0` spares it. @default 20 */
-  recent?: number;
+  recent?: number | undefined;
   /**
    * While nobody knows how many slots there are: asks visibility for the held slots, every 10 seconds at the most. `false` spares
    * the call. @default true
    */
-  search?: boolean;
+  search?: boolean | undefined;
   /** @internal For several looks: a task queue that nobody polls costs its time once. */
-  queries?: WorkerQueries;
+  queries?: WorkerQueries | undefined;
   /** @internal For one who looks each second: an answer serves so long for the next look, unless it must be another by then. */
-  servesMs?: number;
+  servesMs?: number | undefined;
   /** @internal Asked before each query of a permit; `false` spares it. */
-  mayAskPermit?: () => boolean;
+  mayAskPermit?: (() => boolean) | undefined;
 }
 
 /** An order under way. */
@@ -79,21 +79,21 @@ interface Order {
 
 interface OrderOptions {
   /** How long the order may take: server and workers must have carried it out by then. @default 10 seconds */
-  timeout?: Duration;
+  timeout?: Duration | undefined;
 }
 
 export interface RevokeOptions extends OrderOptions {
   /** Revoke only this run, as the operator has seen it: another run may hold the slot by now. @default whichever run holds the slot */
-  runId?: string;
+  runId?: string | undefined;
   /** Shown to the holder; at most 1,000 characters. */
-  reason?: string;
+  reason?: string | undefined;
 }
 
 export interface OverrideOptions extends OrderOptions {
   /** Act only if the override has this version now; `0`: only if there is no override. @default act in any case */
-  ifVersion?: number;
+  ifVersion?: number | undefined;
   /** Shown to operators; at most 1,000 characters. */
-  reason?: string;
+  reason?: string | undefined;
 }
 
 export interface PauseOptions extends OverrideOptions {
@@ -102,7 +102,7 @@ export interface PauseOptions extends OverrideOptions {
    * without an end, then stays as it is.
    * @default never: until `resume`
    */
-  until?: Date;
+  until?: Date | undefined;
 }
 
 const OPERATOR = {

@@ -30,7 +30,7 @@ const QUEUES = `WorkflowType = "${QUEUE_WORKFLOW}" AND ExecutionStatus = "Runnin
 
 export interface ListHoldersOptions {
   /** The most permits to list. A call lists up to 1,000. @default 1,000 */
-  limit?: number;
+  limit?: number | undefined;
 }
 
 /**

@@ -20,12 +20,12 @@ export interface Limit<Args extends unknown[] = never[]> {
    * Whose permit it is, by the arguments of the run, where the semaphore has a limit `perKey`. It must give the same key whenever it is
    * asked about the same arguments.
    */
-  key?: (...args: Args) => string;
+  key?: ((...args: Args) => string) | undefined;
   /**
    * The rank among those that wait; or a function that says it by the arguments of the run, always the same by the same arguments.
    * @default the run's own
    */
-  priority?: Priority | ((...args: Args) => Priority | undefined);
+  priority?: Priority | ((...args: Args) => Priority | undefined) | undefined;
 }
 
 /** These run the permits: limited, they would wait for themselves. */

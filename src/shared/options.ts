@@ -44,33 +44,33 @@ export interface SemaphoreOptions {
    * How many permits there are: slots `"0"` to `"N-1"`, at most 1,000. Give either this or `slots`. Another number in Workflow code breaks
    * the Workflows that hold or wait, unless {@link before} names the old one; `resize` changes it without a deploy.
    */
-  capacity?: number;
+  capacity?: number | undefined;
   /** Named slots, for things that differ: `['gpu-a', 'gpu-b']`. Give either this or `capacity`. */
-  slots?: readonly string[];
+  slots?: readonly string[] | undefined;
   /**
    * How many of the permits one key may have, such as 2 for each tenant of 20 in all. Every acquire then names its `key`. All
    * acquirers must agree on it, as on the slots. @default no limit
    */
-  perKey?: number;
+  perKey?: number | undefined;
   /**
    * How long a holder may be silent before its permit ends by itself; at least 100 ms. It counts from the claim, and again from each
    * renewal.
    * @default 10 minutes in Workflows, 30 seconds outside
    */
-  lease?: Duration;
+  lease?: Duration | undefined;
   /**
    * The time between two renewals while a holder works; below `lease`, and outside Workflows below nine tenths of it, after which a
    * holder has to stop. `false` never renews: the lease bounds the hold, unless the holder renews it by
    * `permit.renew()`.
    * @default a third of the lease
    */
-  renewEvery?: Duration | false;
+  renewEvery?: Duration | false | undefined;
   /**
    * The task queue on which permits run: a permit worker polls it (`SemaphorePlugin`, `createPermitWorker` or `temporal-semaphore
    * worker`), or your own worker, if its Workflows file has `export * from 'temporal-semaphore/workflows'`.
    * @default "permits"
    */
-  taskQueue?: string;
+  taskQueue?: string | undefined;
   /**
    * The server ends a permit after this time, whatever happens (its `workflowExecutionTimeout`); at least `lease`. The server
    * takes 10,000 signals and 51,200 events of one run, and renewals use them up. So the longest hold is 18 hours with a lease of
@@ -78,7 +78,7 @@ export interface SemaphoreOptions {
    * A longer `maxHold` is refused.
    * @default 24 hours, or the longest hold that the renewals allow
    */
-  maxHold?: Duration;
+  maxHold?: Duration | undefined;
   /**
    * A slot is not given again before this time has passed since it was taken, whatever its holder does and whether it dies: N slots
    * give at most N starts in any time of `every`. A holder that is done does not wait for it. All acquirers must agree on it, as on
@@ -89,28 +89,28 @@ export interface SemaphoreOptions {
    * Temporal Cloud starts one Workflow ID only once a second. `false` is for a server of your own with such a namespace.
    * @default none: a slot is free when it is released; one second in such a namespace
    */
-  pace?: Pace | false;
+  pace?: Pace | false | undefined;
   /**
    * Strict order: an acquirer lines up behind the present waiters, and tries a slot by itself only when nobody waits. It costs
    * every acquire one more step. Without it, a newcomer may win a slot in the moment between two holders. The idea is that of
    * `java.util.concurrent.Semaphore`.
    * @default false
    */
-  fair?: boolean;
+  fair?: boolean | undefined;
   /**
    * A `withPermit` inside another `withPermit` of this resource (and key), in the same Workflow or async context, runs under the outer
    * permit: it costs nothing, and has the outer permit's token. Without it, such a call takes another permit, or fails with a
    * `SelfDeadlockError` where it would wait for itself. The idea is that of Redisson's lock.
    * @default false
    */
-  reentrant?: boolean;
+  reentrant?: boolean | undefined;
   /**
    * How long a parked waiter hears nothing before it asks the queue for a sign of life, and starts a new queue if it is gone.
    * Once the queue has answered, the waiter asks again after 20 to 25 times this. If no answer comes within this time, the waiter
    * takes the queue for stuck: it tries a few slots each time this has passed, the next ones in turn.
    * @default 30 seconds (so 10 minutes to 4 hours while the queue answers)
    */
-  recheckAfter?: Duration;
+  recheckAfter?: Duration | undefined;
   /**
    * What these options were before a deploy of Workflow code changed them, the latest values first:
    * `{ capacity: 4, before: [{ capacity: 5 }, { capacity: 3 }] }`. An entry names only what was different; `undefined` says that there
@@ -119,7 +119,7 @@ export interface SemaphoreOptions {
    * acquires marks its history with `patched`, which is two events. Clients ignore it. See `docs/options.md`.
    * @default none: no event, and a Workflow that began with other values can't go on
    */
-  before?: readonly FormerOptions[];
+  before?: readonly FormerOptions[] | undefined;
 }
 
 /** The options on which a Workflow's history depends, as they were before a deploy: see {@link SemaphoreOptions.before}. */
@@ -141,51 +141,51 @@ export interface PreemptibleOptions {
    * aborts before the grace ends.
    * @default false
    */
-  atCheckpoints?: boolean;
+  atCheckpoints?: boolean | undefined;
 }
 
 /** The options of one acquire. */
 export interface AcquireOptions {
   /** How long to wait for a permit, from the call on. `0` tries every slot once. @default for ever */
-  timeout?: Duration;
+  timeout?: Duration | undefined;
   /**
    * The longest line that it joins: it throws `LineFullError` at once when so many wait already, at least 1. A waiter that has its
    * turn does not count, nor one whose Workflow has ended half a minute ago. The wait queue checks it: a queue whose worker is gone
    * refuses nobody. An acquirer whose place was lost with a terminated queue may be refused later too.
    * @default no limit but the queue's own of 10,000, at which an acquire goes on trying
    */
-  maxWaiting?: number;
+  maxWaiting?: number | undefined;
   /**
    * The rank among waiters, as Temporal's own `Priority`: by `priorityKey` (1 is served first), then by weighted fairness between
    * `fairnessKey`s, then by arrival. @default in a Workflow its own priority; outside `priorityKey` 3
    */
-  priority?: Priority;
+  priority?: Priority | undefined;
   /**
    * Whose permit it is, where the semaphore has a limit `perKey`: a tenant, a customer. The holder then has a permit of the key too,
    * behind its own.
    */
-  key?: string;
+  key?: string | undefined;
   /** The permit's purpose, shown to operators beside the holder; at most 1,000 characters. */
-  purpose?: string;
+  purpose?: string | undefined;
   /**
    * Lets a waiter take this permit that has a strictly higher priority and asks with `preempt`. It needs a
    * `priority.priorityKey`: only waiters with a smaller number can take it. Not with a `key`. See `docs/priorities.md`.
    * @default nobody can
    */
-  preemptible?: PreemptibleOptions;
+  preemptible?: PreemptibleOptions | undefined;
   /**
    * While this acquire waits, a holder of lower priority that is `preemptible` is asked to give way: of those whose slots it would
    * take, the one of the lowest priority, and of equals the youngest. It needs a `priority.priorityKey`, and a wait. Not with a `key`.
    * @default false
    */
-  preempt?: boolean;
+  preempt?: boolean | undefined;
   /**
    * Lets the permit outlive this Workflow run, so that the next run or another Workflow can adopt it: hand over `permit.ref()`.
    * The price: when this run ends without a release, the slot stays taken until the lease ends. A permit outside Workflows always
    * works so. Not with a `key`.
    * @default false: the permit ends with this run, also when that continues as new
    */
-  outlivesRun?: boolean;
+  outlivesRun?: boolean | undefined;
 }
 
 /** The options of one acquire of several permits: what concerns one resource stands in its entry, and a set is not pre-empted. */

@@ -10,7 +10,9 @@ import type { PartOfSet } from './request';
  * What a caller wants a permit of: a semaphore; or one with the `key` that its limit per key asks for, or with how many `permits`.
  * `S` is that of Workflows or of clients.
  */
-export type SetEntry<S> = S | { readonly of: S; readonly key?: string; readonly permits?: number };
+export type SetEntry<S> =
+  | S
+  | { readonly of: S; readonly key?: string | undefined; readonly permits?: number | undefined };
 
 /** What each entry of a set gives to the caller: a permit, or so many as it asked for. */
 export type PermitsOf<Entries extends readonly unknown[], Permit> = {

@@ -24,7 +24,7 @@ export interface ActivityLimit<Args extends unknown[] = never[]> extends Limit<A
 // biome-ignore lint/suspicious/noExplicitAny: any function can be an activity
 export type ActivityLimits<Activities = Record<string, (...args: any[]) => unknown>> = {
   readonly [Type in keyof Activities]?: Activities[Type] extends (...args: infer Args) => unknown
-    ? ActivityLimit<Args> | PermitPool
+    ? ActivityLimit<Args> | PermitPool | undefined
     : never;
 };
 

@@ -35,7 +35,7 @@ export const PERMIT_WORKER_DEFAULTS = {
  */
 export interface PermitWorkerOptions extends Omit<WorkerOptions, (typeof OURS)[number] | 'taskQueue'> {
   /** The task queue on which permits run: that of the semaphores. @default "permits" */
-  taskQueue?: string;
+  taskQueue?: string | undefined;
 }
 
 /**

@@ -30,30 +30,30 @@ import { checkPermitWorker, createPermitWorker, type PermitWorkerOptions } from 
  * ```
  */
 export interface Limits<Workflows = Record<string, never>, Activities = Record<string, never>> {
-  readonly workflows?: WorkflowLimits<Workflows>;
-  readonly activities?: ActivityLimits<Activities>;
+  readonly workflows?: WorkflowLimits<Workflows> | undefined;
+  readonly activities?: ActivityLimits<Activities> | undefined;
 }
 
 /** What a {@link SemaphorePlugin} does. */
 export interface SemaphorePluginOptions {
   /** The task queue on which the permits of your semaphores run: their own option `taskQueue`. @default "permits" */
-  taskQueue?: string;
+  taskQueue?: string | undefined;
   /**
    * The permit worker that the plugin runs on that task queue, in the process of your worker: its further options, such as
    * `maxCachedWorkflows`. `false` if a dedicated permit worker runs the permits. The plugin then asks, 5 seconds after your worker has
    * started, whether any worker polls the task queue, and emits a Node warning with the code `TEMPORAL_SEMAPHORE_UNPOLLED` if none does.
    * @default a permit worker with the connection, namespace and data converter of your worker
    */
-  permitWorker?: false | Omit<PermitWorkerOptions, 'taskQueue'>;
+  permitWorker?: false | Omit<PermitWorkerOptions, 'taskQueue'> | undefined;
   /** How many Workflows of a type run at once. The same must be in the Workflow bundle: give `limitsPath` too. */
-  workflows?: WorkflowLimits;
+  workflows?: WorkflowLimits | undefined;
   /**
    * The path of your module that exports `interceptors = limitWorkflows(…)`, as `require.resolve` gives it. The Workflow bundle gets
    * it. Where you bundle ahead, give the plugin to `bundleWorkflowCode`.
    */
-  limitsPath?: string;
+  limitsPath?: string | undefined;
   /** How many activities of a type run at once, in all workers. */
-  activities?: ActivityLimits;
+  activities?: ActivityLimits | undefined;
 }
 
 const OPTIONS = {

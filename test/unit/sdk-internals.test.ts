@@ -6,6 +6,7 @@ import { test } from 'node:test';
 import { Context } from '@temporalio/activity';
 import { Connection, isGrpcServiceError } from '@temporalio/client';
 import { MockActivityEnvironment } from '@temporalio/testing';
+import { Runtime } from '@temporalio/worker';
 import { setActivator } from '@temporalio/workflow/lib/global-attributes';
 import { Activator } from '@temporalio/workflow/lib/internals';
 import { activate } from '@temporalio/workflow/lib/worker-interface';
@@ -111,6 +112,14 @@ test('news of no Workflow Task, which only a query brings to a Workflow of ours,
     comes(false, 15, 0); // a server that does not count bytes
     comes(false, 18, 0);
   });
+});
+
+test('a worker hears of signals by a method of the Runtime, which its class has', () => {
+  const { registerShutdownSignalCallback: register } = Runtime.prototype;
+  const worker = readFileSync(require.resolve('@temporalio/worker/lib/worker.js'), 'utf8');
+  const because = 'src/worker/beside.ts covers this method, so that a permit worker outlives the signal';
+  assert.equal(typeof register, 'function', because);
+  assert.match(worker, /this\.runtime\.registerShutdownSignalCallback\(/, because);
 });
 
 test('an activity under a limit sees an abort for its permit by the signal of its context, which is as before afterwards', async () => {

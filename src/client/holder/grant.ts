@@ -3,6 +3,7 @@ import type { Lease } from '../../shared/lease';
 import { isEndByTime } from '../../shared/loss';
 import { type PermitRef, RELEASE, RENEW } from '../../shared/protocol';
 import { NoAnswerError, PermitLostError } from '../errors';
+import { ownWorkerGone } from '../own-workers';
 import { ABSENT_AFTER_MS, type Pollers } from '../pollers';
 import { isTransient, monotonicMs, pause, retryDelayMs } from '../server';
 import type { PermitEnd, PermitRun } from './permit-run';
@@ -229,9 +230,11 @@ export class Grant implements AnyGrant<PermitLostError> {
   private async untilEnded(): Promise<void> {
     const over = new AbortController();
     const lease = pause(this.lease.leftMs, over.signal);
+    const { namespace } = this.run.server.client.options;
+    const gone = ownWorkerGone(namespace, this.pollers.taskQueue, over.signal);
     const absent = this.pollers.areAbsent(over.signal).then(async (areAbsent) => areAbsent || (await lease));
     try {
-      const first = await Promise.race([this.ended, lease, absent]);
+      const first = await Promise.race([this.ended, lease, absent, gone]);
       if (first !== true) return;
       throw new NoAnswerError(this.ref.resource, ABSENT_AFTER_MS, { unpolled: this.pollers.taskQueue });
     } finally {

@@ -15,7 +15,8 @@ import { releaseOrWarn } from './hold';
  *
  * `release` resolves when the slot is free. When the server can't be reached, it resolves by the end of the lease, which nothing renews
  * any more. It throws a `NoAnswerError` with `unpolled` when the slot is not free after 14 seconds and nobody polls its task queue: the
- * release has been sent, and takes effect when a worker runs. It throws a `ServiceError` when the server refuses, for example because
+ * release has been sent, and takes effect when a worker runs. Where `SemaphorePlugin` has run the permits in this process, and its permit
+ * worker has ended, it resolves a second after the release has been sent. It throws a `ServiceError` when the server refuses, for example because
  * the caller lacks permission; the lease then ends the permit.
  */
 export class Permit extends HeldPermit<Grant, PermitLostError> {

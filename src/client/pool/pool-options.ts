@@ -7,15 +7,15 @@ import type { PoolRules } from './pool-state';
 /** How a permit pool holds its permits. */
 export interface PermitPoolOptions {
   /** The most permits that the pool holds at once, from 1 to the number of slots; of each key, too. @default the number of slots, also those that an operator has added */
-  max?: number;
+  max?: number | undefined;
   /**
    * How long a permit serves this process while others wait that have fewer. It goes back at the end of the call that passes this
    * time; after twice this time where another pool would only have as many as this one had. While nobody else waits, it serves on. At least 1 ms; below a few hand-offs (0.1 s each) the pool does little but hand over.
    * @default 1 second; 3 seconds with a limit `perKey`, where a hand-over moves two permits
    */
-  reuseFor?: Duration;
+  reuseFor?: Duration | undefined;
   /** How long the pool keeps a permit that no call uses; from 0. @default 200 ms */
-  idleFor?: Duration;
+  idleFor?: Duration | undefined;
 }
 
 /**

@@ -27,14 +27,14 @@ export interface WorkflowLimit<Args extends unknown[] = never[]>
    * function has returned, is lost. Not with a `key`.
    * @default false: the permit ends with the run, and the next run lines up
    */
-  outlivesRun?: boolean;
+  outlivesRun?: boolean | undefined;
   /**
    * Marks in the history of each run that it is limited, and by how many slots, with `patched`. So Workflows that began before their type
    * was limited go on without a limit, and those that began under another `capacity` go on under that. The marker is two events.
    * `false` saves them, for a type that was limited from the first; another `capacity` then needs the semaphore's `before`.
    * @default true
    */
-  patch?: boolean;
+  patch?: boolean | undefined;
 }
 
 /**
@@ -42,7 +42,7 @@ export interface WorkflowLimit<Args extends unknown[] = never[]>
  */
 export type WorkflowLimits<Workflows = AnyWorkflows> = {
   readonly [Type in keyof Workflows]?: Workflows[Type] extends (...args: infer Args) => Promise<unknown>
-    ? WorkflowLimit<Args>
+    ? WorkflowLimit<Args> | undefined
     : never;
 };
 

@@ -1,0 +1,40 @@
+import { pause } from './server';
+
+// A process often runs the permits that it holds: `SemaphorePlugin` runs a permit worker beside another worker. Once that has ended, nobody
+// may carry a release out before the next process starts, and the server lists the pollers that are gone for minutes.
+
+/** How long a release then waits for a worker of another process. */
+const ELSEWHERE_MS = 1_000;
+
+/** The permit workers of this process, by namespace and task queue. */
+const own = new Map<string, { count: number; ended: AbortController }>();
+
+/** A permit worker of this process begins to run. @returns a function to call when it is about to end */
+export function ownWorkerBegins(namespace: string, taskQueue: string): () => void {
+  const key = keyOf(namespace, taskQueue);
+  const known = own.get(key);
+  const workers = known && !known.ended.signal.aborted ? known : { count: 0, ended: new AbortController() };
+  own.set(key, workers);
+  workers.count++;
+  let hasEnded = false;
+  return () => {
+    if (hasEnded) return;
+    hasEnded = true;
+    if (--workers.count === 0) workers.ended.abort();
+  };
+}
+
+/** Resolves when this process has run the permits of the task queue and runs them no more, and no other worker has been quick either. */
+export async function ownWorkerGone(namespace: string, taskQueue: string, over: AbortSignal): Promise<void> {
+  const ended = own.get(keyOf(namespace, taskQueue))?.ended.signal;
+  if (!ended) return await new Promise(() => undefined);
+  await new Promise<void>((resolve) => {
+    if (ended.aborted) resolve();
+    else ended.addEventListener('abort', () => resolve(), { once: true, signal: over });
+  });
+  await pause(ELSEWHERE_MS, over);
+}
+
+function keyOf(namespace: string, taskQueue: string): string {
+  return JSON.stringify([namespace, taskQueue]);
+}
