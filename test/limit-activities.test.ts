@@ -21,7 +21,23 @@ const temporal = useTemporal({ shared: true });
 let pools: PermitPool[] = [];
 let running: { worker: Worker; ended: Promise<void> }[] = [];
 const BEAT_MS = 200;
-const now = { calls: 0, most: 0, begun: 0, stale: 0, beatMs: BEAT_MS, isShort: false, aborted: [] as unknown[] };
+/** How an activity hears that it is to stop. */
+const WORKS = {
+  cancellationSignal: (ms: number, { cancellationSignal }: Context) =>
+    delay(ms, undefined, { signal: cancellationSignal }),
+  cancelled: (ms: number, { cancelled }: Context) => Promise.race([cancelled, delay(ms, undefined, { ref: false })]),
+  sleep: (ms: number, context: Context) => context.sleep(ms),
+};
+const now = {
+  stopsBy: 'cancellationSignal' as keyof typeof WORKS,
+  calls: 0,
+  most: 0,
+  begun: 0,
+  stale: 0,
+  beatMs: BEAT_MS,
+  isShort: false,
+  aborted: [] as unknown[],
+};
 
 const activities: LimitedActivities = {
   callVendor: async (callMs) => {
@@ -31,7 +47,7 @@ const activities: LimitedActivities = {
     now.most = Math.max(now.most, ++now.calls);
     try {
       if (now.stale-- > 0) throw new StaleTokenError(currentFencingToken() ?? assert.fail(), undefined);
-      await delay(now.isShort ? 1 : callMs, undefined, { signal: cancellationSignal });
+      await WORKS[now.stopsBy](now.isShort ? 1 : callMs, Context.current());
       return String(currentFencingToken());
     } catch (error) {
       now.aborted.push(cancellationSignal.reason);
@@ -54,7 +70,16 @@ async function endWorkers(): Promise<void> {
   for (const pool of pools) await pool.close();
   pools = [];
   running = [];
-  Object.assign(now, { calls: 0, most: 0, begun: 0, stale: 0, beatMs: BEAT_MS, isShort: false, aborted: [] });
+  Object.assign(now, {
+    stopsBy: 'cancellationSignal',
+    calls: 0,
+    most: 0,
+    begun: 0,
+    stale: 0,
+    beatMs: BEAT_MS,
+    isShort: false,
+    aborted: [],
+  });
 }
 
 function semaphore(resource: string, capacity: number) {
@@ -240,22 +265,25 @@ test('a worker that shuts down lets its waiting activities go to another; those 
   await long.terminate();
 });
 
-test('an activity that loses its permit is told by its signal, fails as retryable, and runs again', async () => {
-  const resource = temporal.resource();
-  const taskQueue = `limited-${randomUUID()}`;
-  const client = semaphore(resource, 1);
-  await startWorker(client, taskQueue);
-  const call = await start(taskQueue, { callMs: 60_000, startToCloseMs: 60_000 });
-  await until(() => now.calls === 1);
-  now.isShort = true; // the second call
-  await operatorOf(client).revoke('0', { reason: 'drain' });
-  await call.result();
-  assert.equal(now.begun, 2);
-  assert.deepEqual(
-    now.aborted.map((reason) => (reason as Error).name),
-    ['PermitLostError'],
-  );
-});
+for (const stopsBy of ['cancellationSignal', 'cancelled', 'sleep'] as const) {
+  test(`an activity that loses its permit is told by ${stopsBy}, fails as retryable, and runs again`, async () => {
+    now.stopsBy = stopsBy;
+    const resource = temporal.resource();
+    const taskQueue = `limited-${randomUUID()}`;
+    const client = semaphore(resource, 1);
+    await startWorker(client, taskQueue);
+    const call = await start(taskQueue, { callMs: 60_000, startToCloseMs: 60_000 });
+    await until(() => now.calls === 1);
+    now.isShort = true; // the second call
+    await operatorOf(client).revoke('0', { reason: 'drain' });
+    await call.result();
+    assert.equal(now.begun, 2);
+    assert.deepEqual(
+      now.aborted.map((reason) => (reason as Error).name),
+      ['PermitLostError'],
+    );
+  });
+}
 
 test('an activity whose token a fence refuses has lost its permit, and runs again under another', async () => {
   const taskQueue = `limited-${randomUUID()}`;

@@ -137,7 +137,7 @@ async function runLimited<T>(
         stopHeartbeats();
         // Its own code has its whole heartbeatTimeout for its first one.
         if (info.heartbeatTimeoutMs) context.heartbeat(info.heartbeatDetails);
-        return await withSignal(context, signal, run).catch((error: unknown) => {
+        return await toldOfLoss(context, signal, run).catch((error: unknown) => {
           throw isStale(error, runId) ? lossOf(error) : error;
         });
       },
@@ -189,30 +189,43 @@ function heartbeat({ info, heartbeat }: Context): () => void {
   return () => clearInterval(timer);
 }
 
-/** The SDK makes a context for each attempt, so what is changed here is this attempt's alone. */
-async function withSignal<T>(context: Context, lost: AbortSignal, run: () => Promise<T>): Promise<T> {
-  const cancelled = context.cancellationSignal;
+/**
+ * Tells the activity of a loss as of a cancellation: by `cancellationSignal`, and by `cancelled`, for which `sleep` waits too. The SDK makes
+ * a context for each attempt, so what is changed here is this attempt's alone.
+ */
+async function toldOfLoss<T>(context: Context, lost: AbortSignal, run: () => Promise<T>): Promise<T> {
+  const { cancellationSignal, cancelled } = context;
   const both = new AbortController();
   const stop = new AbortController();
-  for (const signal of [cancelled, lost]) {
-    if (signal.aborted) both.abort(signal.reason);
-    else signal.addEventListener('abort', () => both.abort(signal.reason), { signal: stop.signal });
-  }
-  replaceSignal(context, both.signal);
+  const loss = new Promise<never>((_, reject) => {
+    for (const signal of [cancellationSignal, lost]) {
+      const abort = () => {
+        both.abort(signal.reason);
+        if (signal === lost) reject(new CancelledFailure(lost.reason.message, [], lost.reason));
+      };
+      if (signal.aborted) abort();
+      else signal.addEventListener('abort', abort, { signal: stop.signal });
+    }
+  });
+  const told = Promise.race([cancelled, loss]);
+  told.catch(() => undefined); // the activity need not listen
+  replace(context, { cancellationSignal: both.signal, cancelled: told });
   try {
     return await run();
   } finally {
     stop.abort();
-    replaceSignal(context, cancelled);
+    replace(context, { cancellationSignal, cancelled });
   }
 }
 
 /**
- * The SDK has no public way to abort an attempt's signal for a reason of ours, so the property of its context is defined anew.
+ * The SDK has no public way to cancel an attempt for a reason of ours, so properties of its context are defined anew.
  * `test/unit/sdk-internals.test.ts` fails when a release of the SDK no longer lets us.
  */
-function replaceSignal(context: Context, value: AbortSignal): void {
-  Object.defineProperty(context, 'cancellationSignal', { value, configurable: true, enumerable: true, writable: true });
+function replace(context: Context, properties: Pick<Context, 'cancellationSignal' | 'cancelled'>): void {
+  for (const [name, value] of Object.entries(properties)) {
+    Object.defineProperty(context, name, { value, configurable: true, enumerable: true, writable: true });
+  }
 }
 
 /** What the server is told of an attempt that has not begun. */

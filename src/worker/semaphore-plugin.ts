@@ -77,8 +77,8 @@ const OPTIONS = {
  * activity slot of its worker, and its `startToCloseTimeout` runs. It heartbeats, where a `heartbeatTimeout` is set, with the details of
  * its last attempt. It stops waiting when it is cancelled. When its worker shuts down, or half of its `startToCloseTimeout` has
  * passed, it fails with a retryable failure (`WorkerShutdown`, `PermitTimeoutError`), and its retry policy decides. In the
- * activity, `Context.current().cancellationSignal` aborts also when the permit is lost; then it fails with a retryable `PermitLostError`,
- * whatever it returned.
+ * activity, `Context.current()` tells of a lost permit as of a cancellation (`cancellationSignal`, `cancelled`, `sleep`); then it fails
+ * with a retryable `PermitLostError`, whatever it returned.
  *
  * `Worker.create` refuses a limit of a type that the worker does not have, limits that the Workflow bundle lacks, and two declarations of
  * one resource that differ. A worker without Workflows leaves `workflows` alone, and one without activities `activities`. A worker that

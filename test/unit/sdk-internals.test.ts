@@ -131,12 +131,16 @@ test('an activity under a limit sees an abort for its permit by the signal of it
   const { cancellationSignal } = context;
   const seen = await environment.run(async () => {
     const { cancellationSignal: signal } = Context.current();
-    lost.abort('lost');
-    return [signal.aborted, signal.reason];
+    const reason = new Error('lost');
+    lost.abort(reason);
+    const slept = await Context.current()
+      .sleep('1 minute')
+      .catch((error: unknown) => error);
+    return [signal.aborted, signal.reason === reason, (slept as Error).name];
   });
   const because =
-    "src/worker/limit-activities.ts redefines `cancellationSignal` of an activity's Context, and this SDK's activities no longer see it";
-  assert.deepEqual(seen, [true, 'lost'], because);
+    "src/worker/limit-activities.ts redefines `cancellationSignal` and `cancelled` of an activity's Context, and this SDK's activities no longer see it";
+  assert.deepEqual(seen, [true, true, 'CancelledFailure'], because);
   assert.equal(context.cancellationSignal, cancellationSignal, because);
   assert.ok(!cancellationSignal.aborted, because);
 });
