@@ -8,7 +8,7 @@ import {
   setHandler,
   sleep,
 } from '@temporalio/workflow';
-import { Semaphore } from '../../src/workflow';
+import { Semaphore } from '../../scripts/support/own-queue-semaphore';
 import { finish } from './finishing';
 import type { HolderInput } from './workflows';
 
