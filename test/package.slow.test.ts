@@ -1,12 +1,13 @@
 import assert from 'node:assert/strict';
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { cp, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { cp, mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { promisify } from 'node:util';
+import { build } from 'esbuild';
 import { type devDependencies, exports as packageExports, version as packageVersion } from '../package.json';
 import { startServer, type TemporalServer } from '../scripts/support/temporal-server';
 import { SemaphoreClient } from '../src/client';
@@ -185,6 +186,36 @@ for (const [type, imports] of [
     });
   });
 }
+
+test('a worker that esbuild has bundled, with the SDK outside, finds the Workflows of the installed package; else it says what to do', async (t) => {
+  const app = `
+    import { NativeConnection } from '@temporalio/worker';
+    import { createPermitWorker, SemaphorePlugin } from 'temporal-semaphore/worker';
+    (async () => {
+      const { workflowInterceptorModules } = new SemaphorePlugin().configureBundler({ workflowsPath: 'x' });
+      const connection = await NativeConnection.connect({ address: process.argv[2] });
+      const worker = await createPermitWorker({ connection, taskQueue: 'bundled' });
+      await worker.runUntil(async () => undefined);
+      await connection.close();
+      console.log(workflowInterceptorModules.join());
+    })().catch((error) => { console.error(error.message); process.exit(1); });`;
+  await writeFile(join(project, 'bundled.ts'), app);
+  // What lies beside a bundle is the application's own.
+  await writeFile(join(project, 'workflows.js'), 'throw new Error("not the library\'s");');
+  const outfile = join(project, 'dist', 'app.js');
+  const entryPoints = [join(project, 'bundled.ts')];
+  await build({ entryPoints, outfile, bundle: true, platform: 'node', external: ['@temporalio/*'], logLevel: 'error' });
+  const { stdout } = await run(process.execPath, [outfile, env.address]);
+  assert.match(stdout, /node_modules\/temporal-semaphore\/lib\/fencing-workflow\.js\n$/);
+
+  const alone = await mkdtemp(join(tmpdir(), 'temporal-semaphore-bundled-'));
+  t.after(() => rm(alone, { recursive: true }));
+  await mkdir(join(alone, 'node_modules'));
+  await symlink(join(project, 'node_modules', '@temporalio'), join(alone, 'node_modules', '@temporalio'));
+  await cp(outfile, join(alone, 'app.js'));
+  const { stderr } = await run(process.execPath, [join(alone, 'app.js'), env.address]).catch((error) => error);
+  assert.match(stderr, /^temporal-semaphore\/fencing-workflow can't be found from .*esbuild --packages=external/);
+});
 
 /** Tells its memory every half second. Not in a thread of its worker, which has nobody to tell. */
 const TELL_MEMORY = encodeURIComponent('setInterval(() => process.send?.(process.memoryUsage.rss()), 500).unref()');

@@ -4,6 +4,7 @@ import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { NativeConnection, Worker, type WorkerOptions, type WorkerPlugin } from '@temporalio/worker';
 import { SemaphoreClient } from '../src/client';
+import { pollersOf } from '../src/client/pollers';
 import { createPermitWorker, type PermitWorkerOptions, SemaphorePlugin } from '../src/worker';
 import { Semaphore } from '../src/workflow';
 import { eventually, useTemporal } from './support/temporal';
@@ -110,6 +111,32 @@ test("the plugin refuses the worker's own task queue", async () => {
     () => new SemaphorePlugin({ permitWorker: true as false }),
     /permitWorker: expected options of .*, or false/,
   );
+});
+
+test('a second plugin whose permits this connection runs already is refused, and so is one plugin in two workers', async () => {
+  const { nativeConnection: connection } = temporal.env;
+  const permitQueue = `permits-${randomUUID()}`;
+  const activities = { none: async () => {} };
+  const create = async (plugin: SemaphorePlugin) =>
+    await Worker.create({ connection, taskQueue: `own-${randomUUID()}`, activities, plugins: [plugin] });
+  const plugin = new SemaphorePlugin({ taskQueue: permitQueue });
+  const first = await create(plugin);
+  const [second, again, third] = [
+    await create(new SemaphorePlugin({ taskQueue: permitQueue })),
+    await create(plugin),
+    await create(new SemaphorePlugin({ taskQueue: permitQueue, permitWorker: false })),
+  ];
+  await first.runUntil(async () => {
+    await eventually(async () => assert.ok((await pollersOf(temporal.client, permitQueue)).length > 0));
+    const refused = (message: RegExp) => ({ name: 'InvalidOptionsError', message });
+    await assert.rejects(
+      second.run(),
+      refused(/^taskQueue: expected .* give the second .* permitWorker: false, got "/),
+    );
+    await assert.rejects(again.run(), refused(/^plugins: expected a SemaphorePlugin for each worker, got "one that/));
+    await third.runUntil(async () => undefined);
+    assert.equal(first.getState(), 'RUNNING');
+  });
 });
 
 const taskQueue = 'permits';

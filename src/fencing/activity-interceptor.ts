@@ -8,6 +8,7 @@ import {
   StaleTokenError,
 } from '../shared/fencing-token';
 import { withFencingToken } from './current-token';
+import { entryPath } from './entry-path';
 
 /**
  * Gives an activity the token in its headers, as its `currentFencingToken()`, with the number of its attempt. When a fence refuses
@@ -52,6 +53,6 @@ export const fencingInterceptors = {
   activity: [fencingActivityInterceptor],
   /** Where it lies is asked for only when it is used: the command line has this module in a bundle of its own. */
   get workflowModules() {
-    return [require.resolve('../fencing-workflow')];
+    return [entryPath('fencing-workflow')];
   },
 } satisfies WorkerInterceptors;

@@ -1,9 +1,10 @@
 import { existsSync } from 'node:fs';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { NativeConnection, Worker, type WorkerOptions } from '@temporalio/worker';
 import { version } from '@temporalio/worker/package.json';
 import { nonEmpty, refuse, refuseKind } from '@/shared/check';
 import { DEFAULT_TASK_QUEUE } from '@/shared/protocol';
+import { entryPath } from '../fencing/entry-path';
 
 /** This library decides what a permit worker runs, so the caller can't set these options of the SDK. */
 const OURS = ['activities', 'enableNonLocalActivities', 'nexusServices', 'workflowBundle', 'workflowsPath'] as const;
@@ -69,14 +70,25 @@ export interface PermitWorkerOptions extends Omit<WorkerOptions, (typeof OURS)[n
  */
 export async function createPermitWorker(options: PermitWorkerOptions): Promise<Worker> {
   checkPermitWorker(options);
+  const { taskQueue = DEFAULT_TASK_QUEUE } = options;
   return await Worker.create({
     ...PERMIT_WORKER_DEFAULTS,
     ...options,
-    taskQueue: options.taskQueue ?? DEFAULT_TASK_QUEUE,
+    taskQueue,
     ...WITHOUT_WARNING,
     ...permitWorkflows(options),
+  }).catch((error: Error) => {
+    if (!REGISTERED_TWICE.test(error.message)) throw error;
+    return refuse(
+      'taskQueue',
+      'a task queue that this connection has no worker for yet; give the second SemaphorePlugin of a process permitWorker: false',
+      taskQueue,
+    );
   });
 }
+
+/** The SDK's words for a second worker of one connection, namespace and task queue. */
+const REGISTERED_TWICE = /overlapping worker task types/;
 
 /** @throws InvalidOptionsError */
 export function checkPermitWorker(options: PermitWorkerOptions): void {
@@ -96,10 +108,9 @@ export function checkPermitWorker(options: PermitWorkerOptions): void {
 
 /** The prebuilt bundle if there is one. There is none for other SDK versions, nor when this code runs from source. */
 function permitWorkflows(options: PermitWorkerOptions): Pick<WorkerOptions, 'workflowBundle' | 'workflowsPath'> {
-  const codePath = prebuiltBundle(join(__dirname, '..'));
-  return !changesBundle(options) && existsSync(codePath)
-    ? { workflowBundle: { codePath } }
-    : { workflowsPath: require.resolve('../workflows') };
+  const workflowsPath = entryPath('workflows');
+  const codePath = prebuiltBundle(dirname(workflowsPath));
+  return !changesBundle(options) && existsSync(codePath) ? { workflowBundle: { codePath } } : { workflowsPath };
 }
 
 /** With a prebuilt bundle, the SDK ignores these options and only warns. */

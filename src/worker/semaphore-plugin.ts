@@ -99,6 +99,7 @@ export class SemaphorePlugin implements WorkerPlugin {
   private readonly semaphores: readonly DeclaredSemaphore[];
   /** The task queue of the worker that it serves, once that is known: a bundle may also be made ahead. */
   private ownTaskQueue: string | undefined;
+  private isRunning = false;
 
   /** @throws InvalidOptionsError that names the option, what it expects and what it got */
   constructor(private readonly options: SemaphorePluginOptions = {}) {
@@ -161,6 +162,12 @@ export class SemaphorePlugin implements WorkerPlugin {
   async runWorker(worker: Worker, next: (worker: Worker) => Promise<void>): Promise<void> {
     const { permitWorker } = this.options;
     const { taskQueue } = this;
+    if (this.isRunning) {
+      const refused = async () =>
+        refuse('plugins', 'a SemaphorePlugin for each worker', 'one that another worker runs');
+      return await runBeside(worker, () => next(worker), refused);
+    }
+    this.isRunning = true;
     const run = async () => {
       const ended = new AbortController();
       const warned = warnIfUnpolled(worker.client, this.servedElsewhere(), ended.signal);
@@ -172,12 +179,16 @@ export class SemaphorePlugin implements WorkerPlugin {
         await Promise.all([warned, this.pools.close()]); // while the connection is open, and a worker runs the permits
       }
     };
-    if (permitWorker === false) return await run();
-    await runBeside(worker, run, async () => {
-      // Those that your worker has in the end: plugins after this one may have changed them.
-      const { connection, namespace, dataConverter } = worker.options;
-      return await createPermitWorker({ connection, namespace, dataConverter, ...permitWorker, taskQueue });
-    });
+    try {
+      if (permitWorker === false) return await run();
+      await runBeside(worker, run, async () => {
+        // Those that your worker has in the end: plugins after this one may have changed them.
+        const { connection, namespace, dataConverter } = worker.options;
+        return await createPermitWorker({ connection, namespace, dataConverter, ...permitWorker, taskQueue });
+      });
+    } finally {
+      this.isRunning = false;
+    }
   }
 
   /** The task queues of permits that neither your worker nor the plugin's serves. */

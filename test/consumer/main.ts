@@ -31,7 +31,7 @@ async function main(address: string, name: string): Promise<void> {
     });
   const outside = new SemaphoreClient(client, `outside-${name}`, { capacity: 1, taskQueue: permitQueue });
   const permitsTaken = [
-    await run(`own-${name}`),
+    await run(`own-${name}`, taskQueue),
     await run(`apart-${name}`, permitQueue),
     await outside.withPermit(async (permit) => permit.workflowId),
   ];

@@ -36,7 +36,7 @@ export interface WithPermitOptions extends AcquireOptions {
    */
   adopt?: PermitRef | undefined;
   /** @internal The run ends with the function. */
-  isWholeRun?: boolean;
+  isWholeRun?: boolean | undefined;
 }
 
 const DEFAULTS = { leaseMs: 10 * 60_000, inWorkflow: true };
