@@ -158,7 +158,9 @@ async function runUnderPermit(resource: string, command: string[] | undefined, f
   if (command.length === 0) throw new InvalidOptionsError('the command is missing behind the --.');
   const { capacity, slots, perKey, also = [], taskQueue, lease, renewEvery, maxHold, fair } = flags;
   if (capacity === undefined && slots === undefined) {
-    throw new InvalidOptionsError('give --capacity (how many permits there are) or --slots (their names).');
+    throw new InvalidOptionsError(
+      'give --capacity (how many permits there are, the same number as all other callers) or --slots (their names).',
+    );
   }
   const options = { taskQueue, lease, renewEvery, maxHold, fair };
   const pace = flags.pace === undefined ? undefined : { every: flags.pace };
