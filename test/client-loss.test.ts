@@ -469,8 +469,9 @@ test('work that was done under the permit counts, though the lease ends before a
     let isShedding = false;
     const client = intercepted({
       signal: async (input, next) => {
-        if (isShedding) throw grpcError(8, 'RESOURCE_EXHAUSTED');
-        await next(input);
+        if (!isShedding) return await next(input);
+        await delay(5_000); // the SDK tries again itself, beyond the lease
+        throw grpcError(8, 'RESOURCE_EXHAUSTED');
       },
     });
     const shed = () => {
