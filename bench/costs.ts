@@ -154,7 +154,7 @@ async function pageMinute(bench: Bench, cost: Measure): Promise<Cost> {
     operator,
     () => ({ lookEveryMs: 1_000, pastEveryMs: 10_000 }),
     () => undefined,
-    () => true,
+    { mayAskPermit: () => true, mayAskPast: () => true },
   );
   page.start(0);
   const watched = await cost(minute);

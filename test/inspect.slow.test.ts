@@ -70,7 +70,7 @@ test('a thousand newer permits of other resources hide no older one', async () =
       return count === addresses.length + 1;
     });
     const seen = [...(await resourcesInUse(client))].filter(([name]) => name.startsWith(resource));
-    assert.deepEqual(seen.map(([name, { slots }]) => [name, slots.length]).sort(), [
+    assert.deepEqual(seen.map(([name, { held }]) => [name, held.length]).sort(), [
       [resource, 1],
       ...[0, 1, 2].map((index) => [`${resource}-${index}`, index < 2 ? 334 : 333]),
     ]);

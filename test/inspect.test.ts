@@ -404,7 +404,7 @@ test('a name that a query of visibility cannot have is found all the same', asyn
     const permit = await pool.acquire();
     const byName = new Operator(temporal.client, resource, { taskQueue: temporal.taskQueue });
     await eventually(async () => {
-      byName.addSlots((await listHolders(temporal.client, resource)).map(({ slot }) => slot));
+      byName.addHeld(await listHolders(temporal.client, resource));
       const { slots, recent } = await byName.inspect({ recent: 5 });
       assert.deepEqual(
         [slots.flatMap(({ slot, permit }) => permit && slot), recent.map(({ purpose }) => purpose)],

@@ -121,15 +121,15 @@ export class DashboardResources implements ResourceFinder {
     const inUse: Operator[] = [];
     const keys: Record<string, KeysView> = {};
     const allKeys = new Map<string, KeyInUse>();
-    for (const [resource, { slots, ofKeys }] of await resourcesInUse(this.client)) {
+    for (const [resource, { held, ofKeys }] of await resourcesInUse(this.client)) {
       if (!this.all && !this.found.has(resource)) continue;
       const operator = this.unsized(resource);
-      operator.addSlots(slots);
+      operator.addHeld(held);
       inUse.push(operator);
       if (ofKeys) keys[resource] = keysView(ofKeys);
       for (const [name, key] of ofKeys ?? []) {
         allKeys.set(name, key);
-        this.found.get(name)?.addSlots(key.slots);
+        this.found.get(name)?.addHeld(key.held);
       }
     }
     this.keys = keys;
@@ -141,7 +141,7 @@ export class DashboardResources implements ResourceFinder {
     const key = this.ofKeys.get(name);
     if (!key) return undefined;
     const operator = this.unsized(name);
-    operator.addSlots(key.slots);
+    operator.addHeld(key.held);
     return operator;
   }
 
@@ -160,7 +160,7 @@ export class DashboardResources implements ResourceFinder {
 const MAX_KEYS_SHOWN = 200;
 
 function keysView(ofKeys: ReadonlyMap<string, KeyInUse>): KeysView {
-  const all = [...ofKeys].map(([resource, { slots, isQueued }]) => ({ resource, held: slots.length, isQueued }));
+  const all = [...ofKeys].map(([resource, { held, isQueued }]) => ({ resource, held: held.length, isQueued }));
   all.sort((a, b) => Number(b.isQueued) - Number(a.isQueued) || b.held - a.held || (a.resource < b.resource ? -1 : 1));
   return { count: all.length, first: all.slice(0, MAX_KEYS_SHOWN) };
 }

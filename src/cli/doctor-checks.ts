@@ -45,7 +45,8 @@ const SLOW_PROBE_MS = 1_000;
 const MUCH_TOO_SLOW_MS = 3_000;
 
 export async function findings(client: Client, options: DoctorOptions): Promise<Finding[]> {
-  const resources = await inspectAllInUse(client, { keys: true });
+  const inUse = await inspectAllInUse(client, { keys: true });
+  const resources = inUse.filter(({ isUnseen }) => !isUnseen);
   const cycles = findDeadlocks(resources);
   const asked = async (): Promise<[Polled, Finding[]]> => [
     await pollersBehind(client, resources),
@@ -66,6 +67,14 @@ export async function findings(client: Client, options: DoctorOptions): Promise<
   found.push(...cycles.map((steps) => deadlockFinding(steps, resources)));
   if (resources.length > 0 && found.every(({ is }) => is !== 'bad')) {
     found.push({ is: 'ok', what: `${count(resources.length, 'resource')} in use, no permit is past its lease` });
+  }
+  if (resources.length < inUse.length) {
+    found.push({
+      is: 'warning',
+      what: `${inUse.length - resources.length} of ${count(inUse.length, 'resource')} in use could not be looked at in time, so nothing is known of them`,
+      advice:
+        'Run doctor again when the permit worker has its Workflows cached, or look at one: temporal-semaphore ls <resource>.',
+    });
   }
   if (options.probe) found.push(await probe(client, options.taskQueue));
   return found;

@@ -154,9 +154,10 @@ function strangerIn({ permit }: SlotInspection, { strangers }: Pick<Inspection, 
   return strangers?.find(({ workflowId }) => workflowId === permit?.workflowId);
 }
 
-/** Whether no worker says how long the lease of this permit lasts. */
+/** Whether no worker says how long the lease of this permit lasts, although a query has asked for it. */
 export function isUnanswered(slot: SlotInspection, seen: Inspection): boolean {
-  return slot.permit !== undefined && !slot.permit.leaseDeadline && !strangerIn(slot, seen);
+  const { permit } = slot;
+  return permit !== undefined && !permit.leaseSpared && !permit.leaseDeadline && !strangerIn(slot, seen);
 }
 
 /** Whether no worker answers for the queue. */

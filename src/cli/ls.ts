@@ -1,4 +1,7 @@
+import type { Client } from '@temporalio/client';
 import { type Command, Option } from 'commander';
+import { countPollers } from '../client/pollers';
+import { mapConcurrently, Server } from '../client/server';
 import { type Inspection, InvalidOptionsError } from '../operator';
 import { addTo } from '../operator/add-to';
 import { strangersLine } from '../operator/reader';
@@ -12,6 +15,9 @@ import { print, printCut, printJson, say } from './terminal';
 import { type Align, red, Text, table, text, yellow } from './text';
 import { disagreementLine, sinceNow } from './wording';
 
+/** The most task queues to ask for: any client may start permits on a thousand. */
+const ASKED_FOR = 20;
+
 interface LsFlags extends ResourceFlags {
   recent: number;
   keys?: boolean;
@@ -21,6 +27,7 @@ interface LsFlags extends ResourceFlags {
 const HELP = `
 Exit code ${EXIT.no}: nobody holds or waits for a permit of that resource, and nothing is
 set for it.
+Exit code ${EXIT.busy}: some of the resources in use could not be looked at; their rows say why.
 
 Examples:
   temporal-semaphore ls
@@ -68,23 +75,49 @@ function isUnknown({ capacity, slots, queue, recent }: Inspection): boolean {
 /** @returns the exit code */
 async function all({ output, wide, keys, key, ...connection }: LsFlags, of?: string): Promise<number> {
   if (key !== undefined) throw new InvalidOptionsError('--key: give the resource too.');
-  const resources = await withClient(connection, (client) => inspectAllInUse(client, { keys, of }));
-  if (output !== 'text') printJson(resources, output);
+  const { resources, unpolled } = await withClient(connection, async (client) => {
+    const resources = await inspectAllInUse(client, { keys, of, overview: true });
+    return { resources, unpolled: await unpolledTaskQueues(client, resources) };
+  });
+  if (output !== 'text') printJson(resources.map(seenOnly), output);
   if (of !== undefined && resources.length === 0) return sayUnknown(of);
-  if (output !== 'text') return 0;
+  const exitCode = resources.some(({ problem }) => problem !== undefined) ? EXIT.busy : 0;
+  if (output !== 'text') return exitCode;
   if (resources.length === 0) print(text`Nobody holds or waits for a permit.`);
   else {
     const lines = [table(HEAD, resources.map(row), ALIGN, wide ? Number.POSITIVE_INFINITY : undefined)];
-    await (wide ? print : printCut)(Text.lines([...lines, ...silences(resources), ...resources.flatMap(notes)]));
+    const all = [...lines, ...silences(resources, unpolled), ...resources.flatMap(notes)];
+    await (wide ? print : printCut)(Text.lines(all));
   }
-  return 0;
+  return exitCode;
 }
 
-/** One line for each task queue: anybody may start a thousand permits there. */
-function silences(resources: readonly SeenResource[]): Text[] {
+/** What is known of a resource that could not be looked at. */
+function seenOnly(seen: SeenResource): object {
+  const { resource, problem } = seen;
+  return problem === undefined ? seen : { resource, problem };
+}
+
+/** The overview asks no permit, each of which would cost a query. It asks the server who polls their task queues. */
+async function unpolledTaskQueues(client: Client, resources: readonly SeenResource[]): Promise<Set<string>> {
+  const all = new Set(resources.flatMap(permitTaskQueues));
+  const polled = await mapConcurrently([...all].slice(0, ASKED_FOR), async (taskQueue) => {
+    const pollers = await new Server(client).call(() => countPollers(client, taskQueue)).catch(() => undefined);
+    return pollers === 0 ? [taskQueue] : [];
+  });
+  return new Set(polled.flat());
+}
+
+function permitTaskQueues({ slots }: SeenResource): string[] {
+  return slots.flatMap(({ permit }) => permit?.taskQueue ?? []);
+}
+
+/** One line for each task queue: any client may start a thousand permits there. */
+function silences(resources: readonly SeenResource[], unpolled: ReadonlySet<string>): Text[] {
   const byTaskQueue = new Map<string, string[]>();
   for (const seen of resources) {
-    for (const taskQueue of unansweredTaskQueues(seen)) addTo(byTaskQueue, taskQueue, seen.resource);
+    const silent = [...unansweredTaskQueues(seen), ...permitTaskQueues(seen).filter((name) => unpolled.has(name))];
+    for (const taskQueue of new Set(silent)) addTo(byTaskQueue, taskQueue, seen.resource);
   }
   return [...byTaskQueue].map(([taskQueue, [first = '', ...more]]) => {
     const others = more.length > 0 ? ` and ${more.length} more` : '';

@@ -247,7 +247,7 @@ async function take(of: string, slot: string, flags: RevokeFlags): Promise<numbe
   const only = flags.key === undefined ? [slot] : undefined; // the slots of a key have no names
   return await withOperator(of, { ...flags, capacity: undefined, slots: only }, async (operator) => {
     const { resource } = operator;
-    operator.addSlots([slot]);
+    operator.addSlot(slot);
     const { slots } = await operator.inspect({ recent: 0 });
     const held = slots.find((it) => it.slot === slot)?.permit;
     if (!held || (flags.runId !== undefined && held.runId !== flags.runId)) {

@@ -11,6 +11,8 @@ class OneSlot implements ResourceOperator {
   queue: Inspection['queue'] = 'none';
   /** The queries that each look asks to make of permits, and those that were made. */
   permits = 1;
+  /** How many looks asked for past holds. */
+  pastQueries = 0;
   queries = 0;
   /** Looks wait for it. */
   gate: Promise<unknown> = Promise.resolve();
@@ -21,8 +23,9 @@ class OneSlot implements ResourceOperator {
 
   constructor(readonly resource: string) {}
 
-  async inspect({ mayAskPermit = () => true }: InspectOptions = {}): Promise<Inspection> {
+  async inspect({ mayAskPermit = () => true, recent = 0 }: InspectOptions = {}): Promise<Inspection> {
     this.looks++;
+    if (recent > 0) this.pastQueries++;
     for (let permit = 0; permit < this.permits; permit++) if (mayAskPermit()) this.queries++;
     await this.gate;
     const holder = { identity: 'a' };
@@ -210,6 +213,24 @@ test('a key is looked at while a page shows it, from when a search has found it'
   const { looks } = acme;
   await pass(20);
   assert.deepEqual([acme.looks, forgotten, hub.views], [looks, [acme.resource], []]);
+});
+
+test('a page that opens on 200 resources asks for their past holds one after another', async (t) => {
+  mock.timers.enable({ apis: ['setTimeout', 'Date'], now: 1_000_000 });
+  t.after(() => mock.timers.reset());
+  const all = Array.from({ length: 200 }, (_, index) => new OneSlot(`resource-${index}`));
+  const hub = new Hub([], { find: async () => all, forget: () => undefined });
+  t.after(() => hub.close());
+  hub.subscribe(() => undefined);
+  const asked = () => all.reduce((sum, { pastQueries }) => sum + pastQueries, 0);
+  await pass(6);
+  assert.ok(asked() >= 5 && asked() <= 5 + 6, `${asked()} queries for past holds in 6 s`);
+  await pass(400);
+  assert.ok(asked() <= 5 + 406, `${asked()} queries in 406 s`);
+  assert.deepEqual(
+    all.filter(({ pastQueries }) => pastQueries === 0).map(({ resource }) => resource),
+    [],
+  );
 });
 
 test('found resources are looked at less while idle, and go when nobody has used them for five minutes; named ones stay', async (t) => {

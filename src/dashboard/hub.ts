@@ -15,12 +15,14 @@ const LOOK_EVERY_MS_PER_SLOT = 20;
  * asks more.
  */
 const LOOK_EVERY_MS_PER_QUEUE = 500;
-const PERMIT_QUERIES_PER_SECOND = 2;
-const PERMIT_QUERIES_AT_ONCE = 30;
+const PERMIT_QUERIES = { perSecond: 2, atOnce: 30 };
 
-/** The time between two queries for past holds: a namespace allows 10 calls a second to visibility, and others need them too. */
+/**
+ * The time between two queries for the past holds of a resource, and how many there are in all resources: a namespace allows 10 calls a
+ * second to visibility, and others need them too.
+ */
 const PAST_EVERY_MS = 4_000;
-const PAST_APART_MS = 1_000;
+const PAST_QUERIES = { perSecond: 1, atOnce: 5 };
 
 /** The time between two searches for resources, each some calls to visibility; and between two looks at a found resource that is idle. */
 const FIND_EVERY_MS = 10_000;
@@ -58,8 +60,8 @@ export class Hub {
   /** When Temporal last answered. */
   private answeredAtMs: number | undefined;
   private silent: SilenceView | undefined;
-  /** The queries of permits that are left, as of when. */
-  private allowance = { queries: PERMIT_QUERIES_AT_ONCE, atMs: 0 };
+  private readonly permitQueries = new Allowance(PERMIT_QUERIES);
+  private readonly pastQueries = new Allowance(PAST_QUERIES);
 
   /** @param finder finds more resources, which leave when they are no longer in use */
   constructor(
@@ -145,7 +147,7 @@ export class Hub {
         if (problem !== undefined || (ready && asOfMs === undefined)) this.hear(problem);
         this.tellAll();
       },
-      () => this.mayAskPermit(),
+      { mayAskPermit: () => this.permitQueries.take(), mayAskPast: () => this.pastQueries.take() },
     );
     this.watched.set(operator.resource, { operator, poller, usedAtMs, isShownKey });
     return poller;
@@ -203,14 +205,6 @@ export class Hub {
     this.tellAll();
   }
 
-  private mayAskPermit(): boolean {
-    const nowMs = Date.now();
-    const gained = (Math.max(0, nowMs - this.allowance.atMs) / 1_000) * PERMIT_QUERIES_PER_SECOND;
-    const queries = Math.min(PERMIT_QUERIES_AT_ONCE, this.allowance.queries + gained);
-    this.allowance = { queries: queries >= 1 ? queries - 1 : queries, atMs: nowMs };
-    return queries >= 1;
-  }
-
   private pace(resource: string): Pace {
     const { views } = this;
     const slots = views.reduce((sum, view) => sum + view.slots.length, 0);
@@ -224,7 +218,7 @@ export class Hub {
         LOOK_EVERY_MS_PER_SLOT * slots,
         LOOK_EVERY_MS_PER_QUEUE * queues,
       ),
-      pastEveryMs: Math.max(PAST_EVERY_MS, PAST_APART_MS * this.watched.size),
+      pastEveryMs: Math.max(PAST_EVERY_MS, (1_000 / PAST_QUERIES.perSecond) * this.watched.size),
     };
   }
 
@@ -244,6 +238,28 @@ export class Hub {
   private stopAll(): void {
     clearTimeout(this.search);
     for (const { poller } of this.watched.values()) poller.stop();
+  }
+}
+
+/** How many calls of a kind all resources may make together. */
+class Allowance {
+  private left: number;
+  private atMs = Date.now();
+
+  constructor(private readonly rate: { readonly perSecond: number; readonly atOnce: number }) {
+    this.left = rate.atOnce;
+  }
+
+  /** Takes a call, if one is left. */
+  take(): boolean {
+    const { perSecond, atOnce } = this.rate;
+    const nowMs = Date.now();
+    const gained = (Math.max(0, nowMs - this.atMs) / 1_000) * perSecond;
+    this.left = Math.min(atOnce, this.left + gained);
+    this.atMs = nowMs;
+    if (this.left < 1) return false;
+    this.left--;
+    return true;
   }
 }
 

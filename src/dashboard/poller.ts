@@ -61,13 +61,13 @@ export class Poller {
   /**
    * @param pace asked before each rest
    * @param changed called when `view` has been replaced
-   * @param mayAskPermit asked before each query of a permit; `false` spares it
+   * @param allowed asked before each query of a permit, and before each query for past holds; `false` spares the query
    */
   constructor(
     private readonly operator: ResourceOperator,
     private readonly pace: () => Pace,
     private readonly changed: () => void,
-    private readonly mayAskPermit: () => boolean,
+    private readonly allowed: { mayAskPermit(): boolean; mayAskPast(): boolean },
   ) {
     this.view = emptyView(operator.resource);
   }
@@ -112,10 +112,10 @@ export class Poller {
 
   private async lookOnce(): Promise<ResourceView> {
     const nowMs = Date.now();
-    const recent = nowMs >= this.askPastAtMs ? PAST_HOLDS : 0;
+    const { mayAskPermit, mayAskPast } = this.allowed;
+    const recent = nowMs >= this.askPastAtMs && mayAskPast() ? PAST_HOLDS : 0;
     if (recent > 0) this.askPastAtMs = nowMs + this.pace().pastEveryMs;
     try {
-      const { mayAskPermit } = this;
       const inspection = await this.operator.inspect({
         recent,
         search: false,

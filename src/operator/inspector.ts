@@ -287,7 +287,7 @@ function isHeldBy({ waiter, identity }: Ticket, holder: Holder | undefined): boo
  * The slots that holders and waiters take a resource to have, where two of them differ: the most common belief first. An operator's
  * `resize` is no belief: it changes the slots in use, not the slots that callers were deployed with.
  */
-function disagreement(
+export function disagreement(
   slots: readonly SlotInspection[],
   tickets: readonly Ticket[],
 ): readonly SlotsBelief[] | undefined {

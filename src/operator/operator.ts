@@ -31,7 +31,7 @@ import {
 import { DEFAULT_TASK_QUEUE, type OverrideInput, type QueueView, REVOKE } from '../shared/protocol';
 import { areSlots, isCount } from '../shared/wire-input';
 import { NotHeldError } from './errors';
-import type { Inspection, Override, PermitInspection, SlotInspection } from './inspection';
+import type { Inspection, Override, PermitInspection, ResourceSlot, SlotInspection } from './inspection';
 import { ANSWERS_WITHIN_MS, type Asking, Inspector } from './inspector';
 import { isLate, overrideQueue } from './override';
 import { type KnownOutcomes, listHolders, listPastHolds } from './visibility';
@@ -293,9 +293,15 @@ export class Operator {
     return override.capacity === undefined ? undefined : override;
   }
 
-  /** @internal Adds slots that the caller has found held: the next look asks for them. */
-  addSlots(slots: readonly string[]): void {
-    for (const slot of slots) this.asked.add(slot);
+  /** @internal Adds a slot that the caller has found held: the next look asks for it. */
+  addSlot(slot: string): void {
+    this.asked.add(slot);
+  }
+
+  /** @internal Adds permits that the caller has found: the next look asks for their slots, and for as many as they state. */
+  addHeld(held: readonly ResourceSlot[]): void {
+    for (const { slot } of held) this.addSlot(slot);
+    this.heed(held);
   }
 
   /**
@@ -386,8 +392,7 @@ export class Operator {
     if (monotonicMs() < this.searchAgainMs) return;
     const held = await listHolders(this.client, this.resource, { limit: Number.POSITIVE_INFINITY });
     this.searchAgainMs = monotonicMs() + SEARCH_EVERY_MS;
-    this.addSlots(held.map(({ slot }) => slot));
-    this.heed(held);
+    this.addHeld(held);
   }
 
   /** Whether a slot was seen held that the queue's last answer did not name: the resource has been deployed anew. */
@@ -430,7 +435,7 @@ function checkOperator(resource: string, options: OperatorOptions): void {
  *
  * @param maySurpass whether more slots may be held, which an operator had added: then each of their permits must state the capacity too
  */
-function statedCapacity(slots: readonly SlotInspection[], maySurpass: boolean): number | undefined {
+export function statedCapacity(slots: readonly SlotInspection[], maySurpass = false): number | undefined {
   const held = slots.filter(({ state, permit }) => permit && state !== 'drained');
   const marks = held.flatMap(({ permit }) => permit?.slots ?? []);
   const capacities = marks.filter((mark) => isCount(mark, MAX_SLOTS));

@@ -2,9 +2,9 @@ import type { Client } from '@temporalio/client';
 import { messageOf } from '../client/errors';
 import { mapConcurrently, monotonicMs, pause, Server } from '../client/server';
 import { isKeyPool, isResource, wholeOf } from '../shared/permit-id';
-import type { Inspection } from './inspection';
-import { ANSWERS_WITHIN_MS } from './inspector';
-import { Operator, type OperatorOptions } from './operator';
+import type { Inspection, ResourceSlot } from './inspection';
+import { ANSWERS_WITHIN_MS, disagreement } from './inspector';
+import { Operator, type OperatorOptions, statedCapacity } from './operator';
 import { listHolders, listQueues } from './visibility';
 import { WorkerQueries } from './worker-queries';
 
@@ -18,10 +18,11 @@ export interface KeysInUse {
   queued: number;
 }
 
-/** The use of one resource: its held slots and its waiters. */
+/** The use of one resource: its permits and its waiters. */
 interface ResourceInUse {
-  /** The slots held. */
-  slots: string[];
+  held: ResourceSlot[];
+  /** It has a queue. */
+  isQueued: boolean;
   /** The keys are counted only: there may be thousands. */
   keys?: KeysInUse;
   /** Of each key: its resource, with the slots held. */
@@ -29,7 +30,7 @@ interface ResourceInUse {
 }
 
 export interface KeyInUse {
-  slots: string[];
+  held: ResourceSlot[];
   /** It has a queue. */
   isQueued: boolean;
 }
@@ -39,6 +40,8 @@ export interface SeenResource extends Inspection {
   keys?: KeysInUse;
   /** Why the look has failed: then ignore the other fields. */
   problem?: string;
+  /** The look has failed because the time for all looks was over, so nothing is known of the resource. */
+  isUnseen?: true;
 }
 
 interface LookOptions {
@@ -46,6 +49,11 @@ interface LookOptions {
   keys?: boolean;
   /** Only this resource, and its keys. */
   of?: string;
+  /**
+   * Asks no permit for its lease, and takes a resource without a queue as the list has it, which is seconds late. It costs no call then.
+   * @default false
+   */
+  overview?: boolean;
 }
 
 /** All resources of the namespace of which somebody holds or waits for a permit. The list is seconds late. */
@@ -55,64 +63,75 @@ export async function resourcesInUse(
 ): Promise<Map<string, ResourceInUse>> {
   const resources = new Map<string, ResourceInUse>();
   const used = new Map<string, Map<string, KeyInUse>>();
-  const add = (name: string, slots: string[]) => {
+  const add = (name: string, held: ResourceSlot[]) => {
     const resource = keys ? name : wholeOf(name);
     // Somebody else's Workflow may have our type by chance, and a name that no resource can have.
     if (!isResource(name) || !isResource(resource)) return;
     if (of !== undefined && wholeOf(name) !== of) return;
-    const known = resources.get(resource) ?? { slots: [] };
+    const known = resources.get(resource) ?? { held: [], isQueued: false };
     resources.set(resource, known);
-    if (name === resource) known.slots.push(...slots);
+    if (name === resource) known.held.push(...held);
+    if (name === resource && held.length === 0) known.isQueued = true;
     if (name === resource || !isKeyPool(name)) return; // else somebody takes several permits of the resource
     const ofKeys = used.get(resource) ?? new Map<string, KeyInUse>();
     used.set(resource, ofKeys);
-    const key = ofKeys.get(name) ?? { slots: [], isQueued: false };
+    const key = ofKeys.get(name) ?? { held: [], isQueued: false };
     ofKeys.set(name, key);
-    key.slots.push(...slots);
-    if (slots.length === 0) key.isQueued = true;
+    key.held.push(...held);
+    if (held.length === 0) key.isQueued = true;
   };
-  const held = await listHolders(client, undefined, { limit: Number.POSITIVE_INFINITY });
-  for (const { resource, slot } of held) add(resource, [slot]);
+  const all = await listHolders(client, undefined, { limit: Number.POSITIVE_INFINITY });
+  for (const permit of all) add(permit.resource, [permit]);
   for (const resource of await listQueues(client)) add(resource, []);
   for (const [resource, ofKeys] of used) {
     const keys = [...ofKeys.values()];
-    const held = keys.filter(({ slots }) => slots.length > 0).length;
-    const permits = keys.reduce((sum, { slots }) => sum + slots.length, 0);
+    const holding = keys.filter(({ held }) => held.length > 0).length;
+    const permits = keys.reduce((sum, { held }) => sum + held.length, 0);
     const queued = keys.filter(({ isQueued }) => isQueued).length;
-    Object.assign(resources.get(resource) ?? {}, { keys: { held, permits, queued }, ofKeys });
+    Object.assign(resources.get(resource) ?? {}, { keys: { held: holding, permits, queued }, ofKeys });
   }
   return resources;
 }
 
-/** How long all looks together may take. Anybody may start thousands of permits. */
-const LOOKS_WITHIN_MS = 6_000;
+/** How long all looks together may take. Any client may start thousands of permits. */
+const LOOKS_WITHIN_MS = 8_000;
+
+/** A queue is described twice in one look. The second time, its first answer serves. */
+const ANSWER_SERVES_MS = 1_000;
 
 /**
  * Looks at each resource of the namespace that has a holder or a queue. The list of resources is seconds late. A resource that could
- * not be looked at within six seconds has a `problem` that says so.
+ * not be looked at within eight seconds is marked `isUnseen`.
  * @throws the first resource's error when every look has failed
  */
 export async function inspectAllInUse(client: Client, options: LookOptions = {}): Promise<SeenResource[]> {
   const inUse = await resourcesInUse(client, options);
+  const { overview = false } = options;
+  const mayAskPermit = overview ? () => false : undefined;
   const errors: unknown[] = [];
   const queries = new WorkerQueries(new Server(client), ANSWERS_WITHIN_MS);
   const over = new AbortController();
+  const tooLate = new Error(
+    `not looked at: the looks at ${inUse.size} resources took more than ${LOOKS_WITHIN_MS / 1_000} s`,
+  );
   const timeUp = pause(LOOKS_WITHIN_MS, over.signal).then(() => {
-    throw new Error(`not looked at: the looks at ${inUse.size} resources took more than ${LOOKS_WITHIN_MS / 1_000} s`);
+    throw tooLate;
   });
   timeUp.catch(() => undefined);
   const untilMs = monotonicMs() + LOOKS_WITHIN_MS;
   const seen = await mapConcurrently([...inUse.keys()].sort(), async (resource): Promise<SeenResource> => {
     try {
-      const { slots = [], keys } = inUse.get(resource) ?? {};
+      const { held = [], isQueued, keys } = inUse.get(resource) ?? {};
+      if (overview && !isQueued) return { ...listed(resource, held), ...(keys && { keys }) };
       if (monotonicMs() >= untilMs) await timeUp;
       const operator = new Operator(client, resource);
-      operator.addSlots(slots);
-      const inspection = await Promise.race([operator.inspect({ recent: 0, search: false, queries }), timeUp]);
+      operator.addHeld(held);
+      const asking = { recent: 0, search: false, queries, servesMs: ANSWER_SERVES_MS, mayAskPermit };
+      const inspection = await Promise.race([operator.inspect(asking), timeUp]);
       return keys ? { ...inspection, keys } : inspection;
     } catch (error) {
       errors.push(error);
-      return unseen(resource, error);
+      return { ...unseen(resource, error), ...(error === tooLate && { isUnseen: true }) };
     }
   });
   over.abort();
@@ -139,9 +158,9 @@ export async function keysInUse(
   const { ofKeys = new Map<string, KeyInUse>() } = (await resourcesInUse(client, { of: resource })).get(resource) ?? {};
   const inUse = [...ofKeys].sort(([a], [b]) => (a < b ? -1 : 1));
   const queries = new WorkerQueries(new Server(client), ANSWERS_WITHIN_MS);
-  const keys = await mapConcurrently(inUse, async ([name, { slots }]): Promise<SeenKey> => {
+  const keys = await mapConcurrently(inUse, async ([name, { held }]): Promise<SeenKey> => {
     const operator = new Operator(client, name, options);
-    operator.addSlots(slots);
+    operator.addHeld(held);
     try {
       return { operator, seen: await operator.inspect({ recent: 0, search: false, queries }) };
     } catch (error) {
@@ -149,6 +168,23 @@ export async function keysInUse(
     }
   });
   return keys.filter(({ seen }) => seen.held > 0 || seen.waiting !== 0 || seen.override);
+}
+
+/** A resource without a queue, by its permits. */
+function listed(resource: string, all: readonly ResourceSlot[]): Inspection {
+  const capacity = statedCapacity(all);
+  const beliefs = disagreement(all, []);
+  return {
+    resource,
+    ...(capacity !== undefined && { capacity, free: Math.max(0, capacity - all.length) }),
+    held: all.filter(({ state }) => state === 'held').length,
+    waiting: 0,
+    slots: all.map(({ slot, state, permit }) => ({ slot, state, permit: { ...permit, leaseSpared: true } })),
+    waiters: [],
+    queue: 'none',
+    ...(beliefs && { disagreement: beliefs }),
+    recent: [],
+  };
 }
 
 function unseen(resource: string, error: unknown): SeenResource {
