@@ -5,6 +5,14 @@ import { ownWorkerBegins } from '@/client/own-workers';
 /** How soon your worker ends when the permit worker has ended before yours began. */
 const FOLLOW_MS = 100;
 
+/** The permit worker: where it is to run, and how it is made. */
+interface PermitWorkerBeside {
+  readonly taskQueue: string;
+  /** @default that of the other worker */
+  readonly namespace?: string | undefined;
+  create(): Promise<Worker>;
+}
+
 /**
  * Runs a permit worker beside another worker, for as long as that runs. When the permit worker ends, the other shuts down; when it can't
  * be made or fails, this rejects with the reason.
@@ -13,14 +21,17 @@ const FOLLOW_MS = 100;
 export async function runBeside(
   worker: Worker,
   next: () => Promise<void>,
-  create: () => Promise<Worker>,
+  { taskQueue, namespace = worker.options.namespace, create }: PermitWorkerBeside,
 ): Promise<void> {
+  // From now on: a release that comes before the permit worker polls has to wait for it.
+  const gone = ownWorkerBegins(namespace, taskQueue);
   let hasEnded = false;
   const follow = async () => {
     while (!hasEnded && worker.getState() === 'INITIALIZED') await delay(FOLLOW_MS); // other plugins may come before its start
     if (worker.getState() === 'RUNNING') worker.shutdown();
   };
   const permits = await create().catch(async (error) => {
+    gone();
     // A worker that never ran would keep the connection from being closed.
     const ended = next().finally(() => {
       hasEnded = true;
@@ -28,8 +39,6 @@ export async function runBeside(
     await Promise.all([ended, follow()]);
     throw error;
   });
-  const { namespace, taskQueue } = permits.options;
-  const gone = ownWorkerBegins(namespace, taskQueue);
   const running = runThroughSignals(permits).finally(gone);
   running.then(follow, follow);
   try {

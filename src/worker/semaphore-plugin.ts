@@ -163,9 +163,8 @@ export class SemaphorePlugin implements WorkerPlugin {
     const { permitWorker } = this.options;
     const { taskQueue } = this;
     if (this.isRunning) {
-      const refused = async () =>
-        refuse('plugins', 'a SemaphorePlugin for each worker', 'one that another worker runs');
-      return await runBeside(worker, () => next(worker), refused);
+      const create = async () => refuse('plugins', 'a SemaphorePlugin for each worker', 'one that another worker runs');
+      return await runBeside(worker, () => next(worker), { taskQueue, create });
     }
     this.isRunning = true;
     const run = async () => {
@@ -181,10 +180,14 @@ export class SemaphorePlugin implements WorkerPlugin {
     };
     try {
       if (permitWorker === false) return await run();
-      await runBeside(worker, run, async () => {
+      await runBeside(worker, run, {
+        taskQueue,
+        namespace: permitWorker?.namespace,
         // Those that your worker has in the end: plugins after this one may have changed them.
-        const { connection, namespace, dataConverter } = worker.options;
-        return await createPermitWorker({ connection, namespace, dataConverter, ...permitWorker, taskQueue });
+        create: async () => {
+          const { connection, namespace, dataConverter } = worker.options;
+          return await createPermitWorker({ connection, namespace, dataConverter, ...permitWorker, taskQueue });
+        },
       });
     } finally {
       this.isRunning = false;
