@@ -51,9 +51,12 @@ export class Demand {
     return new Set([...slotNames(this.capacity), ...this.names.keys()]);
   }
 
-  /** A ticket's list with just these names. */
+  /** A ticket's list with just these names, in whatever order. */
   listOf(names: readonly string[]): string[] | undefined {
-    for (const list of this.lists.keys()) if (isSame(list, names)) return list;
+    const wanted = new Set(names);
+    for (const list of this.lists.keys()) {
+      if (list.length === wanted.size && list.every((name) => wanted.has(name))) return list;
+    }
     return undefined;
   }
 
@@ -68,10 +71,6 @@ export class Demand {
     for (const capacity of this.capacities.keys()) most = Math.max(most, capacity);
     return most;
   }
-}
-
-function isSame(a: readonly string[], b: readonly string[]): boolean {
-  return a.length === b.length && a.every((name, index) => name === b[index]);
 }
 
 /** Counts one more or one less. @returns how many there are now */

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { test } from 'node:test';
 import type { Ticket } from '../../shared/protocol';
-import { readHandedOn, shown } from './handed-on';
+import { handOn, readHandedOn, shown } from './handed-on';
 import type { QueueCommand } from './queue-command';
 import { QueueState } from './queue-state';
 
@@ -92,4 +92,31 @@ test('of what a stranger hands on, nothing stays for ever, and nothing unsound',
   for (const junk of [undefined, null, 5, 'x', [], { tickets: 5, lists: 5, slots: 7, shares: 'x', override: [] }]) {
     assert.deepEqual(plain(restored(junk).view()), { tickets: [], slots: [], shares: [] });
   }
+});
+
+test('a full line hands all its tickets on, also when priorities were inherited meanwhile', () => {
+  const state = new QueueState();
+  const key = 'openai~key:tenant';
+  const workflowId = 'w'.repeat(90);
+  const waiting = (n: number) =>
+    ticket({ slots: 20, inherits: [key], waiter: { workflowId: `${workflowId}-${n}`, runId: randomUUID() } });
+  let taken = 0;
+  while (state.enqueue(waiting(taken))) taken++;
+  assert.ok(taken < 10_000, 'the bytes are the limit');
+  state.inherit(key, 1);
+  const input = plain(handOn(state.view(), [], []));
+  const next = new QueueState(readHandedOn('openai', input, NOW_MS).view);
+  assert.equal(next.view().tickets.length, taken);
+});
+
+test('the names of the slots are one list, in whatever order callers give them', () => {
+  const state = new QueueState();
+  const names = Array.from({ length: 50 }, (_, n) => `gpu-${n}`);
+  for (let n = 0; n < 1_000; n++) {
+    const by = n % 50;
+    const slots = [...names.slice(by), ...names.slice(0, by)];
+    [slots[n % 7], slots[49]] = [slots[49] ?? '', slots[n % 7] ?? ''];
+    assert.ok(state.enqueue(ticket({ slots })), `the line is full with ${n}`);
+  }
+  assert.equal(shown(state.view()).lists?.length, 1);
 });

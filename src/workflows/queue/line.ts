@@ -236,9 +236,13 @@ export class Line {
   }
 }
 
-/** The queue may owe it an answer, and its place may be in doubt: both lists have the number of its row. */
+/**
+ * The queue may owe it an answer, and its place may be in doubt: both lists have the number of its row. A ticket that may inherit a
+ * priority counts with one from the start, so that a line which was full before still fits into one argument then.
+ */
 function bytesOf(ticket: Ticket | undefined): number {
-  return ticket ? rowBytes(ticket) + 12 : 0;
+  if (!ticket) return 0;
+  return rowBytes(ticket.inherits ? { ...ticket, priorityKey: priorityOf(ticket) } : ticket) + 12;
 }
 
 /** Each name stands in its list, and beside the state of its slot. */
