@@ -164,7 +164,8 @@ export class SemaphoreClient implements AsyncDisposable {
   }
 
   /**
-   * Tries every slot once. `undefined` when all are held. Throws as {@link acquire} does, except PermitTimeoutError: where the server does
+   * Tries every slot once. `undefined` when all are held. With `fair`, if a wait queue runs, it lines up for a second instead, so that it
+   * overtakes no waiter. Throws as {@link acquire} does, except PermitTimeoutError: where the server does
    * not answer within a second, this throws the `ServiceError`.
    */
   async tryAcquire(options?: Omit<ClientAcquireOptions, 'timeout'>): Promise<Permit | undefined> {
@@ -352,9 +353,9 @@ export class SemaphoreClient implements AsyncDisposable {
     throw new PermitTimeoutError(resource, request.timeoutMs, { ...(await circumstances), own });
   }
 
-  /** Tries every slot once. */
+  /** Tries every slot once; with `fair` only if no queue runs. */
   private async claimEvery(request: ClientRequest): Promise<Grant | undefined> {
-    return await this.acquirer(request, monotonicMs() + NO_WAIT_MS, ANSWER_MS).tryOnce();
+    return await this.acquirer(request, monotonicMs() + NO_WAIT_MS, ANSWER_MS).tryNow();
   }
 
   private acquirer(request: ClientRequest, deadlineMs: number, answerMs?: number): Acquirer<Grant> {

@@ -171,6 +171,26 @@ test('told by its waiter that the queue is stuck, it makes a round at once', asy
   assert.ok(endedMs < 600);
 });
 
+test('who does not wait tries each slot once; in strict order only if no queue runs, and else takes its turn or leaves', async () => {
+  const tryNow = async (script: PoolScript, triesBeforeJoin: number) => {
+    const pool = new FakePool(script);
+    const options = {
+      slots: pool.slots,
+      recheckAfterMs: RECHECK_MS,
+      deadlineMs: NEVER,
+      firstTries: 2,
+      triesPerRound: 2,
+    };
+    const won = await pool.clock.run(new Acquirer({ ...options, triesBeforeJoin }, pool).tryNow());
+    return [won, did(pool.deeds)];
+  };
+  assert.deepEqual(await tryNow({ freeAtMs: [NEVER, NEVER], hasLine: true }, 1), [undefined, 'claim claim']);
+  assert.deepEqual(await tryNow({ freeAtMs: [0] }, 0), ['0', 'join claim leave']);
+  assert.deepEqual(await tryNow({ freeAtMs: [0], hasLine: true }, 0), [undefined, 'join hear leave']);
+  const words = [{ atMs: 50, word: 0 }];
+  assert.deepEqual(await tryNow({ freeAtMs: [0], hasLine: true, words }, 0), ['0', 'join hear claim served leave']);
+});
+
 test('tryOnce tries each slot once, and lines up nowhere', async () => {
   const pool = new FakePool({ freeAtMs: [NEVER, NEVER, NEVER] });
   const { slots } = pool;

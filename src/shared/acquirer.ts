@@ -1,5 +1,8 @@
 import { RecheckDelay } from './backoff';
 
+/** How long one that does not wait, in strict order, gives a queue to offer it a slot that nobody else waits for. */
+const TURN_WITHIN_MS = 1_000;
+
 /** A turn that names a slot which this acquirer may claim. */
 export interface Offer {
   readonly slot: string;
@@ -108,6 +111,22 @@ export class Acquirer<Won> {
       if (won !== undefined) return won; // A1
     }
     return undefined;
+  }
+
+  /**
+   * Tries every slot once, as one that does not wait. In strict order it does so only if no queue runs; if one runs, it lines up for a
+   * moment, and leaves if it does not have its turn by then: others may wait.
+   */
+  async tryNow(): Promise<Won | undefined> {
+    if (this.options.triesBeforeJoin > 0) return await this.tryOnce();
+    const place = this.outside.place();
+    try {
+      if (!(await place.join())) return await this.tryOnce(); // A2
+      const message = await place.next(TURN_WITHIN_MS);
+      return typeof message === 'object' ? await this.handleOffer(message, place) : undefined;
+    } finally {
+      await place.leave(); // A4
+    }
   }
 
   /** Waits for a slot. `undefined` when the deadline has passed. */

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Priority } from '@temporalio/common';
+import { PermitTimeoutError, SemaphoreClient } from '../../src/client';
 import { queueId } from '../../src/shared/permit-id';
 import type { QueueInput } from '../../src/shared/protocol';
 import { ENQUEUE, type Ticket, TURN, type Turn } from '../../src/shared/protocol';
@@ -194,4 +195,34 @@ contract(temporal, 'a line of maxWaiting takes no more, says so at once, and los
   await finishAll([first.caller]);
   await Promise.all([second, third, fourth].map((waiter) => waiter.done()));
   await driver.assertSafe(resource, 1);
+});
+
+test('in strict order, a client that does not wait overtakes nobody', async () => {
+  const resource = temporal.resource();
+  const options = { capacity: 1, taskQueue: temporal.taskQueue, fair: true };
+  const semaphore = new SemaphoreClient(temporal.client, resource, options);
+  for (let round = 0; round < 3; round++) {
+    const held = await semaphore.acquire();
+    const waiting = semaphore.acquire();
+    await untilWaiting(temporal.client, resource, 1);
+    await held.release();
+    const tries = round === 0 ? semaphore.acquire({ timeout: 0 }).catch(noneInTime) : semaphore.tryAcquire();
+    assert.equal(await tries, undefined);
+    await (await waiting).release();
+  }
+});
+
+function noneInTime(error: unknown): undefined {
+  assert.ok(error instanceof PermitTimeoutError, String(error));
+}
+
+contract(temporal, 'in strict order, a caller that does not wait has a slot for which nobody waits', async (driver) => {
+  const resource = temporal.resource();
+  const input = { resource, semaphore: { capacity: 1, fair: true } };
+  const { caller } = await startHolding(driver, input);
+  const waiter = await driver.start({ ...input, holdMs: 0 });
+  await untilWaiting(temporal.client, resource, 1);
+  await finishAll([caller]);
+  await waiter.done(); // the queue stays for a while
+  assert.deepEqual(await driver.tryAcquire(input, 1), ['0']);
 });

@@ -30,11 +30,11 @@ export async function acquirePermit(request: Request): Promise<Permit> {
   return permitOf(request, await acquireGrant(request));
 }
 
-/** Tries every slot once. `undefined` when all are held. */
+/** Does not wait. `undefined` when all slots are held, or with `fair` when others wait. */
 export async function tryPermit(request: Request): Promise<Permit | undefined> {
   const timer = timeAcquire(request.semaphore.resource);
   try {
-    const grant = timer.ended(await acquirer(request).tryOnce());
+    const grant = timer.ended(await acquirer(request).tryNow());
     return grant && permitOf(request, grant);
   } catch (error) {
     throw timer.failed(error);
@@ -52,7 +52,7 @@ export async function acquireGrant(request: Request, fromMs = request.ticket.sin
   const timer = timeAcquire(resource);
   try {
     const grant =
-      timeoutMs === 0 ? await acquirer(request).tryOnce() : await acquirer(request, fromMs + timeoutMs).acquire();
+      timeoutMs === 0 ? await acquirer(request).tryNow() : await acquirer(request, fromMs + timeoutMs).acquire();
     if (!grant) throw new PermitTimeoutError(resource, timeoutMs, ownWait(semaphore));
     return timer.ended(grant);
   } catch (error) {

@@ -145,7 +145,10 @@ export class Semaphore implements DeclaredSemaphore {
     return permits[0] as Permit;
   }
 
-  /** Tries every slot once. `undefined` when all are held. Throws as {@link acquire} does, except PermitTimeoutError. */
+  /**
+   * Tries every slot once. `undefined` when all are held. With `fair`, if a wait queue runs, it lines up for a second instead, so that it
+   * overtakes no waiter. Throws as {@link acquire} does, except PermitTimeoutError.
+   */
   async tryAcquire(options?: Omit<AcquireOptions, 'timeout'>): Promise<Permit | undefined> {
     const { semaphore, acquire } = this.begin(checked(() => atOnce(options)));
     if (!isKeyed(semaphore, acquire)) return await tryPermit(requestOf(semaphore, acquire, callerNow()));
