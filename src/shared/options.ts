@@ -157,7 +157,8 @@ export interface AcquireOptions {
   maxWaiting?: number | undefined;
   /**
    * The rank among waiters, as Temporal's own `Priority`: by `priorityKey` (1 is served first), then by weighted fairness between
-   * `fairnessKey`s, then by arrival. @default in a Workflow its own priority; outside `priorityKey` 3
+   * `fairnessKey`s, then by arrival. It ranks waiters only: a newcomer may still take a slot that comes free, unless its semaphore is
+   * {@link SemaphoreOptions.fair}. @default in a Workflow its own priority; outside `priorityKey` 3
    */
   priority?: Priority | undefined;
   /**
