@@ -1,6 +1,7 @@
 import { setMaxListeners } from 'node:events';
 import { SemaphoreClosedError } from './errors';
 import type { Permit } from './holder/permit';
+import { onAbort } from './on-abort';
 import type { Server } from './server';
 
 /**
@@ -44,15 +45,13 @@ export class Closing {
   /** Makes a wait of which the close is the end. @param work heeds the signal, which aborts by the close, or as the caller's does */
   async wait<T>(caller: AbortSignal, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
     const own = new AbortController();
-    setMaxListeners(0, own.signal, caller); // one for each call to the server, and for each call that shares the caller's signal
+    setMaxListeners(0, own.signal); // one for each call to the server
     const stopListening = this.whenClosed((error) => own.abort(error));
-    const abort = () => own.abort(caller.reason);
-    if (caller.aborted) abort();
-    caller.addEventListener('abort', abort);
+    const stopHearing = onAbort(caller, () => own.abort(caller.reason));
     try {
       return await work(own.signal);
     } finally {
-      caller.removeEventListener('abort', abort);
+      stopHearing();
       stopListening();
     }
   }

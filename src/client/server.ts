@@ -15,6 +15,7 @@ import { JUST_MOVED } from '../shared/protocol';
 import type { Caller } from '../shared/request';
 import { ConnectionEnd, endingWith, endOfCalls } from './ending-calls';
 import { messageOf } from './errors';
+import { onAbort } from './on-abort';
 
 /** gRPC's codes of errors that a retry may overcome. None of them says anything about a slot. */
 const TRANSIENT = new Set([
@@ -108,9 +109,7 @@ export class Server {
         reject(reason);
       };
     });
-    const abort = () => giveUp(signal?.reason);
-    if (signal) setMaxListeners(0, signal); // many calls may have one
-    signal?.addEventListener('abort', abort);
+    const stopHearing = signal && onAbort(signal, () => giveUp(signal.reason));
     const stopListening = this.connection.whenClosed(() => giveUp(closed()));
     const timer = setTimeout(() => giveUp(late(within)), within + SLACK_MS);
     try {
@@ -122,7 +121,7 @@ export class Server {
     } finally {
       clearTimeout(timer);
       stopListening();
-      signal?.removeEventListener('abort', abort);
+      stopHearing?.();
     }
   }
 

@@ -29,5 +29,6 @@ export function warnIfForgotten(permits: readonly Permit[], place: Error): void 
       { code: FORGOTTEN_WARNING, detail: place.stack?.replace(/^Error: /, '') },
     );
   };
-  setTimeout(warn, Math.min(leaseMs, MAX_TIMER_MS)).unref();
+  const timer = setTimeout(warn, Math.min(leaseMs, MAX_TIMER_MS)).unref();
+  for (const permit of permits) permit.whenOver(() => clearTimeout(timer)); // it would keep permit and place for a whole lease
 }

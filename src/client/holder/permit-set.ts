@@ -13,6 +13,7 @@ import {
 } from '../../shared/permit-set';
 import type { Caller } from '../../shared/request';
 import { LineFullError, PermitLostError, PermitTimeoutError } from '../errors';
+import { onAbort } from '../on-abort';
 import { type ClientRequest, clientRequestOf, type ResolvedClientAcquire } from '../options';
 import { monotonicMs, pause, soon } from '../server';
 import type { Grant } from './grant';
@@ -99,15 +100,11 @@ export async function acquireSet(
 ): Promise<PermitSet<(Permit | Permit[])[]>> {
   const closed = new AbortController();
   const clients = new Set(wanted.map(({ semaphore: { client } }) => client));
-  const stops: (() => void)[] = [];
-  const abort = () => closed.abort(acquire.signal.reason);
-  acquire.signal.addEventListener('abort', abort);
-  if (acquire.signal.aborted) abort();
+  const stops = [onAbort(acquire.signal, () => closed.abort(acquire.signal.reason))];
   try {
     for (const client of clients) stops.push(client.whenClosed((error) => closed.abort(error)));
     return await acquireParts(wanted, { ...acquire, signal: closed.signal });
   } finally {
-    acquire.signal.removeEventListener('abort', abort);
     for (const stop of stops) stop();
   }
 }

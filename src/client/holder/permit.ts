@@ -69,6 +69,11 @@ export class Permit extends HeldPermit<Grant, PermitLostError> {
     return this.grant.ref.leaseMs;
   }
 
+  /** @internal Calls `tell` when it is released, detached, lost or given up for another. */
+  whenOver(tell: () => void): void {
+    this.grant.whenOver(tell);
+  }
+
   /** @internal It is held, and nobody has looked at it. */
   get isForgotten(): boolean {
     return !this.isLookedAt && !this.isOver;

@@ -3,6 +3,7 @@ import { checkFunction, refuseKind } from '../../shared/check';
 import { atOnce, type ResolvedSemaphore } from '../../shared/options';
 import { semaphoresFor } from '../../shared/permit-set';
 import { PermitTimeoutError, PoolClosedError } from '../errors';
+import { onAbort } from '../on-abort';
 import { SemaphoreClient } from '../semaphore-client';
 import { isTransient, monotonicMs } from '../server';
 import {
@@ -184,13 +185,17 @@ export class PermitPool implements AsyncDisposable {
     const leftMs = Math.max(1, request.timeoutMs - (monotonicMs() - fromMs));
     const timeoutMs = request.timeoutMs === 0 ? 0 : leftMs;
     // A caller whose key has lost its permit waits no longer.
-    const signal = request.signal ? AbortSignal.any([request.signal, behind.signal]) : behind.signal;
+    const either = new AbortController();
+    const signals = request.signal ? [request.signal, behind.signal] : [behind.signal];
+    const stops = signals.map((signal) => onAbort(signal, () => either.abort(signal.reason)));
     try {
-      const permit = await this.whole.ask({ ...request, timeoutMs, signal });
+      const permit = await this.whole.ask({ ...request, timeoutMs, signal: either.signal });
       if (permit) return permit.keep(behind);
     } catch (error) {
       behind.release();
       throw error;
+    } finally {
+      for (const stop of stops) stop();
     }
     behind.release();
     return this.whole;

@@ -5,6 +5,7 @@ import type { AcquireOutcome } from '../../shared/metrics';
 import { PermitTimeoutError, PoolClosedError } from '../errors';
 import { checkSelfDeadlock, ownWait, releaseOrWarn } from '../holder/hold';
 import type { Permit } from '../holder/permit';
+import { onAbort } from '../on-abort';
 import { isTransient, MAX_TIMER_MS, monotonicMs } from '../server';
 import { LineEntry } from './caller-line';
 import type { Place } from './growth';
@@ -145,9 +146,7 @@ export class ResourcePool {
       if (this.state.withdraw(caller)) this.fail(caller, 'cancelled', signal.reason);
       this.steps.soon();
     };
-    setMaxListeners(0, signal); // many callers may have one signal
-    signal.addEventListener('abort', leave, { once: true });
-    caller.stopListening = () => signal.removeEventListener('abort', leave);
+    caller.stopListening = onAbort(signal, leave);
   }
 
   /** Does what the state says, until it has nothing more to say. @returns when to come again, on the monotonic clock */
