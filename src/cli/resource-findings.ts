@@ -3,7 +3,7 @@ import { countPollers } from '../client/pollers';
 import { mapConcurrently } from '../client/server';
 import type { SlotInspection } from '../operator';
 import { addTo } from '../operator/add-to';
-import { type DeadlockStep, lastTaken } from '../operator/deadlocks';
+import { childrenBehindParents, type DeadlockStep, lastTaken } from '../operator/deadlocks';
 import { strangersLine } from '../operator/reader';
 import { shellWord, strangersRemedy, workerCommand } from '../operator/remedies';
 import type { SeenResource } from '../operator/resources-in-use';
@@ -52,7 +52,7 @@ export function resourceFindings(seen: SeenResource, polled: Polled): Finding[] 
   const found: Finding[] = [];
   if (strangers)
     found.push({ is: 'bad', what: `"${resource}": ${strangersLine(strangers)}`, advice: strangersRemedy(strangers) });
-  found.push(...unanswered(seen, polled), ...overdue(seen), ...leftDrained(seen));
+  found.push(...unanswered(seen, polled), ...overdue(seen), ...leftDrained(seen), ...waitingChildren(seen));
   if (isQueueUnanswered(seen)) {
     found.push({
       is: 'bad',
@@ -87,6 +87,21 @@ export function unanswered(seen: SeenResource, polled: Polled): Finding[] {
     what: `${named(seen, slots)}: no worker answers for the permit${whoPolls(taskQueue, polled)}`,
     advice: `Until one does, no release frees the slot. ${remedy(taskQueue, polled)}`,
   }));
+}
+
+/** A parent under the only permit whose child wants one. */
+export function waitingChildren(seen: SeenResource): Finding[] {
+  const [first, ...more] = childrenBehindParents(seen);
+  if (!first) return [];
+  const others = more.length > 0 ? `, and so do the holders of ${count(more.length, 'other slot')}` : '';
+  return [
+    {
+      is: 'warning',
+      what: `"${seen.resource}": ${first.parent} holds a permit while its child ${first.child} waits for one${others}; no other permit can come free`,
+      advice:
+        "If the parent waits for its child, neither goes on. Start the child outside withPermit, or let it run under the parent's permit without one of its own.",
+    },
+  ];
 }
 
 function whoPolls(taskQueue: string, polled: Polled): string {

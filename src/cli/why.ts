@@ -21,6 +21,7 @@ import {
   stuckFinding,
   stuckFindings,
   unanswered,
+  waitingChildren,
 } from './resource-findings';
 import { print, printCut, printJson, say } from './terminal';
 import { dim, table, text, yellow } from './text';
@@ -140,7 +141,9 @@ async function lookFor(client: Client, who: string, flags: WhyFlags) {
     touched.map(({ seen }) => seen),
   );
   const findings = touched.flatMap(({ seen, part: { waits, holds } }) =>
-    waits ? resourceFindings(seen, polled) : unanswered({ ...seen, slots: holds }, polled),
+    waits
+      ? resourceFindings(seen, polled)
+      : [...unanswered({ ...seen, slots: holds }, polled), ...waitingChildren(seen)],
   );
   // Of the others, only those for whom it waits concern it.
   const near = touched.map(({ seen, part: { waits, holds } }) =>

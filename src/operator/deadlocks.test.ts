@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { findDeadlocks, lastTaken } from './deadlocks';
+import { childrenBehindParents, findDeadlocks, lastTaken } from './deadlocks';
 import type { Inspection } from './inspection';
 
 type Seen = Pick<Inspection, 'resource' | 'slots' | 'waiters'>;
@@ -27,6 +27,24 @@ function seen(resource: string, holders: string[], waiters: string[]): Seen {
     })),
   };
 }
+
+test('children that wait behind their parents are found if no other permit can come free', () => {
+  const children = (holders: string[], ...waiters: [child: string, parent?: string][]) => {
+    const look = seen(
+      'gpu',
+      holders,
+      waiters.map(([child]) => child),
+    );
+    const told = look.waiters.map((waiter, nth) => ({ ...waiter, parent: waiters[nth]?.[1] as string }));
+    return childrenBehindParents({ ...look, waiters: told }).map(({ parent, child }) => `${child} of ${parent}`);
+  };
+  assert.deepEqual(children(['p'], ['c', 'p']), ['c of p']);
+  assert.deepEqual(children(['p', 'q'], ['c', 'p'], ['d', 'q']), ['c of p', 'd of q']);
+  assert.deepEqual(children(['p', 'drained'], ['c', 'p']), ['c of p']);
+  for (const other of ['free', 'paced', 'client', 'x']) assert.deepEqual(children(['p', other], ['c', 'p']), [], other);
+  assert.deepEqual(children(['p'], ['c', 'q']), []);
+  assert.deepEqual(children(['p'], ['c']), []);
+});
 
 const cycles = (...resources: Seen[]) =>
   findDeadlocks(resources).map((steps) =>

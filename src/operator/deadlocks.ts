@@ -52,6 +52,29 @@ export function findDeadlocks(resources: readonly Seen[]): DeadlockStep[][] {
   return cycles;
 }
 
+/** A Workflow that holds a permit, and whose child waits for a permit of the same resource. */
+export interface WaitingChild {
+  parent: string;
+  child: string;
+}
+
+/**
+ * The parents and children of a resource whose permits are all held by parents of its waiters: if each parent waits for its child, none goes
+ * on. Nobody but its code knows whether a parent does.
+ */
+export function childrenBehindParents({ slots, waiters }: Seen): WaitingChild[] {
+  const childOf = new Map(
+    waiters.flatMap(({ parent, workflowId }) => (parent === undefined ? [] : [[parent, workflowId]])),
+  );
+  const inUse = slots.filter(({ state }) => state !== 'drained');
+  const pairs = inUse.flatMap(({ state, permit }) => {
+    const parent = state === 'held' ? permit?.holder.workflowId : undefined;
+    const child = parent === undefined ? undefined : childOf.get(parent);
+    return parent === undefined || child === undefined ? [] : [{ parent, child }];
+  });
+  return pairs.length === inUse.length ? pairs : [];
+}
+
 /** Of the permits that keep a cycle shut, the one that was taken last: its holder has the least to do again. */
 export function lastTaken(steps: readonly DeadlockStep[], resources: readonly Seen[]): ResourceSlot | undefined {
   const shut = steps.flatMap(({ waitsFor, heldBy }) => {

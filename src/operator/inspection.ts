@@ -112,6 +112,8 @@ export interface WaiterInspection {
   since: Date;
   /** The slot of the waiter's turn, if the waiter has a turn. */
   turn?: string;
+  /** The ID of the Workflow that has started the waiter as its child. Known once the waiter has waited for 30 seconds. */
+  parent?: string;
 }
 
 export interface PastHold {

@@ -58,6 +58,12 @@ const SPARED = Symbol('spared');
 /** What one look at a resource finds. */
 type Look = Omit<Inspection, 'held' | 'free' | 'waiting' | 'recent'> & { capacity: number };
 
+/** What the server says of a Workflow that has waited for long. */
+interface LookedAtWaiter {
+  readonly isGone: boolean;
+  readonly parent?: string | undefined;
+}
+
 /** Inspects one resource. It never writes: `describe` and queries leave no trace in a history. */
 export class Inspector {
   private readonly reader: WorkflowClient;
@@ -65,7 +71,7 @@ export class Inspector {
   private readonly answers = new Map<string, { runId: string; historyLength: number; atMs: number; answer: unknown }>();
 
   /** The runs that wait: when the server was last asked about each, and what it said. */
-  private readonly waiters = new Map<string, { atMs: number; isGone: boolean }>();
+  private readonly waiters = new Map<string, { atMs: number } & LookedAtWaiter>();
 
   constructor(
     private readonly server: Server,
@@ -96,7 +102,7 @@ export class Inspector {
       ({ slot, state }) => state !== 'free' || added.includes(slot),
     );
     const holders = new Map([...own, ...others].map(({ slot, permit }) => [slot, permit?.holder]));
-    const waiters = view ? waitersOf(view, holders) : [];
+    const waiters = view ? waitersOf(view, holders, (ticket) => this.waiters.get(keyOf(ticket))?.parent) : [];
     const override = view?.override && shown(view.override);
     const capacity = override?.capacity ?? slots.length;
     const seen = [...own, ...others];
@@ -197,7 +203,6 @@ export class Inspector {
 
   /** The tickets without those whose Workflow has ended, as far as this look asks. */
   private async thoseThere(tickets: readonly Ticket[]): Promise<Ticket[]> {
-    const keyOf = ({ waiter }: Ticket) => `${waiter.runId} ${waiter.workflowId}`;
     const old = tickets.filter(({ sinceMs }) => Date.now() - sinceMs >= WAITS_LONG_MS);
     const known = new Map(old.map((ticket) => [keyOf(ticket), this.waiters.get(keyOf(ticket))]));
     const askedAtMs = (ticket: Ticket) => known.get(keyOf(ticket))?.atMs ?? Number.NEGATIVE_INFINITY;
@@ -207,7 +212,7 @@ export class Inspector {
     const waiters = new Map(toAsk.map((ticket) => [keyOf(ticket), ticket.waiter.workflowId]));
     await mapConcurrently([...waiters].slice(0, WAITERS_PER_LOOK), async ([key, workflowId]) => {
       const atMs = monotonicMs();
-      known.set(key, { atMs, isGone: await this.hasEnded(workflowId) });
+      known.set(key, { atMs, ...(await this.lookAtWaiter(workflowId)) });
     });
     this.waiters.clear(); // who waits no longer is forgotten
     for (const [key, seen] of known) if (seen) this.waiters.set(key, seen);
@@ -218,13 +223,13 @@ export class Inspector {
     return permitAddress(permitId({ resource: this.resource, slot })) !== undefined;
   }
 
-  /** A Workflow that the server has paused has not. */
-  private async hasEnded(workflowId: string): Promise<boolean> {
+  private async lookAtWaiter(workflowId: string): Promise<LookedAtWaiter> {
     try {
-      const { closeTime } = await this.server.call(() => this.reader.getHandle(workflowId).describe());
-      return closeTime !== undefined;
+      const { closeTime, parentExecution } = await this.server.call(() => this.reader.getHandle(workflowId).describe());
+      // A Workflow that the server has paused has no close time.
+      return { isGone: closeTime !== undefined, parent: parentExecution?.workflowId ?? undefined };
     } catch (error) {
-      if (error instanceof WorkflowNotFoundError) return true;
+      if (error instanceof WorkflowNotFoundError) return { isGone: true };
       throw error;
     }
   }
@@ -250,6 +255,7 @@ function addedSlots({ slots, capacity = 0, paused }: OverrideState): readonly st
 function waitersOf(
   { tickets, slots, shares }: QueueView,
   holders: Map<string, Holder | undefined>,
+  parentOf: (ticket: Ticket) => string | undefined,
 ): WaiterInspection[] {
   const turns = new Map<string, string>();
   for (const [slot, state] of slots) if (state.at === 'offered' && !state.reserved) turns.set(state.ticketId, slot);
@@ -259,8 +265,9 @@ function waitersOf(
     return turn !== undefined && !isHeldBy(ticket, holders.get(turn));
   });
   const parked = new TurnOrder(shares).sort(tickets.filter(({ id }) => !turns.has(id)));
-  return [...called, ...parked].map(({ id, waiter, identity, pool, priorityKey, fairnessKey, sinceMs }, index) => {
-    const turn = turns.get(id);
+  return [...called, ...parked].map((ticket, index) => {
+    const { id, waiter, identity, pool, priorityKey, fairnessKey, sinceMs } = ticket;
+    const [turn, parent] = [turns.get(id), parentOf(ticket)];
     return {
       place: index + 1,
       ticketId: id,
@@ -272,8 +279,14 @@ function waitersOf(
       ...(fairnessKey && { fairnessKey }),
       since: new Date(sinceMs),
       ...(turn !== undefined && { turn }),
+      ...(parent !== undefined && { parent }),
     };
   });
+}
+
+/** Names the run that waits. */
+function keyOf({ waiter }: Ticket): string {
+  return `${waiter.runId} ${waiter.workflowId}`;
 }
 
 /** Whether the waiter holds the slot by now. A client waits through a Workflow, and holds by its identity. */

@@ -5,6 +5,7 @@ import {
   condition,
   continueAsNew,
   defineQuery,
+  executeChild,
   getExternalWorkflowHandle,
   isCancellation,
   makeContinueAsNewFunc,
@@ -89,6 +90,13 @@ export async function holder({ resource, semaphore, acquire, holdMs, ending = 'r
     now = { ...now, at: 'done' };
     return now;
   }, acquire);
+}
+
+/** Holds a permit while it waits for its child, which wants one of the same resource. */
+export async function parentOfHolder(input: HolderInput): Promise<void> {
+  await new Semaphore(input.resource, input.semaphore).withPermit(async () => {
+    await executeChild(holder, { args: [input], workflowId: `child-of-${workflowInfo().workflowId}` });
+  });
 }
 
 /** A {@link holder} that knows nothing of permits: its type is limited, as its input says. */
