@@ -61,7 +61,7 @@ const BUGS: readonly PlantedBug[] = [
   },
   {
     name: 'A look counts waiters whose Workflow has ended',
-    in: 'Inspector.hasEnded',
+    in: 'Inspector.lookAtWaiter',
     find: 'closeTime !== undefined',
     replace: 'false',
     caughtBy: 'dead-waiters.slow.test.ts',
