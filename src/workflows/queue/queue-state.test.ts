@@ -75,6 +75,21 @@ test('what is reserved for an accumulator goes with its turn', () => {
   assert.deepEqual(turnsIn(state.next(0)), [['1', 'a']]);
 });
 
+test('what is reserved for an accumulator goes to others once its turn is late, and is not reserved again at once', () => {
+  const state = new QueueState();
+  for (const one of [ticket('a', { slots: 3, permits: 2, kept: 0 }), ticket('b')]) state.enqueue(one);
+  assert.deepEqual(slotsOf(state.next(0)).sort(), ['0', '1', '2']);
+  for (const slot of ['0', '1', '2']) state.probed(slot, slot !== '2', 0);
+  assert.deepEqual(turnsIn(state.next(0)), [['2', 'a']]);
+  state.closing({ slot: '0', runId: 'r' });
+  assert.deepEqual(state.next(500), []); // it is reserved
+  const lateMs = state.dueMs();
+  assert.ok(lateMs < OFFER_TIMEOUT_MS, `${lateMs}`);
+  assert.deepEqual(slotsOf(state.next(lateMs)), ['0']);
+  state.probed('0', false, lateMs);
+  assert.deepEqual(turnsIn(state.next(lateMs)), [['0', 'b']]);
+});
+
 test('a declined turn, and one for a waiter that is gone, go to the next at once', () => {
   const [a, b, c] = [ticket('a'), ticket('b'), ticket('c')];
   const state = offeredTo(a, b, c);

@@ -411,7 +411,7 @@ export class QueueState {
    * last turns brought no word, it gives twice as many: their tickets leave the line, and waiters that live and are beaten come back.
    */
   private offer(slot: string, unheard: UnheardTurns | undefined, round: Round): QueueCommand | undefined {
-    if (this.line.hasAccumulator && this.reserve(slot)) return undefined;
+    if (this.line.hasAccumulator && this.reserve(slot, round.nowMs)) return undefined;
     const ticket = this.takeFirst(slot); // Q3
     if (!ticket) {
       this.slots.delete(slot);
@@ -473,9 +473,11 @@ export class QueueState {
 
   // --- Turns ---
 
-  private reserve(slot: string): boolean {
+  private reserve(slot: string, nowMs: number): boolean {
     const ticketOf = (id: string) => this.ticket(id);
-    return this.turns.reserve(slot, ticketOf, (waiter) => this.wants(waiter, slot));
+    // A reservation that is overdue at once would be probed and made again without end.
+    const stands = (untilMs: number) => this.patience.shortened(untilMs) > nowMs;
+    return this.turns.reserve(slot, ticketOf, (waiter, untilMs) => stands(untilMs) && this.wants(waiter, slot));
   }
 
   /** An accumulator that lines up for its next permit has used its turn before. There is one at a time. */

@@ -35,12 +35,16 @@ export class Turns {
    * @param wants whether the waiter would take the slot
    * @returns `false` when there is no such accumulator
    */
-  reserve(slot: string, ticketOf: (id: string) => Ticket | undefined, wants: (waiter: Ticket) => boolean): boolean {
+  reserve(
+    slot: string,
+    ticketOf: (id: string) => Ticket | undefined,
+    wants: (waiter: Ticket, untilMs: number) => boolean,
+  ): boolean {
     const taken = new Map<string, number>();
     for (const { ticketId } of this.offered()) taken.set(ticketId, (taken.get(ticketId) ?? 0) + 1);
     for (const { ticketId, untilMs, reserved } of this.offered()) {
       const ticket = reserved ? undefined : ticketOf(ticketId);
-      if (!ticket || !wants(ticket)) continue;
+      if (!ticket || !wants(ticket, untilMs)) continue;
       const { permits = 1, kept = permits } = ticket;
       if ((taken.get(ticketId) ?? 0) >= permits - kept) continue;
       this.slots.set(slot, { at: 'offered', ticketId, untilMs, reserved: true });
