@@ -27,7 +27,8 @@ interface LsFlags extends ResourceFlags {
 const HELP = `
 Exit code ${EXIT.no}: nobody holds or waits for a permit of that resource, and nothing is
 set for it.
-Exit code ${EXIT.busy}: some of the resources in use could not be looked at; their rows say why.
+Exit code ${EXIT.busy}: some of the resources in use could not be looked at; their
+rows say why.
 
 Examples:
   temporal-semaphore ls

@@ -94,14 +94,14 @@ export async function resourcesInUse(
 }
 
 /** How long all looks together may take. Any client may start thousands of permits. */
-const LOOKS_WITHIN_MS = 8_000;
+const LOOKS_WITHIN_MS = 6_000;
 
 /** A queue is described twice in one look. The second time, its first answer serves. */
 const ANSWER_SERVES_MS = 1_000;
 
 /**
  * Looks at each resource of the namespace that has a holder or a queue. The list of resources is seconds late. A resource that could
- * not be looked at within eight seconds is marked `isUnseen`.
+ * not be looked at within six seconds is marked `isUnseen`.
  * @throws the first resource's error when every look has failed
  */
 export async function inspectAllInUse(client: Client, options: LookOptions = {}): Promise<SeenResource[]> {
@@ -171,7 +171,8 @@ export async function keysInUse(
 }
 
 /** A resource without a queue, by its permits. */
-function listed(resource: string, all: readonly ResourceSlot[]): Inspection {
+function listed(resource: string, held: readonly ResourceSlot[]): Inspection {
+  const all = [...held].sort((a, b) => a.slot.localeCompare(b.slot, undefined, { numeric: true }));
   const capacity = statedCapacity(all);
   const beliefs = disagreement(all, []);
   return {
