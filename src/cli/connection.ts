@@ -176,8 +176,8 @@ export async function loadDataConverter(path: string | undefined): Promise<DataC
 }
 
 /**
- * Connects, and runs `use` with the client. The connection ends with the process: on a closed connection, the SDK may still retry a
- * call that was given up, and its retry throws.
+ * Connects, and runs `use` with the client. The connection ends with the process: a command may call the SDK itself, and a retry of the
+ * SDK throws on a closed connection.
  * @param check refuses bad options before any call to the server
  * @throws UnreachableError, NoNamespaceError
  */

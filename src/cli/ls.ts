@@ -1,7 +1,5 @@
-import type { Client } from '@temporalio/client';
 import { type Command, Option } from 'commander';
-import { countPollers } from '../client/pollers';
-import { mapConcurrently, Server } from '../client/server';
+import { Server } from '../client/server';
 import { type Inspection, InvalidOptionsError } from '../operator';
 import { addTo } from '../operator/add-to';
 import { strangersLine } from '../operator/reader';
@@ -11,12 +9,10 @@ import { type ResourceFlags, wholeNumber, withResourceFlags } from './arguments'
 import { withClient, withOperator } from './connection';
 import { drawResource, overrideNote, unansweredTaskQueues } from './draw-resource';
 import { EXIT } from './exit-codes';
+import { type Polled, pollersOn } from './resource-findings';
 import { print, printCut, printJson, say } from './terminal';
 import { type Align, red, Text, table, text, yellow } from './text';
 import { disagreementLine, sinceNow } from './wording';
-
-/** The most task queues to ask for: any client may start permits on a thousand. */
-const ASKED_FOR = 20;
 
 interface LsFlags extends ResourceFlags {
   recent: number;
@@ -76,9 +72,11 @@ function isUnknown({ capacity, slots, queue, recent }: Inspection): boolean {
 /** @returns the exit code */
 async function all({ output, wide, keys, key, ...connection }: LsFlags, of?: string): Promise<number> {
   if (key !== undefined) throw new InvalidOptionsError('--key: give the resource too.');
-  const { resources, unpolled } = await withClient(connection, async (client) => {
+  const { resources, polled } = await withClient(connection, async (client) => {
     const resources = await inspectAllInUse(client, { keys, of, overview: true });
-    return { resources, unpolled: await unpolledTaskQueues(client, resources) };
+    // The overview asks no permit, each of which would cost a query. The server says who polls their task queues.
+    const looking = new Server(client).call(() => pollersOn(client, resources.flatMap(permitTaskQueues)));
+    return { resources, polled: await looking.catch((): Polled => new Map()) };
   });
   if (output !== 'text') printJson(resources.map(seenOnly), output);
   if (of !== undefined && resources.length === 0) return sayUnknown(of);
@@ -87,7 +85,7 @@ async function all({ output, wide, keys, key, ...connection }: LsFlags, of?: str
   if (resources.length === 0) print(text`Nobody holds or waits for a permit.`);
   else {
     const lines = [table(HEAD, resources.map(row), ALIGN, wide ? Number.POSITIVE_INFINITY : undefined)];
-    const all = [...lines, ...silences(resources, unpolled), ...resources.flatMap(notes)];
+    const all = [...lines, ...silences(resources, polled), ...resources.flatMap(notes)];
     await (wide ? print : printCut)(Text.lines(all));
   }
   return exitCode;
@@ -99,25 +97,15 @@ function seenOnly(seen: SeenResource): object {
   return problem === undefined ? seen : { resource, problem };
 }
 
-/** The overview asks no permit, each of which would cost a query. It asks the server who polls their task queues. */
-async function unpolledTaskQueues(client: Client, resources: readonly SeenResource[]): Promise<Set<string>> {
-  const all = new Set(resources.flatMap(permitTaskQueues));
-  const polled = await mapConcurrently([...all].slice(0, ASKED_FOR), async (taskQueue) => {
-    const pollers = await new Server(client).call(() => countPollers(client, taskQueue)).catch(() => undefined);
-    return pollers === 0 ? [taskQueue] : [];
-  });
-  return new Set(polled.flat());
-}
-
 function permitTaskQueues({ slots }: SeenResource): string[] {
   return slots.flatMap(({ permit }) => permit?.taskQueue ?? []);
 }
 
 /** One line for each task queue: any client may start a thousand permits there. */
-function silences(resources: readonly SeenResource[], unpolled: ReadonlySet<string>): Text[] {
+function silences(resources: readonly SeenResource[], polled: Polled): Text[] {
   const byTaskQueue = new Map<string, string[]>();
   for (const seen of resources) {
-    const silent = [...unansweredTaskQueues(seen), ...permitTaskQueues(seen).filter((name) => unpolled.has(name))];
+    const silent = [...unansweredTaskQueues(seen), ...permitTaskQueues(seen).filter((name) => polled.get(name) === 0)];
     for (const taskQueue of new Set(silent)) addTo(byTaskQueue, taskQueue, seen.resource);
   }
   return [...byTaskQueue].map(([taskQueue, [first = '', ...more]]) => {

@@ -39,8 +39,13 @@ const ASKED_FOR = 20;
 export type Polled = ReadonlyMap<string, number>;
 
 export async function pollersBehind(client: Client, resources: readonly SeenResource[]): Promise<Polled> {
-  const silent = [...new Set(resources.flatMap(unansweredTaskQueues))].slice(0, ASKED_FOR);
-  const polled = await mapConcurrently(silent, async (taskQueue): Promise<[string, number]> => {
+  return await pollersOn(client, resources.flatMap(unansweredTaskQueues));
+}
+
+/** @param taskQueues maybe with repetitions */
+export async function pollersOn(client: Client, taskQueues: readonly string[]): Promise<Polled> {
+  const asked = [...new Set(taskQueues)].slice(0, ASKED_FOR);
+  const polled = await mapConcurrently(asked, async (taskQueue): Promise<[string, number]> => {
     return [taskQueue, await countPollers(client, taskQueue)];
   });
   return new Map(polled);
