@@ -10,9 +10,9 @@ import type { Server } from './server';
  *     open --close()--> closing: waiters are refused, permits that were handed out go back --nothing is under way--> closed
  */
 export class Closing {
-  private error: SemaphoreClosedError | undefined;
+  /** Aborts at the close, by a `SemaphoreClosedError`. */
+  private readonly closed = new AbortController();
   private closing: Promise<void> | undefined;
-  private readonly told = new Set<(error: SemaphoreClosedError) => void>();
   /** Permits whose holders release them by themselves: those of `acquire`, not those of `withPermit`. */
   private readonly handedOut = new Set<Permit>();
 
@@ -28,18 +28,16 @@ export class Closing {
   }
 
   private async closeOnce(): Promise<void> {
-    const error = new SemaphoreClosedError(this.resource);
-    this.error = error;
-    for (const tell of [...this.told]) tell(error);
+    this.closed.abort(new SemaphoreClosedError(this.resource));
     await Promise.all([...this.handedOut].map((permit) => permit.giveBack()));
     await this.server.ended();
   }
 
   /** Calls `tell` at the close. @returns what stops it @throws SemaphoreClosedError when it is closed already */
   whenClosed(tell: (error: SemaphoreClosedError) => void): () => void {
-    if (this.error) throw this.error;
-    this.told.add(tell);
-    return () => this.told.delete(tell);
+    const { signal } = this.closed;
+    signal.throwIfAborted();
+    return onAbort(signal, () => tell(signal.reason));
   }
 
   /** Makes a wait of which the close is the end. @param work heeds the signal, which aborts by the close, or as the caller's does */
@@ -59,8 +57,8 @@ export class Closing {
   /** The permit is its caller's now, who releases it; or the close does. @throws SemaphoreClosedError when it is closed already */
   handOut(permit: Permit): Permit {
     permit.standAmong(this.handedOut);
-    if (!this.error) return permit;
-    void this.server.track(permit.giveBack());
-    throw this.error;
+    if (this.closed.signal.aborted) void this.server.track(permit.giveBack());
+    this.closed.signal.throwIfAborted();
+    return permit;
   }
 }

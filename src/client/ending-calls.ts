@@ -1,6 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import type { ConnectionLike, ConnectionOptions } from '@temporalio/client';
 import { messageOf } from './errors';
+import { onAbort } from './on-abort';
 
 // The SDK's retries outlive the call that they are made for: they wait in a timer that neither the call's abort nor its deadline reaches,
 // they make requests that no abort cancels, and on a connection that was closed meanwhile they throw where nobody can catch it. It has no
@@ -74,8 +75,7 @@ const known = new WeakMap<object, ConnectionEnd>();
 
 /** Tells when a connection is closed. A `NativeConnection` tells it only to the next call. */
 export class ConnectionEnd {
-  private readonly told = new Set<() => void>();
-  private closed = false;
+  private readonly closed = new AbortController();
 
   /** The one of this connection, whose retries end with their calls from now on. */
   static of(connection: ConnectionLike): ConnectionEnd {
@@ -100,13 +100,12 @@ export class ConnectionEnd {
   }
 
   get isClosed(): boolean {
-    return this.closed;
+    return this.closed.signal.aborted;
   }
 
   /** @returns what stops it */
   whenClosed(tell: () => void): () => void {
-    this.told.add(tell);
-    return () => this.told.delete(tell);
+    return onAbort(this.closed.signal, tell);
   }
 
   private watch(channel: Channel): void {
@@ -115,7 +114,6 @@ export class ConnectionEnd {
       channel.watchConnectivityState(state, Number.POSITIVE_INFINITY, () => this.watch(channel));
       return;
     }
-    this.closed = true;
-    for (const tell of [...this.told]) tell();
+    this.closed.abort();
   }
 }

@@ -209,18 +209,15 @@ function late(withinMs: number): ServiceError {
 export async function awaited<T>(work: Promise<T>, untilMs: number, signal: AbortSignal): Promise<T> {
   const leftMs = Math.max(1, untilMs - monotonicMs());
   const over = new AbortController();
-  const stop = () => over.abort();
-  if (signal.aborted) stop();
-  setMaxListeners(0, signal); // many calls may share it
-  signal.addEventListener('abort', stop);
+  const stopHearing = onAbort(signal, () => over.abort());
   try {
     const first = await Promise.race([work.then((value) => ({ value })), pause(leftMs, over.signal)]);
     if (first) return first.value;
     signal.throwIfAborted();
     throw late(leftMs);
   } finally {
-    signal.removeEventListener('abort', stop);
-    stop();
+    stopHearing();
+    over.abort();
   }
 }
 

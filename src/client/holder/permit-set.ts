@@ -48,11 +48,7 @@ export class PermitSet<Permits extends readonly (Permit | Permit[])[] = readonly
   /** @internal Made by `acquireAll`. */
   constructor(permits: Permits, inOrder: readonly Permit[]) {
     super(permits, inOrder);
-    for (const { ownSignal: signal } of inOrder) {
-      const abort = () => this.stop.abort(signal.reason);
-      if (signal.aborted) abort();
-      else signal.addEventListener('abort', abort, { once: true });
-    }
+    for (const { ownSignal: signal } of inOrder) onAbort(signal, () => this.stop.abort(signal.reason));
   }
 
   /**
@@ -149,10 +145,7 @@ const RELEASE_MS = 500;
 async function acquireOnce(parts: readonly Part[], options: ResolvedClientAcquire, sinceMs: number, fromMs: number) {
   const { signal } = options;
   const waiting = new AbortController();
-  const over = new AbortController();
-  const abort = () => waiting.abort(signal.reason);
-  if (signal.aborted) abort();
-  signal.addEventListener('abort', abort, { signal: over.signal });
+  const stopHearing = onAbort(signal, () => waiting.abort(signal.reason));
   try {
     const acquire = async (part: Part, had: readonly Grant[]) => {
       const grant = await acquirePart(part, had, { ...options, signal: waiting.signal }, sinceMs, fromMs);
@@ -167,7 +160,7 @@ async function acquireOnce(parts: readonly Part[], options: ResolvedClientAcquir
       return soon(releaseInReverse(grants), Math.max(0, Math.min(RELEASE_MS, lateMs)));
     });
   } finally {
-    over.abort();
+    stopHearing();
   }
 }
 
