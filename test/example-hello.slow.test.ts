@@ -1,69 +1,21 @@
 import assert from 'node:assert/strict';
-import { type ChildProcess, execFile, spawn } from 'node:child_process';
-import { once } from 'node:events';
+import { execFile } from 'node:child_process';
 import { readFileSync } from 'node:fs';
-import { cp, mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { createInterface } from 'node:readline';
-import { after, before, test } from 'node:test';
+import { test } from 'node:test';
 import { promisify } from 'node:util';
 import { CancelledFailure, WorkflowFailedError } from '@temporalio/client';
-import { startServer, type TemporalServer } from '../scripts/support/temporal-server';
-import { installPackage } from './support/installed-package';
 import { ROOT, readPage } from './support/pages';
+import { useProgram } from './support/programs';
 import { eventually } from './support/temporal';
 
 // The program of the README, run as its reader runs it: the packed package and the four files in an empty folder.
 
 const run = promisify(execFile);
 
-const HELLO = join(__dirname, '..', 'examples', 'hello');
-const PACKAGES = [
-  '@temporalio/activity',
-  '@temporalio/client',
-  '@temporalio/common',
-  '@temporalio/testing',
-  '@temporalio/worker',
-  '@temporalio/workflow',
-  'tsx',
-] as const;
-
-let env: TemporalServer;
-let project: string;
-let worker: ChildProcess;
-/** What the activities have printed, in their order. All run in one process. */
-const lines: string[] = [];
-
-before(async () => {
-  project = await mkdtemp(join(tmpdir(), 'temporal-semaphore-hello-'));
-  const installing = installPackage(project, PACKAGES);
-  installing.catch(() => undefined); // awaited below, when the server can be stopped
-  env = await startServer();
-  await installing;
-  await cp(HELLO, project, { recursive: true });
-  worker = spawn(process.execPath, ['--import', 'tsx', 'worker.ts'], {
-    ...inProject(),
-    stdio: ['ignore', 'pipe', 'inherit'],
-  });
-  createInterface({ input: worker.stdout ?? assert.fail() }).on('line', (line) => lines.push(line));
-});
-
-async function stopWorker(): Promise<void> {
-  if (worker?.exitCode !== null) return;
-  worker.kill('SIGTERM');
-  await once(worker, 'exit');
-}
-
-after(async () => {
-  await stopWorker();
-  await env?.teardown();
-  if (project) await rm(project, { recursive: true });
-});
-
-function inProject() {
-  return { cwd: project, env: { ...process.env, TEMPORAL_ADDRESS: env.address } };
-}
+const program = useProgram('hello', { more: ['@temporalio/testing'] });
+const { inProject, lines, stopWorker } = program;
 
 /** The GPU of each model that has started, in their order. No GPU is ever given to a model before the one before has left. */
 function startedOn(): Map<string, string> {
@@ -97,7 +49,11 @@ test('worker and starter print what the README says: three models are trained, o
 
 test('when a Workflow is cancelled, the next model does not start before its activity has stopped', async () => {
   const start = (model: string) =>
-    env.client.workflow.start('trainModel', { taskQueue: 'training', workflowId: `train-${model}`, args: [model] });
+    program.env.client.workflow.start('trainModel', {
+      taskQueue: 'training',
+      workflowId: `train-${model}`,
+      args: [model],
+    });
   const [first, second] = [await start('first'), await start('second')];
   await eventually(async () => assert.ok(startedOn().has('first') && startedOn().has('second')));
   const third = await start('third');
@@ -123,10 +79,10 @@ test('the test of docs/testing.md passes', async () => {
   assert.equal(install, 'npm install -D @temporalio/testing');
   const [node, ...args] = start.split(' ');
   assert.equal(node, 'node');
-  const ours = code.replace('createLocal()', `createFromExistingServer({ address: '${env.address}' })`);
+  const ours = code.replace('createLocal()', `createFromExistingServer({ address: '${program.env.address}' })`);
   assert.notEqual(ours, code);
-  await writeFile(join(project, args.at(-1) ?? ''), ours);
+  await writeFile(join(program.project, args.at(-1) ?? ''), ours);
   const { NODE_TEST_CONTEXT: _, ...outside } = process.env; // it is no test of this one
-  const { stdout } = await run(process.execPath, args, { cwd: project, env: outside, timeout: 120_000 });
+  const { stdout } = await run(process.execPath, args, { cwd: program.project, env: outside, timeout: 120_000 });
   assert.match(stdout, /^# pass 1$/m);
 });

@@ -1,64 +1,19 @@
 import assert from 'node:assert/strict';
-import { type ChildProcess, execFile, spawn } from 'node:child_process';
+import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { cp, mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { createInterface } from 'node:readline';
-import { after, before, test } from 'node:test';
+import { test } from 'node:test';
 import { promisify } from 'node:util';
-import { startServer, type TemporalServer } from '../scripts/support/temporal-server';
 import { useBrowser } from './support/browser';
-import { installPackage } from './support/installed-package';
+import { useProgram } from './support/programs';
 
 // The example of declared limits, run as its reader runs it: the packed package and its files in an empty folder.
 
 const run = promisify(execFile);
 
-const LIMITS = join(__dirname, '..', 'examples', 'limits');
-const PACKAGES = [
-  '@temporalio/activity',
-  '@temporalio/client',
-  '@temporalio/common',
-  '@temporalio/worker',
-  '@temporalio/workflow',
-  'tsx',
-] as const;
-
+const program = useProgram('limits');
+const { inProject, lines } = program;
 const browser = useBrowser();
-
-let env: TemporalServer;
-let project: string;
-let worker: ChildProcess;
-/** What the activities of the worker have printed. */
-const lines: string[] = [];
-
-before(async () => {
-  project = await mkdtemp(join(tmpdir(), 'temporal-semaphore-limits-'));
-  const installing = installPackage(project, PACKAGES);
-  installing.catch(() => undefined); // awaited below, when the server can be stopped
-  env = await startServer();
-  await installing;
-  await cp(LIMITS, project, { recursive: true });
-  worker = spawn(process.execPath, ['--import', 'tsx', 'worker.ts'], {
-    ...inProject(),
-    stdio: ['ignore', 'pipe', 'inherit'],
-  });
-  createInterface({ input: worker.stdout ?? assert.fail() }).on('line', (line) => lines.push(line));
-});
-
-after(async () => {
-  if (worker?.exitCode === null) {
-    worker.kill('SIGTERM');
-    await once(worker, 'exit');
-  }
-  await env?.teardown();
-  if (project) await rm(project, { recursive: true });
-});
-
-function inProject() {
-  return { cwd: project, env: { ...process.env, TEMPORAL_ADDRESS: env.address } };
-}
 
 interface Run {
   type: string;
@@ -99,7 +54,7 @@ test('a script waits for the vendor by the same declaration', async () => {
 });
 
 test('the page shows limited Workflows by their own IDs: who holds, and who waits', async () => {
-  const cli = join(project, 'node_modules', '.bin', 'temporal-semaphore');
+  const cli = join(program.project, 'node_modules', '.bin', 'temporal-semaphore');
   const dashboard = spawn(process.execPath, [cli, 'dashboard', '--port', '0', 'gpus=3'], {
     ...inProject(),
     stdio: ['ignore', 'pipe', 'inherit'],

@@ -28,7 +28,8 @@ const WORKS = {
   cancelled: (ms: number, { cancelled }: Context) => Promise.race([cancelled, delay(ms, undefined, { ref: false })]),
   sleep: (ms: number, context: Context) => context.sleep(ms),
 };
-const now = {
+/** What the activities do unless a test says otherwise, and what has come of it. */
+const atFirst = () => ({
   stopsBy: 'cancellationSignal' as keyof typeof WORKS,
   calls: 0,
   most: 0,
@@ -37,7 +38,8 @@ const now = {
   beatMs: BEAT_MS,
   isShort: false,
   aborted: [] as unknown[],
-};
+});
+const now = atFirst();
 
 const activities: LimitedActivities = {
   callVendor: async (callMs) => {
@@ -70,16 +72,7 @@ async function endWorkers(): Promise<void> {
   for (const pool of pools) await pool.close();
   pools = [];
   running = [];
-  Object.assign(now, {
-    stopsBy: 'cancellationSignal',
-    calls: 0,
-    most: 0,
-    begun: 0,
-    stale: 0,
-    beatMs: BEAT_MS,
-    isShort: false,
-    aborted: [],
-  });
+  Object.assign(now, atFirst());
 }
 
 function semaphore(resource: string, capacity: number) {

@@ -1,16 +1,12 @@
 import assert from 'node:assert/strict';
-import { type ChildProcess, spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
-import { once } from 'node:events';
-import { cp, mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { cp, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { after, before, test } from 'node:test';
+import { test } from 'node:test';
 import ts from 'typescript';
-import { startServer, type TemporalServer } from '../scripts/support/temporal-server';
 import { typescriptOf } from './support/compile-blocks';
-import { installPackage } from './support/installed-package';
 import { pages } from './support/pages';
+import { useProgram } from './support/programs';
 import { assertNoPermitLeft } from './support/temporal';
 
 // Each Workflow snippet of the pages, pasted into the program of the README and run by its worker. A snippet that needs a setting which
@@ -74,42 +70,18 @@ const ACTIVITY_NAMES =
     ', ',
   );
 
-let env: TemporalServer;
-let project: string;
-let worker: ChildProcess;
-
-before(async () => {
-  project = await mkdtemp(join(tmpdir(), 'temporal-semaphore-snippets-'));
-  const beside = ['activity', 'client', 'common', 'worker', 'workflow'].map((name) => `@temporalio/${name}` as const);
-  const installing = installPackage(project, [...beside, 'tsx'] as never);
-  installing.catch(() => undefined); // awaited below, when the server can be stopped
-  env = await startServer();
-  await installing;
-  await cp(join(__dirname, '..', 'examples', 'hello'), project, { recursive: true });
-  await cp(join(project, 'activities.ts'), join(project, 'train.ts'));
-  await writeFile(join(project, 'activities.ts'), ACTIVITIES);
-  for (const [nth, snippet] of SNIPPETS.entries())
-    await writeFile(join(project, `snippet-${nth}.ts`), moduleOf(snippet));
-  await writeFile(
-    join(project, 'workflows.ts'),
-    SNIPPETS.flatMap((snippet, nth) =>
+const program = useProgram('hello', {
+  prepare: async (project) => {
+    await cp(join(project, 'activities.ts'), join(project, 'train.ts'));
+    await writeFile(join(project, 'activities.ts'), ACTIVITIES);
+    for (const [nth, snippet] of SNIPPETS.entries()) {
+      await writeFile(join(project, `snippet-${nth}.ts`), moduleOf(snippet));
+    }
+    const exported = SNIPPETS.flatMap((snippet, nth) =>
       Object.keys(runsOf(snippet)).map((name) => `export { ${name} as ${typeOf(nth, name)} } from './snippet-${nth}';`),
-    ).join('\n'),
-  );
-  worker = spawn(process.execPath, ['--import', 'tsx', 'worker.ts'], {
-    cwd: project,
-    env: { ...process.env, TEMPORAL_ADDRESS: env.address },
-    stdio: ['ignore', 'ignore', 'inherit'],
-  });
-});
-
-after(async () => {
-  if (worker?.exitCode === null) {
-    worker.kill('SIGTERM');
-    await once(worker, 'exit');
-  }
-  await env?.teardown();
-  if (project) await rm(project, { recursive: true });
+    );
+    await writeFile(join(project, 'workflows.ts'), exported.join('\n'));
+  },
 });
 
 const BODY = 'body';
@@ -174,7 +146,10 @@ for (const [nth, snippet] of SNIPPETS.entries()) {
   test(`the README's worker runs the snippet of ${snippet.page} with ${snippet.has}, and it ends`, async () => {
     for (const [name, args] of Object.entries(runsOf(snippet))) {
       const options = { taskQueue: 'training', workflowId: `${name}-${randomUUID()}`, args };
-      await env.client.workflow.execute(typeOf(nth, name), { ...options, workflowExecutionTimeout: '2 minutes' });
+      await program.env.client.workflow.execute(typeOf(nth, name), {
+        ...options,
+        workflowExecutionTimeout: '2 minutes',
+      });
     }
   });
 }
@@ -184,5 +159,5 @@ test('and none of them leaves a permit', async () => {
   const names = SNIPPETS.filter((snippet) => !isPaced(snippet)).flatMap((snippet) =>
     [...codeOf(snippet).matchAll(/new Semaphore\('([^']+)'/g)].map(([, name]) => name),
   );
-  for (const name of new Set(names)) await assertNoPermitLeft(env.client, name ?? assert.fail());
+  for (const name of new Set(names)) await assertNoPermitLeft(program.env.client, name ?? assert.fail());
 });

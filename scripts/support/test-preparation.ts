@@ -69,7 +69,7 @@ const HOOKED = /use(Temporal|Postgres|Browser)|Runtime\.install|mock\.method\(pr
 const COMMAND_LINE = /CliProcess|CliHost|BUILT_COMMAND_LINE|-process'|run-command'/;
 
 /** What a test file mentions that installs the package from its tarball. */
-const PACKAGE = /installPackage/;
+const PACKAGE = /installPackage|useProgram/;
 
 export interface Preparation {
   /** Tells the test files of it. */
