@@ -342,9 +342,9 @@ const BUGS: readonly PlantedBug[] = [
   },
   {
     name: 'The close of a client lets its waiters wait',
-    in: 'Closing.closeOnce',
-    find: 'tell(error)',
-    replace: '',
+    in: 'Closing.wait',
+    find: 'own.abort(error)',
+    replace: 'undefined',
     caughtBy: 'close ends the waits at once',
   },
   {
