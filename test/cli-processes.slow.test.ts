@@ -5,6 +5,7 @@ import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
+import { SemaphoreClient } from '../src/client';
 import { REVOKE } from '../src/shared/protocol';
 import { endWithTests } from './support/children';
 import { CliProcess } from './support/cli-process';
@@ -111,6 +112,18 @@ test('whoever waits is told after a while what for', async () => {
   );
   await permit.release();
   await (await first).release();
+  assert.equal(await cli.exit, 0);
+});
+
+test('whoever waits is told that another caller has another capacity', async () => {
+  const { client, taskQueue } = temporal;
+  const resource = temporal.resource();
+  const two = new SemaphoreClient(client, resource, { capacity: 2, taskQueue });
+  const permits = [await two.acquire(), await two.acquire()];
+  const cli = start({ resource }, 'true');
+  const told = await cli.says(/temporal-semaphore: (waiting for .*)\n/);
+  assert.match(told, /; its callers disagree on the slots: (2 \(one, .*, 1|1 \(one, .*, 2) \(one, /);
+  for (const permit of permits) await permit.release();
   assert.equal(await cli.exit, 0);
 });
 

@@ -22,7 +22,7 @@ import { checkSelfDeadlock, heldInside, type OwnWait, ownWaits, type WantedResou
 import { afterLoss, permitsOf, type RunSet, runHolding, Signals } from './holding';
 import { Interrupted, say } from './terminal';
 import { type Text, text } from './text';
-import { pauseNote } from './wording';
+import { disagreementLine, pauseNote } from './wording';
 
 interface RunFlags extends ConnectionFlags {
   capacity?: number;
@@ -313,7 +313,8 @@ function details(seen: Inspection, identity: string): unknown {
   const ahead = at < 0 ? seen.waiters.length : at;
   const paused = seen.override?.paused ? text`, and the resource is ${pauseNote(seen.override)}` : '';
   const line = seen.queue === 'silent' ? '' : text`, ${ahead} ahead`;
-  return text`: ${heldOf(seen)}${line}${paused}`;
+  const differing = seen.disagreement ? text`; ${disagreementLine(seen.disagreement)}` : '';
+  return text`: ${heldOf(seen)}${line}${paused}${differing}`;
 }
 
 /** `undefined` when the resource has too many slots, or the server is slow or refuses. */

@@ -1,4 +1,5 @@
 import { RecheckDelay } from './backoff';
+import type { SlotsMark } from './protocol';
 
 /** How long one that does not wait, in strict order, gives a queue to offer it a slot that nobody else waits for. */
 const TURN_WITHIN_MS = 1_000;
@@ -9,6 +10,8 @@ export interface Offer {
   readonly queueId: string;
   /** As in the turn. */
   readonly capacity?: number;
+  /** As in the turn. */
+  readonly others?: SlotsMark;
 }
 
 /**

@@ -1,7 +1,7 @@
 import type { Priority } from '@temporalio/common';
 import { checkOptions, DEFAULT_PRIORITY_KEY, refuse, saying } from './check';
 import { ACQUIRE_CHECKS, type ResolvedSemaphore, resolveAcquire, type SemaphoreOptions } from './options';
-import { PACED_PERMIT_WORKFLOW, PERMIT_WORKFLOW, QUEUE_WORKFLOW, WAITER_WORKFLOW } from './protocol';
+import { PACED_PERMIT_WORKFLOW, PERMIT_WORKFLOW, QUEUE_WORKFLOW, type SlotsMark, WAITER_WORKFLOW } from './protocol';
 
 /** A semaphore that an application declares once, for all that use it. A `Semaphore` of `temporal-semaphore/workflow` is one. */
 export interface DeclaredSemaphore {
@@ -95,6 +95,14 @@ export function checkAgreement(semaphores: Iterable<DeclaredSemaphore>): void {
     if (known !== terms) refuse(`semaphore "${resource}"`, `one declaration of it for all limits, ${known}`, terms);
     first.set(resource, terms);
   }
+}
+
+/** What a caller is told that has a slot which another caller lacks. @param others the mark of the other's slots */
+export function disagreementMessage({ resource, mark }: ResolvedSemaphore, others: SlotsMark): string {
+  return (
+    `Callers of "${resource}" disagree on its slots: this caller has ${mark}, another caller has ${others}. So more permits can be held ` +
+    `than the other caller expects. Give all callers the same slots; "temporal-semaphore ls ${resource}" shows who differs.`
+  );
 }
 
 /** What all acquirers of a resource must agree on. */

@@ -264,6 +264,12 @@ export function wantsSlot(slots: Slots, slot: string): boolean {
   return String(index) === slot && index >= 0 && index < slots && Number.isInteger(index);
 }
 
+/** Whether one of these slots is not among the others. */
+export function hasMore(slots: Slots, others: Slots): boolean {
+  if (typeof slots === 'number' && typeof others === 'number') return slots > others;
+  return slotNames(slots).some((slot) => !wantsSlot(others, slot));
+}
+
 /** Whether the slot is in use: each is, where an operator has set nothing. */
 export function isSlotInUse(slot: string, override: OverrideState | undefined): boolean {
   if (!override) return true;

@@ -256,6 +256,8 @@ export interface Turn {
   waiting?: boolean;
   /** With a slot above the ticket's own count: the capacity that an operator has set, which is why it is offered. */
   capacity?: number;
+  /** With a slot of the ticket's own that another waiter does not know: the slots that the other takes the resource to have. */
+  others?: SlotsMark;
 }
 
 /** `missed`, from a waiter whose slot somebody else took first: it keeps its place. */

@@ -49,6 +49,8 @@ test('a turn is read field by field, and what else it has is left out', () => {
   assert.deepEqual(readTurn(sign), sign);
   assert.deepEqual(readTurn({ ...TURN, waiting: 'yes', capacity: '5', full: 1 }), TURN);
   assert.deepEqual(readTurn({ ...TURN, full: true }), { ...TURN, full: true });
+  assert.deepEqual(readTurn({ ...TURN, others: 3 }), { ...TURN, others: 3 });
+  for (const others of [0, '3', { deep: 1 }]) assert.deepEqual(readTurn({ ...TURN, others }), TURN);
 });
 
 /** As a Workflow would have it from its converter. */

@@ -12,6 +12,7 @@ import {
   MAX_ID_BYTES,
   permitId,
   queueId,
+  readSlotsMark,
   resourceOfQueue,
   type Slots,
   wantsSlot,
@@ -207,7 +208,7 @@ export function readClosing(value: unknown): ClosingNotice | undefined {
  * starts a Workflow whose ID has the turn's slot, and signals one whose ID is the turn's queue.
  */
 export function readTurn(value: unknown): Turn | undefined {
-  const { queueId: from, ticketId, slot, waiting, full, capacity } = fieldsOf(value);
+  const { queueId: from, ticketId, slot, waiting, full, capacity, others } = fieldsOf(value);
   if (!isWorkflowId(from) || queueId(resourceOfQueue(from)) !== from) return undefined;
   if (!isText(ticketId, MAX_TICKET_ID_LENGTH) || !(slot === undefined || isSlotText(slot))) return undefined;
   const turn: Turn = { queueId: from, ticketId };
@@ -215,6 +216,8 @@ export function readTurn(value: unknown): Turn | undefined {
   if (waiting === true) turn.waiting = true;
   if (full === true) turn.full = true;
   if (Number.isInteger(capacity)) turn.capacity = capacity as number;
+  const mark = readSlotsMark(others);
+  if (mark !== undefined) turn.others = mark;
   return turn;
 }
 
@@ -229,8 +232,8 @@ export function offersSlot({ slot, capacity = 0 }: Turn, slots: Slots): boolean 
 
 /** The offer in a turn, for a waiter with these slots. `undefined`: the turn names no slot that the waiter may claim. */
 export function offerOf(turn: Turn, slots: Slots): Offer | undefined {
-  const { slot, queueId, capacity } = turn;
-  return slot !== undefined && offersSlot(turn, slots) ? { slot, queueId, capacity } : undefined;
+  const { slot, queueId, capacity, others } = turn;
+  return slot !== undefined && offersSlot(turn, slots) ? { slot, queueId, capacity, others } : undefined;
 }
 
 export function isOverride(resource: string, value: unknown): value is OverrideInput {

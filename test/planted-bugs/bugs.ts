@@ -123,6 +123,20 @@ const BUGS: readonly PlantedBug[] = [
     caughtBy: 'queue-state.test.ts',
   },
   {
+    name: 'A slot that an operator has added counts as one on which callers disagree',
+    in: 'QueueState.othersOf',
+    find: 'this.overridden?.capacity === undefined',
+    replace: 'true',
+    caughtBy: 'queue-state.test.ts',
+  },
+  {
+    name: 'A client is not told that a waiter lacks the slot of its turn',
+    in: 'readTurn',
+    find: 'turn.others = mark',
+    replace: 'void mark',
+    caughtBy: 'wire-input.test.ts',
+  },
+  {
     name: 'The queue does not ask again about a held slot, so a terminated permit keeps it',
     in: 'probeAfterMs',
     find: 'Math.min(MOST_MS, Math.max(LEAST_MS, LEAST_MS_PER_SLOT * slots, heldMs / 2))',

@@ -2,6 +2,8 @@ import { randomUUID } from 'node:crypto';
 import { WorkflowExecutionAlreadyStartedError, WorkflowNotFoundError } from '@temporalio/client';
 import { Acquirer, type AcquirerOptions } from '../../shared/acquirer';
 import { Lease } from '../../shared/lease';
+import { disagreementMessage } from '../../shared/limit';
+import type { ResolvedSemaphore } from '../../shared/options';
 import { permitId } from '../../shared/permit-id';
 import { TooFewSlots } from '../../shared/permit-set';
 import {
@@ -10,6 +12,7 @@ import {
   type PermitInput,
   type PermitMemo,
   RELEASE,
+  type SlotsMark,
 } from '../../shared/protocol';
 import { permitSummary, refOf, WORKFLOW_PRIORITY } from '../../shared/request';
 import { LineFullError } from '../errors';
@@ -207,10 +210,27 @@ export function clientAcquirer(
         const untilMs = Math.min(deadlineMs, sinceMs + answerMs);
         const grant = await claimSlot(server, { slot, request, untilMs, watchedBy: offer?.queueId });
         if (grant && offer) metrics.claimed(request.semaphore.resource, sinceMs);
+        if (grant && offer?.others !== undefined) warnOfDisagreement(request.semaphore, offer.others);
         return grant;
       },
       place: () => new ClientQueuePlace(server, request, deadlineMs),
       ...((maxWaiting ?? permits) !== undefined && { full }),
     },
   );
+}
+
+/** The `code` of the Node warning that this process claims a slot which another caller does not know. */
+const DISAGREEMENT_WARNING = 'TEMPORAL_SEMAPHORE_DISAGREEMENT';
+
+/** A process warns of so many different disagreements at most: each key of a resource may have one. */
+const MAX_WARNINGS = 100;
+
+const warnings = new Set<string>();
+
+/** Emits a Node warning, once for the same numbers. @param others the mark of another caller's slots */
+export function warnOfDisagreement(semaphore: ResolvedSemaphore, others: SlotsMark): void {
+  const message = disagreementMessage(semaphore, others);
+  if (warnings.has(message) || warnings.size >= MAX_WARNINGS) return;
+  warnings.add(message);
+  process.emitWarning(message, { code: DISAGREEMENT_WARNING });
 }

@@ -2,11 +2,11 @@ import { randomUUID } from 'node:crypto';
 import { type Client, WorkflowNotFoundError } from '@temporalio/client';
 import { shuffle } from '../../shared/acquirer';
 import { type ResolvedAcquire, type ResolvedSemaphore, resolveSetAcquire } from '../../shared/options';
-import { isSlotInUse, queueId } from '../../shared/permit-id';
+import { hasMore, isSlotInUse, queueId, slotsMark } from '../../shared/permit-id';
 import { QUEUE_VIEW, type QueueView } from '../../shared/protocol';
 import { readQueueView } from '../../shared/queue-view';
 import type { Circumstances } from '../errors';
-import { ANSWER_MS, claimSlot, clientAcquirer } from '../holder/claim';
+import { ANSWER_MS, claimSlot, clientAcquirer, warnOfDisagreement } from '../holder/claim';
 import { Permit } from '../holder/permit';
 import type { ClientMetrics } from '../metrics';
 import { type ClientRequest, clientRequestOf } from '../options';
@@ -114,6 +114,9 @@ export class PermitSource {
   private othersIn({ tickets, slots, override }: QueueView): Others {
     const offered = new Set(slots.flatMap(([, state]) => (state.at === 'offered' ? state.ticketId : [])));
     const waiting = tickets.filter(({ id, pool }) => pool?.id !== this.poolId && !offered.has(id));
+    const lists = [...new Set(waiting.map((ticket) => ticket.slots))];
+    const fewer = lists.find((list) => hasMore(this.semaphore.compactSlots, list));
+    if (fewer !== undefined && override?.capacity === undefined) warnOfDisagreement(this.semaphore, slotsMark(fewer));
     // A slot that an operator had added is out of use when the override is gone.
     if (!override) return { ...this.nobody, tickets: waiting };
     return { tickets: waiting, isInUse: (slot) => isSlotInUse(slot, override), capacity: override.capacity };

@@ -1,6 +1,7 @@
-import { CancellationScope, uuid4, workflowInfo } from '@temporalio/workflow';
+import { CancellationScope, log, uuid4, workflowInfo } from '@temporalio/workflow';
 import { Acquirer, type Offer } from '../../shared/acquirer';
 import { Lease } from '../../shared/lease';
+import { disagreementMessage } from '../../shared/limit';
 import { TooFewSlots } from '../../shared/permit-set';
 import { again, type Caller, type Request, refOf } from '../../shared/request';
 import { LineFullError, PermitTimeoutError } from '../errors';
@@ -93,8 +94,10 @@ function acquirer(request: Request, deadlineMs = Number.POSITIVE_INFINITY): Acqu
 
 async function claimOffered(request: Request, slot: string, offer: Offer): Promise<Grant | undefined> {
   const fromMs = Date.now();
+  const { semaphore } = request;
   const grant = await claim(request, slot, offer.queueId);
-  if (grant) metrics.handoff(request.semaphore.resource, 'claim', Date.now() - fromMs);
+  if (grant) metrics.handoff(semaphore.resource, 'claim', Date.now() - fromMs);
+  if (grant && offer.others !== undefined) log.warn(disagreementMessage(semaphore, offer.others));
   return grant;
 }
 

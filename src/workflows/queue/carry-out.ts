@@ -1,7 +1,7 @@
 import { workflowInfo } from '@temporalio/workflow';
 import { leastPaceMs } from '../../shared/pace';
-import { permitId, queueId, wantsSlot } from '../../shared/permit-id';
-import { DRAINED, type Ticket } from '../../shared/protocol';
+import { permitId, queueId, slotsMark, wantsSlot } from '../../shared/permit-id';
+import { DRAINED, type Ticket, type Turn } from '../../shared/protocol';
 import { metrics } from '../metrics';
 import { claimSlot, type PermitChild } from '../permit/claim';
 import {
@@ -114,7 +114,14 @@ async function offer(
   metrics.turnOffered(resource);
   // A waiter takes a slot above its own count only when it is told why.
   const capacity = wantsSlot(ticket.slots, slot) ? undefined : state.overridden?.capacity;
-  const turn = { queueId: queueId(resource), ticketId: ticket.id, slot, capacity };
+  const others = state.othersOf(slot);
+  const turn: Turn = {
+    queueId: queueId(resource),
+    ticketId: ticket.id,
+    slot,
+    capacity,
+    others: others && slotsMark(others),
+  };
   if ((await deliverAfterReset(ticket.waiter, turnSignal, turn)) === 'delivered') {
     metrics.handoff(resource, 'turn', Date.now() - sentMs);
   } else {

@@ -42,6 +42,13 @@ export class Demand {
     return this.names.has(slot) || wantsSlot(this.capacity, slot);
   }
 
+  /** The slots that some ticket names or counts, where this slot is not among them. */
+  without(slot: string): Ticket['slots'] | undefined {
+    for (const counted of this.capacities.keys()) if (!wantsSlot(counted, slot)) return counted;
+    for (const list of this.lists.keys()) if (!list.includes(slot)) return list;
+    return undefined;
+  }
+
   /** True if some ticket uses numbered slots. Its waiter also accepts slots that an operator has added. */
   get counts(): boolean {
     return this.capacities.size > 0;

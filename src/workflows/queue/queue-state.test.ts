@@ -50,6 +50,19 @@ test('a waiter that was beaten keeps its place', () => {
   assert.deepEqual(state.next(0), [{ do: 'offer', slot: '0', ticket: a }]);
 });
 
+test('a slot that a waiter does not know is told from one that an operator has added', () => {
+  const state = new QueueState();
+  state.enqueue(ticket('a', { slots: 4 }));
+  assert.equal(state.othersOf('3'), undefined);
+  state.enqueue(ticket('b', { slots: 3 }));
+  assert.deepEqual([state.othersOf('2'), state.othersOf('3')], [undefined, 3]);
+  state.setOverride({ slots: 3, capacity: 4 }, 0);
+  assert.equal(state.othersOf('3'), undefined);
+  const named = new QueueState();
+  for (const slots of [['x'], ['x', 'y']]) named.enqueue(ticket(String(slots), { slots }));
+  assert.deepEqual([named.othersOf('x'), named.othersOf('y')], [undefined, ['x']]);
+});
+
 test('a slot is offered as soon as its permit closes, whatever dates the notice has', () => {
   const [a, b] = [ticket('a'), ticket('b')];
   const state = offeredTo(a, b);

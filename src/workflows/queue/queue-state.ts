@@ -271,6 +271,11 @@ export class QueueState {
     return this.inUse.override;
   }
 
+  /** The slots that some waiter takes the resource to have, where this slot is not among them and no operator has set how many there are. */
+  othersOf(slot: string): Ticket['slots'] | undefined {
+    return this.overridden?.capacity === undefined ? this.line.demand.without(slot) : undefined;
+  }
+
   /** Whether what an operator wants to set, and the line, fit into what one run can hand to the next. */
   hasRoomFor(input: OverrideInput): boolean {
     return this.line.allows(input);
