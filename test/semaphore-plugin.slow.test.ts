@@ -4,12 +4,15 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { WorkflowFailedError } from '@temporalio/client';
+import { ActivityFailure, ApplicationFailure } from '@temporalio/common';
 import { bundleWorkflowCode, DefaultLogger, Worker, type WorkerOptions } from '@temporalio/worker';
 import { FencingToken } from '../src/fencing';
 import { SemaphorePlugin, type SemaphorePluginOptions } from '../src/worker';
 import { readBundle } from '../src/worker/bundle-limits';
 import { limitWorkflows, Semaphore } from '../src/workflow';
 import * as activities from './support/limited/activities';
+import * as circle from './support/limited/circle';
 import * as half from './support/limited/half-limits';
 import { gpus, limits, vendor } from './support/limited/limits';
 import * as misspelled from './support/limited/misspelled';
@@ -109,6 +112,30 @@ test('what would limit nothing is refused before the worker starts', async () =>
     message:
       /^semaphore "plugin-own-queue": expected another task queue than your worker's; or, .* got "taskQueue \\"plugin-own\\", and Workflows without perm/,
   });
+});
+
+test('an activity that needs a permit which its Workflow holds is refused for good; another Workflow calls it', async () => {
+  const path = require.resolve('./support/limited/circle');
+  const worker = await create({ workflowsPath: path, activities }, plugin({ ...circle.limits, limitsPath: path }));
+  const { taskQueue } = worker.options;
+  await worker.runUntil(async () => {
+    const run = (type: string) =>
+      temporal.client.workflow.execute(type, { workflowId: `${type}-${randomUUID()}`, taskQueue });
+    for (const type of ['limited', 'underAnother', 'underSet']) {
+      const error: unknown = await run(type).catch((error: unknown) => error);
+      assert.ok(error instanceof WorkflowFailedError && error.cause instanceof ActivityFailure, String(error));
+      const { cause } = error.cause;
+      assert.ok(cause instanceof ApplicationFailure && cause.nonRetryable);
+      assert.equal(cause.type, 'SelfDeadlockError');
+      assert.equal(
+        cause.message,
+        `The activity "callVendor" is limited by "plugin-circle", and the Workflow "${type}" calls it under a permit of ` +
+          '"plugin-circle": each would wait for the other. Limit only one of the two, or the activity by a resource of its own.',
+      );
+    }
+    assert.equal(FencingToken.parse(await run('beside')).resource, 'plugin-circle');
+  });
+  for (const resource of ['plugin-circle', 'plugin-beside']) await assertNoPermitLeft(temporal.client, resource);
 });
 
 test('a worker needs no limits of what it does not have: of Workflows, of activities, or of other types', async () => {

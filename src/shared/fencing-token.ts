@@ -7,6 +7,9 @@ export const FENCING_TOKEN_HEADER = 'fencing-token';
 /** The header of an activity beside it: {@link ActivityAttempt.scheduledMs}. */
 export const FENCING_SCHEDULED_HEADER = 'fencing-scheduled';
 
+/** The header of an activity that names the resources of which its Workflow holds permits around the call. */
+export const HELD_HEADER = 'temporal-semaphore-held';
+
 /** Anything that names one permit: a `Permit`, a {@link FencingToken}, or a token's text. */
 export type FencingTokenSource = string | (PermitAddress & { readonly runId: string });
 

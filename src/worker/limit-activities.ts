@@ -1,12 +1,12 @@
 import type { Client } from '@temporalio/client';
-import { ApplicationFailure, CancelledFailure } from '@temporalio/common';
+import { ApplicationFailure, CancelledFailure, defaultPayloadConverter, type Headers } from '@temporalio/common';
 import type { ActivityInterceptorsFactory } from '@temporalio/worker';
 import { PermitPool } from '@/client/pool/permit-pool';
 import type { PoolAcquireOptions } from '@/client/pool/pool-options';
 import { SemaphoreClient } from '@/client/semaphore-client';
 import { PermitTimeoutError } from '../client/errors';
 import { MAX_DURATION_MS, refuse } from '../shared/check';
-import { StaleTokenError } from '../shared/fencing-token';
+import { HELD_HEADER, StaleTokenError } from '../shared/fencing-token';
 import { checkActivityLimit, type DeclaredSemaphore, entriesOf, type Limit } from '../shared/limit';
 
 type Context = Parameters<ActivityInterceptorsFactory>[0];
@@ -115,10 +115,24 @@ export function limitActivities(pools: ActivityPools): ActivityInterceptorsFacto
       async execute(input, next) {
         const limited = pools.of(context.info.activityType, input.args);
         if (!limited) return await next(input);
+        checkNotHeld(limited.pool.resource, context.info, input.headers);
         return await runLimited(limited.pool, limited.options, context, () => next(input));
       },
     },
   });
+}
+
+/**
+ * An activity that needs a permit of a resource which its Workflow holds meanwhile waits for its own Workflow, at the latest when as many
+ * Workflows as there are permits do so. Which type calls which is not known before.
+ */
+function checkNotHeld(resource: string, { activityType, workflowType }: Context['info'], headers: Headers): void {
+  const held = headers[HELD_HEADER];
+  if (!held || !defaultPayloadConverter.fromPayload<string[]>(held).includes(resource)) return;
+  const message =
+    `The activity "${activityType}" is limited by "${resource}", and the Workflow "${workflowType}" calls it under a permit of ` +
+    `"${resource}": each would wait for the other. Limit only one of the two, or the activity by a resource of its own.`;
+  throw ApplicationFailure.create({ type: 'SelfDeadlockError', message, nonRetryable: true, details: [{ resource }] });
 }
 
 async function runLimited<T>(

@@ -78,7 +78,8 @@ const OPTIONS = {
  * its last attempt. It stops waiting when it is cancelled. When its worker shuts down, or half of its `startToCloseTimeout` has
  * passed, it fails with a retryable failure (`WorkerShutdown`, `PermitTimeoutError`), and its retry policy decides. In the
  * activity, `Context.current()` tells of a lost permit as of a cancellation (`cancellationSignal`, `cancelled`, `sleep`); then it fails
- * with a retryable `PermitLostError`, whatever it returned.
+ * with a retryable `PermitLostError`, whatever it returned. If its Workflow calls it under a permit of the same resource, it fails for good by
+ * `SelfDeadlockError`: each would wait for the other.
  *
  * `Worker.create` refuses a limit of a type that the worker does not have, limits that the Workflow bundle lacks, and two declarations of
  * one resource that differ. A worker without Workflows leaves `workflows` alone, and one without activities `activities`. A worker that

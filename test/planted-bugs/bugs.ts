@@ -642,6 +642,13 @@ const BUGS: readonly PlantedBug[] = [
     caughtBy: 'what would limit nothing',
   },
   {
+    name: 'A limited activity waits for a permit that its own Workflow holds',
+    in: 'checkNotHeld',
+    find: 'defaultPayloadConverter.fromPayload<string[]>(held).includes(resource)',
+    replace: 'false',
+    caughtBy: 'is refused for good; another Workflow calls it',
+  },
+  {
     name: 'A permit pool keeps the permit of a key whose call has ended',
     in: 'PooledPermit.release',
     find: 'this.behind?.release()',

@@ -5,8 +5,8 @@ import {
   type WorkflowInternalsInterceptor,
   type WorkflowOutboundCallsInterceptor,
 } from '@temporalio/workflow';
-import { FENCING_SCHEDULED_HEADER, FENCING_TOKEN_HEADER } from '../../shared/fencing-token';
-import { currentPermit, resourcesUnderWay } from './hold';
+import { FENCING_SCHEDULED_HEADER, FENCING_TOKEN_HEADER, HELD_HEADER } from '../../shared/fencing-token';
+import { currentPermit, resourcesHeld, resourcesUnderWay } from './hold';
 import type { Permit } from './permit';
 
 /** The activities that run under one permit at the same time. */
@@ -39,11 +39,18 @@ class TokenCarrier {
   }
 }
 
+/** Adds which resources the calling code holds: an activity that needs a permit of one of them must not wait for it. */
+function withHeld<T extends { readonly headers: object }>(input: T): T {
+  const held = [...new Set(resourcesHeld())];
+  if (held.length === 0) return input;
+  return { ...input, headers: { ...input.headers, [HELD_HEADER]: defaultPayloadConverter.toPayload(held) } };
+}
+
 function outbound(): WorkflowOutboundCallsInterceptor {
   const carrier = new TokenCarrier();
   return {
-    scheduleActivity: (input, next) => carrier.carry(input, next),
-    scheduleLocalActivity: (input, next) => carrier.carry(input, next),
+    scheduleActivity: (input, next) => carrier.carry(withHeld(input), next),
+    scheduleLocalActivity: (input, next) => carrier.carry(withHeld(input), next),
   };
 }
 
@@ -67,7 +74,8 @@ const unawaited: WorkflowInternalsInterceptor = {
 
 /**
  * Puts the token of the innermost `withPermit` in the headers of every activity that is called inside it, for
- * `currentFencingToken()` to read there. Warns of a `withPermit` that nobody awaits. Loaded through a worker's
+ * `currentFencingToken()` to read there, and the resources of all permits around the call, for a `SemaphorePlugin` to refuse an activity
+ * that would wait for its own Workflow. Warns of a `withPermit` that nobody awaits. Loaded through a worker's
  * `interceptors.workflowModules`.
  */
 export const interceptors: WorkflowInterceptorsFactory = () => ({ outbound: [outbound()], internals: [unawaited] });

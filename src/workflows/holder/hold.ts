@@ -191,6 +191,7 @@ export function ownWait(semaphore: ResolvedSemaphore): number {
   return waitsForItself(semaphore, { timeoutMs: Number.POSITIVE_INFINITY }, resourcesHeld());
 }
 
-function resourcesHeld(): string[] {
+/** The resources of the permits under which the calling code runs: one entry for each permit. */
+export function resourcesHeld(): string[] {
   return (storage.getStore()?.held ?? []).filter(({ isHeld }) => isHeld).flatMap(({ resources }) => resources);
 }
