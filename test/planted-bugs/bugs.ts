@@ -656,6 +656,20 @@ const BUGS: readonly PlantedBug[] = [
     caughtBy: 'keyed-permit-pool.test.ts',
   },
   {
+    name: 'Each call of a keyed permit pool leaves a composite on the signal of its caller',
+    in: 'PermitPool.take',
+    find: 'this.whole.ask({ ...request, timeoutMs, signal: either.signal })',
+    replace: 'this.whole.ask({ ...request, timeoutMs, signal: AbortSignal.any(signals) })',
+    caughtBy: 'leave nothing on the signal that they share',
+  },
+  {
+    name: 'A permit that was released stays in memory for the rest of its lease',
+    in: 'warnIfForgotten',
+    find: 'clearTimeout(timer)',
+    replace: 'timer',
+    caughtBy: 'is not kept for the rest of its lease',
+  },
+  {
     name: 'A permit pool miscounts what it gives back',
     in: 'PoolState.ended',
     find: 'this.releasing--',
