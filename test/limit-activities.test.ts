@@ -79,6 +79,11 @@ function semaphore(resource: string, capacity: number) {
   return new SemaphoreClient(temporal.client, resource, { capacity, taskQueue: temporal.taskQueue });
 }
 
+/** Its permits run on the worker of this file: to bundle their Workflows for each worker would take a second of work. */
+function pluginFor(callVendor: PermitPool | ActivityLimit<[callMs: number]>): SemaphorePlugin {
+  return new SemaphorePlugin({ taskQueue: temporal.taskQueue, permitWorker: false, activities: { callVendor } });
+}
+
 /** A worker of activities alone, whose vendor calls have a permit pool of their own: the test's, or that of a plugin. */
 async function startWorker(
   limit: SemaphoreClient | ActivityLimit<[callMs: number]>,
@@ -89,7 +94,7 @@ async function startWorker(
   // Two workers of one task queue need a connection each.
   const connection = await NativeConnection.connect({ address: temporal.env.address });
   const callVendor = limit instanceof SemaphoreClient ? (pool ?? assert.fail()) : limit;
-  const plugins = [new SemaphorePlugin({ activities: { callVendor } })];
+  const plugins = [pluginFor(callVendor)];
   const worker = await Worker.create({ connection, activities, taskQueue, plugins });
   running.push({ worker, ended: worker.run().finally(() => connection.close()) });
   return worker;
@@ -314,7 +319,7 @@ test('activities of a key: never more than perKey of one at once, by the key of 
   const semaphore = new Semaphore(resource, { capacity: 4, perKey: 1, taskQueue: temporal.taskQueue });
   const limit = { semaphore, key: (callMs: number) => `of ${callMs}` };
   const connection = await NativeConnection.connect({ address: temporal.env.address });
-  const plugins = [new SemaphorePlugin({ activities: { callVendor: limit } })];
+  const plugins = [pluginFor(limit)];
   const worker = await Worker.create({ connection, activities, taskQueue, plugins });
   running.push({ worker, ended: worker.run().finally(() => connection.close()) });
   const two = [20, 30].map((callMs) =>
