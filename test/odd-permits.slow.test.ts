@@ -289,5 +289,7 @@ test('among 1,500 permits that nobody answers for, ls and doctor take 10 s at mo
 function accountedFor(lines: readonly string[]): number {
   const number = (pattern: RegExp) => Number(lines.map((line) => pattern.exec(line)?.[1]).find(Boolean) ?? 0);
   const named = lines.filter((line) => /^bad +slot "0" of /.test(line)).length;
-  return named + number(/^bad +… and (\d+) more: -o json has them all/) + number(/^warn +(\d+) of \d+ resources in use/);
+  return (
+    named + number(/^bad +… and (\d+) more: -o json has them all/) + number(/^warn +(\d+) of \d+ resources in use/)
+  );
 }

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { type AddressInfo, connect, createServer } from 'node:net';
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { after, test } from 'node:test';
+import { setTimeout as delay, setImmediate } from 'node:timers/promises';
 import { TcpProxy } from '../../scripts/support/tcp-proxy';
 
 const echo = createServer((socket) => socket.on('data', (data) => socket.write(data)));
@@ -25,17 +26,22 @@ async function throughProxy() {
   return { proxy, socket, until };
 }
 
+/** Writes, and waits until the event loop has looked for what has come: the proxy has the text then. */
+async function reaches(socket: Socket, text: string): Promise<void> {
+  await new Promise((written) => socket.write(text, written));
+  for (let turn = 0; turn < 2; turn++) await setImmediate();
+}
+
 test('a slow connection carries all bytes later, in their order, and is fast again when it is mended', async () => {
   for (const slowness of [{ requestsMs: 150 }, { answersMs: 150 }, { bytesPerSecond: 20 }]) {
     const { proxy, socket, until } = await throughProxy();
     proxy.slowDown(slowness);
-    socket.write('one');
     const tookMs = until('one two three');
-    setTimeout(() => socket.write(' two'), 20);
-    setTimeout(() => {
-      proxy.mend();
-      socket.write(' three');
-    }, 40);
+    await reaches(socket, 'one');
+    await delay(20);
+    await reaches(socket, ' two');
+    proxy.mend();
+    socket.write(' three');
     assert.ok((await tookMs) >= 140, `${JSON.stringify(slowness)}: ${await tookMs} ms`);
     socket.destroy();
     await proxy.close();
