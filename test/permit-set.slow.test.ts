@@ -163,7 +163,7 @@ function accumulations(holds: readonly HoldInterval[], sizes: ReadonlyMap<string
 }
 
 test(
-  '200 callers of 1 to 4 permits on capacity 4, some cancelled, workers and queues killed: all or none, all served, none left',
+  '100 callers of 1 to 4 permits on capacity 4, some cancelled, workers and queues killed: all or none, all served, none left',
   BOUNDED,
   async (t) => {
     const resource = temporal.resource('many');
@@ -225,7 +225,7 @@ test(
     const over = new AbortController();
     const disturbance = await disturb(resource, taskQueue, over.signal);
     const random = (most: number) => Math.floor(Math.random() * most);
-    const callers = Array.from({ length: 200 }, async (_, index) => {
+    const callers = Array.from({ length: 100 }, async (_, index) => {
       const size = 1 + random(4);
       const stopAfterMs = index % 5 === 0 ? 1_000 + random(60_000) : 0;
       await delay(random(5_000));
@@ -249,9 +249,9 @@ test(
     await disturbance.end();
     const partial = accumulations(holds, sizes);
     t.diagnostic(`${partial.length} Workflows accumulated`);
-    assert.ok(partial.length > 20);
+    assert.ok(partial.length > 10);
     assert.deepEqual(overlaps(partial), [], 'two kept a part at once');
-    assert.equal(waits.length + cancelled + terminated, 200);
+    assert.equal(waits.length + cancelled + terminated, callers.length);
   },
 );
 

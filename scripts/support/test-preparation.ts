@@ -42,7 +42,6 @@ const SECONDS: Readonly<Record<string, number>> = {
   unpolled: 26,
   adoption: 23,
   inspect: 22,
-  'hostile-input': 21,
   'contract/held': 19,
   cli: 18,
   reset: 17,

@@ -98,7 +98,7 @@ export const MENDED: readonly PlantedBug[] = [
     in: 'keepQueue',
     find: 'continuedFromExecutionRunId && !cronSchedule && !retryPolicy',
     replace: 'true',
-    caughtBy: 'hostile-input.test.ts',
+    caughtBy: 'hostile-input.slow.test.ts',
   },
   {
     name: 'A client asks within the time of a call that is long over whether a flooded permit runs',
