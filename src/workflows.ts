@@ -6,19 +6,6 @@
  * @module
  */
 
-import { setWorkflowOptions } from '@temporalio/workflow';
-import { pacedPermitWorkflow, permitSlotWorkflow } from './workflows/permit/permit-slot';
-import { awaitTurnWorkflow } from './workflows/queue/await-turn';
-import { waitQueueWorkflow } from './workflows/queue/wait-queue';
-
-/**
- * A queue serves the callers of every version, and outlives the workers of the one that started it. So versioned workers run these
- * Workflows in their current version, whatever their default is. Workers without versions ignore this.
- */
-const IN_CURRENT_VERSION = { versioningBehavior: 'AUTO_UPGRADE' } as const;
-
-for (const workflow of [permitSlotWorkflow, pacedPermitWorkflow, waitQueueWorkflow, awaitTurnWorkflow]) {
-  setWorkflowOptions(IN_CURRENT_VERSION, workflow as () => Promise<unknown>);
-}
-
-export { awaitTurnWorkflow, pacedPermitWorkflow, permitSlotWorkflow, waitQueueWorkflow };
+export { pacedPermitWorkflow, permitSlotWorkflow } from './workflows/permit/permit-slot';
+export { awaitTurnWorkflow } from './workflows/queue/await-turn';
+export { waitQueueWorkflow } from './workflows/queue/wait-queue';

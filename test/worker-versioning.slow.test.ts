@@ -1,25 +1,24 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { test } from 'node:test';
-import type { WorkflowHandle } from '@temporalio/client';
-import type { VersioningBehavior } from '@temporalio/common';
 import { SemaphoreClient } from '../src/client';
-import { TURN } from '../src/shared/protocol';
-import { untilAt } from './support/holders';
 import { eventually, untilWaiting, useTemporal } from './support/temporal';
-import * as workflows from './support/workflows';
 
 const temporal = useTemporal({ shared: true });
 
-/** A task queue whose workers have versions. What does not say how it is versioned is versioned as this says. */
-function deployment(defaultVersioningBehavior: VersioningBehavior) {
-  const [deploymentName, taskQueue] = [`deployment-${randomUUID()}`, `versioned-${randomUUID()}`];
+test('workers of a version that is stopped leave their permits and queues to those of the next', {
+  timeout: 90_000,
+}, async () => {
+  const resource = temporal.resource();
+  const [deploymentName, taskQueue] = [`permits-${randomUUID()}`, `versioned-${randomUUID()}`];
   const deploy = async (buildId: string) => {
     const version = { deploymentName, buildId };
-    const worker = await temporal.worker({
-      taskQueue,
-      workerDeploymentOptions: { useWorkerVersioning: true, version, defaultVersioningBehavior },
-    });
+    const workerDeploymentOptions = {
+      useWorkerVersioning: true,
+      version,
+      defaultVersioningBehavior: 'AUTO_UPGRADE',
+    } as const;
+    const worker = await temporal.worker({ taskQueue, workerDeploymentOptions });
     const { workflowService } = temporal.client;
     // The server learns of a version by the first poll of its workers.
     await eventually(() =>
@@ -27,18 +26,10 @@ function deployment(defaultVersioningBehavior: VersioningBehavior) {
     );
     return worker;
   };
-  return { taskQueue, deploy };
-}
-
-test('permits and queues of clients go on when the version that started them is gone', {
-  timeout: 90_000,
-}, async () => {
-  const resource = temporal.resource();
-  const { taskQueue, deploy } = deployment('PINNED');
   const first = await deploy('1');
-  const semaphore = new SemaphoreClient(temporal.client, resource, { capacity: 1, taskQueue });
-  const permit = await semaphore.acquire();
-  const waiting = semaphore.acquire();
+  const pool = new SemaphoreClient(temporal.client, resource, { capacity: 1, taskQueue });
+  const permit = await pool.acquire();
+  const waiting = pool.acquire();
   await untilWaiting(temporal.client, resource, 1);
   await deploy('2');
   await first.stop();
@@ -47,55 +38,3 @@ test('permits and queues of clients go on when the version that started them is 
   assert.notEqual(next.runId, permit.runId);
   await next.release();
 });
-
-for (const behavior of ['PINNED', 'AUTO_UPGRADE'] as const) {
-  for (const where of ["on the holders' task queue", 'on a task queue apart'] as const) {
-    test(`a version drains whose ${behavior} holders had permits ${where}`, { timeout: 180_000 }, async () => {
-      const resource = temporal.resource();
-      const holders = deployment(behavior);
-      const permits = where === 'on a task queue apart' ? deployment('PINNED') : undefined;
-      const start = (name: string) =>
-        temporal.client.workflow.start(workflows.holder, {
-          workflowId: `${name}-${resource}`,
-          taskQueue: holders.taskQueue,
-          args: [{ resource, semaphore: { capacity: 1, taskQueue: permits?.taskQueue ?? holders.taskQueue } }],
-        });
-
-      const [firstHolders, firstPermits] = [await holders.deploy('1'), await permits?.deploy('1')];
-      const held = await start('held');
-      await untilAt(held, 'holding');
-      const waited = await start('waited');
-      await untilWaiting(temporal.client, resource, 1); // so the first version has started the queue
-
-      await Promise.all([holders.deploy('2'), permits?.deploy('2')]);
-      await firstPermits?.stop();
-      const newer = await start('newer');
-      await untilWaiting(temporal.client, resource, 2);
-      await finish(held);
-      await untilAt(waited, 'holding');
-      await finish(waited);
-      await untilAt(newer, 'holding');
-      await firstHolders.stop(); // none of its holders runs
-
-      const last = await start('last');
-      await untilWaiting(temporal.client, resource, 1);
-      await finish(newer);
-      await untilAt(last, 'holding');
-      await finish(last);
-      for (const waiter of [waited, newer, last]) {
-        assert.ok(await hadTurn(waiter), `${waiter.workflowId} helped itself to a slot: the queue was stuck`);
-      }
-    });
-  }
-}
-
-async function finish(holder: WorkflowHandle<typeof workflows.holder>): Promise<void> {
-  await holder.signal(workflows.finish);
-  assert.equal((await holder.result()).at, 'done');
-}
-
-/** Whether the queue has sent it a turn, so that it did not have to try slots by itself. */
-async function hadTurn(waiter: WorkflowHandle): Promise<boolean> {
-  const { events } = await waiter.fetchHistory();
-  return (events ?? []).some((event) => event.workflowExecutionSignaledEventAttributes?.signalName === TURN);
-}

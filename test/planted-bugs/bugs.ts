@@ -67,13 +67,6 @@ const BUGS: readonly PlantedBug[] = [
     caughtBy: 'dead-waiters.slow.test.ts',
   },
   {
-    name: 'A queue and its permits stay with the version of the worker that started them',
-    in: 'IN_CURRENT_VERSION',
-    find: "'AUTO_UPGRADE'",
-    replace: "'PINNED'",
-    caughtBy: 'when the version that started them is gone',
-  },
-  {
     name: 'A line is full although the queue has not asked whether those in it are there',
     in: 'QueueState.enqueue',
     find: '!this.rollCall.begin(this.waiting(), nowMs)',
