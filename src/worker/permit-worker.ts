@@ -32,7 +32,8 @@ export const PERMIT_WORKER_DEFAULTS = {
  * The SDK's `WorkerOptions`, without those that say what to run. Two are easily missed. `connection` is by default an
  * unencrypted one to `localhost:7233`, which the worker closes when it ends. `namespace` is `"default"` by default; a
  * connection does not know its namespace. `stickyQueueScheduleToStartTimeout` is 1 second by default here, and the SDK's limit of 5
- * seconds for a Workflow's code does not apply.
+ * seconds for a Workflow's code does not apply. Versioned workers (`workerDeploymentOptions`) run permits and queues in their current
+ * version: the default versioning behaviour is `AUTO_UPGRADE` here, whatever you name.
  */
 export interface PermitWorkerOptions extends Omit<WorkerOptions, (typeof OURS)[number] | 'taskQueue'> {
   /** The task queue on which permits run: that of the semaphores. @default "permits" */
@@ -77,6 +78,7 @@ export async function createPermitWorker(options: PermitWorkerOptions): Promise<
     taskQueue,
     ...WITHOUT_WARNING,
     ...permitWorkflows(options),
+    ...inCurrentVersion(options),
   }).catch((error: Error) => {
     if (!REGISTERED_TWICE.test(error.message)) throw error;
     return refuse(
@@ -104,6 +106,17 @@ export function checkPermitWorker(options: PermitWorkerOptions): void {
   for (const key of OURS) {
     if (given[key] !== undefined) refuse(key, 'nothing (a permit worker runs permits only)', typeof given[key]);
   }
+}
+
+/**
+ * A queue serves the callers of every version, and outlives the workers of the one that started it. The Workflows can't say so
+ * themselves: the server refuses a versioning behaviour from a worker without versions.
+ */
+function inCurrentVersion({
+  workerDeploymentOptions,
+}: PermitWorkerOptions): Pick<WorkerOptions, 'workerDeploymentOptions'> {
+  if (!workerDeploymentOptions?.useWorkerVersioning) return {};
+  return { workerDeploymentOptions: { ...workerDeploymentOptions, defaultVersioningBehavior: 'AUTO_UPGRADE' } };
 }
 
 /** The prebuilt bundle if there is one. There is none for other SDK versions, nor when this code runs from source. */

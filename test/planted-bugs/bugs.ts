@@ -67,6 +67,20 @@ const BUGS: readonly PlantedBug[] = [
     caughtBy: 'dead-waiters.slow.test.ts',
   },
   {
+    name: 'A server that does not start and update in one call takes no orders',
+    in: 'isForbidden',
+    find: 'cause.code === PERMISSION_DENIED',
+    replace: 'false',
+    caughtBy: 'takes orders, with and without a queue',
+  },
+  {
+    name: 'A queue and its permits stay with the version of the permit worker that started them',
+    in: 'inCurrentVersion',
+    find: "'AUTO_UPGRADE'",
+    replace: "'PINNED'",
+    caughtBy: 'when the version that started them is gone',
+  },
+  {
     name: 'A line is full although the queue has not asked whether those in it are there',
     in: 'QueueState.enqueue',
     find: '!this.rollCall.begin(this.waiting(), nowMs)',
