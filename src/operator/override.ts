@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import {
+  isGrpcServiceError,
   WithStartWorkflowOperation,
   WorkflowNotFoundError,
   WorkflowUpdateRPCTimeoutOrCancelledError,
@@ -53,18 +54,33 @@ async function update(
   input: OverrideInput,
   updateId: string,
 ): Promise<OverrideState> {
-  const startWorkflowOperation = new WithStartWorkflowOperation(QUEUE_WORKFLOW, {
-    workflowId: queueId(resource),
-    workflowIdConflictPolicy: 'USE_EXISTING',
+  const workflowId = queueId(resource);
+  const start = {
+    workflowId,
+    workflowIdConflictPolicy: 'USE_EXISTING' as const,
     taskQueue,
     priority: WORKFLOW_PRIORITY,
     args: [{ tickets: [] }],
-  });
-  return await client.workflow.executeUpdateWithStart<() => Promise<void>, OverrideState, [OverrideInput]>(OVERRIDE, {
-    args: [input],
-    updateId,
-    startWorkflowOperation,
-  });
+  };
+  const order = { args: [input] as [OverrideInput], updateId };
+  try {
+    const startWorkflowOperation = new WithStartWorkflowOperation(QUEUE_WORKFLOW, start);
+    return await client.workflow.executeUpdateWithStart<() => Promise<void>, OverrideState, [OverrideInput]>(OVERRIDE, {
+      ...order,
+      startWorkflowOperation,
+    });
+  } catch (error) {
+    if (!isForbidden(error as Error)) throw error;
+    await client.workflow.start(QUEUE_WORKFLOW, start);
+    return await client.workflow.getHandle(workflowId).executeUpdate<OverrideState, [OverrideInput]>(OVERRIDE, order);
+  }
+}
+
+/** gRPC's code by which server 1.25 refuses to start and update in one call, unless it is configured to. */
+const PERMISSION_DENIED = 7;
+
+function isForbidden({ cause }: Error): boolean {
+  return isGrpcServiceError(cause) && cause.code === PERMISSION_DENIED;
 }
 
 function translated(error: unknown, resource: string, { ifVersion = 0 }: OverrideInput): unknown {
