@@ -44,12 +44,14 @@ const ATTEMPTS = 3;
 
 /**
  * The dev server limits its one shard's queues to 20 polls a second, so each hop between Workflows waits up to 50 ms. A
- * production server has no such limit. These values lift it, and turn off the check for newer versions.
+ * production server has no such limit. These values lift it, turn off the check for newer versions, and turn on what a server that knows
+ * Workflow Pause (1.30) leaves off.
  */
 const DYNAMIC_CONFIG = [
   'history.transferProcessorMaxPollRPS=10000',
   'history.timerProcessorMaxPollRPS=10000',
   'frontend.enableServerVersionCheck=false',
+  'frontend.WorkflowPauseEnabled=true',
 ];
 
 /**

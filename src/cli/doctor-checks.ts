@@ -1,10 +1,10 @@
 import { type Client, isGrpcServiceError } from '@temporalio/client';
 import { NoAnswerError, PermitTimeoutError, SemaphoreClient } from '../client';
+import { shellWord, workerCommand } from '../client/commands';
 import { pollersOf } from '../client/pollers';
 import { monotonicMs } from '../client/server';
 import type { SlotInspection } from '../operator';
 import { findDeadlocks } from '../operator/deadlocks';
-import { shellWord, workerCommand } from '../operator/remedies';
 import { inspectAllInUse, type SeenResource } from '../operator/resources-in-use';
 import { type StuckWorkflows, stuckCallers, stuckWorkflows } from '../operator/stuck-workflows';
 import { durationText } from '../shared/duration';

@@ -1,6 +1,8 @@
+import { workerCommand } from '../client/commands';
 import type { Inspection, Override, PastHold, SlotInspection, WaiterInspection } from '../operator';
+import { pausedIn } from '../operator/paused';
 import { shownPurpose, strangersLine } from '../operator/reader';
-import { strangersRemedy, workerCommand } from '../operator/remedies';
+import { strangersRemedy } from '../operator/remedies';
 import type { SeenResource } from '../operator/resources-in-use';
 import { queueId } from '../shared/permit-id';
 import { holderName } from './terminal';
@@ -46,6 +48,7 @@ export function drawResource(seen: Inspection, { rows = Number.POSITIVE_INFINITY
       : table(head, cells, align);
   const lines: unknown[] = [headline(seen)];
   if (seen.disagreement) lines.push(yellow(disagreementLine(seen.disagreement)));
+  for (const { what, advice } of pausedIn(seen)) lines.push(yellow(what), advice);
   if (seen.strangers) lines.push(red(strangersLine(seen.strangers)), strangersRemedy(seen.strangers));
   if (slots.length > 0) {
     const shown = slots.slice(0, rows);
@@ -95,9 +98,10 @@ export function headline(seen: Inspection): Text {
 }
 
 /** Why nobody knows who waits. */
-export function silenceOf({ resource, taskQueue, strangers, problem }: SeenResource): string {
+export function silenceOf({ resource, queue, taskQueue, strangers, problem }: SeenResource): string {
   if (problem !== undefined) return problem;
   const stranger = strangers?.find(({ workflowId }) => workflowId === queueId(resource));
+  if (queue === 'paused') return 'its queue is paused on the server';
   if (stranger) return `a Workflow of type "${stranger.type}" has the queue's ID`;
   return `no worker answers for the queue${taskQueue === undefined ? '' : ` on task queue "${taskQueue}"`}`;
 }
@@ -119,22 +123,35 @@ export function overrideNote(override: Override): Text {
 function slotRow(inspection: SlotInspection, seen: Inspection): unknown[] {
   const { slot, state, permit } = inspection;
   if (!permit) return [slot, dim(state)];
-  const { since, leaseDeadline, preemptedUntil } = permit;
+  const { since, leaseDeadline } = permit;
   const left = leaseDeadline ? leaseDeadline.getTime() - Date.now() : undefined;
   return [
     slot,
-    preemptedUntil ? yellow('gives way') : state === 'held' ? green(state) : yellow(state),
+    stateShown(inspection),
     state === 'drained' ? '' : whoHas(inspection, seen),
     sinceNow(since),
-    left === undefined ? '?' : state === 'paced' ? '' : left < 0 ? red('over') : span(left),
+    permit.paused ? '' : left === undefined ? '?' : state === 'paced' ? '' : left < 0 ? red('over') : span(left),
     state === 'held' ? shownPurpose(permit) : '',
   ];
+}
+
+function stateShown({ state, permit }: SlotInspection): Text {
+  if (permit?.paused) return red('paused');
+  if (permit?.preemptedUntil) return yellow('gives way');
+  return state === 'held' ? green(state) : yellow(state);
 }
 
 function waiterRow(waiter: WaiterInspection): unknown[] {
   const { place, since, priorityKey, fairnessKey, turn } = waiter;
   const called = turn === undefined ? '' : text`slot ${turn}`;
-  return [place, shownWaiter(waiter), sinceNow(since), priorityKey, fairnessKey, called];
+  return [
+    place,
+    shownWaiter(waiter),
+    sinceNow(since),
+    priorityKey,
+    fairnessKey,
+    waiter.paused ? yellow('paused') : called,
+  ];
 }
 
 function pastRow({ slot, holder, from, to, outcome }: PastHold): unknown[] {
@@ -157,7 +174,8 @@ function strangerIn({ permit }: SlotInspection, { strangers }: Pick<Inspection, 
 /** Whether no worker says how long the lease of this permit lasts, although a query has asked for it. */
 export function isUnanswered(slot: SlotInspection, seen: Inspection): boolean {
   const { permit } = slot;
-  return permit !== undefined && !permit.leaseSpared && !permit.leaseDeadline && !strangerIn(slot, seen);
+  if (permit === undefined || permit.leaseSpared || permit.paused) return false;
+  return !permit.leaseDeadline && !strangerIn(slot, seen);
 }
 
 /** Whether no worker answers for the queue. */

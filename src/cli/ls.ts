@@ -1,9 +1,10 @@
 import { type Command, Option } from 'commander';
+import { shellWord } from '../client/commands';
 import { Server } from '../client/server';
 import { type Inspection, InvalidOptionsError } from '../operator';
 import { addTo } from '../operator/add-to';
+import { pausedIn } from '../operator/paused';
 import { strangersLine } from '../operator/reader';
-import { shellWord } from '../operator/remedies';
 import { inspectAllInUse, type SeenResource } from '../operator/resources-in-use';
 import { type ResourceFlags, wholeNumber, withResourceFlags } from './arguments';
 import { withClient, withOperator } from './connection';
@@ -114,12 +115,14 @@ function silences(resources: readonly SeenResource[], polled: Polled): Text[] {
   });
 }
 
-function notes({ resource, disagreement, strangers, keys }: SeenResource): Text[] {
+function notes(seen: SeenResource): Text[] {
+  const { resource, disagreement, strangers, keys } = seen;
   return [
     ...(keys?.queued
       ? [text`${resource}: each key has a line of its own: temporal-semaphore ls ${shellWord(resource)} --keys`]
       : []),
     ...(disagreement ? [yellow(text`${resource}: ${disagreementLine(disagreement)}`)] : []),
+    ...pausedIn(seen).map(({ what, advice }) => yellow(text`${what}. ${advice}`)),
     ...(strangers ? [red(text`${resource}: ${strangersLine(strangers)}`)] : []),
   ];
 }

@@ -44,6 +44,7 @@ async function override(resource: string, order: Order): Promise<number> {
     const name = operator.resource;
     const slots = await operator.deployedSlots(true);
     if (slots === undefined) {
+      await operator.refuseIfPaused();
       throw new InvalidOptionsError(
         `Neither a queue nor a permit of "${name}" says how many slots it has: give ${flags.key === undefined ? '--capacity or --slots' : '--per-key'}.`,
       );

@@ -1,11 +1,13 @@
 import type { Client } from '@temporalio/client';
+import { shellWord, workerCommand } from '../client/commands';
 import { countPollers } from '../client/pollers';
 import { mapConcurrently } from '../client/server';
 import type { SlotInspection } from '../operator';
 import { addTo } from '../operator/add-to';
 import { childrenBehindParents, type DeadlockStep, lastTaken } from '../operator/deadlocks';
+import { type Paused, pausedCaller, pausedIn } from '../operator/paused';
 import { strangersLine } from '../operator/reader';
-import { shellWord, strangersRemedy, workerCommand } from '../operator/remedies';
+import { strangersRemedy } from '../operator/remedies';
 import type { SeenResource } from '../operator/resources-in-use';
 import type { StuckCaller } from '../operator/stuck-workflows';
 import { isQueueUnanswered, isUnanswered, unansweredTaskQueues } from './draw-resource';
@@ -57,7 +59,13 @@ export function resourceFindings(seen: SeenResource, polled: Polled): Finding[] 
   const found: Finding[] = [];
   if (strangers)
     found.push({ is: 'bad', what: `"${resource}": ${strangersLine(strangers)}`, advice: strangersRemedy(strangers) });
-  found.push(...unanswered(seen, polled), ...overdue(seen), ...leftDrained(seen), ...waitingChildren(seen));
+  found.push(
+    ...pausedFindings(seen),
+    ...unanswered(seen, polled),
+    ...overdue(seen),
+    ...leftDrained(seen),
+    ...waitingChildren(seen),
+  );
   if (isQueueUnanswered(seen)) {
     found.push({
       is: 'bad',
@@ -80,8 +88,13 @@ function named({ resource }: SeenResource, [first, ...more]: SlotInspection[]): 
   return `slot "${first?.slot}" of "${resource}", held by ${holderName(first?.permit?.holder ?? {})}${others}`;
 }
 
+/** What is wrong with the permits of one holder, which are the slots of `seen`. */
+export function heldFindings(seen: SeenResource, polled: Polled): Finding[] {
+  return [...pausedFindings({ ...seen, waiters: [], queue: 'none' }), ...unanswered(seen, polled)];
+}
+
 /** One finding for each task queue: there may be a thousand slots. */
-export function unanswered(seen: SeenResource, polled: Polled): Finding[] {
+function unanswered(seen: SeenResource, polled: Polled): Finding[] {
   const byTaskQueue = new Map<string, SlotInspection[]>();
   for (const slot of seen.slots) {
     const { taskQueue } = slot.permit ?? {};
@@ -170,17 +183,29 @@ const NONDETERMINISM = /TMPRL1100|[Nn]ondeterminism/;
 /** A deploy may break all Workflows of a resource, each with another text. */
 export function stuckFindings(stuck: readonly StuckCaller[]): Finding[] {
   const alike = new Map<string, StuckCaller[]>();
-  for (const caller of stuck) {
-    const { resource, reason } = caller;
-    addTo(alike, `${resource}\0${NONDETERMINISM.test(reason) ? '' : reason}`, caller);
-  }
+  for (const caller of stuck) addTo(alike, kindOf(caller), caller);
   return [...alike.values()].flatMap(([first, ...more]) => {
     if (!first) return [];
-    const { workflowId, resource, slot, reason } = first;
+    const { workflowId, resource, slot, standstill } = first;
+    if (standstill === 'paused') return pausedFinding(pausedCaller(first, more.length));
     const does = slot === undefined ? 'waits for a permit' : `holds slot "${slot}"`;
     const others = more.length > 0 ? `, and ${more.length} more like it` : '';
-    return stuckFinding(`${workflowId}, which ${does} of "${resource}"${others},`, reason);
+    return stuckFinding(`${workflowId}, which ${does} of "${resource}"${others},`, standstill.fails);
   });
+}
+
+function kindOf({ resource, slot, standstill }: StuckCaller): string {
+  if (standstill === 'paused') return JSON.stringify([resource, standstill, slot !== undefined]);
+  return JSON.stringify([resource, NONDETERMINISM.test(standstill.fails) ? '' : standstill.fails]);
+}
+
+export function pausedFinding({ stops, what, advice }: Paused): Finding {
+  return { is: stops ? 'bad' : 'warning', what, advice };
+}
+
+/** What is paused of a resource, but for the Workflows of its holders. */
+function pausedFindings(seen: SeenResource): Finding[] {
+  return pausedIn(seen).map(pausedFinding);
 }
 
 /** @param who a Workflow */

@@ -312,7 +312,7 @@ function details(seen: Inspection, identity: string): unknown {
   const at = seen.waiters.findIndex((waiter) => waiter.identity === identity);
   const ahead = at < 0 ? seen.waiters.length : at;
   const paused = seen.override?.paused ? text`, and the resource is ${pauseNote(seen.override)}` : '';
-  const line = seen.queue === 'silent' ? '' : text`, ${ahead} ahead`;
+  const line = seen.waiting === undefined ? '' : text`, ${ahead} ahead`;
   const differing = seen.disagreement ? text`; ${disagreementLine(seen.disagreement)}` : '';
   return text`: ${heldOf(seen)}${line}${paused}${differing}`;
 }

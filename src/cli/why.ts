@@ -1,12 +1,15 @@
 import type { Client } from '@temporalio/client';
 import type { Command } from 'commander';
+import { shellWord, unpauseCommand, workerCommand } from '../client/commands';
 import { mapConcurrently } from '../client/server';
 import { Operator, type Override, type SlotInspection, type Stranger, type WaiterInspection } from '../operator';
 import { type DeadlockStep, findDeadlocks } from '../operator/deadlocks';
-import { shownPurpose } from '../operator/reader';
-import { shellWord, workerCommand } from '../operator/remedies';
+import { pausedWorkflow } from '../operator/paused';
+import { isLineKnown, shownPurpose } from '../operator/reader';
 import { inspectAllInUse, type SeenResource } from '../operator/resources-in-use';
-import { failureOf, stuckCallers } from '../operator/stuck-workflows';
+import { standstillOf, stuckCallers } from '../operator/stuck-workflows';
+import { isOpen } from '../shared/open';
+import { queueId } from '../shared/permit-id';
 import { RELEASE } from '../shared/protocol';
 import { type Output, withOutputFlags } from './arguments';
 import { type ConnectionFlags, withClient, withConnectionFlags } from './connection';
@@ -16,11 +19,12 @@ import {
   deadlockFinding,
   drawFinding,
   type Finding,
+  heldFindings,
+  pausedFinding,
   pollersBehind,
   resourceFindings,
   stuckFinding,
   stuckFindings,
-  unanswered,
   waitingChildren,
 } from './resource-findings';
 import { print, printCut, printJson, say } from './terminal';
@@ -47,7 +51,7 @@ interface Part {
   strangers?: readonly Stranger[];
   /** What it holds itself. */
   holds: SlotInspection[];
-  /** Of these slots, those that it has released: it waits for a permit worker to take the release. */
+  /** Of these slots, those that it has released: it waits until the permit takes the release. */
   released: string[];
 }
 
@@ -85,8 +89,8 @@ export function addWhy(program: Command, done: (exitCode: number) => void): void
   withConnectionFlags(withOutputFlags(why));
 }
 
-function isSilent({ queue }: SeenResource): boolean {
-  return queue === 'silent';
+function isSilent(seen: SeenResource): boolean {
+  return !isLineKnown(seen);
 }
 
 /** Says that it found nothing, or that nobody can tell. @returns the exit code */
@@ -101,19 +105,24 @@ function sayNothingFound(who: string, resources: SeenResource[], status: string 
     return EXIT.no;
   }
   for (const seen of untold.slice(0, SHOWN)) {
-    const remedy = isQueueUnanswered(seen) && seen.taskQueue ? `. Start one: ${workerCommand(seen.taskQueue)}` : '';
-    say(text`can't tell whether ${who} waits for a permit of ${seen.resource}: ${silenceOf(seen)}${remedy}`);
+    say(text`can't tell whether ${who} waits for a permit of ${seen.resource}: ${silenceOf(seen)}${remedyOf(seen)}`);
   }
   if (untold.length > SHOWN) say(text`… nor of ${untold.length - SHOWN} more resources`);
   if (resources.length > 1) say(text`With --resource, why asks of one resource only.`);
   return EXIT.unavailable;
 }
 
-/** How the Workflow has ended. `undefined` while it runs, and where there is none: it may be a client's identity. */
+/** What to do about a queue that tells nothing. */
+function remedyOf(seen: SeenResource): string {
+  if (seen.queue === 'paused') return `. Unpause it: ${unpauseCommand(queueId(seen.resource))}`;
+  return isQueueUnanswered(seen) && seen.taskQueue ? `. Start one: ${workerCommand(seen.taskQueue)}` : '';
+}
+
+/** How the Workflow has ended. `undefined` while it has not, and where there is none: it may be a client's identity. */
 async function endOf(client: Client, workflowId: string): Promise<string | undefined> {
   try {
     const { status } = await client.workflow.getHandle(workflowId).describe();
-    return status.name === 'RUNNING' ? undefined : status.name;
+    return isOpen({ status }) ? undefined : status.name;
   } catch {
     return undefined; // it is only for the message
   }
@@ -143,7 +152,7 @@ async function lookFor(client: Client, who: string, flags: WhyFlags) {
   const findings = touched.flatMap(({ seen, part: { waits, holds } }) =>
     waits
       ? resourceFindings(seen, polled)
-      : [...unanswered({ ...seen, slots: holds }, polled), ...waitingChildren(seen)],
+      : [...heldFindings({ ...seen, slots: holds }, polled), ...waitingChildren(seen)],
   );
   // Of the others, only those for whom it waits concern it.
   const near = touched.map(({ seen, part: { waits, holds } }) =>
@@ -164,8 +173,11 @@ async function lookFor(client: Client, who: string, flags: WhyFlags) {
 
 /** A holder that can't go on has lost its permit after its lease. */
 async function ownFailure(client: Client, workflowId: string): Promise<Finding[]> {
-  const reason = await failureOf(client, { workflowId });
-  return reason === undefined ? [] : [stuckFinding(workflowId, reason)];
+  const standstill = await standstillOf(client, { workflowId });
+  if (standstill === undefined) return [];
+  return [
+    standstill === 'paused' ? pausedFinding(pausedWorkflow(workflowId)) : stuckFinding(workflowId, standstill.fails),
+  ];
 }
 
 /** Whether it is in the cycle, or waits for a resource that one of the cycle waits for too. */
@@ -196,9 +208,9 @@ function partIn({ resource, waiters, slots, capacity, override, strangers }: See
 /** A release is among the last events of a permit's history: renewals of its holder no longer come. */
 const LAST_EVENTS = 10;
 
-/** The slots of these permits whose release has reached the server, while no worker answers for the permit. */
+/** The slots of these permits whose release has reached the server, while the permit is paused or no worker answers for it. */
 async function untakenReleases({ workflowService, options }: Client, seen: SeenResource, holds: SlotInspection[]) {
-  const unanswered = holds.filter((slot) => isUnanswered(slot, seen)).slice(0, SHOWN);
+  const unanswered = holds.filter((slot) => slot.permit?.paused || isUnanswered(slot, seen)).slice(0, SHOWN);
   const released = await mapConcurrently(unanswered, async ({ slot, permit }) => {
     const { history } = await workflowService.getWorkflowExecutionHistoryReverse({
       namespace: options.namespace,
@@ -217,11 +229,10 @@ async function show(
   parts: Part[],
   { findings, isAnswered }: { findings: Finding[]; isAnswered: boolean },
 ): Promise<void> {
-  for (const { resource, released } of parts) {
-    for (const slot of released) {
-      print(
-        text`${who} has released slot ${slot} of ${resource}, and waits for a permit worker that takes the release.`,
-      );
+  for (const { resource, holds, released } of parts) {
+    for (const { slot, permit } of holds.filter(({ slot }) => released.includes(slot))) {
+      const until = permit?.paused ? 'until the permit is unpaused' : 'for a permit worker that takes the release';
+      print(text`${who} has released slot ${slot} of ${resource}, and waits ${until}.`);
     }
   }
   for (const part of parts) {

@@ -1,6 +1,7 @@
 import { durationText } from '../shared/duration';
 import { lineFullMessage, lossMessage, type PermitLoss, selfDeadlockMessage, timeoutMessage } from '../shared/loss';
-import type { PermitAddress } from '../shared/permit-id';
+import { type PermitAddress, queueId } from '../shared/permit-id';
+import { unpauseCommand, workerCommand } from './commands';
 
 /** The circumstances of a client's error, beside its `cause`. */
 export interface Circumstances extends ErrorOptions {
@@ -8,11 +9,13 @@ export interface Circumstances extends ErrorOptions {
   unpolled?: string;
   /** How many permits the caller holds itself, where it has waited for itself. */
   own?: number;
+  /** The Workflow ID of the permit or of the queue, when it is paused on the server. */
+  paused?: string;
 }
 
 /** Tells a user that nobody polls the task queue of the permits, and what to do. */
 export function unpolledMessage(taskQueue: string): string {
-  return `nobody polls task queue "${taskQueue}", so no slot comes free. Start a permit worker there (temporal-semaphore worker --task-queue ${taskQueue}).`;
+  return `nobody polls task queue "${taskQueue}", so no slot comes free. Start a permit worker there (${workerCommand(taskQueue)}).`;
 }
 
 /** No permit came free within the acquire's `timeout`. `cause` is set when the server could not be reached at the end. */
@@ -92,27 +95,35 @@ export class SelfDeadlockError extends Error {
 
 /**
  * No worker has carried out the order in time. It may still take effect when a worker runs. Check that a worker with the
- * permit Workflows polls the task queue.
+ * permit Workflows polls the task queue. Or the permit or the queue is `paused` on the server: a permit then takes the order when it is
+ * unpaused, and a queue has refused it.
  */
 export class NoAnswerError extends Error {
   override readonly name = 'NoAnswerError';
   /** The task queue of the permits, when nobody polls it. */
   readonly unpolled?: string;
+  /** The Workflow ID of the permit or of the queue, when it is paused on the server (Workflow Pause). */
+  readonly paused?: string;
 
   constructor(
     readonly resource: string,
     readonly timeoutMs: number,
-    { unpolled, ...options }: Circumstances = {},
+    { unpolled, paused, ...options }: Circumstances = {},
   ) {
-    const silence = `No worker has answered for "${resource}" within ${durationText(timeoutMs)}`;
-    super(
-      unpolled === undefined
-        ? `${silence}. Check that a worker with the permit Workflows is running.`
-        : `${silence}: ${unpolledMessage(unpolled)}`,
-      options,
-    );
+    super(whyNotAnswered(resource, timeoutMs, { unpolled, paused }), options);
     if (unpolled !== undefined) this.unpolled = unpolled;
+    if (paused !== undefined) this.paused = paused;
   }
+}
+
+function whyNotAnswered(resource: string, timeoutMs: number, { unpolled, paused }: Circumstances): string {
+  if (paused === queueId(resource))
+    return `${paused} is paused on the server, so it takes no order: nothing has changed. Unpause it, and repeat the order: ${unpauseCommand(paused)}`;
+  if (paused !== undefined)
+    return `${paused} is paused on the server, so it keeps its slot. It ends once it is unpaused: ${unpauseCommand(paused)}`;
+  const silence = `No worker has answered for "${resource}" within ${durationText(timeoutMs)}`;
+  if (unpolled !== undefined) return `${silence}: ${unpolledMessage(unpolled)}`;
+  return `${silence}. Check that a worker with the permit Workflows is running.`;
 }
 
 /**

@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
-import { type Client, isGrpcDeadlineError } from '@temporalio/client';
+import { type Client, isGrpcDeadlineError, ServiceError } from '@temporalio/client';
 import { isTransient, Server } from './server';
 
 /** As the SDK does: one listener for each request, which it never removes. */
@@ -94,4 +94,21 @@ test('what a failed call leaves behind goes on, and the end waits for it', async
   assert.equal(hasEnded, false);
   finish();
   await ended;
+});
+
+test('a long poll that a paused Workflow refuses is not made again at once, nor for ever', async () => {
+  const refusal = Object.assign(new Error('9 FAILED_PRECONDITION: Workflow is paused.'), {
+    code: 9,
+    details: '',
+    metadata: {},
+  });
+  const enough = AbortSignal.timeout(1_500);
+  let calls = 0;
+  const refused = async () => {
+    calls++;
+    throw new ServiceError('Workflow Update failed', { cause: refusal });
+  };
+  const server = new Server(clientThatListens(() => undefined));
+  await assert.rejects(server.poll(refused, enough, () => undefined));
+  assert.equal(calls, 1);
 });

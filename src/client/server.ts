@@ -6,6 +6,7 @@ import {
   isGrpcDeadlineError,
   isGrpcServiceError,
   QueryNotRegisteredError,
+  QueryRejectedError,
   ServiceError,
   WorkflowNotFoundError,
   WorkflowUpdateFailedError,
@@ -48,8 +49,10 @@ const LEFT_BEHIND_MS = 200;
 /** gRPC's code for a call whose time was up. */
 const DEADLINE_EXCEEDED = 4;
 
-/** gRPC's code for a query whose task queue no worker has polled for long. */
 const FAILED_PRECONDITION = 9;
+
+/** How long a long poll that a paused Workflow has refused waits. Nobody says when the Workflow is unpaused. */
+const PAUSED_MS = 15_000;
 
 /**
  * How long one query may wait for a worker: less than the second after which `createPermitWorker`'s Workflows pass from a worker that is
@@ -176,7 +179,7 @@ export class Server {
         const answer = ended(error);
         if (answer !== undefined) return answer;
         failures = isGrpcDeadlineError(error) ? 0 : failures + 1;
-        if (failures > 0) await pause(retryDelayMs(failures), signal);
+        if (failures > 0) await pause(isFailedPrecondition(error) ? PAUSED_MS : retryDelayMs(failures), signal);
       }
     }
   }
@@ -244,9 +247,18 @@ export function isTransient(error: unknown): boolean {
   return false;
 }
 
-/** The Workflow of a query is gone, or does not know the query. */
+/** The Workflow of a query is gone or paused, or does not know the query. */
 export function isNotThere(error: unknown): boolean {
+  if (error instanceof QueryRejectedError) return true; // we refuse no status, and the server only refuses that of a paused one
   return (error instanceof QueryNotRegisteredError && !hasJustMoved(error)) || error instanceof WorkflowNotFoundError;
+}
+
+/** With what the server refuses an update of a paused Workflow, and a query whose task queue no worker has polled for long. */
+export function isFailedPrecondition(error: unknown): boolean {
+  for (let cause = error; cause instanceof Error; cause = cause.cause) {
+    if (isGrpcServiceError(cause) && cause.code === FAILED_PRECONDITION) return true;
+  }
+  return false;
 }
 
 /** With what a Workflow has refused an update. */
@@ -265,8 +277,7 @@ export function hasJustMoved(error: unknown): boolean {
 /** No worker has answered a query. */
 export function isSilence(error: unknown): boolean {
   if (isNotThere(error) || hasJustMoved(error)) return true;
-  const { cause } = error as { cause?: unknown };
-  return isTransient(error) || (isGrpcServiceError(cause) && cause.code === FAILED_PRECONDITION);
+  return isTransient(error) || isFailedPrecondition(error);
 }
 
 /** Milliseconds on a clock that never jumps. It goes on while the process is stopped, and stands still while the machine sleeps. */

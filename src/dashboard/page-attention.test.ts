@@ -24,13 +24,14 @@ test('a problem needs a person more than waiters do, waiters more than holders, 
   const silent = view('silent', { queue: 'silent', waiting: undefined });
   const differing = view('differing', { disagreement: [] });
   const strange = view('strange', { strangers: 'permit:strange:0 is a Workflow of type "train"' });
+  const paused = view('paused', { held: 1, paused: ['permit:paused:0 is paused on the server'] }, 9_000);
   const overdue = view('overdue', { held: 1 }, -60_000);
   const unserved = view('unserved', { held: 1 });
   const pick = (...views: ResourceView[]) => neediest(views, NOW_MS)?.resource;
   assert.equal(pick(unknown, idle), 'idle');
   assert.equal(pick(idle, held, unknown), 'held');
   assert.equal(pick(idle, held, waited, crowded), 'crowded');
-  for (const one of [failed, silent, differing, strange, overdue, unserved])
+  for (const one of [failed, silent, differing, strange, paused, overdue, unserved])
     assert.equal(pick(crowded, one, idle), one.resource);
   assert.equal(pick(waited, { ...waited, resource: 'equal' }), 'waited');
   assert.equal(pick(), undefined);

@@ -28,9 +28,11 @@ export interface ResourceHead {
   longestSinceMs?: number;
   /** When the queue last told the waiters; absent while the queue answers. */
   waitersAsOfMs?: number;
-  queue: 'none' | 'running' | 'silent';
+  queue: 'none' | 'running' | 'silent' | 'paused';
   /** The command that starts the worker which the queue lacks. */
   remedy?: string;
+  /** What somebody has paused on the server, with what comes of it: a permit, the queue, waiters. */
+  paused?: readonly string[];
   override?: { version: number; capacity?: number; paused: boolean; pausedUntilMs?: number; reason?: string };
   /** What callers take the slots to be, where two of them differ: the most common belief first. */
   disagreement?: readonly { slots: number | string; count: number; by: string }[];
@@ -82,6 +84,8 @@ export interface PermitStatus {
   holder: PartyView;
   purpose?: string;
   sinceMs: number;
+  /** Its Workflow is paused on the server: no lease ends it. */
+  paused?: true;
   leaseDeadlineMs?: number;
   /** The look has not asked for the lease. */
   leaseSpared?: true;

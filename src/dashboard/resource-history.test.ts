@@ -101,6 +101,22 @@ test('the past is forgotten after five minutes, and kept small; who still holds 
   assert.deepEqual(history.look(found(undefined), START_MS + 2_000_000).holds, []);
 });
 
+test('the page says what is paused on the server: a permit with its state, and the queue, whose waiters are those of the last look', () => {
+  const history = new ResourceHistory();
+  history.look(found(undefined, { queue: 'running', waiters: [waiter('a', -100)] }), START_MS);
+  const { head, slots, load } = history.look(
+    found({ ...permit('r1', 'a', 0), paused: true }, { queue: 'paused' }),
+    START_MS + 1_000,
+  );
+  assert.equal(slots[0]?.permit?.paused, true);
+  assert.deepEqual([head.waiting, head.waitersAsOfMs, load[0]?.waiting], [1, START_MS, 1]);
+  assert.match(
+    head.paused?.join('\n') ?? '',
+    /^permit:gpu:0, .* unpause -w permit:gpu:0\npermit-queue:gpu .* unpause -w permit-queue:gpu$/,
+  );
+  assert.equal(history.look(found(undefined), START_MS + 2_000).head.paused, undefined);
+});
+
 test('while the queue is silent, the waiters are those of the last look that told; without one, nobody knows', () => {
   const history = new ResourceHistory();
   const silent = found(undefined, { queue: 'silent' });

@@ -1,7 +1,9 @@
 import type { Holder } from '../client';
+import { workerCommand } from '../client/commands';
 import type { Inspection, Override, PermitInspection, WaiterInspection } from '../operator';
-import { shownPurpose, strangersLine } from '../operator/reader';
-import { strangersRemedy, workerCommand } from '../operator/remedies';
+import { pausedIn } from '../operator/paused';
+import { isLineKnown, shownPurpose, strangersLine } from '../operator/reader';
+import { strangersRemedy } from '../operator/remedies';
 import type {
   HoldView,
   LoadView,
@@ -75,7 +77,9 @@ export class ResourceHistory {
     this.seeLoad(inspection, nowMs);
     this.forget(nowMs);
     const { resource, capacity, held, queue, taskQueue, override, disagreement, strangers, slots } = inspection;
-    if (queue !== 'silent') this.line = { waiters: inspection.waiters, atMs: nowMs };
+    const isKnown = isLineKnown(inspection);
+    const paused = pausedIn(inspection).map(({ what, advice }) => `${what}. ${advice}`);
+    if (isKnown) this.line = { waiters: inspection.waiters, atMs: nowMs };
     return {
       resource,
       head: {
@@ -84,9 +88,10 @@ export class ResourceHistory {
         held,
         waiting: this.line?.waiters.length,
         longestSinceMs: this.longestSinceMs(),
-        waitersAsOfMs: queue === 'silent' ? this.line?.atMs : undefined,
+        waitersAsOfMs: isKnown ? undefined : this.line?.atMs,
         queue,
         remedy: queue === 'silent' && taskQueue !== undefined ? workerCommand(taskQueue) : undefined,
+        ...(paused.length > 0 && { paused }),
         override: override && overrideView(override),
         disagreement,
         strangers: strangers && `${strangersLine(strangers)}. ${strangersRemedy(strangers)}`,
@@ -116,7 +121,7 @@ export class ResourceHistory {
     step.looks++;
     step.held += held;
     step.capacity = capacity;
-    if (queue !== 'silent') step.waiting = Math.max(step.waiting ?? 0, waiters.length);
+    if (isLineKnown({ queue })) step.waiting = Math.max(step.waiting ?? 0, waiters.length);
     this.steps.set(atMs, step);
   }
 
@@ -226,13 +231,14 @@ export class ResourceHistory {
 }
 
 function permitView(permit: PermitInspection, leaseSpanMs: number | undefined): PermitStatus {
-  const { workflowId, runId, holder, since, leaseDeadline, leaseSpared, preemptedUntil } = permit;
+  const { workflowId, runId, holder, since, paused, leaseDeadline, leaseSpared, preemptedUntil } = permit;
   return {
     workflowId,
     runId,
     holder: partyView(holder),
     purpose: shownPurpose(permit),
     sinceMs: since.getTime(),
+    ...(paused && { paused }),
     leaseDeadlineMs: leaseDeadline?.getTime(),
     leaseSpared,
     preemptedUntilMs: preemptedUntil?.getTime(),

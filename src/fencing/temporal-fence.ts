@@ -1,4 +1,5 @@
 import { FencingToken, type FencingTokenSource, StaleTokenError } from '../shared/fencing-token';
+import { type HasStatus, isOpen } from '../shared/open';
 import { checkResource } from '../shared/permit-id';
 import { type Admission, type FenceGuard, tokenOf } from './guard';
 
@@ -6,7 +7,7 @@ import { type Admission, type FenceGuard, tokenOf } from './guard';
 export interface DescribingClient {
   readonly workflow: {
     getHandle(workflowId: string): {
-      describe(): Promise<{ readonly runId: string; readonly status: { readonly name: string } }>;
+      describe(): Promise<HasStatus & { readonly runId: string }>;
     };
   };
 }
@@ -40,7 +41,7 @@ export class TemporalFence implements FenceGuard {
   }
 
   /**
-   * Admits the token while its run is running.
+   * Admits the token while its run has not ended: also while the run is paused on the server, for it keeps its slot.
    *
    * @throws StaleTokenError when the run has ended; `newest` is the slot's later permit, if there is one
    * @throws MalformedTokenError, WrongResourceError: see {@link FenceGuard.admit}
@@ -48,7 +49,7 @@ export class TemporalFence implements FenceGuard {
   async admit(source: FencingTokenSource): Promise<Admission> {
     const token = tokenOf(this.resource, source);
     const latest = await this.describeLatest(token.workflowId);
-    if (latest?.runId === token.runId && latest.status.name === 'RUNNING') return { token };
+    if (latest?.runId === token.runId && isOpen(latest)) return { token };
     const isLater = latest && latest.runId !== token.runId;
     throw new StaleTokenError(token, isLater ? FencingToken.from({ ...token, runId: latest.runId }) : undefined);
   }

@@ -12,13 +12,16 @@ export interface Inspection {
   held: number;
   /** How many slots a caller can take now. Absent where `capacity` is. */
   free?: number;
-  /** How many wait in line, without those whose Workflows have ended. Absent while the queue is `silent`. */
+  /** How many wait in line, without those whose Workflows have ended. Absent while the queue is `silent` or `paused`. */
   waiting?: number;
   slots: SlotInspection[];
   /** In the order in which the queue would serve them now. */
   waiters: WaiterInspection[];
-  /** `silent`: a queue runs, but gives no readable answer, so nobody knows the waiters. */
-  queue: 'none' | 'running' | 'silent';
+  /**
+   * `silent`: a queue runs, but gives no readable answer, so nobody knows the waiters. `paused`: somebody has paused its Workflow on the
+   * server, so it answers nobody. An operator's pause of the resource is an {@link Override}.
+   */
+  queue: 'none' | 'running' | 'silent' | 'paused';
   /** The task queue on which that queue runs; absent where none runs. */
   taskQueue?: string;
   /** What an operator has set; absent while the resource runs as deployed. */
@@ -88,9 +91,11 @@ export interface PermitInspection {
   since: Date;
   /** When its slot is free again, if the holder has released the permit and the pace keeps the slot. */
   pacedUntil?: Date;
+  /** Somebody has paused the permit's Workflow on the server. The permit keeps its slot, and ends by no lease, until it is unpaused. */
+  paused?: true;
   /** A waiter of higher priority has asked for the permit. Its holder gives way, and the permit ends at this time at the latest. */
   preemptedUntil?: Date;
-  /** When the permit ends unless its holder renews it; absent when no worker answers for the permit. */
+  /** When the permit ends unless its holder renews it; absent when the permit is paused, or no worker answers for it. */
   leaseDeadline?: Date;
   /** @internal Whoever looks has spared the query that would tell the lease. */
   leaseSpared?: true;
@@ -114,6 +119,8 @@ export interface WaiterInspection {
   turn?: string;
   /** The ID of the Workflow that has started the waiter as its child. Known once the waiter has waited for 30 seconds. */
   parent?: string;
+  /** Somebody has paused the waiter's Workflow on the server: its turns pass to the next. Known as {@link parent} is. */
+  paused?: true;
 }
 
 export interface PastHold {

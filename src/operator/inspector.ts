@@ -2,6 +2,7 @@ import { type WorkflowClient, type WorkflowExecutionDescription, WorkflowNotFoun
 import { mapConcurrently, monotonicMs, type Server } from '../client/server';
 import { DEFAULT_PRIORITY_KEY } from '../shared/check';
 import { readDeadlineMs } from '../shared/lenient-input';
+import { isOpen, isPaused } from '../shared/open';
 import { MAX_SLOTS } from '../shared/options';
 import { permitId, queueId, slotNames, slotsMark } from '../shared/permit-id';
 import {
@@ -61,6 +62,7 @@ type Look = Omit<Inspection, 'held' | 'free' | 'waiting' | 'recent'> & { capacit
 /** What the server says of a Workflow that has waited for long. */
 interface LookedAtWaiter {
   readonly isGone: boolean;
+  readonly isPaused?: boolean;
   readonly parent?: string | undefined;
 }
 
@@ -102,7 +104,7 @@ export class Inspector {
       ({ slot, state }) => state !== 'free' || added.includes(slot),
     );
     const holders = new Map([...own, ...others].map(({ slot, permit }) => [slot, permit?.holder]));
-    const waiters = view ? waitersOf(view, holders, (ticket) => this.waiters.get(keyOf(ticket))?.parent) : [];
+    const waiters = view ? waitersOf(view, holders, (ticket) => this.waiters.get(keyOf(ticket))) : [];
     const override = view?.override && shown(view.override);
     const capacity = override?.capacity ?? slots.length;
     const seen = [...own, ...others];
@@ -143,6 +145,7 @@ export class Inspector {
       strangers.push({ workflowId, runId, type: description.type });
       return { slot, state: 'held', permit };
     }
+    if (permit.paused) return { slot, state: stateOf(this.resource, permit), permit }; // it answers no query
     // A renewal makes the lease longer. That is told a little later, and costs no query.
     const isAhead = (answer: unknown) => (readDeadlineMs(answer) ?? 0) > Date.now();
     const answer = await this.answer(description, PERMIT_STATUS, asking, isAhead);
@@ -159,8 +162,9 @@ export class Inspector {
     const queue = await this.describe(queueId(this.resource));
     if (!queue) return { queue: 'none' };
     if (queue.type === QUEUE_WORKFLOW) {
-      const view = await this.viewOf(queue, asking);
       const { taskQueue } = queue;
+      if (isPaused(queue)) return { queue: 'paused', taskQueue };
+      const view = await this.viewOf(queue, asking);
       return view ? { queue: 'running', taskQueue, view } : { queue: 'silent', taskQueue };
     }
     const { workflowId, runId, type } = queue;
@@ -168,10 +172,16 @@ export class Inspector {
     return { queue: 'silent' };
   }
 
-  /** What the queue says of itself. `undefined` when no queue runs, or no worker answers for the queue. */
+  /** What the queue says of itself. `undefined` when no queue runs, the queue is paused, or no worker answers for it. */
   async view(asking: Asking): Promise<QueueView | undefined> {
     const queue = await this.describe(queueId(this.resource));
-    return queue?.type === QUEUE_WORKFLOW ? await this.viewOf(queue, asking) : undefined;
+    return queue?.type === QUEUE_WORKFLOW && !isPaused(queue) ? await this.viewOf(queue, asking) : undefined;
+  }
+
+  /** Whether the resource's queue is paused on the server: it takes no order then. */
+  async isQueuePaused(): Promise<boolean> {
+    const queue = await this.describe(queueId(this.resource));
+    return queue !== undefined && isPaused(queue);
   }
 
   private async viewOf(queue: WorkflowExecutionDescription, asking: Asking) {
@@ -225,20 +235,23 @@ export class Inspector {
 
   private async lookAtWaiter(workflowId: string): Promise<LookedAtWaiter> {
     try {
-      const { closeTime, parentExecution } = await this.server.call(() => this.reader.getHandle(workflowId).describe());
-      // A Workflow that the server has paused has no close time.
-      return { isGone: closeTime !== undefined, parent: parentExecution?.workflowId ?? undefined };
+      const waiter = await this.server.call(() => this.reader.getHandle(workflowId).describe());
+      return {
+        isGone: !isOpen(waiter),
+        isPaused: isPaused(waiter),
+        parent: waiter.parentExecution?.workflowId ?? undefined,
+      };
     } catch (error) {
       if (error instanceof WorkflowNotFoundError) return { isGone: true };
       throw error;
     }
   }
 
-  /** `undefined` when the Workflow does not run. */
+  /** `undefined` when the Workflow has ended, or there is none. */
   private async describe(workflowId: string): Promise<WorkflowExecutionDescription | undefined> {
     try {
       const description = await this.server.call(() => this.reader.getHandle(workflowId).describe());
-      return description.status.name === 'RUNNING' ? description : undefined;
+      return isOpen(description) ? description : undefined;
     } catch (error) {
       if (error instanceof WorkflowNotFoundError) return undefined;
       throw error;
@@ -255,7 +268,7 @@ function addedSlots({ slots, capacity = 0, paused }: OverrideState): readonly st
 function waitersOf(
   { tickets, slots, shares }: QueueView,
   holders: Map<string, Holder | undefined>,
-  parentOf: (ticket: Ticket) => string | undefined,
+  lookedAt: (ticket: Ticket) => LookedAtWaiter | undefined,
 ): WaiterInspection[] {
   const turns = new Map<string, string>();
   for (const [slot, state] of slots) if (state.at === 'offered' && !state.reserved) turns.set(state.ticketId, slot);
@@ -267,7 +280,8 @@ function waitersOf(
   const parked = new TurnOrder(shares).sort(tickets.filter(({ id }) => !turns.has(id)));
   return [...called, ...parked].map((ticket, index) => {
     const { id, waiter, identity, pool, priorityKey, fairnessKey, sinceMs } = ticket;
-    const [turn, parent] = [turns.get(id), parentOf(ticket)];
+    const turn = turns.get(id);
+    const { parent, isPaused = false } = lookedAt(ticket) ?? {};
     return {
       place: index + 1,
       ticketId: id,
@@ -280,6 +294,7 @@ function waitersOf(
       since: new Date(sinceMs),
       ...(turn !== undefined && { turn }),
       ...(parent !== undefined && { parent }),
+      ...(isPaused && { paused: true }),
     };
   });
 }

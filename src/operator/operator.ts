@@ -1,10 +1,11 @@
 import type { Client } from '@temporalio/client';
 import type { Duration } from '@temporalio/common';
 import { endingWith } from '../client/ending-calls';
+import { NoAnswerError } from '../client/errors';
 import { PermitRun } from '../client/holder/permit-run';
 import { checkClient } from '../client/options';
 import { noAnswer, Pollers } from '../client/pollers';
-import { MAX_TIMER_MS, monotonicMs, type Persistence, QUERY_MS, Server } from '../client/server';
+import { isFailedPrecondition, MAX_TIMER_MS, monotonicMs, type Persistence, QUERY_MS, Server } from '../client/server';
 import {
   asIs,
   boolean,
@@ -25,6 +26,7 @@ import {
   checkSlot,
   isKeyPool,
   keyResource,
+  queueId,
   type Slots,
   slotNames,
 } from '../shared/permit-id';
@@ -34,6 +36,7 @@ import { NotHeldError } from './errors';
 import type { Inspection, Override, PermitInspection, ResourceSlot, SlotInspection } from './inspection';
 import { ANSWERS_WITHIN_MS, type Asking, Inspector } from './inspector';
 import { isLate, overrideQueue } from './override';
+import { isLineKnown } from './reader';
 import { type KnownOutcomes, listHolders, listPastHolds } from './visibility';
 import { WorkerQueries } from './worker-queries';
 
@@ -210,7 +213,7 @@ export class Operator {
       ...(known !== undefined && { capacity }),
       held: count('held'),
       ...(known !== undefined && { free: count('free') }),
-      ...(seen.queue !== 'silent' && { waiting: seen.waiters.length }),
+      ...(isLineKnown(seen) && { waiting: seen.waiters.length }),
       slots,
       ...seen,
       recent: past,
@@ -223,7 +226,8 @@ export class Operator {
    * `PermitLostError`. Until it has learned, the holder may still write: the fencing token guards against that.
    *
    * @throws NotHeldError when nobody holds the slot, or another run than `runId` does
-   * @throws NoAnswerError when no worker has ended the permit within `timeout`; it may end later
+   * @throws NoAnswerError when no worker has ended the permit within `timeout`; it may end later. At once, with `paused`, when the permit
+   * is paused on the server: it ends when it is unpaused
    */
   async revoke(slot: string, options: RevokeOptions = {}): Promise<PermitInspection> {
     const { resource } = this;
@@ -239,6 +243,7 @@ export class Operator {
       const run = new PermitRun(this.server, permit);
       const delivered = await this.server.persist(() => run.send(REVOKE, undefined, { reason }), persistence);
       if (!delivered) throw new NotHeldError({ resource, slot }, runId);
+      if (permit.paused) throw new NoAnswerError(resource, timeoutMs, { paused: permit.workflowId });
       await run.end(persistence.signal);
       return permit;
     });
@@ -253,7 +258,8 @@ export class Operator {
    * @param capacity from 1 to 1,000; to use no slots at all, {@link pause}
    * @returns what is set now; `version` grows with every change
    * @throws StaleOverrideError when the override has another version than `ifVersion`; nothing has changed
-   * @throws NoAnswerError when no worker has answered within `timeout`; the change may still take effect
+   * @throws NoAnswerError when no worker has answered within `timeout`; the change may still take effect. At once, with `paused`, when
+   * the queue is paused on the server; nothing has changed then
    * @throws InvalidOptionsError also if no queue or permit tells how many slots the resource has
    */
   async resize(capacity: number, options: OverrideOptions = {}): Promise<Override> {
@@ -330,8 +336,8 @@ export class Operator {
     const known = await this.deployedSlots(search, asking);
     const slots = known === undefined ? this.askedSlots() : slotNames(known);
     const look = await this.inspector.look(slots, asking, this.found);
-    // While the queue is silent, an operator may have set more slots than the permits state.
-    const stated = this.heed(look.slots, look.queue !== 'silent');
+    // While the queue does not answer, an operator may have set more slots than the permits state.
+    const stated = this.heed(look.slots, isLineKnown(look));
     if (stated === undefined || stated === known) return { known, look };
     for (const slot of this.asked) this.found.add(slot);
     this.asked.clear();
@@ -358,6 +364,7 @@ export class Operator {
     return await this.carryOut(order, async (persistence) => {
       const slots = await this.server.persist(() => this.deployedSlots(this.slots === undefined), persistence);
       if (slots === undefined) {
+        await this.refuseIfPaused(timeoutMs);
         throw new InvalidOptionsError(
           `Neither a queue nor a permit of "${resource}" says how many slots it has: give ${isKeyPool(resource) ? 'perKey' : 'capacity or slots'}.`,
         );
@@ -366,8 +373,19 @@ export class Operator {
       const running = () => this.inspector.taskQueue(slotNames(slots));
       const taskQueue = order.taskQueue ?? (await this.server.persist(running, persistence)) ?? DEFAULT_TASK_QUEUE;
       order.taskQueue = taskQueue;
-      return await overrideQueue(this.server, { resource, taskQueue }, input, persistence);
+      try {
+        return await overrideQueue(this.server, { resource, taskQueue }, input, persistence);
+      } catch (error) {
+        if (isFailedPrecondition(error)) await this.refuseIfPaused(timeoutMs);
+        throw error;
+      }
     });
+  }
+
+  /** @internal @throws NoAnswerError when the queue is paused on the server */
+  async refuseIfPaused(timeoutMs = ANSWER_WITHIN_MS): Promise<void> {
+    if (!(await this.inspector.isQueuePaused())) return;
+    throw new NoAnswerError(this.resource, timeoutMs, { paused: queueId(this.resource) });
   }
 
   /** @throws NoAnswerError when its time is up; no call of it goes on then */
@@ -379,7 +397,8 @@ export class Operator {
     try {
       return await endingWith(limit.signal, () => work(persistence));
     } catch (error) {
-      if (error instanceof NotHeldError || !(limit.signal.aborted || isLate(error))) throw error;
+      const isTold = error instanceof NotHeldError || error instanceof NoAnswerError;
+      if (isTold || !(limit.signal.aborted || isLate(error))) throw error;
       const { taskQueue = DEFAULT_TASK_QUEUE } = order;
       const why = error === limit.signal.reason ? {} : { cause: error };
       throw await noAnswer(new Pollers(this.server, taskQueue), this.resource, timeoutMs, why);

@@ -1,8 +1,9 @@
 import { type Client, WorkflowClient, type WorkflowExecutionInfo } from '@temporalio/client';
 import type { Payload, SerializationContext } from '@temporalio/common';
 import { readPermitMemo } from '../shared/lenient-input';
+import { isPaused } from '../shared/open';
 import { checkResource, checkSlot, type PermitAddress, parsePermitId, queueId } from '../shared/permit-id';
-import type { PermitInspection, SlotInspection, Stranger } from './inspection';
+import type { Inspection, PermitInspection, SlotInspection, Stranger } from './inspection';
 
 /**
  * A client for reading only. It reads a payload that it can't decode as `undefined`. Anybody may have written a memo, with
@@ -38,7 +39,7 @@ export function lenientReader({ connection, workflow }: Client): WorkflowClient 
 
 /** Reads a permit from the server's description of its Workflow. */
 export function permitOf(
-  run: Pick<WorkflowExecutionInfo, 'workflowId' | 'runId' | 'taskQueue' | 'startTime' | 'memo'>,
+  run: Pick<WorkflowExecutionInfo, 'workflowId' | 'runId' | 'taskQueue' | 'startTime' | 'memo' | 'status'>,
 ): PermitInspection {
   const { holder, purpose, pool, slots, pacedUntilMs, preemptedUntilMs } = readPermitMemo(run.memo);
   const { workflowId, runId, taskQueue, startTime: since } = run;
@@ -46,6 +47,7 @@ export function permitOf(
   if (purpose !== undefined) permit.purpose = purpose;
   if (pool !== undefined) permit.permitPool = pool;
   if (slots !== undefined) permit.slots = slots;
+  if (isPaused(run)) permit.paused = true;
   if (pacedUntilMs !== undefined) permit.pacedUntil = new Date(pacedUntilMs);
   if (preemptedUntilMs !== undefined) permit.preemptedUntil = new Date(preemptedUntilMs);
   return permit;
@@ -76,6 +78,11 @@ export function permitAddress(workflowId: string): PermitAddress | undefined {
   } catch {
     return undefined;
   }
+}
+
+/** Whether the waiters are known. Where no queue runs, nobody waits in line. */
+export function isLineKnown({ queue }: Pick<Inspection, 'queue'>): boolean {
+  return queue === 'none' || queue === 'running';
 }
 
 /** The state of a slot with this permit. The queue itself holds a drained slot, and nobody holds a paced slot. */

@@ -1,15 +1,7 @@
+import { shellWord } from '../client/commands';
 import type { Stranger } from './inspection';
 
 // What a message tells an operator to type.
-
-/** A name as a shell reads it. */
-export function shellWord(name: string): string {
-  return /^[\w@%+=:,./~-]+$/.test(name) ? name : `'${name.replaceAll("'", `'\\''`)}'`;
-}
-
-export function workerCommand(taskQueue: string): string {
-  return `temporal-semaphore worker --task-queue ${shellWord(taskQueue)}`;
-}
 
 /** What to do about Workflows of another type under IDs of ours, told of the first. */
 export function strangersRemedy([first]: readonly Stranger[]): string {

@@ -1,5 +1,6 @@
 import { type Client, isGrpcServiceError, type WorkflowExecutionInfo } from '@temporalio/client';
 import { mapConcurrently } from '../client/server';
+import { isPaused } from '../shared/open';
 import { PACED_PERMIT_WORKFLOW, PERMIT_WORKFLOW, QUEUE_WORKFLOW, WAITER_WORKFLOW } from '../shared/protocol';
 import { addTo } from './add-to';
 import type { Inspection } from './inspection';
@@ -36,29 +37,32 @@ async function stuckOfType(client: Client, type: string): Promise<StuckWorkflows
   for await (const run of lenientReader(client).list({ query, pageSize: LOOKED_AT })) {
     if (runs.push(run) === LOOKED_AT) break;
   }
-  const reasons = await Promise.all(runs.map(async (run) => await failureOf(client, run)));
+  const standstills = await Promise.all(runs.map(async (run) => await standstillOf(client, run)));
   // One entry for each reason: a worker that lacks a type fails all Workflows of that type.
   const byReason = new Map<string, WorkflowExecutionInfo[]>();
-  for (const [index, reason] of reasons.entries()) {
+  for (const [index, standstill] of standstills.entries()) {
     const run = runs[index];
-    if (reason !== undefined && run) addTo(byReason, reason, run);
+    if (typeof standstill === 'object' && run) addTo(byReason, standstill.fails, run);
   }
   return [...byReason].map(([reason, stuck]) => ({ type, reason, runs: stuck }));
 }
 
-/** A Workflow that holds a permit or waits for one, and whose Workflow Task fails each time: it neither renews nor releases. */
+/** Why a Workflow does not go on: its Workflow Task fails each time, and why; or somebody has paused it on the server. */
+export type Standstill = { fails: string } | 'paused';
+
+/** A Workflow that holds a permit or waits for one, and does not go on: it neither renews nor releases. */
 export interface StuckCaller {
   workflowId: string;
   resource: string;
   /** The slot that it holds; absent where it waits. */
   slot?: string;
-  reason: string;
+  standstill: Standstill;
 }
 
 /** How many callers to look at: those that have held or waited longest. Anybody may start thousands. */
 const CALLERS_LOOKED_AT = 100;
 
-/** The Workflows among the holders and waiters of these resources that can't go on. */
+/** The Workflows among the holders and waiters of these resources that can't go on, but for waiters of which that is known already. */
 export async function stuckCallers(
   client: Client,
   resources: readonly Pick<Inspection, 'resource' | 'slots' | 'waiters'>[],
@@ -66,10 +70,10 @@ export async function stuckCallers(
   const byRun = new Map<string, ReturnType<typeof callersOf>[number]>();
   for (const caller of resources.flatMap(callersOf)) if (!byRun.has(caller.runId)) byRun.set(caller.runId, caller);
   const callers = [...byRun.values()].sort((a, b) => a.since.getTime() - b.since.getTime()).slice(0, CALLERS_LOOKED_AT);
-  const reasons = await mapConcurrently(callers, async (caller) => await failureOf(client, caller));
+  const standstills = await mapConcurrently(callers, async (caller) => await standstillOf(client, caller));
   return callers.flatMap(({ workflowId, resource, slot }, index) => {
-    const reason = reasons[index];
-    return reason === undefined ? [] : [{ workflowId, resource, slot, reason }];
+    const standstill = standstills[index];
+    return standstill === undefined ? [] : [{ workflowId, resource, slot, standstill }];
   });
 }
 
@@ -81,23 +85,25 @@ function callersOf({ resource, slots, waiters }: Pick<Inspection, 'resource' | '
       : [];
   });
   const waiting = waiters
-    .filter(({ identity }) => identity === undefined)
+    .filter(({ identity, paused }) => identity === undefined && !paused)
     .map(({ workflowId, runId, since }) => ({ resource, slot: undefined, workflowId, runId, since }));
   return [...holders, ...waiting];
 }
 
 /**
- * Why the present Workflow Task fails; `undefined` when it does not, or there is no such run.
+ * Why the Workflow does not go on; `undefined` when it does, or there is no such run.
  * @param run without a run ID, the latest run of the Workflow
  */
-export async function failureOf(
+export async function standstillOf(
   client: Client,
   { workflowId, runId }: { workflowId: string; runId?: string },
-): Promise<string | undefined> {
+): Promise<Standstill | undefined> {
   const execution = { workflowId, runId };
   const { namespace } = client.options;
   try {
-    const { pendingWorkflowTask } = await client.workflowService.describeWorkflowExecution({ namespace, execution });
+    const described = await client.workflowService.describeWorkflowExecution({ namespace, execution });
+    const { pendingWorkflowTask, workflowExecutionInfo } = described;
+    if (isPaused({ status: { code: workflowExecutionInfo?.status ?? 0, name: '' } })) return 'paused';
     if (!pendingWorkflowTask || Number(pendingWorkflowTask.attempt) < 2) return undefined;
     const { history } = await client.workflowService.getWorkflowExecutionHistoryReverse({
       namespace,
@@ -105,7 +111,8 @@ export async function failureOf(
       maximumPageSize: EVENTS_BACK,
     });
     const failed = history?.events?.find(({ workflowTaskFailedEventAttributes }) => workflowTaskFailedEventAttributes);
-    return failed?.workflowTaskFailedEventAttributes?.failure?.message ?? undefined;
+    const fails = failed?.workflowTaskFailedEventAttributes?.failure?.message;
+    return fails ? { fails } : undefined;
   } catch (error) {
     if (isGrpcServiceError(error) && NO_SUCH_RUN.includes(error.code)) return undefined;
     throw error;

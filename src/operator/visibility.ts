@@ -1,11 +1,13 @@
 import {
   type Client,
+  isGrpcServiceError,
   type WorkflowClient,
   type WorkflowExecutionInfo,
   WorkflowNotFoundError,
 } from '@temporalio/client';
-import { mapConcurrently, Server } from '../client/server';
+import { mapConcurrently, monotonicMs, Server } from '../client/server';
 import { readPermitMemo } from '../shared/lenient-input';
+import { isOpen } from '../shared/open';
 import { permitId, resourceOfQueue } from '../shared/permit-id';
 import { PACED_PERMIT_WORKFLOW, PERMIT_WORKFLOW, type PermitOutcome, QUEUE_WORKFLOW } from '../shared/protocol';
 import type { PastHold, ResourceSlot } from './inspection';
@@ -25,8 +27,36 @@ const PAGE = 1_000;
 /** How long one listing may take. Ten thousand permits are ten calls. */
 const LISTING_MS = 30_000;
 
-const PERMITS = `WorkflowType IN ("${PERMIT_WORKFLOW}", "${PACED_PERMIT_WORKFLOW}") AND ExecutionStatus = "Running"`;
-const QUEUES = `WorkflowType = "${QUEUE_WORKFLOW}" AND ExecutionStatus = "Running"`;
+const PERMITS = `WorkflowType IN ("${PERMIT_WORKFLOW}", "${PACED_PERMIT_WORKFLOW}")`;
+const QUEUES = `WorkflowType = "${QUEUE_WORKFLOW}"`;
+
+/** A server that knows no pause refuses the second status. (`CloseTime IS NULL` would have an SQL database read all that has ended.) */
+const OPEN = 'ExecutionStatus IN ("Running", "Paused")';
+const RUNNING = 'ExecutionStatus = "Running"';
+
+/** gRPC's code INVALID_ARGUMENT. */
+const REFUSED = 3;
+
+/** The connections to servers that know no pause, and when each said so. It is asked again after an hour: servers are upgraded. */
+const withoutPause = new WeakMap<object, number>();
+const BELIEVED_MS = 3_600_000;
+
+/** The open Workflows that the query finds, newest first. */
+async function* listOpen(client: Client, query: string, pageSize?: number): AsyncIterable<WorkflowExecutionInfo> {
+  const list = (status: string) => lenientReader(client).list({ query: `${query} AND ${status}`, pageSize });
+  const { connection } = client;
+  const refusedMs = withoutPause.get(connection) ?? Number.NEGATIVE_INFINITY;
+  if (monotonicMs() - refusedMs > BELIEVED_MS) {
+    try {
+      return yield* list(OPEN);
+    } catch (error) {
+      const { cause } = error as Error;
+      if (!isGrpcServiceError(cause) || cause.code !== REFUSED) throw error;
+      withoutPause.set(connection, monotonicMs());
+    }
+  }
+  yield* list(RUNNING);
+}
 
 export interface ListHoldersOptions {
   /** The most permits to list. A call lists up to 1,000. @default 1,000 */
@@ -47,7 +77,7 @@ export async function listHolders(
   const query = resource === undefined ? PERMITS : `${startsLike(resource)} AND ${PERMITS}`;
   const held: ResourceSlot[] = [];
   await new Server(client).call(async () => {
-    for await (const run of lenientReader(client).list({ query, pageSize: Math.min(limit, PAGE) })) {
+    for await (const run of listOpen(client, query, Math.min(limit, PAGE))) {
       const address = permitAddress(run.workflowId);
       if (!address) continue; // somebody else's Workflow of this type
       if (resource !== undefined && address.resource !== resource) continue;
@@ -63,8 +93,7 @@ export async function listHolders(
 export async function listQueues(client: Client): Promise<string[]> {
   const resources: string[] = [];
   await new Server(client).call(async () => {
-    for await (const { workflowId } of lenientReader(client).list({ query: QUEUES }))
-      resources.push(resourceOfQueue(workflowId));
+    for await (const { workflowId } of listOpen(client, QUEUES)) resources.push(resourceOfQueue(workflowId));
   }, LISTING_MS);
   return resources;
 }
@@ -125,6 +154,7 @@ async function listEnded(reader: WorkflowClient, resource: string, count: number
   const runs: WorkflowExecutionInfo[] = [];
   let listed = 0;
   for await (const run of reader.list({ query, pageSize: MAX_LISTED })) {
+    if (isOpen(run)) continue; // it is paused
     const isOurs = permitAddress(run.workflowId)?.resource === resource;
     if (isOurs && stateOf(resource, permitOf(run)) !== 'drained') runs.push(run);
     if (++listed >= MAX_LISTED || runs.length >= count) break;

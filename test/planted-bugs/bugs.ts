@@ -62,7 +62,7 @@ const BUGS: readonly PlantedBug[] = [
   {
     name: 'A look counts waiters whose Workflow has ended',
     in: 'Inspector.lookAtWaiter',
-    find: 'closeTime !== undefined',
+    find: '!isOpen(waiter)',
     replace: 'false',
     caughtBy: 'dead-waiters.slow.test.ts',
   },
@@ -336,9 +336,30 @@ const BUGS: readonly PlantedBug[] = [
   {
     name: 'A client does not know its own permit again',
     in: 'runOfOurs',
-    find: "ours && status.name === 'RUNNING'",
+    find: 'ours && isOpen({ status })',
     replace: 'false',
     caughtBy: 'a claim whose answer got lost',
+  },
+  {
+    name: 'A Workflow that is paused on the server counts as ended',
+    in: 'isOpen',
+    find: "run.status.name === 'RUNNING' || isPaused(run)",
+    replace: "run.status.name === 'RUNNING'",
+    caughtBy: 'open.test.ts',
+  },
+  {
+    name: 'A long poll that a paused Workflow refuses is made again at once',
+    in: 'Server.poll',
+    find: 'isFailedPrecondition(error) ? PAUSED_MS : retryDelayMs(failures)',
+    replace: 'retryDelayMs(failures)',
+    caughtBy: 'client/server.test.ts',
+  },
+  {
+    name: 'A permit pool believes that nobody waits while the queue is paused on the server',
+    in: 'PermitSource.look',
+    find: 'if (isPaused({ status })) return PERHAPS;',
+    replace: 'if (isPaused({ status })) return this.nobody;',
+    caughtBy: 'permit-source.test.ts',
   },
   {
     name: 'A client takes overload (ResourceExhausted) for a held slot',

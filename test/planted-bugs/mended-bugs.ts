@@ -102,7 +102,7 @@ export const MENDED: readonly PlantedBug[] = [
   },
   {
     name: 'A client asks within the time of a call that is long over whether a flooded permit runs',
-    in: 'PermitRun.isRunning',
+    in: 'PermitRun.isOpen',
     find: 'await this.server.call(() => this.handle.describe(), withinMs)',
     replace: 'await this.handle.describe()',
     caughtBy: 'a permit outlives a flood of every signal',

@@ -24,12 +24,13 @@ export interface NodeConfig {
 
 /**
  * Writes what a node's server reads, `node.yaml` (JSON is YAML), into its directory. All limits are the server's defaults, as
- * nobody changes them before there is a need.
+ * nobody changes them before there is a need. Workflow Pause is on: servers before 1.30 ignore the key.
  */
 export async function writeNodeConfig(directory: string, config: NodeConfig): Promise<void> {
   const dynamic = join(directory, 'dynamic.yaml');
   await mkdir(directory, { recursive: true });
-  await writeFile(dynamic, JSON.stringify(config.dynamicConfig));
+  const dynamicConfig = { 'frontend.WorkflowPauseEnabled': [{ value: true }], ...config.dynamicConfig };
+  await writeFile(dynamic, JSON.stringify(dynamicConfig));
   await writeFile(join(directory, 'node.yaml'), JSON.stringify(nodeConfig(config, dynamic), undefined, 2));
 }
 

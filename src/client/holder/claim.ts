@@ -3,6 +3,7 @@ import { WorkflowExecutionAlreadyStartedError, WorkflowNotFoundError } from '@te
 import { Acquirer, type AcquirerOptions } from '../../shared/acquirer';
 import { Lease } from '../../shared/lease';
 import { disagreementMessage } from '../../shared/limit';
+import { isOpen } from '../../shared/open';
 import type { ResolvedSemaphore } from '../../shared/options';
 import { permitId } from '../../shared/permit-id';
 import { TooFewSlots } from '../../shared/permit-set';
@@ -139,7 +140,7 @@ async function grantOf(
   const run = new PermitRun(server, ref);
   const lease = new Lease(leaseMs, sentMs, maxHoldMs, monotonicMs);
   const slow = monotonicMs() - sentMs > SLOW_MS || lease.safeMs <= 0;
-  if (!slow || ((await server.persist(() => run.isRunning(), persistence)) && lease.safeMs > 0)) {
+  if (!slow || ((await server.persist(() => run.isOpen(), persistence)) && lease.safeMs > 0)) {
     return new Grant(run, ref, lease, renewEveryMs, new Pollers(server, taskQueue));
   }
   await server.persist(() => run.send(RELEASE), persistence);
@@ -150,7 +151,7 @@ async function runOfOurs({ server, workflowId, claimId }: Claim): Promise<string
   try {
     const { runId, status, memo } = await server.client.workflow.getHandle(workflowId).describe();
     const ours = (memo as Partial<PermitMemo> | undefined)?.claimId === claimId;
-    return ours && status.name === 'RUNNING' ? runId : undefined;
+    return ours && isOpen({ status }) ? runId : undefined;
   } catch (error) {
     if (error instanceof WorkflowNotFoundError) return undefined;
     throw error;

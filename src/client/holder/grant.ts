@@ -226,10 +226,10 @@ export class Grant implements AnyGrant<PermitLostError> {
     }
   }
 
-  /** Waits for the end after a release. @throws NoAnswerError when nobody polls the task queue */
+  /** Waits for the end after a release. @throws NoAnswerError when the permit is paused, or nobody polls the task queue */
   private async untilEnded(): Promise<void> {
     const over = new AbortController();
-    const lease = pause(this.lease.leftMs, over.signal);
+    const lease = this.untilLeaseEnds(over.signal);
     const { namespace } = this.run.server.client.options;
     const gone = ownWorkerGone(namespace, this.pollers.taskQueue, over.signal);
     const absent = this.pollers.areAbsent(over.signal).then(async (areAbsent) => areAbsent || (await lease));
@@ -240,6 +240,16 @@ export class Grant implements AnyGrant<PermitLostError> {
     } finally {
       over.abort();
     }
+  }
+
+  /** @throws NoAnswerError when the permit is paused: then no lease ends it, and it takes its release when it is unpaused */
+  private async untilLeaseEnds(over: AbortSignal): Promise<void> {
+    const { leftMs } = this.lease;
+    const lease = pause(leftMs, over);
+    await pause(Math.min(leftMs, ABSENT_AFTER_MS), over);
+    const isPaused = !over.aborted && (await this.run.isPaused());
+    if (isPaused) throw new NoAnswerError(this.resource, ABSENT_AFTER_MS, { paused: this.workflowId });
+    await lease;
   }
 
   private async releaseOnce(): Promise<void> {

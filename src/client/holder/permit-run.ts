@@ -8,6 +8,7 @@ import {
   WorkflowUpdateFailedError,
 } from '@temporalio/client';
 import type { PermitLoss } from '../../shared/loss';
+import { isOpen, isPaused } from '../../shared/open';
 import { parsePermitId, queueId } from '../../shared/permit-id';
 import type { AdoptInput } from '../../shared/protocol';
 import {
@@ -36,6 +37,9 @@ const REASON_MS = 500;
 /** The holder of a terminated permit learns of it only after this long, where the server does not take its word to the queue. */
 const TELL_MS = 1_000;
 
+/** A release that nothing has answered fails only after this long, where the server does not tell whether the permit is paused. */
+const PAUSED_MS = 1_000;
+
 /** A permit's run at the server. Every call is pinned to the run, so none touches the slot's next holder. */
 export class PermitRun {
   private readonly handle: WorkflowHandle<() => Promise<PermitOutcome>>;
@@ -59,19 +63,24 @@ export class PermitRun {
       if (!/limit for signal events/.test(String((error as Error).cause ?? error))) throw error;
       if (signal === RELEASE) await this.server.call(() => this.handle.cancel(), withinMs);
       else if (signal !== RENEW) throw error;
-      return await this.isRunning(withinMs);
+      return await this.isOpen(withinMs);
     }
   }
 
-  /** Whether the run is running now. */
-  async isRunning(withinMs?: number): Promise<boolean> {
+  /** Whether the run has not ended. */
+  async isOpen(withinMs?: number): Promise<boolean> {
     try {
       // By a call of its own: the permit was made inside one, whose deadline would count here.
-      return (await this.server.call(() => this.handle.describe(), withinMs)).status.name === 'RUNNING';
+      return isOpen(await this.server.call(() => this.handle.describe(), withinMs));
     } catch (error) {
       if (error instanceof WorkflowNotFoundError) return false;
       throw error;
     }
+  }
+
+  /** Whether the run is paused on the server. `false` too when the server does not say so in time: this is only for a message. */
+  async isPaused(): Promise<boolean> {
+    return await this.server.call(() => this.handle.describe(), PAUSED_MS).then(isPaused, () => false);
   }
 
   /** Waits for the run's end, however long it takes, also while connections break. @throws the signal's reason */

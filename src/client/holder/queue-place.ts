@@ -7,6 +7,7 @@ import {
   WorkflowNotFoundError,
 } from '@temporalio/client';
 import type { LineMessage, Offer, Place } from '../../shared/acquirer';
+import { isOpen } from '../../shared/open';
 import { queueId, waiterId } from '../../shared/permit-id';
 import type { AwaitTurnInput } from '../../shared/protocol';
 import { DECLINED, type DeclinedNotice, type Turn, WAITER_WORKFLOW } from '../../shared/protocol';
@@ -72,7 +73,7 @@ export class ClientQueuePlace implements Place {
     const queue = this.server.client.workflow.getHandle(queueId(this.request.semaphore.resource));
     const isThere = async () => {
       try {
-        return (await queue.describe()).status.name === 'RUNNING';
+        return isOpen(await queue.describe());
       } catch (error) {
         if (error instanceof WorkflowNotFoundError) return false;
         throw error;

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { type Client, WorkflowNotFoundError } from '@temporalio/client';
 import { shuffle } from '../../shared/acquirer';
+import { isOpen, isPaused } from '../../shared/open';
 import { type ResolvedAcquire, type ResolvedSemaphore, resolveSetAcquire } from '../../shared/options';
 import { hasMore, isSlotInUse, queueId, slotsMark } from '../../shared/permit-id';
 import { QUEUE_VIEW, type QueueView } from '../../shared/protocol';
@@ -94,7 +95,8 @@ export class PermitSource {
     const handle = this.server.client.workflow.getHandle(queueId(resource));
     try {
       const { runId, status, historyLength } = await this.server.call(() => handle.describe(), QUERY_MS);
-      if (status.name !== 'RUNNING') return this.nobody;
+      if (!isOpen({ status })) return this.nobody;
+      if (isPaused({ status })) return PERHAPS;
       const state = `${runId} ${historyLength}`;
       if (this.seen?.state === state) return this.seen.others;
       const view = readQueueView(resource, await this.server.call(() => handle.query(QUEUE_VIEW), QUERY_MS));
@@ -146,5 +148,5 @@ export class PermitSource {
 /** How a permit pool waits: its callers have times of their own. */
 const FOR_EVER = resolveSetAcquire();
 
-/** Whether others wait can't be told. They must not wait for ever. */
+/** Whether others wait can't be told, as while the queue is paused. They must not wait for ever. */
 const PERHAPS: Others = { tickets: [{ id: '', priorityKey: 1 }], isInUse: () => true };

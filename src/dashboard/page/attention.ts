@@ -26,7 +26,7 @@ function needs(view: ResourceView, nowMs: number): number[] {
 }
 
 function hasProblem({ head, slots }: ResourceView, nowMs: number): boolean {
-  if (head.problem !== undefined || head.disagreement || head.strangers) return true;
+  if (head.problem !== undefined || head.disagreement || head.strangers || head.paused) return true;
   if (!head.ready) return false;
   return (
     head.queue === 'silent' ||

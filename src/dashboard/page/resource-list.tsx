@@ -52,6 +52,7 @@ function ResourceLink({ view, isChosen, isCurrent, isToldAbove }: ResourceLinkPr
         {head.override?.paused && <b> · {pauseText(head.override.pausedUntilMs)}</b>}
         {head.problem && !isToldAbove && <b class="bad"> · no answer</b>}
         {!head.problem && !head.strangers && head.queue === 'silent' && <b class="bad"> · queue silent</b>}
+        {head.paused && <b class="bad"> · paused on the server</b>}
         {head.strangers && <b class="bad"> · a stranger's Workflow</b>}
         {head.disagreement && <b class="bad"> · callers disagree</b>}
       </span>

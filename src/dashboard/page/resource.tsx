@@ -1,4 +1,4 @@
-import type { KeysView, ResourceView, Session } from '../page-protocol';
+import type { KeysView, ResourceHead, ResourceView, Session } from '../page-protocol';
 import type { Question } from './confirm';
 import { find } from './find';
 import { clock, pauseText } from './format';
@@ -49,10 +49,14 @@ export function Resource({ view, keys, session, text, nowMs, asOfMs, isToldAbove
           {head.strangers}
         </p>
       )}
-      {head.queue === 'silent' && !head.strangers && (
+      {head.paused?.map((paused) => (
+        <p key={paused} class="problem" role="alert">
+          {paused}
+        </p>
+      ))}
+      {(head.queue === 'paused' || (head.queue === 'silent' && !head.strangers)) && (
         <p class="problem" role="alert">
-          The wait queue does not answer.{' '}
-          {head.remedy ? `Is a permit worker up? This starts one: ${head.remedy}.` : 'Check that a permit worker runs.'}{' '}
+          {head.queue === 'silent' && `The wait queue does not answer. ${workerRemedy(head)} `}
           {head.waitersAsOfMs === undefined
             ? 'Nobody knows the waiters until it answers.'
             : `The waiters are those of ${clock(head.waitersAsOfMs)}.`}
@@ -84,6 +88,10 @@ export function Resource({ view, keys, session, text, nowMs, asOfMs, isToldAbove
       </div>
     </article>
   );
+}
+
+function workerRemedy({ remedy }: ResourceHead): string {
+  return remedy ? `Is a permit worker up? This starts one: ${remedy}.` : 'Check that a permit worker runs.';
 }
 
 /** Lets the operator act; absent on a read-only page. */

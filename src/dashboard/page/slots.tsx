@@ -61,9 +61,10 @@ export function Slots({ resource, all, slots, session, nowMs, act }: SlotsProps)
 
 /** The colours of its card. */
 function cardKind(
-  { leaseDeadlineMs = Number.POSITIVE_INFINITY, preemptedUntilMs }: PermitStatus,
+  { leaseDeadlineMs = Number.POSITIVE_INFINITY, preemptedUntilMs, paused }: PermitStatus,
   nowMs: number,
 ): HoldKind {
+  if (paused) return 'cut-short';
   if (preemptedUntilMs !== undefined) return 'gave-way';
   return leaseDeadlineMs < nowMs ? 'cut-short' : 'held';
 }
@@ -95,7 +96,8 @@ function Details({ permit, nowMs, session }: DetailsProps) {
 
 /** How long the holder may still be silent, or how long it may take to give way. */
 function Lease({ permit, nowMs }: { permit: PermitStatus; nowMs: number }) {
-  const { leaseDeadlineMs, leaseSpared, leaseSpanMs, preemptedUntilMs } = permit;
+  const { leaseDeadlineMs, leaseSpared, leaseSpanMs, preemptedUntilMs, paused } = permit;
+  if (paused) return <span class="lease late">paused on the server</span>;
   if (preemptedUntilMs !== undefined) {
     const leftMs = Math.max(0, preemptedUntilMs - nowMs);
     return <span class="lease late">gives way within {ticking(leftMs)}</span>;

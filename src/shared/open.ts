@@ -1,0 +1,20 @@
+/** A Workflow Execution as the server describes or lists it. */
+export interface HasStatus {
+  readonly status: { readonly code?: number; readonly name: string };
+}
+
+/** The server's number for a paused Workflow. An SDK that is older than Workflow Pause has no name for it. */
+const PAUSED = 8;
+
+/**
+ * Whether somebody has paused it on the server (Workflow Pause, server 1.30). It keeps its ID and takes signals, but runs no code until it
+ * is unpaused. Server 1.31.0 may leave a Workflow that it has paused `RUNNING`: such a Workflow goes on.
+ */
+export function isPaused({ status }: HasStatus): boolean {
+  return status.name === 'PAUSED' || status.code === PAUSED;
+}
+
+/** Whether it has not ended: it runs, or is paused. While a permit's Workflow is open, the permit is held. */
+export function isOpen(run: HasStatus): boolean {
+  return run.status.name === 'RUNNING' || isPaused(run);
+}
