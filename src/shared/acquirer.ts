@@ -19,10 +19,14 @@ export interface Offer {
  * - an offer: its turn;
  * - `waiting`: the sign of life that it asked for; the queue has its ticket;
  * - `full`: the queue is alive, and has no room for it;
+ * - `give-way`: somebody of a better priority waits for what admits the acquirer to this line;
  * - `refused`: the queue takes no messages for now, so it has not got the ticket;
  * - `stuck`: the Workflow that waits on its behalf has found that the queue does not answer.
  */
-export type LineMessage = Offer | 'waiting' | 'full' | 'refused' | 'stuck';
+export type LineMessage = Offer | 'waiting' | 'full' | 'give-way' | 'refused' | 'stuck';
+
+/** Ends an acquire: somebody of a better priority waits for what admits the acquirer to this line. Not for users. */
+export class GivesWay extends Error {}
 
 /** A place in the line of a resource. */
 export interface Place {
@@ -172,6 +176,7 @@ export class Acquirer<Won> {
     if (message === 'waiting')
       this.delay.answered(); // A6
     else if (message === 'full' && this.outside.full) return this.outside.full();
+    else if (message === 'give-way') throw new GivesWay();
     else if (message === 'full' || message === 'refused') this.delay.hadNoRoom();
     else if (message === 'stuck') return await this.tryOnce(this.options.triesPerRound);
     else return await this.handleOffer(message, place);

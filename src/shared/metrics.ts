@@ -1,4 +1,5 @@
 import type { Metric, MetricMeter } from '@temporalio/common';
+import { GivesWay } from './acquirer';
 import type { PermitLoss } from './loss';
 import { isKeyPool, metricLabel } from './permit-id';
 import type { PermitOutcome } from './protocol';
@@ -131,8 +132,9 @@ export class AcquireTimer {
     return permit;
   }
 
+  /** One that gives way is acquired anew. */
   failed(error: unknown): unknown {
-    this.record(this.outcomeOf(error));
+    if (!(error instanceof GivesWay)) this.record(this.outcomeOf(error));
     return error;
   }
 

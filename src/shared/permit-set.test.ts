@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import { FakeClock } from '../../test/support/fake-clock';
 import { FakePool } from '../../test/support/fake-pool';
-import { Acquirer } from './acquirer';
+import { Acquirer, GivesWay } from './acquirer';
 import { type ResolvedSemaphore, resolveSemaphore } from './options';
 import {
   acquireInOrder,
@@ -14,6 +14,7 @@ import {
   type SetEntry,
   type SetPart,
   TooFewSlots,
+  ticketPartOf,
   wantedOf,
 } from './permit-set';
 
@@ -193,6 +194,64 @@ test('with any pools: one part at a time, all or none, and back in reverse order
     }),
     { numRuns: 300 },
   );
+});
+
+test('one that gives way gives back what admits it to the resource, keeps the rest, and claims again from there (S4)', async () => {
+  const done: string[] = [];
+  let turns = 0;
+  const claim = async ({ semaphore: { resource } }: SetPart<ResolvedSemaphore>, _held: unknown, isAgain: boolean) => {
+    done.push(isAgain ? `${resource}, again` : resource);
+    if (resource === 'b' && turns++ === 0) throw new GivesWay();
+    return { release: async () => void done.push(`- ${resource}`) };
+  };
+  const keyed = { of: poolOf('b', 2), key: 'x', permits: 2 };
+  const held = await acquireInOrder(parts([poolOf('a'), keyed, poolOf('c')]), claim, () => {});
+  const [before, after] = [done.slice(0, 11), done.slice(11)];
+  assert.deepEqual(
+    before.join(' '),
+    'a b~key:x~set b~key:x b~key:x - b~key:x~set b~set b - b~set - b~key:x - b~key:x b~key:x~set, again',
+  );
+  assert.deepEqual(
+    after.filter((it) => it.startsWith('-')),
+    ['- b~key:x~set', '- b~set'],
+  );
+  assert.ok(after.every((it) => it.startsWith('-') || it.endsWith('again')));
+  assert.deepEqual(
+    held.map(({ part }) => part.semaphore.resource),
+    ['a', 'b~key:x', 'b~key:x', 'b', 'b', 'c'],
+  );
+});
+
+test('one that fails as it gives way has given back what it had', async () => {
+  const held = new Set<string>();
+  const claim = async ({ semaphore: { resource } }: SetPart<ResolvedSemaphore>, _held: unknown, isAgain: boolean) => {
+    if (resource === 'b') throw new GivesWay();
+    if (isAgain) throw new Error('cancelled');
+    held.add(resource);
+    return { release: async () => void held.delete(resource) };
+  };
+  const keyed = { of: poolOf('b', 2), key: 'x' };
+  await assert.rejects(
+    acquireInOrder(parts([poolOf('a'), keyed]), claim, () => {}),
+    /cancelled/,
+  );
+  assert.equal(held.size, 0, 'S2');
+});
+
+test('a caller gives way that keeps nothing but what admits it to the resource', () => {
+  const [key = assert.fail(), whole = assert.fail()] = parts([{ of: poolOf('b', 2), key: 'x' }]);
+  const [accumulator = assert.fail(), own = assert.fail()] = parts([{ of: poolOf('b'), permits: 2 }]);
+  const givesWay = (part: SetPart<ResolvedSemaphore>, ...held: string[]) =>
+    ticketPartOf(
+      part,
+      held.map((resource) => ({ resource })),
+    ).givesWay;
+  assert.equal(givesWay(whole, 'b~key:x'), true);
+  assert.equal(givesWay(own, 'b~set'), true);
+  assert.equal(givesWay(accumulator, 'b~key:x', 'b~key:x'), true);
+  assert.equal(givesWay(own, 'b~set', 'b'), undefined, 'it keeps a part');
+  assert.equal(givesWay(own, 'a', 'b~set'), undefined, 'it keeps a part of its set');
+  for (const part of [key, accumulator]) assert.equal(givesWay(part), undefined);
 });
 
 test('as long as too few slots are in use it comes back, ever more rarely; what else fails is thrown', async () => {

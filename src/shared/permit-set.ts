@@ -1,9 +1,10 @@
 import type { Duration } from '@temporalio/common';
+import { GivesWay } from './acquirer';
 import { backoffMs } from './backoff';
 import { asIs, checkOptions, InvalidOptionsError, refuse, refuseBeside, refuseKind, show, wholeFrom } from './check';
 import { earliest } from './lease';
 import { checkKey, MAX_SLOTS, type ResolvedAcquire, type ResolvedSemaphore } from './options';
-import { accumulatorResource, checkResource, claimOrder, keyResource, slotNames } from './permit-id';
+import { accumulatorResource, checkResource, claimOrder, keyResource, slotNames, wholeOf } from './permit-id';
 import type { PartOfSet } from './request';
 
 /**
@@ -140,14 +141,19 @@ export function withoutHeld<S extends ResolvedSemaphore>(
   return own.size === 0 ? semaphore : { ...semaphore, slots: semaphore.slots.filter((slot) => !own.has(slot)) };
 }
 
-/** What the ticket of a part says: how many its caller accumulates, and how the permits that the caller keeps rank it. */
+/**
+ * What the ticket of a part says: how many its caller accumulates, and how the permits that the caller keeps rank it. A caller that keeps
+ * nothing but what admits it to this resource, the permit of its key or of the accumulator, gives way to a better priority.
+ */
 export function ticketPartOf(
   { semaphore: { resource }, permits }: SetPart<ResolvedSemaphore>,
   held: readonly { readonly resource: string }[],
 ): PartOfSet {
-  const others = new Set(held.map((permit) => permit.resource).filter((other) => other !== resource));
+  const others = [...new Set(held.map((permit) => permit.resource).filter((other) => other !== resource))];
+  if (others.length === 0) return { permits, kept: held.length };
   const kept = held.filter((permit) => permit.resource === resource).length;
-  return { permits, kept, inherits: others.size > 0 ? [...others] : undefined };
+  const givesWay = kept === 0 && others.every((other) => wholeOf(other) === wholeOf(resource));
+  return { permits, kept, inherits: others, givesWay: givesWay || undefined };
 }
 
 /** A permit as a set sees it. */
@@ -170,11 +176,13 @@ export interface HeldPart<Grant> {
  *
  * - **S1** It waits for one part at a time, in their order, and holds all that come before.
  * - **S2** When one can't be had, it gives back all that it holds, the last first, and throws what that one threw.
- * - **S3** It gives the accumulator's permit back as soon as it has all that it accumulated, and not before.
+ * - **S3** It gives the accumulator's permit back as soon as it has all that it accumulated, or gives way, and not before.
+ * - **S4** When it gives way, it gives back what admits it to the resource, of which it has no permit, and claims again from there.
  *
- * @param acquire is told which permits are held already
+ * @param acquire is told which permits are held already, and whether it gave way before: it then waits in its old place, and tries no
+ * slot of its own before the line. Throws {@link GivesWay}
  * @param confirm throws when the caller no longer wants them: it may have taken a while to give the accumulator's permit back
- * @param giveBack releases the accumulator's permit
+ * @param giveBack releases the accumulator's permit, or what it gives back as it gives way
  * @param giveAllBack releases what it holds when one can't be had, the last first
  * @returns all but the accumulators' permits, in the order in which they were acquired
  */
@@ -183,18 +191,37 @@ export async function acquireInOrder<
   Grant extends Releasable,
 >(
   parts: readonly Part[],
-  acquire: (part: Part, held: readonly Grant[]) => Promise<Grant>,
+  acquire: (part: Part, held: readonly Grant[], isAgain: boolean) => Promise<Grant>,
   confirm: () => Promise<void> | void,
   giveBack: (grant: Grant) => Promise<void> = (grant) => grant.release(),
   giveAllBack: (grants: readonly Grant[]) => Promise<void> = releaseInReverse,
 ): Promise<{ part: Part; grant: Grant }[]> {
   const held: { part: Part; grant: Grant }[] = [];
   const grants = () => held.map(({ grant }) => grant);
+  let gaveWay = false;
+  /** @returns where to go on */
+  const giveWay = async ({ resource }: Part): Promise<number> => {
+    gaveWay = true;
+    const isOfWhole = (part: Part) => wholeOf(part.resource) === wholeOf(resource);
+    for (let last = held.at(-1); last && isOfWhole(last.part); last = held.at(-1)) {
+      await giveBack(last.grant);
+      held.pop();
+    }
+    return parts.findIndex(isOfWhole);
+  };
   try {
-    for (const [at, part] of parts.entries()) {
-      held.push({ part, grant: await acquire(part, grants()) }); // S1
+    for (let at = 0; at < parts.length; ) {
+      const part = parts[at] as Part;
+      try {
+        held.push({ part, grant: await acquire(part, grants(), gaveWay) }); // S1
+      } catch (error) {
+        if (!(error instanceof GivesWay)) throw error;
+        at = await giveWay(part); // S4
+        continue;
+      }
+      at++;
       const accumulator = held.find((it) => it.part.role === 'accumulator');
-      if (!accumulator || parts[at + 1]?.resource === part.resource) continue;
+      if (!accumulator || parts[at]?.resource === part.resource) continue;
       await giveBack(accumulator.grant); // S3
       held.splice(held.indexOf(accumulator), 1);
     }

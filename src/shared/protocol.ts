@@ -241,6 +241,11 @@ export interface Ticket {
   kept?: number;
   /** Other resources of which the caller keeps a permit while it waits. It has the best priority of those who wait for them, too. */
   inherits?: string[];
+  /**
+   * These only admit the caller to the resource of the queue, of which it has no permit yet. A turn with `giveWay` in place of the
+   * priority: the caller gives them back, and claims again from there.
+   */
+  givesWay?: boolean;
 }
 
 /** `permit-turn`, from the queue to a waiter: slot `slot` looks free, try it. It grants nothing. */
@@ -254,6 +259,8 @@ export interface Turn {
   full?: boolean;
   /** No turn yet, but an answer: the queue is alive and has your ticket. */
   waiting?: boolean;
+  /** No turn, and out of the line: somebody of a better priority waits for what admits the waiter, whose ticket says `givesWay`. */
+  giveWay?: boolean;
   /** With a slot above the ticket's own count: the capacity that an operator has set, which is why it is offered. */
   capacity?: number;
   /** With a slot of the ticket's own that another waiter does not know: the slots that the other takes the resource to have. */
@@ -423,6 +430,7 @@ export const ROW_LETTERS = {
   permits: 'n',
   kept: 'k',
   inherits: 'h',
+  givesWay: 'y',
 } as const satisfies Record<Exclude<keyof Ticket, 'id' | 'waiter' | 'slots' | 'sinceMs'>, string>;
 
 /** All tickets of a line. */

@@ -41,14 +41,14 @@ export interface Caller {
 }
 
 /** What one permit of a set has on top: how many of the resource its caller accumulates, and how those that it keeps rank it. */
-export type PartOfSet = Pick<Ticket, 'permits' | 'kept' | 'inherits'>;
+export type PartOfSet = Pick<Ticket, 'permits' | 'kept' | 'inherits' | 'givesWay'>;
 
 /** Makes a request. Tickets, and the memos and arguments of permits, are made here and nowhere else. */
 export function requestOf(
   semaphore: ResolvedSemaphore,
   { timeoutMs, maxWaiting, key, purpose, priority, preempt, preemptible, outlivesRun }: ResolvedAcquire,
   caller: Caller,
-  { permits, kept, inherits }: PartOfSet = {},
+  { permits, kept, inherits, givesWay }: PartOfSet = {},
 ): Request {
   const { leaseMs, mark, compactSlots: slots } = semaphore;
   const { sinceMs, namespace, identity, pool } = caller;
@@ -65,6 +65,7 @@ export function requestOf(
     permits,
     kept: permits && kept,
     inherits,
+    givesWay,
   };
   const paceMs = paceMsOf(semaphore, namespace, preemptible !== undefined);
   const memo: MemoDraft = { leaseMs, slots: mark };
@@ -76,7 +77,7 @@ export function requestOf(
 }
 
 /**
- * The request of a holder that has given its permit up and wants another: its old place in a strict line, for the slot that it gave up
+ * The request of a caller that has given a permit up and wants another: its old place in a strict line, for the slot that it gave up
  * is for the waiters before it. It waits also where it did not at first, and however long the line is.
  */
 export function again<R extends Request>(request: R): R {

@@ -72,7 +72,7 @@ function isWorkflowId(value: unknown): value is string {
 export function readTicket(resource: string, value: unknown): Ticket | undefined {
   if (!isTicket(resource, value)) return undefined;
   const { id, slots, answer, identity, sinceMs, priorityKey, fairnessKey, fairnessWeight } = value;
-  const { pool, maxWaiting, preempt, permits, kept, inherits } = value;
+  const { pool, maxWaiting, preempt, permits, kept, inherits, givesWay } = value;
   const { workflowId, runId } = value.waiter;
   return {
     id,
@@ -90,6 +90,7 @@ export function readTicket(resource: string, value: unknown): Ticket | undefined
     permits: isCount(permits, MAX_SLOTS) ? permits : undefined,
     kept: isCount(kept, MAX_SLOTS, 0) ? kept : undefined,
     inherits: readResources(inherits),
+    givesWay: givesWay === true || undefined,
   } satisfies Record<keyof Ticket, unknown>; // a field that is forgotten here would be lost without a word
 }
 
@@ -208,12 +209,13 @@ export function readClosing(value: unknown): ClosingNotice | undefined {
  * starts a Workflow whose ID has the turn's slot, and signals one whose ID is the turn's queue.
  */
 export function readTurn(value: unknown): Turn | undefined {
-  const { queueId: from, ticketId, slot, waiting, full, capacity, others } = fieldsOf(value);
+  const { queueId: from, ticketId, slot, waiting, giveWay, full, capacity, others } = fieldsOf(value);
   if (!isWorkflowId(from) || queueId(resourceOfQueue(from)) !== from) return undefined;
   if (!isText(ticketId, MAX_TICKET_ID_LENGTH) || !(slot === undefined || isSlotText(slot))) return undefined;
   const turn: Turn = { queueId: from, ticketId };
   if (slot !== undefined) turn.slot = slot;
   if (waiting === true) turn.waiting = true;
+  if (giveWay === true) turn.giveWay = true;
   if (full === true) turn.full = true;
   if (Number.isInteger(capacity)) turn.capacity = capacity as number;
   const mark = readSlotsMark(others);

@@ -51,29 +51,38 @@ contract(temporal, 'a missing key, and the name of a key as a resource, are refu
   await assert.rejects(clientOf(temporal, resource, keyed).tryAcquire(), /expected a key/);
 });
 
-contract(temporal, 'whoever has the permit of a key has the priority of those who wait for it', async (driver) => {
-  const resource = temporal.resource('keyed');
-  const semaphore = { capacity: 1, perKey: 1 };
-  const caller = (key: string, priorityKey: number) => ({
-    resource,
-    semaphore,
-    acquire: { key, priority: { priorityKey } },
-  });
-  const { caller: first } = await startHolding(driver, caller('first', 3));
-  const low = await driver.start(caller('acme', 5));
-  await untilWaiting(temporal.client, resource, 1);
-  const other = await driver.start(caller('other', 3));
-  await untilWaiting(temporal.client, resource, 2);
-  const urgent = await driver.start(caller('acme', 1));
-  await eventually(async () => {
-    const { tickets } = await untilWaiting(temporal.client, resource, 2);
-    assert.ok(tickets.some(({ priorityKey }) => priorityKey === 1));
-  });
-  await finishAll([first]);
-  await finishAll([low, urgent, other]);
-  const [, next] = (await driver.assertSafe(resource, 1)).sort((a, b) => a.fromMs - b.fromMs);
-  assert.ok(next && low.had(next), 'the urgent one would wait behind the other');
-});
+contract(
+  temporal,
+  'whoever has the permit of a key and none of the whole gives way to a better priority, and then keeps its age',
+  async (driver) => {
+    const resource = temporal.resource('keyed');
+    const semaphore = { capacity: 1, perKey: 1 };
+    const caller = (key: string, priorityKey: number) => ({
+      resource,
+      semaphore,
+      acquire: { key, priority: { priorityKey } },
+    });
+    const { caller: first } = await startHolding(driver, caller('first', 3));
+    const batch = await driver.start(caller('acme', 5));
+    const [before] = (await untilWaiting(temporal.client, resource, 1)).tickets;
+    const alarm = await driver.start(caller('acme', 1));
+    await eventually(async () => {
+      const { tickets } = await untilWaiting(temporal.client, resource, 1);
+      assert.equal(tickets[0]?.priorityKey, 1);
+      assert.notEqual(tickets[0]?.id, before?.id);
+    });
+    await untilWaiting(temporal.client, keyResource(resource, 'acme'), 1);
+    await finishAll([first]);
+    await alarm.holding();
+    const { tickets } = await untilWaiting(temporal.client, keyResource(resource, 'acme'), 1);
+    assert.ok(tickets.some(({ priorityKey, sinceMs }) => priorityKey === 5 && sinceMs === before?.sinceMs));
+    await finishAll([alarm]);
+    await finishAll([batch]);
+    for (const key of ['acme', 'first']) await assertNoPermitLeft(temporal.client, keyResource(resource, key));
+    await assertNoPermitLeft(temporal.client, resource);
+    await driver.assertSafe(resource, 1);
+  },
+);
 
 contractOfAll(
   temporal,

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { Operator } from '../../src/operator';
 import { accumulatorResource, permitId } from '../../src/shared/permit-id';
+import type { Ticket } from '../../src/shared/protocol';
 import { assertEnds, contract, type Driver, finishAll, startHolding } from '../support/drivers';
 import { operatorOf } from '../support/operators';
 import { untilRenewedAgain } from '../support/permit-signals';
@@ -243,3 +244,99 @@ contract(temporal, 'a caller that keeps a part comes before all others, whatever
   const last = (await driver.assertSafe(resource, 2)).sort((a, b) => a.fromMs - b.fromMs).at(-1);
   assert.ok(last && urgent.had(last), 'the two slots would idle behind the urgent one');
 });
+
+/** Two of priority 5 and 1 that each want both permits of a resource, of which somebody else has all. */
+async function startBatchAndAlarm(driver: Driver) {
+  const resource = temporal.resource('many');
+  const semaphore = { capacity: 2 };
+  const others = [
+    (await startHolding(driver, { resource, semaphore })).caller,
+    (await startHolding(driver, { resource, semaphore })).caller,
+  ];
+  const start = (priorityKey: number) =>
+    driver.startMany({ resource, semaphore, acquire: { priority: { priorityKey } } }, 2);
+  const batch = await start(5);
+  const [before] = (await untilWaiting(temporal.client, resource, 1)).tickets;
+  const alarm = await start(1);
+  return { resource, others, batch, alarm, before };
+}
+
+/** Waits until the only waiter of the resource is another one, or has come again. */
+async function untilAnotherWaits(resource: string, before: Ticket | undefined): Promise<Ticket | undefined> {
+  return await eventually(async () => {
+    const [ticket] = (await untilWaiting(temporal.client, resource, 1)).tickets;
+    assert.notEqual(ticket?.id, before?.id);
+    return ticket;
+  });
+}
+
+contract(
+  temporal,
+  'a caller that wants several and has none gives way to one of better priority, and then keeps its age',
+  async (driver) => {
+    const { resource, others, batch, alarm, before } = await startBatchAndAlarm(driver);
+    const first = await untilAnotherWaits(resource, before);
+    assert.equal(first?.priorityKey, 1);
+    await untilWaiting(temporal.client, accumulatorResource(resource), 1);
+    await finishAll(others);
+    await alarm.holding();
+    const again = await untilAnotherWaits(resource, first);
+    assert.deepEqual([again?.priorityKey, again?.sinceMs], [5, before?.sinceMs]);
+    await finishAll([alarm]);
+    await finishAll([batch]);
+    await assertNothingLeft(temporal, resource);
+    await driver.assertSafe(resource, 2);
+  },
+);
+
+contract(
+  temporal,
+  'a caller that has given way waits on when the other one leaves, and leaves nothing when it is cancelled then',
+  async (driver) => {
+    const { resource, others, batch, alarm, before } = await startBatchAndAlarm(driver);
+    const first = await untilAnotherWaits(resource, before);
+    await alarm.cancel();
+    await assertEnds(alarm, 'cancelled', /^$/);
+    const again = await untilAnotherWaits(resource, first);
+    assert.deepEqual([again?.priorityKey, again?.sinceMs], [5, before?.sinceMs]);
+    const next = await driver.startMany(
+      { resource, semaphore: { capacity: 2 }, acquire: { priority: { priorityKey: 1 } } },
+      2,
+    );
+    await untilAnotherWaits(resource, again);
+    await batch.cancel();
+    await assertEnds(batch, 'cancelled', /^$/);
+    await untilWaiting(temporal.client, accumulatorResource(resource), 0);
+    await finishAll(others);
+    await finishAll([next]);
+    await assertNothingLeft(temporal, resource);
+    await driver.assertSafe(resource, 2);
+  },
+);
+
+contract(
+  temporal,
+  'a caller that keeps a permit of another resource has the priority of those who wait for the several, and goes first',
+  async (driver) => {
+    const [a, b] = twoResources();
+    const semaphore = { capacity: 2 };
+    const { caller: other } = await startHolding(driver, { resource: b, semaphore });
+    const { caller: another } = await startHolding(driver, { resource: b, semaphore });
+    const pools = [
+      { resource: a, semaphore: one },
+      { resource: b, semaphore, permits: 2 },
+    ];
+    const set = await driver.startSet({ pools, acquire: { priority: { priorityKey: 5 } } });
+    const [before] = (await untilWaiting(temporal.client, b, 1)).tickets;
+    const alarm = await driver.startMany({ resource: b, semaphore, acquire: { priority: { priorityKey: 1 } } }, 2);
+    await eventually(async () => {
+      const [ticket] = (await untilWaiting(temporal.client, b, 1)).tickets;
+      assert.deepEqual([ticket?.id, ticket?.priorityKey], [before?.id, 1]);
+    });
+    await finishAll([other, another]);
+    await set.holding();
+    await finishAll([set]);
+    await finishAll([alarm]);
+    await assertNothingLeft(temporal, b);
+  },
+);

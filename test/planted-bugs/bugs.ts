@@ -32,6 +32,27 @@ const BUGS: readonly PlantedBug[] = [
     caughtBy: 'inheritance.model.test.ts',
   },
   {
+    name: 'Who has no part of what it wants does not give way to a better priority',
+    in: 'ticketPartOf',
+    find: 'givesWay || undefined',
+    replace: 'undefined',
+    caughtBy: 'inheritance.model.test.ts',
+  },
+  {
+    name: 'The queue does not ask for whom a waiter that has just come is to give way',
+    in: 'Inheritance.isNew',
+    find: 'ticket.givesWay === true',
+    replace: 'false',
+    caughtBy: 'inheritance.model.test.ts',
+  },
+  {
+    name: 'Whoever gives way keeps the permit of its key',
+    in: 'acquireInOrder',
+    find: 'await giveBack(last.grant)',
+    replace: '',
+    caughtBy: 'one that gives way gives back what admits it',
+  },
+  {
     name: 'While an accumulator lines up for its next permit, those behind it have their turns',
     in: 'QueueState.offer',
     find: 'this.line.hasAccumulator',
@@ -677,6 +698,13 @@ const BUGS: readonly PlantedBug[] = [
     caughtBy: 'is refused for good; another Workflow calls it',
   },
   {
+    name: 'A call of a permit pool keeps the permit of its key from calls of better priority',
+    in: 'ResourcePool.makeWay',
+    find: 'last?.giveWay()',
+    replace: '',
+    caughtBy: 'keyed-permit-pool.test.ts',
+  },
+  {
     name: 'A permit pool keeps the permit of a key whose call has ended',
     in: 'PooledPermit.release',
     find: 'this.behind?.release()',
@@ -685,9 +713,9 @@ const BUGS: readonly PlantedBug[] = [
   },
   {
     name: 'Each call of a keyed permit pool leaves a composite on the signal of its caller',
-    in: 'PermitPool.take',
-    find: 'this.whole.ask({ ...request, timeoutMs, signal: either.signal })',
-    replace: 'this.whole.ask({ ...request, timeoutMs, signal: AbortSignal.any(signals) })',
+    in: 'PermitPool.takeOfKey',
+    find: 'this.whole.ask({ ...request, timeoutMs, signal: either.signal }, sinceMs)',
+    replace: 'this.whole.ask({ ...request, timeoutMs, signal: AbortSignal.any(signals) }, sinceMs)',
     caughtBy: 'leave nothing on the signal that they share',
   },
   {
@@ -713,6 +741,7 @@ const IN_SIMULATION: readonly string[] = [
   'A turn that nobody uses stands for ever',
   "A probe's older answer overrules the news that the permit has closed",
   'The queue does not ask again about a held slot, so a terminated permit keeps it',
+  'Who has no part of what it wants does not give way to a better priority',
   'Turns go by arrival alone',
   'Of equals, the one who came last is served first',
   'A slot that is in use again is not given back',

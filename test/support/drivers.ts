@@ -228,8 +228,9 @@ class ClientDriver implements Driver {
 
   async startSet({ pools, acquire, ...how }: SetInput): Promise<Caller> {
     return this.call(how, async (hold, signal) => {
-      const entries = pools.map((pool) => this.semaphore(pool));
-      await withPermits(entries, hold, { ...(acquire as ClientSetOptions), signal });
+      const entries = pools.map(({ permits, ...pool }) => ({ of: this.semaphore(pool), permits }));
+      const options = { ...(acquire as ClientSetOptions), signal };
+      await withPermits(entries, (each, lost) => hold(each.flat(), lost), options);
     });
   }
 

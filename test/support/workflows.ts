@@ -478,7 +478,7 @@ export async function impostor(query: string, answer: unknown): Promise<void> {
 }
 
 export interface SetInput {
-  pools: { resource: string; semaphore: SemaphoreOptions }[];
+  pools: { resource: string; semaphore: SemaphoreOptions; permits?: number }[];
   acquire?: AcquireOptions;
   /** As a holder's. */
   holdMs?: number;
@@ -489,10 +489,14 @@ export async function setHolder({ pools, acquire, holdMs }: SetInput): Promise<{
   let now: Stage = { at: 'waiting' };
   const finished = finishes();
   setHandler(stage, () => now);
-  const entries = pools.map(({ resource, semaphore }) => new Semaphore(resource, semaphore));
+  const entries = pools.map(({ resource, semaphore, permits }) => ({
+    of: new Semaphore(resource, semaphore),
+    permits,
+  }));
   return await withPermits(
     entries,
-    async (permits) => {
+    async (each) => {
+      const permits = each.flat();
       const slots = permits.map(({ slot }) => slot).join(' ');
       now = { at: 'holding', slot: slots, runId: permits.map(({ runId }) => runId).join(' ') };
       for (const { runId } of permits) upsertMemo({ [BODY_MARKS.began(runId)]: true });

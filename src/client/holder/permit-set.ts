@@ -11,7 +11,7 @@ import {
   type Wanted,
   withoutHeld,
 } from '../../shared/permit-set';
-import type { Caller } from '../../shared/request';
+import { again, type Caller } from '../../shared/request';
 import { LineFullError, PermitLostError, PermitTimeoutError } from '../errors';
 import { onAbort } from '../on-abort';
 import { type ClientRequest, clientRequestOf, type ResolvedClientAcquire } from '../options';
@@ -147,8 +147,8 @@ async function acquireOnce(parts: readonly Part[], options: ResolvedClientAcquir
   const waiting = new AbortController();
   const stopHearing = onAbort(signal, () => waiting.abort(signal.reason));
   try {
-    const acquire = async (part: Part, had: readonly Grant[]) => {
-      const grant = await acquirePart(part, had, { ...options, signal: waiting.signal }, sinceMs, fromMs);
+    const acquire = async (part: Part, had: readonly Grant[], isAgain: boolean) => {
+      const grant = await acquirePart(part, had, { ...options, signal: waiting.signal }, sinceMs, fromMs, isAgain);
       grant.whenLost((error) => waiting.abort(error));
       return grant;
     };
@@ -170,19 +170,19 @@ async function acquirePart(
   acquire: ResolvedClientAcquire,
   sinceMs: number,
   fromMs: number,
+  isAgain: boolean,
 ): Promise<Grant> {
   const { semaphore, resource, key } = part;
   const { client, caller } = semaphore;
+  const request = clientRequestOf(
+    withoutHeld(semaphore, had),
+    { ...acquire, key },
+    { ...caller, sinceMs },
+    fromMs,
+    ticketPartOf(part, had),
+  );
   try {
-    return await client.acquireGrant(
-      clientRequestOf(
-        withoutHeld(semaphore, had),
-        { ...acquire, key },
-        { ...caller, sinceMs },
-        fromMs,
-        ticketPartOf(part, had),
-      ),
-    );
+    return await client.acquireGrant(isAgain ? again(request) : request);
   } catch (error) {
     if (error instanceof LineFullError) throw new LineFullError(resource, error.maxWaiting);
     if (!(error instanceof PermitTimeoutError) || error.resource === resource) throw error;

@@ -177,6 +177,7 @@ export class ClientQueuePlace implements Place {
     if (result === 'timed-out') return 'stuck'; // nobody runs our waiters
     const turn = readTurn(result);
     if (!turn) return undefined;
+    if (turn.giveWay) return this.ticket.givesWay ? 'give-way' : undefined;
     if (turn.slot === undefined) return turn.full ? 'full' : 'stuck';
     const { resource, compactSlots } = this.request.semaphore;
     return turn.queueId === queueId(resource) ? offerOf(turn, compactSlots) : undefined;

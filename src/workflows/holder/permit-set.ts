@@ -11,7 +11,7 @@ import {
   type Wanted,
   withoutHeld,
 } from '../../shared/permit-set';
-import { type Caller, requestOf } from '../../shared/request';
+import { again, type Caller, requestOf } from '../../shared/request';
 import { longestSetHoldMs, mayWaitOn } from '../../shared/run-limits';
 import { checked, LineFullError, PermitLostError, PermitTimeoutError } from '../errors';
 import { acquireGrant, callerNow } from './acquire-permit';
@@ -100,8 +100,8 @@ async function acquireOnce(parts: readonly Part[], options: ResolvedAcquire, cal
     waiting.cancel();
   };
   try {
-    const acquire = async (part: Part, held: readonly KeptGrant[]) => {
-      const grant = await acquirePart(part, heldFor(longestMs, part.semaphore), held, options, caller);
+    const acquire = async (part: Part, held: readonly KeptGrant[], isAgain: boolean) => {
+      const grant = await acquirePart(part, heldFor(longestMs, part.semaphore), held, options, caller, isAgain);
       grant.watch({ lost, wanted: () => undefined });
       return new KeptGrant(grant, part.semaphore.renewEveryMs);
     };
@@ -126,6 +126,7 @@ async function acquirePart(
   held: readonly KeptGrant[],
   acquire: ResolvedAcquire,
   caller: Caller,
+  isAgain: boolean,
 ): Promise<Grant> {
   const outlivesRun = acquire.outlivesRun && part.role !== 'accumulator'; // it is given back in this run, or dies with it
   const request = requestOf(
@@ -135,7 +136,7 @@ async function acquirePart(
     ticketPartOf(part, held),
   );
   try {
-    return await acquireGrant(request);
+    return await acquireGrant(isAgain ? again(request) : request);
   } catch (error) {
     // The accumulator's permit is missing because somebody else accumulates this resource.
     if (error instanceof LineFullError) throw new LineFullError(part.resource, error.maxWaiting);

@@ -1,5 +1,5 @@
 import { ApplicationFailure, workflowInfo } from '@temporalio/workflow';
-import { Acquirer } from '../../shared/acquirer';
+import { Acquirer, GivesWay } from '../../shared/acquirer';
 import { MAX_DURATION_MS } from '../../shared/check';
 
 import { isResource, queueId, slotNames } from '../../shared/permit-id';
@@ -39,7 +39,12 @@ export async function awaitTurnWorkflow(input: AwaitTurnInput): Promise<Turn | n
       ...((ticket.maxWaiting ?? ticket.permits) !== undefined && { full: () => ({ ...tryYourself, full: true }) }),
     },
   );
-  return (await acquirer.acquire()) ?? null;
+  try {
+    return (await acquirer.acquire()) ?? null;
+  } catch (error) {
+    if (error instanceof GivesWay) return { ...tryYourself, giveWay: true };
+    throw error;
+  }
 }
 
 /** Other languages start this too. An input without a ticket would fail the Workflow's task for ever. */

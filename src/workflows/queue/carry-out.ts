@@ -31,9 +31,12 @@ export async function carryOut(
   wake: () => void,
 ): Promise<void> {
   switch (command.do) {
-    case 'refuse': {
+    case 'refuse':
+    case 'give-way': {
       const { id: ticketId, waiter } = command.ticket;
-      await deliverAfterReset(waiter, turnSignal, { queueId: queueId(resource), ticketId });
+      const turn: Turn = { queueId: queueId(resource), ticketId };
+      if (command.do === 'give-way') turn.giveWay = true;
+      await deliverAfterReset(waiter, turnSignal, turn);
       return;
     }
     case 'ask-waiter': {

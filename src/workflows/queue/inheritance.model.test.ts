@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { accumulatorResource, keyResource } from '../../shared/permit-id';
+import { accumulatorResource, keyResource, wholeOf } from '../../shared/permit-id';
 
 import { ticketPartOf } from '../../shared/permit-set';
 import type { Ticket } from '../../shared/protocol';
@@ -10,6 +10,9 @@ import { QueueState } from './queue-state';
 /** How long a message takes in this world, and how long somebody holds at most. */
 const MESSAGE_MS = 30;
 const HOLD_MS = 1_000;
+
+/** By then, whoever is to give way has heard of it, and a turn that was under way before has been used. */
+const NEWS_MS = 8 * MESSAGE_MS;
 
 const SET = accumulatorResource('r');
 
@@ -28,7 +31,7 @@ interface Caller {
 interface Possession {
   fromMs: number;
   toMs?: number;
-  /** That of the caller, or the best of those who waited for what the caller kept when it took the slot. */
+  /** That of the caller; where it kept a part when it took the slot, the best of those who waited for what it kept. */
   priorityKey: number;
 }
 
@@ -42,7 +45,7 @@ class World {
   private readonly events = new Map<number, (() => void)[]>();
   private readonly lines = new Map<string, { state: QueueState; inheritance: Inheritance }>();
   private readonly permits = new Map<string, string>();
-  private readonly waiting = new Map<string, { caller: Caller; ticket: Ticket; resource: string }>();
+  private readonly waiting = new Map<string, { caller: Caller; ticket: Ticket; resource: string; fromMs: number }>();
   private readonly possessions = new Map<string, Possession>();
   private readonly all: Possession[] = [];
 
@@ -84,7 +87,7 @@ class World {
     const { id, wants, priorityKey, sinceMs, held } = caller;
     const resource = wants[held.length] as string;
     const ticket: Ticket = {
-      id: `${id}-${held.length}`,
+      id: `${id}-${held.length}-${++this.made}`,
       waiter: { workflowId: id, runId: 'r' },
       slots: this.capacities[resource] ?? 1,
       sinceMs,
@@ -93,7 +96,7 @@ class World {
     };
     const permits = wants.filter((it) => it === resource).length;
     if (permits > 1) ticket.permits = permits;
-    this.waiting.set(ticket.id, { caller, ticket, resource });
+    this.waiting.set(ticket.id, { caller, ticket, resource, fromMs: this.nowMs });
     this.tell(resource, ({ state }) => state.enqueue(ticket));
   }
 
@@ -117,6 +120,8 @@ class World {
         this.tell(resource, () => state.probed(command.slot, isHeld, this.nowMs));
       } else if (command.do === 'offer') {
         this.after(MESSAGE_MS, () => this.claim(resource, command.slot, command.ticket));
+      } else if (command.do === 'give-way') {
+        this.after(MESSAGE_MS, () => this.giveWay(command.ticket));
       }
     }
     for (const command of inheritance.moves(state, this.nowMs)) {
@@ -141,13 +146,35 @@ class World {
     this.waiting.delete(ticket.id);
     this.permits.set(address, `r${++this.made}`);
     if (resource === 'r') {
-      const possession = { fromMs: this.nowMs, priorityKey: this.rankNow(caller) };
+      const keepsPart = caller.held.some((it) => it.resource === 'r' || wholeOf(it.resource) !== 'r');
+      if (!keepsPart) this.checkGivesWay(caller);
+      const priorityKey = keepsPart ? this.rankNow(caller) : caller.priorityKey;
+      const possession = { fromMs: this.nowMs, priorityKey };
       this.possessions.set(slot, possession);
       this.all.push(possession);
     }
     caller.held.push({ resource, slot });
     if (caller.held.length < caller.wants.length) this.lineUp(caller);
     else this.serve(caller);
+  }
+
+  /** It takes its first slot: nobody of a better priority waits for what admits it. */
+  private checkGivesWay({ id, priorityKey, held }: Caller): void {
+    const admissions = new Set(held.map(({ resource }) => resource));
+    for (const { caller, resource, fromMs } of this.waiting.values()) {
+      if (!admissions.has(resource) || caller.priorityKey >= priorityKey || fromMs + NEWS_MS >= this.nowMs) continue;
+      assert.fail(
+        `${id} takes a slot at ${this.nowMs}, and ${caller.id} of a better priority waits for its ${resource}`,
+      );
+    }
+  }
+
+  /** The caller gives back what admits it, and claims that again. */
+  private giveWay(ticket: Ticket): void {
+    const { caller } = this.waiting.get(ticket.id) ?? assert.fail('nobody gives way');
+    this.waiting.delete(ticket.id);
+    this.release(caller, ({ resource }) => wholeOf(resource) === 'r');
+    this.lineUp(caller);
   }
 
   private rankNow(caller: Caller): number {
@@ -188,17 +215,29 @@ function several(permits: number): string[] {
   return permits === 1 ? ['r'] : [SET, ...Array.from({ length: permits }, () => 'r')];
 }
 
-/** Minutes of singles and sets, mixed at random: the same work for one seed. @returns the part of the slots that was in use */
-function mixed(seed: number, load: number, hasPriorities: boolean): { world: World; inUse: number } {
+/** What one wants: a permit; or several; or one of a key, of which one has one at a time. */
+function anyWants(random: () => number, keys: number): string[] {
+  const kind = random();
+  if (kind < 0.7) return ['r'];
+  const number = Math.floor(random() * 3);
+  return kind < 0.7 + keys ? [keyResource('r', 'xyz'.charAt(number)), 'r'] : several(2 + number);
+}
+
+/**
+ * Minutes of singles, sets and keys, mixed at random: the same work for one seed.
+ * @param keys the part of them that is for keys
+ * @returns the part of the slots that was in use
+ */
+function mixed(seed: number, load: number, keys: number, hasPriorities: boolean): { world: World; inUse: number } {
   const capacity = 4;
   const world = new World({ r: capacity });
   const random = randoms(seed);
   const forMs = 200_000;
   const arrive = () => {
-    const permits = random() < 0.7 ? 1 : 2 + Math.floor(random() * 3);
+    const wants = anyWants(random, keys);
     const priorityKey = 1 + Math.floor(random() * 5);
     const holdMs = 100 + random() * (HOLD_MS - 100);
-    world.acquire(several(permits), hasPriorities ? priorityKey : 3, holdMs);
+    world.acquire(wants, hasPriorities ? priorityKey : 3, holdMs);
     const slotMs = 1.6 * 550; // of the mean caller
     world.after((-Math.log(1 - random()) * slotMs) / capacity / load, arrive);
   };
@@ -207,14 +246,16 @@ function mixed(seed: number, load: number, hasPriorities: boolean): { world: Wor
   return { world, inUse: world.inUseMs / (forMs * capacity) };
 }
 
-test('singles and sets of all priorities: nobody waits long behind work of lower priority, and the slots are in use', () => {
-  for (const [seed, load] of [
-    [1, 0.7],
-    [2, 0.7],
-    [3, 0.9],
+test('singles, sets and keys of all priorities: nobody waits long behind work of lower priority, and the slots are in use', () => {
+  for (const [seed, load, keys] of [
+    [1, 0.7, 0],
+    [2, 0.7, 0.1],
+    [3, 0.9, 0.1],
+    [4, 0.9, 0.2],
+    [5, 0.9, 0],
   ] as const) {
-    const { world, inUse } = mixed(seed, load, true);
-    const without = mixed(seed, load, false).inUse;
+    const { world, inUse } = mixed(seed, load, keys, true);
+    const without = mixed(seed, load, keys, false).inUse;
     assert.ok(inUse > 0.85 * without, `in use: ${inUse} of the slots; where all have one priority: ${without}`);
     for (const caller of world.callers) {
       const { id, wants, priorityKey } = caller;
@@ -260,4 +301,20 @@ test('a stream of the highest priority does not stop a set that keeps a part, ho
   world.run(10_000);
   const waitedMs = (set.servedMs ?? Number.POSITIVE_INFINITY) - set.sinceMs;
   assert.ok(waitedMs < 4_000, `served after ${waitedMs} ms, when the last two of the first holders have ended`);
+});
+
+test('the queue asks once for a ticket that gives way, and its next run does not ask again', () => {
+  const admitted = { waiter: { workflowId: 'w', runId: 'r' }, slots: 1, sinceMs: 0, inherits: [SET], givesWay: true };
+  const first = new QueueState();
+  first.enqueue({ ...admitted, id: 'first', priorityKey: 1 });
+  assert.deepEqual([...new Inheritance('r').moves(first, 0)], [], 'nobody comes before it');
+  const state = new QueueState();
+  state.enqueue({ ...admitted, id: 't' });
+  const inheritance = new Inheritance('r');
+  assert.ok(inheritance.owesQuestion(state));
+  assert.deepEqual([...inheritance.moves(state, 0)], [{ do: 'ask-priority', of: SET }]);
+  assert.ok(!inheritance.owesQuestion(state));
+  assert.deepEqual([...inheritance.moves(state, 9e9)], []);
+  const next = new QueueState(JSON.parse(JSON.stringify(state.view())));
+  assert.deepEqual([...new Inheritance('r', next.inheriting()).moves(next, 9e9)], []);
 });

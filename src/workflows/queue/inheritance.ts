@@ -7,6 +7,9 @@ import { MOST_MS } from './queue-command';
 /** The queue tells so many other queues of each better priority. */
 const MAX_HEIRS = 100;
 
+/** Nobody comes before callers of this priority. */
+const BEST_PRIORITY_KEY = 1;
+
 /** The queue asks a second time for a priority so soon after the first: the other one may not have run then. */
 const AGAIN_MS = 1_000;
 
@@ -20,13 +23,14 @@ interface Waiting {
  * What the queues of several resources tell each other, so that no caller waits behind work of lower priority without a bound. A
  * caller may keep a permit of one resource (its key's, `<resource>~set`, another of its set) while it waits in the line of a second
  * one. Callers that wait for the first resource then wait for the second, too. So the second queue raises the caller's ticket to the
- * best priority in the first line:
+ * best priority in the first line. A caller that keeps nothing but what admits it to the second resource gives way instead.
  *
- * - The second queue asks for that priority while somebody of a better priority than the caller's is in its line.
+ * - The second queue asks for that priority while somebody of a better priority than the caller's is in its line. For a caller that gives
+ *   way it asks once in any case: that one may be alone in its line, and the first queue may have told its best priority before.
  * - The first queue tells the queues that have asked, whenever its best priority gets better. The queue of a key or of
  *   `<resource>~set` tells the queue of the resource unasked: it may not have run when the question came.
  *
- * Pure. Where all have one priority, nobody asks.
+ * Pure. Where all have one priority, nobody asks but for those that give way.
  */
 export class Inheritance {
   /** The best priority in this line, as the heirs know it. */
@@ -38,8 +42,15 @@ export class Inheritance {
   /** When a ticket's question was asked first, and when it is due again. */
   private readonly asked = new WeakMap<Ticket, { sinceMs: number; againMs: number }>();
   private readonly next: string | undefined;
+  /** The last run of the queue has asked for them. */
+  private readonly former: WeakSet<Ticket>;
 
-  constructor(private readonly resource: string) {
+  /** @param former the tickets that the last run of the queue has handed on */
+  constructor(
+    private readonly resource: string,
+    former: Iterable<Ticket> = [],
+  ) {
+    this.former = new WeakSet(former);
     this.next = nextOf(resource);
     if (this.next !== undefined) this.heirs.add(this.next);
   }
@@ -66,9 +77,22 @@ export class Inheritance {
       if (best < Number.POSITIVE_INFINITY) yield { do: 'pass-on', to, priorityKey: best };
     }
     for (const ticket of waiting.inheriting()) {
-      if (!ticket.inherits || priorityOf(ticket) <= best || !this.isDue(ticket, nowMs)) continue;
+      if (!ticket.inherits || !(priorityOf(ticket) > best || this.isNew(ticket)) || !this.isDue(ticket, nowMs))
+        continue;
       for (const of of ticket.inherits) yield { do: 'ask-priority', of };
     }
+  }
+
+  /** Whether a question is to be sent, of which the next run of the queue would not know. */
+  owesQuestion(waiting: Waiting): boolean {
+    for (const ticket of waiting.inheriting()) if (this.isNew(ticket)) return true;
+    return false;
+  }
+
+  /** Whether somebody may be better than the caller, which gives way, and nobody has been asked. */
+  private isNew(ticket: Ticket): boolean {
+    const isKnown = this.asked.has(ticket) || this.former.has(ticket);
+    return ticket.givesWay === true && priorityOf(ticket) > BEST_PRIORITY_KEY && !isKnown;
   }
 
   /** At once, and then after a quarter of the time since. */

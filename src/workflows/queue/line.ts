@@ -44,6 +44,8 @@ export class Line {
   private readonly arrivals = new Map<string, number>();
   /** Those that have a turn. */
   private readonly called = new Set<string>();
+  /** Those that are to give way. */
+  private readonly outranked = new Set<string>();
   private readonly rare = { preempt: new Set<string>(), permits: new Set<string>(), inherits: new Set<string>() };
   private readonly order: TurnOrder;
   private arrived = 0;
@@ -168,16 +170,37 @@ export class Line {
   remove(ticketId: string): void {
     this.forget(ticketId);
     for (const ids of Object.values(this.rare)) ids.delete(ticketId);
+    this.outranked.delete(ticketId);
     this.tickets.delete(ticketId);
     this.arrivals.delete(ticketId);
     this.called.delete(ticketId);
   }
 
-  /** A waiter of this priority waits for a resource. Callers that keep a permit of the resource while they wait here pass it on. */
+  /**
+   * A waiter of this priority waits for a resource. Callers that keep a permit of the resource while they wait here pass it on, or give
+   * way.
+   */
   inherit(resource: string, priorityKey: number): void {
     for (const id of [...this.rare.inherits]) {
       const ticket = this.tickets.get(id);
-      if (ticket?.inherits?.includes(resource)) this.raise(ticket, priorityKey);
+      if (!ticket?.inherits?.includes(resource)) continue;
+      if (!ticket.givesWay) this.raise(ticket, priorityKey);
+      else if (priorityKey < priorityOf(ticket)) this.outranked.add(id);
+    }
+  }
+
+  get hasOutranked(): boolean {
+    return this.outranked.size > 0;
+  }
+
+  /** Takes those out that are to give way, but for those that have a turn: they are about to have a part, or come again. */
+  *takeOutranked(): Generator<Ticket> {
+    for (const id of this.outranked) {
+      this.outranked.delete(id);
+      const ticket = this.tickets.get(id);
+      if (!ticket || this.called.has(id)) continue;
+      this.remove(id);
+      yield ticket;
     }
   }
 

@@ -17,7 +17,9 @@ export type QueueCommand =
   /** Ask a waiter that has sent no word for a while whether it is there. */
   | { do: 'ask-waiter'; ticket: Ticket }
   /** Tell a waiter that the line has no room for it. */
-  | { do: 'refuse'; ticket: Ticket };
+  | { do: 'refuse'; ticket: Ticket }
+  /** Tell a waiter to give back what admits it to the line. It is out of the line. */
+  | { do: 'give-way'; ticket: Ticket };
 
 /** What the queue does to pass priorities on. */
 export type InheritanceCommand =

@@ -89,10 +89,12 @@ export class WorkflowQueuePlace implements Place {
   private hear(turn: Turn): void {
     if (turn.queueId !== this.queue.workflowId) {
       leaveOut('comes from another queue');
+    } else if (turn.giveWay) {
+      if (this.ticket.givesWay && !isOffer(this.message)) this.message = 'give-way';
     } else if (turn.slot === undefined) {
       if (turn.waiting && !this.isAsking) return;
       this.isAsking = false;
-      if (!isOffer(this.message)) this.message = turn.waiting ? 'waiting' : 'full';
+      if (!isOffer(this.message) && this.message !== 'give-way') this.message = turn.waiting ? 'waiting' : 'full';
     } else {
       const offer = offerOf(turn, this.ticket.slots);
       if (offer) this.message = offer;

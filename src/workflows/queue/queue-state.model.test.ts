@@ -19,6 +19,7 @@ const KINDS = [
   'give up',
   'die',
   'resend',
+  'inherit',
   'barge',
   'release',
   'terminate',
@@ -61,9 +62,13 @@ interface Permit {
 /** How long a holder in this world may keep its permit when it has been told to give way. */
 const GRACE_MS = 10_000;
 
+/** What admits some callers to the line, which they give back where somebody of a better priority waits for it. */
+const ADMISSION = 'admission';
+const ADMITTED = { inherits: [ADMISSION], givesWay: true };
+
 interface Waiter {
   ticket: Ticket;
-  /** `beside`: it wants more permits than an operator has left, and comes again later. `refused`: the line was too long for it. */
+  /** `beside`: it wants more permits than an operator has left, or has given way, and comes again later. `refused`: the line was too long for it. */
   fate: 'waits' | 'beside' | 'refused' | 'served' | 'gave up' | 'dead';
 }
 
@@ -98,6 +103,8 @@ class World {
   /** Slots whose permit was terminated, so that the queue could not hear of it. */
   private readonly silent = new Set<string>();
   private readonly turns: { slot: string; ticketId: string }[] = [];
+  /** Tickets without a turn that are to give way. */
+  private readonly outranked = new Set<string>();
   private readonly closings: { slot: string; runId: string }[] = [];
   /** Permits that were terminated, and whose holders have not noticed yet. */
   private readonly lost: { slot: string; runId: string }[] = [];
@@ -236,6 +243,9 @@ class World {
         if (waiter?.fate === 'waits' || waiter?.fate === 'beside') this.lineUp(waiter);
         break;
       }
+      case 'inherit':
+        this.inherit(1 + (pick % 3));
+        break;
       case 'barge': {
         const slot = of(slotNames(this.slots));
         if (slot && !this.permits.has(slot)) this.hold(slot, false, pick);
@@ -418,6 +428,7 @@ class World {
       // Each ticket is for one permit; an accumulator's says how many it wants in all.
       ...(pick % 5 < 2 ? { preempt: true } : pick % 5 === 2 && this.accumulation(pick >> 3)),
       ...(pick % 5 === 3 && { maxWaiting: 1 + ((pick >> 3) % 2) }),
+      ...(pick % 5 === 4 && ADMITTED),
     };
     const waiter: Waiter = { ticket, fate: 'waits' };
     this.waiters.set(ticket.id, waiter);
@@ -430,7 +441,7 @@ class World {
     if (last?.fate === 'waits' || last?.fate === 'beside') return undefined;
     const { permits = 1, kept = 0 } = last?.ticket ?? {};
     if (last?.fate === 'served' && kept + 1 < permits) return { permits, kept: kept + 1 };
-    return { permits: 1 + (pick % this.slots), kept: 0 };
+    return { permits: 1 + (pick % this.slots), kept: 0, ...ADMITTED };
   }
 
   private lineUp(waiter: Waiter): void {
@@ -451,6 +462,17 @@ class World {
 
   private hasEnoughFor({ permits = 1 }: Ticket): boolean {
     return permits <= (this.override.capacity ?? this.slots);
+  }
+
+  /** Somebody of this priority waits for what admits callers to this line. */
+  private inherit(priorityKey: number): void {
+    const { tickets, slots } = this.state.view();
+    const offered = slots.map(([, it]) => it.at === 'offered' && it.ticketId);
+    for (const ticket of tickets) {
+      const isOutranked = ticket.givesWay && priorityKey < (ticket.priorityKey ?? 3) && !offered.includes(ticket.id);
+      if (isOutranked) this.outranked.add(ticket.id);
+    }
+    this.state.inherit(ADMISSION, priorityKey);
   }
 
   private giveUp(waiter: Waiter | undefined): void {
@@ -503,6 +525,7 @@ class World {
 
   private send(): void {
     while (this.sendSome() === this.room);
+    assert.deepEqual([...this.outranked], [], 'Q8: nobody has told them to give way');
   }
 
   private sendSome(): number {
@@ -538,6 +561,14 @@ class World {
         if (waiter.fate === 'waits') waiter.fate = isFull ? 'refused' : 'beside';
         continue;
       }
+      if (command.do === 'give-way') {
+        const { id } = command.ticket;
+        assert.ok(this.outranked.delete(id), 'Q8: nobody is better, or it has a turn');
+        assert.equal(this.state.ticket(id), undefined);
+        const waiter = this.waiters.get(id);
+        if (waiter?.fate === 'waits') waiter.fate = 'beside';
+        continue;
+      }
       if (command.do === 'ask-waiter') {
         this.asked.push(command.ticket);
         continue;
@@ -551,6 +582,7 @@ class World {
       }
       const { slot, ticket } = command;
       assert.ok(this.isInUse(slot), 'offered a slot that is out of use');
+      assert.ok(!this.outranked.has(ticket.id), 'Q8: offered to one that is to give way');
       assert.ok(this.wants(ticket, slot), 'offered a slot that its waiter does not want');
       assert.ok(this.hasEnoughFor(ticket), 'Q7: offered one of more permits than are in use');
       this.checkFirst(before, slot, ticket);

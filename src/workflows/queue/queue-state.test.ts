@@ -525,6 +525,29 @@ test('one that wants more permits than an operator has left has no place, and ke
   assert.ok(state.enqueue(a));
 });
 
+test('one that gives way leaves the line when a better priority waits for what admits it, unless it has its turn', () => {
+  const admitted = { inherits: ['r~set'], givesWay: true, priorityKey: 3 };
+  const [a, b] = [ticket('a', admitted), ticket('b', { ...admitted, priorityKey: 5 })];
+  const [old, c] = [
+    ticket('old', { inherits: ['r~set'], priorityKey: 4 }),
+    ticket('c', { ...admitted, priorityKey: 5 }),
+  ];
+  const state = offeredTo(a, b, old, c);
+  state.inherit('r~set', 5);
+  state.inherit('r~key:x', 1);
+  assert.deepEqual(state.next(0), [], 'nobody is better, or waits for something else');
+  state.inherit('r~set', 2);
+  assert.deepEqual(state.next(0, 1), [{ do: 'give-way', ticket: b }]);
+  state.declined('c');
+  assert.deepEqual(state.next(0), [], 'the other has left');
+  assert.ok(!state.ticket('b'));
+  assert.equal(state.ticket('old')?.priorityKey, 2, 'a waiter that does not know it is raised');
+  assert.ok(state.missed(a, '0'));
+  assert.deepEqual(slotsOf(state.next(0)), ['0']);
+  state.inherit('r~set', 2); // the queue asks anew
+  assert.deepEqual(state.next(0), [{ do: 'give-way', ticket: a }]);
+});
+
 test('a ticket with a bound finds no place behind so many that wait; one that has its place keeps it', () => {
   const [a, b, c] = [ticket('a'), ticket('b', { maxWaiting: 1 }), ticket('c', { maxWaiting: 1 })];
   const state = offeredTo(a);

@@ -66,6 +66,7 @@ interface Round {
  * - **Q3** A slot goes to the first in turn order of the waiters that want it and have no turn.
  * - **Q4** to **Q6** see {@link Preemption}.
  * - **Q7** No waiter is in line that wants more permits than an operator has left.
+ * - **Q8** No waiter that gives way gets a turn once the queue knows of a better priority behind it.
  */
 export class QueueState {
   private readonly slots: Map<string, SlotState>;
@@ -193,7 +194,7 @@ export class QueueState {
     for (const id of ticketIds) this.doubts.add(id);
   }
 
-  /** Somebody of this priority waits for a resource. */
+  /** Somebody of this priority waits for a resource. See {@link Line.inherit}. */
   inherit(resource: string, priorityKey: number): void {
     this.line.inherit(resource, priorityKey);
   }
@@ -313,6 +314,7 @@ export class QueueState {
 
   private *moves(nowMs: number): Generator<QueueCommand> {
     yield* this.refusals();
+    for (const ticket of this.settledLine().takeOutranked()) yield { do: 'give-way', ticket }; // Q8
     const round = { nowMs, preemptors: this.preemptors() };
     for (const [slot, state] of this.slots) {
       const command = this.move(slot, state, round);
@@ -549,6 +551,11 @@ export class QueueState {
   /** The tickets that may be beyond their bound on the line. The next run of the queue is told with {@link doubt}. */
   get inDoubt(): string[] {
     return this.doubts.all;
+  }
+
+  /** Somebody is to be told to give way. The next run of the queue would not know. */
+  get hasOutranked(): boolean {
+    return this.line.hasOutranked;
   }
 
   /** Nobody waits, nothing is set, and no slot is kept out of use. */

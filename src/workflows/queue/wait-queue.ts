@@ -87,7 +87,7 @@ async function keepQueue(input?: QueueInput): Promise<void> {
   const isContinued = continuedFromExecutionRunId && !cronSchedule && !retryPolicy;
   const handedOn = isContinued ? readHandedOn(resource, input ?? {}, Date.now()) : undefined;
   const state = new QueueState(handedOn?.view);
-  const inheritance = new Inheritance(resource);
+  const inheritance = new Inheritance(resource, state.inheriting());
   const alarm = new Alarm();
   /** How often something has woken the queue since its last round. */
   let wakes = 1;
@@ -151,6 +151,9 @@ async function keepQueue(input?: QueueInput): Promise<void> {
 
   const hasRefused = () => [...unanswered.keys()].some((ticketId) => !state.ticket(ticketId));
 
+  /** Whether waiters or other queues are to be told something of which the next run would not know. */
+  const owesWord = () => hasRefused() || state.hasOutranked || inheritance.owesQuestion(state);
+
   /** Answers a few waiters at a time: all may ask at once. */
   function answer(): void {
     for (const [ticketId, { waiter }] of unanswered) {
@@ -180,8 +183,7 @@ async function keepQueue(input?: QueueInput): Promise<void> {
   for (;;) {
     const length = runLength();
     wakes = 0;
-    // The queue first tells waiters without room: the next run would not know of them.
-    const mayEnd = length === 'overlong' || (length === 'long' && !hasRefused());
+    const mayEnd = length === 'overlong' || (length === 'long' && !owesWord());
     if (mayEnd && sending === 0 && allHandlersFinished()) {
       metrics.waiters(resource, 0); // on this worker: another one may have the next run
       await continueAsNew<typeof waitQueueWorkflow>(handOn(state.view(), unanswered.keys(), state.inDoubt));

@@ -52,7 +52,7 @@ export function checkTurns(events: readonly QueueEvent[]): { turns: number; diso
     // The queue has seen what had come when its task began.
     while (news[0] && Number(news[0].eventId) < Number(task.startedEventId)) line.take(news.shift());
     const given = turnsOf(events, at);
-    // Refused in the same decision: it wants more than an operator has left, or the line is full.
+    // Refused in the same decision: it wants more than an operator has left, or the line is full. Or it gives way.
     for (const { ticketId, slot, waiting } of given) if (slot === undefined && !waiting) line.refuse(ticketId);
     line.passOver(given);
     for (const { ticketId, slot, eventId, to } of given) {
@@ -172,9 +172,9 @@ class Line {
     this.offered.set(ticketId, { ticket: offer.ticket, slot });
   }
 
-  /** Its caller keeps permits of other resources, and so has the best priority that was told of their lines. */
-  private raised({ id, inherits = [] }: Ticket): number {
-    const told = inherits.map((resource) => this.inherited.get(resource) ?? 9);
+  /** Its caller keeps permits of other resources, and so has the best priority that was told of their lines, unless it gives way. */
+  private raised({ id, inherits = [], givesWay }: Ticket): number {
+    const told = (givesWay ? [] : inherits).map((resource) => this.inherited.get(resource) ?? 9);
     return Math.min(this.best.get(id) ?? 9, ...told);
   }
 

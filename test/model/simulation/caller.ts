@@ -15,6 +15,8 @@ import { type PartOfSet, requestOf } from '../../../src/shared/request';
 import { offersSlot } from '../../../src/shared/wire-input';
 import type { PermitRun, Server } from './server';
 
+const NEVER = Number.POSITIVE_INFINITY;
+
 /** Why an acquire ends without a permit. */
 class Given extends Error {}
 
@@ -153,7 +155,7 @@ export async function acquire(server: Server, semaphore: ResolvedSemaphore, aski
         if (!run) return undefined;
         const hold = new Hold(server, run, process, sentMs);
         if (!asking.over.isOver && !process.isDead) return hold;
-        void hold.release();
+        await hold.release(); // as a Workflow does: then the queue hears of its end before it hears that nobody uses the turn
         throw new Given();
       },
       place: () => new LinePlace(server, semaphore, { ...ticket, id, waiter }, asking),
@@ -186,10 +188,25 @@ export async function acquireSet(
     isLost = true;
     endWait(asking.over);
   };
-  const one = async (part: (typeof parts)[number], had: readonly Hold[]) => {
-    const semaphore = withoutHeld(part.semaphore, had);
-    const hold = await acquire(server, semaphore, { ...asking, part: ticketPartOf(part, had) });
+  const one = async (part: (typeof parts)[number], had: readonly Hold[], isAgain: boolean) => {
+    const semaphore = { ...withoutHeld(part.semaphore, had), ...(isAgain && { fair: true }) };
+    const { name, priorityKey = 3 } = asking;
+    const kept = had.map(({ resource }) => resource);
+    const wait = {
+      name,
+      resource: semaphore.resource,
+      priorityKey,
+      kept,
+      fromMs: world.nowMs,
+      toMs: NEVER,
+      isHad: false,
+    };
+    server.waits.push(wait);
+    const hold = await acquire(server, semaphore, { ...asking, part: ticketPartOf(part, had) }).finally(() => {
+      wait.toMs = world.nowMs;
+    });
     if (!hold) throw new Given();
+    wait.isHad = true;
     void Promise.race([hold.run.whenClosed, hold.whenStopped]).then(() => lose(hold));
     return hold;
   };
@@ -239,7 +256,7 @@ class LinePlace implements Place {
     if (typeof word === 'object') {
       const turn = { queueId: word.queueId, ticketId: this.ticket.id, slot: word.slot, capacity: word.capacity };
       if (!offersSlot(turn, this.semaphore.compactSlots)) return;
-    } else if (typeof this.word === 'object') return;
+    } else if (typeof this.word === 'object' || this.word === 'give-way') return;
     this.word = word;
     this.wake();
   }

@@ -42,6 +42,19 @@ const DRAIN_LEASE_MS = 3_600_000;
 /** When the server tries a start again that its rule has refused; each next time comes after twice as long. */
 const REFUSED_MS = 1_200;
 
+/** One part of a set that somebody wants. */
+export interface Wait {
+  readonly name: string;
+  readonly resource: string;
+  readonly priorityKey: number;
+  /** What the caller keeps meanwhile. */
+  readonly kept: readonly string[];
+  readonly fromMs: number;
+  /** Until when it waits, and whether it then has it. */
+  toMs: number;
+  isHad: boolean;
+}
+
 /** The Temporal server as far as permits, queues and waiters need it, and the Workflows of permits and queues that run on it. */
 export class Server {
   readonly permits = new Map<string, PermitRun>();
@@ -49,6 +62,7 @@ export class Server {
   readonly queues = new Map<string, Queue>();
   /** All permits that ever were. */
   readonly runs: PermitRun[] = [];
+  readonly waits: Wait[] = [];
   /** One of Temporal Cloud, where the server has its rule: then permits have a pace. */
   readonly namespace: string;
   private made = 0;
@@ -213,7 +227,7 @@ export class Server {
 /** A wait queue: its real state, and the shell around it as `wait-queue` and `carry-out` have it. */
 export class Queue {
   state = new QueueState();
-  readonly inheritance: Inheritance;
+  inheritance: Inheritance;
   private inbox: (() => void)[] = [];
   private readonly unanswered = new Map<string, Ticket>();
   private sending = 0;
@@ -255,6 +269,7 @@ export class Queue {
     if (this.sending > 0 || this.inbox.length > 0 || this.isOver) return;
     this.server.world.tell(`the queue of ${this.resource} continues as new`);
     this.state = new QueueState(JSON.parse(JSON.stringify(this.state.view())) as QueueView);
+    this.inheritance = new Inheritance(this.resource, this.state.inheriting());
     this.wake();
   }
 
@@ -305,7 +320,11 @@ export class Queue {
   private async carryOut(command: QueueCommand): Promise<void> {
     const { server, resource, state } = this;
     const { world } = server;
-    if (command.do === 'refuse') return void (await this.deliver(command.ticket.waiter.workflowId, 'full'));
+    if (command.do === 'refuse' || command.do === 'give-way') {
+      const word = command.do === 'refuse' ? 'full' : 'give-way';
+      await this.deliver(command.ticket.waiter.workflowId, word);
+      return;
+    }
     if (command.do === 'ask-waiter') {
       const isThere = await this.deliver(command.ticket.waiter.workflowId, 'waiting');
       state.present(command.ticket, isThere, world.nowMs);

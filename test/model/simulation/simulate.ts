@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { type ResolvedSemaphore, resolveSemaphore } from '../../../src/shared/options';
 import { START_INTERVAL_MS } from '../../../src/shared/pace';
-import { accumulatorResource, keyResource } from '../../../src/shared/permit-id';
+import { accumulatorResource, keyResource, wholeOf } from '../../../src/shared/permit-id';
 import type { OverrideInput } from '../../../src/shared/protocol';
 import { type Asking, acquire, acquireSet, endWait, type Hold, Process, releaseAll } from './caller';
 import { SimulatedPool } from './permit-pool';
@@ -20,6 +20,8 @@ const LOOK_EVERY_MS = 250;
 const IN_FORCE_MS = 8_000;
 /** Who came so much earlier has its place in line. */
 const PARKED_MS = 500;
+/** By then, whoever is to give way has heard of it, and a turn that was under way before has been used. */
+const NEWS_MS = 1_000;
 
 /** As the callers have it: a waiter that the queue has answered finds out after 25 times that, or as long as it has waited. */
 const RECHECK_MS = 1_000;
@@ -354,6 +356,19 @@ class Simulation {
     }
   }
 
+  /** In strict order, nobody that keeps no part of a resource takes its first while a better priority waits for what admits it. */
+  private judgeGivingWay(): void {
+    const { waits } = this.server;
+    for (const { name, resource, priorityKey, kept, isHad, toMs } of waits) {
+      if (!isHad || kept.includes(resource) || kept.some((other) => wholeOf(other) !== wholeOf(resource))) continue;
+      for (const other of waits) {
+        const isBetter = kept.includes(other.resource) && other.priorityKey < priorityKey;
+        const isWaiting = other.fromMs + NEWS_MS < toMs && other.toMs > toMs;
+        assert.ok(!(isBetter && isWaiting), `${name} has ${resource} at ${toMs}, and ${other.name} is more urgent`);
+      }
+    }
+  }
+
   /** Where the server starts an ID once a second, a permit keeps its slot for so long, whatever it is of and whoever has it. */
   private judgePaces(): void {
     const lastedMs = (run: PermitRun) => Math.round(run.closedMs - run.startedAtMs); // the world's clock has fractions
@@ -363,7 +378,10 @@ class Simulation {
 
   private judge(): void {
     const { told, server } = this;
-    if (isCalm(this.world.seed)) this.judgeOrder();
+    if (isCalm(this.world.seed)) {
+      this.judgeOrder();
+      this.judgeGivingWay();
+    }
     if (startsOnceASecond(this.world.seed)) this.judgePaces();
     this.judgeOrders();
     told.holds = server.runs.length;
