@@ -192,6 +192,30 @@ test('an operator changes how many permits a key has: a permit pool that is busy
   await assertNothingLeft(resource, 'acme');
 });
 
+test('a call that has the permit of a key and none of the whole gives way to a better priority, and then keeps its age', async () => {
+  const resource = temporal.resource('keyed');
+  const keyed = { capacity: 1, perKey: 1 };
+  const pool = poolOf(resource, keyed);
+  const other = await clientOf(temporal, resource, keyed).acquire({ key: 'other' });
+  const order: string[] = [];
+  const call = (name: string, priorityKey: number, timeout?: number) =>
+    pool.withPermit(async () => void order.push(name), { key: 'acme', priority: { priorityKey }, timeout });
+  const batch = call('batch', 5);
+  await untilWaiting(temporal.client, resource, 1);
+  const later = call('later batch', 5);
+  const alarm = call('alarm', 1);
+  await eventually(async () => {
+    const [ticket] = (await untilWaiting(temporal.client, resource, 1)).tickets;
+    assert.equal(ticket?.priorityKey, 1);
+  });
+  await assert.rejects(call('late', 1, 300), PermitTimeoutError);
+  await other.release();
+  await Promise.all([batch, later, alarm]);
+  assert.deepEqual(order, ['alarm', 'batch', 'later batch']);
+  await pool.close();
+  await assertNothingLeft(resource, 'acme', 'other');
+});
+
 test('a call whose key loses its permit is told; one that waits for the whole meanwhile does not run', async () => {
   const resource = temporal.resource('keyed');
   const pool = poolOf(resource, { capacity: 1, perKey: 1 });

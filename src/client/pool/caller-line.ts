@@ -11,6 +11,8 @@ export abstract class LineEntry implements Due {
     readonly priorityKey: number,
     /** When it waits no longer; Infinity for one that has no timeout. */
     readonly deadlineMs: number,
+    /** When it came. */
+    readonly sinceMs = 0,
   ) {}
 }
 
@@ -50,10 +52,14 @@ export class CallerLine<Caller extends LineEntry> {
   add(caller: Caller): void {
     const lane = this.laneOf(caller.priorityKey);
     caller.lane = lane;
-    caller.ahead = lane.last;
-    if (lane.last) lane.last.behind = caller;
+    const ahead = aheadOf(caller, lane);
+    const behind = ahead ? ahead.behind : lane.first;
+    caller.ahead = ahead;
+    caller.behind = behind;
+    if (ahead) ahead.behind = caller;
     else lane.first = caller;
-    lane.last = caller;
+    if (behind) behind.ahead = caller;
+    else lane.last = caller;
     this.count++;
     if (caller.deadlineMs < Number.POSITIVE_INFINITY) this.deadlines.add(caller);
   }
@@ -90,6 +96,14 @@ export class CallerLine<Caller extends LineEntry> {
     this.lanes.splice(at < 0 ? this.lanes.length : at, 0, lane);
     return lane;
   }
+}
+
+/** The last that came no later. One that comes again is older than nearly all; any other is the youngest. */
+function aheadOf({ sinceMs }: LineEntry, { first, last }: Lane): LineEntry | undefined {
+  if (!last || last.sinceMs <= sinceMs) return last;
+  let ahead: LineEntry | undefined;
+  for (let next = first; next && next.sinceMs <= sinceMs; next = next.behind) ahead = next;
+  return ahead;
 }
 
 /** Something that is due at some time. The heap keeps its place in it, so that it can be taken out again. */

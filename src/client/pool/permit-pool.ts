@@ -1,5 +1,6 @@
 import { withFencingToken } from '../../fencing/current-token';
-import { checkFunction, refuseKind } from '../../shared/check';
+import { GivesWay } from '../../shared/acquirer';
+import { checkFunction, priorityOf, refuseKind } from '../../shared/check';
 import { atOnce, type ResolvedSemaphore } from '../../shared/options';
 import { semaphoresFor } from '../../shared/permit-set';
 import { PermitTimeoutError, PoolClosedError } from '../errors';
@@ -177,10 +178,25 @@ export class PermitPool implements AsyncDisposable {
   private async take(request: PoolCall): Promise<PooledPermit | ResourcePool> {
     request.signal?.throwIfAborted();
     if (this.closing) throw new PoolClosedError(this.resource);
-    const ofKey = this.ofKey(request.key);
-    if (!ofKey) return (await this.whole.ask(request)) ?? this.whole;
+    const sinceMs = monotonicMs();
+    for (;;) {
+      const ofKey = this.ofKey(request.key); // a new one, where the key's permits have gone back meanwhile
+      if (!ofKey) return (await this.whole.ask(request)) ?? this.whole;
+      const leftMs = Math.max(1, request.timeoutMs - (monotonicMs() - sinceMs));
+      const call = { ...request, timeoutMs: request.timeoutMs === 0 ? 0 : leftMs };
+      const taken = await this.takeOfKey(ofKey, call, sinceMs);
+      if (taken) return taken;
+    }
+  }
+
+  /** `undefined`: the call has given way to one of the key that has a better priority. @param sinceMs when the call was made */
+  private async takeOfKey(
+    ofKey: ResourcePool,
+    request: PoolCall,
+    sinceMs: number,
+  ): Promise<PooledPermit | ResourcePool | undefined> {
     const fromMs = monotonicMs();
-    const behind = await ofKey.ask(request);
+    const behind = await ofKey.ask(request, sinceMs);
     if (!behind) return ofKey;
     const leftMs = Math.max(1, request.timeoutMs - (monotonicMs() - fromMs));
     const timeoutMs = request.timeoutMs === 0 ? 0 : leftMs;
@@ -188,17 +204,20 @@ export class PermitPool implements AsyncDisposable {
     const either = new AbortController();
     const signals = request.signal ? [request.signal, behind.signal] : [behind.signal];
     const stops = signals.map((signal) => onAbort(signal, () => either.abort(signal.reason)));
+    const giveWay = () => either.abort(new GivesWay());
+    let permit: PooledPermit | undefined;
+    const priorityKey = priorityOf(request.priority ?? {});
+    if (timeoutMs > 0) stops.push(ofKey.admit({ priorityKey, sinceMs, giveWay }));
     try {
-      const permit = await this.whole.ask({ ...request, timeoutMs, signal: either.signal });
-      if (permit) return permit.keep(behind);
+      permit = await this.whole.ask({ ...request, timeoutMs, signal: either.signal }, sinceMs);
+      return permit?.keep(behind) ?? this.whole;
     } catch (error) {
-      behind.release();
+      if (error instanceof GivesWay) return undefined;
       throw error;
     } finally {
+      if (!permit) behind.release();
       for (const stop of stops) stop();
     }
-    behind.release();
-    return this.whole;
   }
 
   /** Each call has a permit of its key. So what goes beyond those is of use to others alone, such as the next holder of a key's permit. */

@@ -94,6 +94,11 @@ export class PoolState<Call extends LineEntry, Permit extends { readonly slot: s
     return this.held.size - this.releasing;
   }
 
+  /** The priority of the first caller in line. Infinity: none waits, or a permit may be its in a moment. */
+  get priorityKey(): number {
+    return this.asking.size > 0 ? Number.POSITIVE_INFINITY : (this.line.first?.priorityKey ?? Number.POSITIVE_INFINITY);
+  }
+
   get isTrying(): boolean {
     return this.growth.isTrying;
   }

@@ -1,6 +1,7 @@
 import { AsyncResource } from 'node:async_hooks';
 import { setMaxListeners } from 'node:events';
-import { DEFAULT_PRIORITY_KEY } from '../../shared/check';
+import { GivesWay } from '../../shared/acquirer';
+import { priorityOf } from '../../shared/check';
 import type { AcquireOutcome } from '../../shared/metrics';
 import { PermitTimeoutError, PoolClosedError } from '../errors';
 import { checkSelfDeadlock, ownWait, releaseOrWarn } from '../holder/hold';
@@ -16,16 +17,24 @@ import { PooledPermit } from './pooled-permit';
 
 /** A call of this process that waits for a permit. */
 class WaitingCall extends LineEntry {
-  readonly sinceMs = monotonicMs();
   stopListening = () => {};
 
   constructor(
     readonly request: PoolCall,
+    sinceMs: number,
     readonly resolve: (permit: PooledPermit | undefined) => void,
     readonly reject: (error: unknown) => void,
   ) {
-    super(request.priority?.priorityKey || DEFAULT_PRIORITY_KEY, monotonicMs() + request.timeoutMs);
+    super(priorityOf(request.priority ?? {}), monotonicMs() + request.timeoutMs, sinceMs);
   }
+}
+
+/** A call that has a permit of this resource, that of a key, and waits for one of the whole. */
+interface AdmittedCall {
+  readonly priorityKey: number;
+  readonly sinceMs: number;
+  /** Has it give the permit back, unless it has one of the whole by now. */
+  giveWay(): void;
 }
 
 /** The permits of one resource that a process keeps: it calls the server as {@link PoolState} says. */
@@ -36,6 +45,8 @@ export class ResourcePool {
   private readonly calls = new Map<Held<Permit>, PooledPermit>();
   private readonly places = new Map<Place, AbortController>();
   private readonly held = new Set<Held<Permit>>();
+  private readonly admitted = new Set<AdmittedCall>();
+  private givesWay: AdmittedCall | undefined;
   private readonly stop = new AbortController();
   private closing: Promise<void> | undefined;
   private emptied = () => {};
@@ -89,18 +100,40 @@ export class ResourcePool {
     return new PermitTimeoutError(this.resource, timeoutMs, circumstances);
   }
 
-  /** `undefined` when there was none in time. */
-  async ask(request: PoolCall): Promise<PooledPermit | undefined> {
+  /** `undefined` when there was none in time. @param sinceMs when the call was made: its place among equals */
+  async ask(request: PoolCall, sinceMs = monotonicMs()): Promise<PooledPermit | undefined> {
     request.signal?.throwIfAborted(); // it may have, while the caller waited for a permit of its key
     if (this.closing) throw new PoolClosedError(this.resource);
     if (this.held.size === 0) checkSelfDeadlock([this.source.semaphore], request);
     return await new Promise((resolve, reject) => {
-      const caller = new WaitingCall(request, resolve, reject);
+      const caller = new WaitingCall(request, sinceMs, resolve, reject);
       this.listen(caller, request.signal);
       if (request.timeoutMs > 0) this.state.enqueue(caller);
       else this.state.tryOnce(caller);
       this.steps.soon();
     });
+  }
+
+  /** From now on the call gives way to callers of better priority. @returns what says that it waits no longer, or has given way */
+  admit(call: AdmittedCall): () => void {
+    this.admitted.add(call);
+    if (this.state.waiting > 0) this.steps.soon();
+    return () => {
+      this.admitted.delete(call);
+      if (this.givesWay !== call) return;
+      this.givesWay = undefined;
+      this.steps.soon();
+    };
+  }
+
+  /** One gives way at a time, and the first that waits is served before the next one does. */
+  private makeWay(): void {
+    if (this.admitted.size === 0 || this.givesWay) return;
+    const { priorityKey } = this.state;
+    const outranked = [...this.admitted].filter((call) => call.priorityKey > priorityKey);
+    const [last] = outranked.sort((a, b) => b.priorityKey - a.priorityKey || b.sinceMs - a.sinceMs);
+    this.givesWay = last;
+    last?.giveWay();
   }
 
   /** Gives back idle permits, until the pool holds so many. */
@@ -153,6 +186,7 @@ export class ResourcePool {
   private step(): number {
     const nowMs = monotonicMs();
     for (const command of this.state.next(nowMs)) this.carryOut(command);
+    this.makeWay();
     if (!this.state.isTrying) for (const resolve of this.tried.splice(0)) resolve();
     if (!this.isUsed) for (const resolve of this.left.splice(0)) resolve();
     if (this.state.isEmpty && !this.isUsed) {
@@ -194,7 +228,8 @@ export class ResourcePool {
 
   private fail(caller: WaitingCall, outcome: AcquireOutcome, error: unknown): void {
     caller.stopListening();
-    this.source.metrics.poolWait(this.resource, caller.sinceMs, outcome);
+    // One that gives way is served later.
+    if (!(error instanceof GivesWay)) this.source.metrics.poolWait(this.resource, caller.sinceMs, outcome);
     caller.reject(error);
   }
 

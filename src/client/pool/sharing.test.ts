@@ -92,8 +92,8 @@ class Server {
 }
 
 class Caller extends LineEntry {
-  constructor(readonly sinceMs: number) {
-    super(3, Number.POSITIVE_INFINITY);
+  constructor(sinceMs: number) {
+    super(3, Number.POSITIVE_INFINITY, sinceMs);
   }
 }
 
