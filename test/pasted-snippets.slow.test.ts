@@ -56,9 +56,29 @@ const SNIPPETS: readonly Pasted[] = [
   },
 ];
 
+/** The snippet of an activity that takes its permit itself, with what the page leaves to its reader. */
+const IN_ACTIVITY = { page: 'docs/services.md', has: 'getClient()' };
+const WORK_ON_GPU = `
+import { setTimeout as delay } from 'node:timers/promises';
+const workOnGpu = async (video: string, slot: string, signal: AbortSignal) => {
+  const from = Date.now();
+  await delay(300, undefined, { signal });
+  return \`\${slot} \${from} \${Date.now()}\`;
+};
+`;
+
+/** Its activities run at the same time. */
+const RENDER_ALL = `
+import { proxyActivities } from '@temporalio/workflow';
+import type * as activities from './render';
+const { render } = proxyActivities<typeof activities>({ startToCloseTimeout: '1 minute', heartbeatTimeout: '10s' });
+export const renderAll = async (videos: string[]) => await Promise.all(videos.map((video) => render(video)));
+`;
+
 /** What the snippets call: activities of the worker. */
 const ACTIVITIES = `
 export { train } from './train';
+export { render } from './render';
 export const ask = async () => ({ status: 200, text: 'an answer' });
 const work = async () => 'done';
 export { work as alarm, work as append, work as batch, work as call, work as embed, work as nextNumber, work as readTable };
@@ -77,10 +97,12 @@ const program = useProgram('hello', {
     for (const [nth, snippet] of SNIPPETS.entries()) {
       await writeFile(join(project, `snippet-${nth}.ts`), moduleOf(snippet));
     }
+    await writeFile(join(project, 'render.ts'), `${WORK_ON_GPU}${codeOf(IN_ACTIVITY)}`);
+    await writeFile(join(project, 'render-all.ts'), RENDER_ALL);
     const exported = SNIPPETS.flatMap((snippet, nth) =>
       Object.keys(runsOf(snippet)).map((name) => `export { ${name} as ${typeOf(nth, name)} } from './snippet-${nth}';`),
     );
-    await writeFile(join(project, 'workflows.ts'), exported.join('\n'));
+    await writeFile(join(project, 'workflows.ts'), [...exported, "export * from './render-all';"].join('\n'));
   },
 });
 
@@ -153,6 +175,19 @@ for (const [nth, snippet] of SNIPPETS.entries()) {
     }
   });
 }
+
+test('the snippet of an activity that takes a permit itself runs in the worker of the README, two at once at most', async () => {
+  const options = { taskQueue: 'training', workflowId: `render-${randomUUID()}`, args: [['a', 'b', 'c', 'd']] };
+  const holds: string[] = await program.env.client.workflow.execute('renderAll', options);
+  // Slot, begin and end, in the order of the slots.
+  const sorted = holds.map((hold) => hold.split(' ').map(Number) as [number, number, number]);
+  sorted.sort(([slot, from], [other, otherFrom]) => slot - other || from - otherFrom);
+  assert.equal(sorted.length, 4);
+  for (const [at, [slot, from]] of sorted.entries()) {
+    const [last, , to] = sorted[at - 1] ?? [];
+    assert.ok(slot < 2 && (last !== slot || (to ?? 0) <= from), holds.join(', '));
+  }
+});
 
 test('and none of them leaves a permit', async () => {
   const isPaced = (snippet: Pasted) => codeOf(snippet).includes('pace:'); // its slot stays taken for a while
