@@ -18,6 +18,7 @@ const TESTS = [
   'test/adoption',
   'test/offers',
   'test/operate',
+  'test/standalone-activities',
 ];
 
 /**

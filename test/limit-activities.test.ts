@@ -163,6 +163,40 @@ test('cancelled while it waits, an activity ends and has not run; cancelled whil
   assert.equal(now.aborted.length, 1);
 });
 
+test('paused or reset while it waits, an activity leaves the line; while it runs, it is told, and gives its permit back', async () => {
+  now.stopsBy = 'sleep';
+  const resource = temporal.resource();
+  const taskQueue = `limited-${randomUUID()}`;
+  const client = semaphore(resource, 1);
+  await startWorker(client, taskQueue);
+  const permit = await client.acquire();
+  const handle = await start(taskQueue, { callMs: 60_000, startToCloseMs: 600_000, heartbeatMs: 3_000 });
+  const { workflowService, options } = temporal.client;
+  const request = {
+    namespace: options.namespace,
+    execution: { workflowId: handle.workflowId },
+    type: 'callVendor',
+  };
+  await untilWaiting(temporal.client, resource, 1);
+  await workflowService.pauseActivity(request);
+  await untilWaiting(temporal.client, resource, 0);
+  assert.equal(now.begun, 0);
+  await workflowService.unpauseActivity(request);
+  await untilWaiting(temporal.client, resource, 1);
+  await permit.release();
+  await until(() => now.calls === 1);
+  await workflowService.pauseActivity(request);
+  await until(async () => (await permitsRunning(temporal.client, resource)).length === 0);
+  assert.equal(now.aborted.length, 1);
+  await workflowService.unpauseActivity(request);
+  await until(() => now.calls === 1);
+  await workflowService.resetActivity(request);
+  await until(() => now.begun === 3);
+  assert.equal(now.aborted.length, 2);
+  assert.equal(now.most, 1);
+  await handle.terminate();
+});
+
 test('it waits by the priority that its limit says by its arguments, or by its own', async () => {
   const [resource, taskQueue] = [temporal.resource(), `limited-${randomUUID()}`];
   const declared = new Semaphore(resource, { capacity: 1, taskQueue: temporal.taskQueue });

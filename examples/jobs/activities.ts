@@ -1,0 +1,12 @@
+import { Context } from '@temporalio/activity';
+
+/** A job. No more of them run at once than the worker's plugin says, in all workers together. */
+export async function convert(video: string): Promise<string> {
+  console.log(`begins with ${video}`);
+  for (let part = 1; part <= 5; part++) {
+    await Context.current().sleep(100); // throws when the job is cancelled or paused, or its permit is lost
+    Context.current().heartbeat(part);
+  }
+  console.log(`is done with ${video}`);
+  return `${video}.mp4`;
+}
