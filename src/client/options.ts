@@ -17,6 +17,7 @@ import {
 } from '../shared/options';
 import type { PermitRef } from '../shared/protocol';
 import { type Caller, type PartOfSet, type Request, requestOf } from '../shared/request';
+import { purposeHere } from './purpose-here';
 
 /** What a semaphore is, for a client. */
 export interface SemaphoreClientOptions extends Omit<SemaphoreOptions, 'perKey'> {
@@ -103,17 +104,20 @@ export function resolveClientAcquire(
   semaphore: ResolvedSemaphore,
   options: ClientAcquireOptions | undefined,
 ): ResolvedClientAcquire {
-  return { ...resolveAcquire(semaphore, options, CLIENT), signal: signalOf(options) };
+  return withDefaults(resolveAcquire(semaphore, options, CLIENT), options);
 }
 
 /** Checks the options of one acquire of several permits, and fills in the defaults. @throws InvalidOptionsError */
 export function resolveClientSet(options: ClientSetOptions | undefined): ResolvedClientAcquire {
-  return { ...resolveSetAcquire(options, CLIENT), signal: signalOf(options) };
+  return withDefaults(resolveSetAcquire(options, CLIENT), options);
 }
 
-/** The SDK and the acquirer only listen, so one that never aborts will do. */
-function signalOf({ signal = new AbortController().signal }: { signal?: AbortSignal } = {}): AbortSignal {
-  return signal;
+function withDefaults(
+  acquire: ResolvedAcquire,
+  // The SDK and the acquirer only listen, so one that never aborts will do.
+  { signal = new AbortController().signal }: Pick<ClientAcquireOptions, 'signal'> = {},
+): ResolvedClientAcquire {
+  return { ...acquire, purpose: acquire.purpose ?? purposeHere(), signal };
 }
 
 /** Makes the request of one acquire. */

@@ -56,7 +56,7 @@ export interface SlotsBelief {
 }
 
 /**
- * `drained`: an {@link Override} has taken the slot out of use, and the queue itself holds it. `paced`: the holder has released the
+ * `drained`: an {@link Override} has taken the slot out of use. The queue itself holds it, unless an operator had added the slot. `paced`: the holder has released the
  * slot, and its pace is not over (`permit.pacedUntil`).
  */
 export interface SlotInspection {

@@ -100,9 +100,11 @@ export class Inspector {
     const more = [...new Set([...added, ...known, ...beyond])]
       .filter((slot) => !slots.includes(slot))
       .slice(0, MAX_SLOTS);
-    const others = (await mapConcurrently(more, lookAt)).filter(
-      ({ slot, state }) => state !== 'free' || added.includes(slot),
-    );
+    const others = (await mapConcurrently(more, lookAt)).flatMap((seen): SlotInspection[] => {
+      if (seen.state !== 'free') return [seen];
+      // The queue claims no added slot of a paused resource: it just does not offer one.
+      return added.includes(seen.slot) ? [{ ...seen, state: view?.override?.paused ? 'drained' : 'free' }] : [];
+    });
     const holders = new Map([...own, ...others].map(({ slot, permit }) => [slot, permit?.holder]));
     const waiters = view ? waitersOf(view, holders, (ticket) => this.waiters.get(keyOf(ticket))) : [];
     const override = view?.override && shown(view.override);
@@ -259,9 +261,9 @@ export class Inspector {
   }
 }
 
-/** The slots that an operator has added. Named slots can't grow, and a paused resource offers no slot. */
-function addedSlots({ slots, capacity = 0, paused }: OverrideState): readonly string[] {
-  return typeof slots === 'number' && !paused ? slotNames(capacity) : [];
+/** The slots that are in use, or will be after a pause, where an operator may have added some. Named slots can't grow. */
+function addedSlots({ slots, capacity = 0 }: OverrideState): readonly string[] {
+  return typeof slots === 'number' ? slotNames(capacity) : [];
 }
 
 /** Waiters with a turn come first; then the other waiters, in the order in which the queue would serve them if nobody else came. */

@@ -166,7 +166,10 @@ export interface AcquireOptions {
    * behind its own.
    */
   key?: string | undefined;
-  /** The permit's purpose, shown to operators beside the holder; at most 1,000 characters. */
+  /**
+   * The permit's purpose, shown to operators beside the holder; at most 1,000 characters.
+   * @default none; for a `SemaphoreClient` in an activity whose worker has a `SemaphorePlugin`, the activity and its Workflow
+   */
   purpose?: string | undefined;
   /**
    * Lets a waiter take this permit that has a strictly higher priority and asks with `preempt`. It needs a
@@ -231,7 +234,7 @@ export interface ResolvedAcquire {
 }
 
 export const MAX_SLOTS = 1_000;
-const MAX_PURPOSE_LENGTH = 1_000;
+export const MAX_PURPOSE_LENGTH = 1_000;
 const MINUTE_MS = 60_000;
 const DAY_MS = 24 * 60 * MINUTE_MS;
 

@@ -8,6 +8,7 @@ import { checkAgreement, checkWorkflowLimits, type DeclaredSemaphore } from '@/s
 import { DEFAULT_TASK_QUEUE } from '@/shared/protocol';
 import type { WorkflowLimits } from '@/workflows/holder/limit-workflows';
 import { fencingActivityInterceptor, fencingInterceptors } from '../fencing/activity-interceptor';
+import { activityPurpose } from './activity-purpose';
 import { runBeside } from './beside';
 import { checkBundle } from './bundle-limits';
 import {
@@ -66,8 +67,9 @@ const OPTIONS = {
 
 /**
  * All that a worker needs for semaphores. It limits how many Workflows and activities of a type run at once, in all workers, without a
- * line of theirs; it runs the permits, on the task queue `permits`; and activities that are called under a permit have its fencing
- * token (`currentFencingToken()`).
+ * line of theirs; it runs the permits, on the task queue `permits`; activities that are called under a permit have its fencing
+ * token (`currentFencingToken()`); and a permit that an activity acquires with a `SemaphoreClient` has the activity and its Workflow as
+ * its purpose, unless the activity names another.
  *
  * The permit worker runs for as long as yours, with the same connection, namespace and data converter. When it ends, yours shuts down;
  * when it fails, the `run()` of yours rejects with the reason. On SIGTERM the SDK shuts both down at once. A release that is sent while
@@ -136,7 +138,7 @@ export class SemaphorePlugin implements WorkerPlugin {
     checkRegistered(this.pools.types, activities);
     const before = (interceptors?.activity ?? []).filter((factory) => factory !== fencingActivityInterceptor);
     // The permit's token comes after a Workflow's, which it replaces.
-    const activity = [...before, fencingActivityInterceptor, limitActivities(this.pools)];
+    const activity = [...before, activityPurpose, fencingActivityInterceptor, limitActivities(this.pools)];
     return { ...options, interceptors: { ...interceptors, activity } };
   }
 
