@@ -461,6 +461,35 @@ test('resize, pause and resume, and what is set stands in ls', async () => {
   );
 });
 
+test('ls shows each slot of a resource that was resized and then paused, and none of them as free', async () => {
+  const resource = temporal.resource();
+  await output(['resize', resource, '3', '--capacity', '2', '--yes']);
+  await output(['pause', resource, '--yes']);
+  await eventually(async () => {
+    const text = await output(['ls', resource]);
+    assert.match(text, new RegExp(`^${resource}: 0 of 3 held, 3 drained, 0 waiting \\[paused\\]\n`));
+    assert.equal(text.match(/^ *[012] +drained/gm)?.length, 3, text);
+  });
+  await output(['resume', resource]);
+  const { free, slots } = await eventually(async () => {
+    const seen = await jsonOf(['ls', resource]);
+    assert.equal(seen.free, 3);
+    return seen;
+  });
+  assert.deepEqual([free, slots.length], [3, 3]);
+  await output(['resize', resource, '2', '--yes']);
+});
+
+test('a flag that a command does not have is refused in the name of that command, and none is guessed at', async () => {
+  for (const [name, flag] of [
+    ['resize', '--for'],
+    ['revoke', '--until'],
+  ] as const) {
+    const { code, stderr } = await run([name, 'gpus', '1', flag, '10m']);
+    assert.deepEqual([code, stderr], [64, `error: ${name} has no option '${flag}'\n`]);
+  }
+});
+
 test('an order goes to the task queue of the permits that run: a busy resource needs no flag', async () => {
   const resource = temporal.resource();
   const permit = await pool(resource).acquire();

@@ -113,6 +113,29 @@ function failureOf(error: unknown): ApplicationFailure {
   return error.cause.cause;
 }
 
+test('operators see which activity of which Workflow a permit of a SemaphoreClient is for, unless it names a purpose', async () => {
+  const resource = temporal.resource();
+  const taskQueue = temporal.resource('own');
+  const pool = semaphore(resource, 2);
+  const purposes = async () => {
+    const held = [await pool.acquire(), await pool.acquire({ purpose: 'its own' })];
+    const { slots } = await operatorOf(pool).inspect({ recent: 0 });
+    for (const permit of held) await permit.release();
+    return slots
+      .map(({ permit }) => permit?.purpose)
+      .sort()
+      .join(', ');
+  };
+  const connection = await NativeConnection.connect({ address: temporal.env.address });
+  const plugins = [new SemaphorePlugin({ taskQueue: temporal.taskQueue, permitWorker: false })];
+  const activities = { callVendor: purposes };
+  const worker = await Worker.create({ connection, activities, taskQueue, plugins });
+  running.push({ worker, ended: worker.run().finally(() => connection.close()) });
+  const handle = await start(taskQueue, { callMs: 0, startToCloseMs: 60_000 });
+  assert.equal(await handle.result(), `callVendor of ${handle.workflowId}, its own`);
+  assert.equal(await purposes(), 'its own, ', 'no activity, no default');
+});
+
 test('40 activities of 10 Workflows on two workers: never more than 5 at once, and no event more', async () => {
   const resource = temporal.resource();
   const eventsOf = async (taskQueue: string) =>

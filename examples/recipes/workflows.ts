@@ -37,13 +37,13 @@ export async function trainUnlessBusy(dataset: string): Promise<string> {
 // #endregion
 
 // #region vendor-api
-const vendor = new Semaphore('vendor-api', { capacity: 20, perKey: 2 });
+const vendor = new Semaphore('vendor-api', { capacity: 20, perKey: 2, fair: true }); // fair: nobody gets past a pause
 
 export async function askFor(tenant: string, question: string): Promise<string> {
   for (;;) {
     const answer = await vendor.withPermit(() => ask(tenant, question), { key: tenant });
     if (answer.status === 200) return answer.text;
-    // 429: nobody gets a permit for as long as the vendor says. Calls under way go on, and one more may still begin.
+    // 429: for as long as the vendor says, no caller gets a turn.
     await vendor.pauseUntil(new Date(Date.now() + answer.retryAfterMs), { reason: 'the vendor answered 429' });
   }
 }

@@ -47,7 +47,15 @@ export async function makeProgram(done: (exitCode: number) => void, command?: st
     .addHelpText('after', START)
     .exitOverride();
   for (const add of COMMANDS) await add(program, done, command);
+  for (const command of program.commands) refuseByName(command);
   return program;
+}
+
+/** Says which command lacks an option. An option that looks alike is often that of another command: it is not guessed at. */
+function refuseByName(command: Command): void {
+  const outputError = (message: string, write: (text: string) => void) =>
+    write(message.replace('error: unknown option', `error: ${command.name()} has no option`));
+  command.showSuggestionAfterError(false).configureOutput({ outputError });
 }
 
 const START = `

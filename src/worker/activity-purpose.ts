@@ -13,7 +13,7 @@ export const activityPurpose: ActivityInterceptorsFactory = ({ info }) => ({
 });
 
 /** `train of nightly-7`; of an activity that no Workflow has started, `train (activity nightly-7)`. */
-export function purposeOf({
+function purposeOf({
   activityType,
   activityId,
   workflowExecution,

@@ -88,6 +88,20 @@ const BUGS: readonly PlantedBug[] = [
     caughtBy: 'dead-waiters.slow.test.ts',
   },
   {
+    name: 'A slot that an operator had added counts as free in a pause',
+    in: 'Inspector.look',
+    find: "view?.override?.paused ? 'drained' : 'free'",
+    replace: "'free'",
+    caughtBy: 'ls shows each slot of a resource that was resized and then paused',
+  },
+  {
+    name: 'A permit that an activity takes with a SemaphoreClient does not say which activity',
+    in: 'client/options/withDefaults',
+    find: 'acquire.purpose ?? purposeHere()',
+    replace: 'acquire.purpose',
+    caughtBy: 'operators see which activity of which Workflow',
+  },
+  {
     name: 'A server that does not start and update in one call takes no orders',
     in: 'isForbidden',
     find: 'cause.code === PERMISSION_DENIED',
