@@ -96,7 +96,7 @@ const BUGS: readonly PlantedBug[] = [
   },
   {
     name: 'A permit that an activity takes with a SemaphoreClient does not say which activity',
-    in: 'client/options/withDefaults',
+    in: 'withDefaults',
     find: 'acquire.purpose ?? purposeHere()',
     replace: 'acquire.purpose',
     caughtBy: 'operators see which activity of which Workflow',
