@@ -1,9 +1,11 @@
 import { setFlagsFromString } from 'node:v8';
 import type { Client } from '@temporalio/client';
 import type { Command } from 'commander';
+import { Server } from '../client/server';
 import type { KeysByResource, KeysView } from '../dashboard/page-protocol';
 import type { ResourceFinder } from '../dashboard/poller';
 import { Operator, type OperatorOptions } from '../operator';
+import { ANSWERS_WITHIN_MS } from '../operator/inspector';
 import { type KeyInUse, resourcesInUse } from '../operator/resources-in-use';
 import { refuse } from '../shared/check';
 import { withTaskQueueFlag } from './arguments';
@@ -143,6 +145,12 @@ export class DashboardResources implements ResourceFinder {
     const operator = this.unsized(name);
     operator.addHeld(key.held);
     return operator;
+  }
+
+  async askServer(): Promise<void> {
+    const { workflowService, options } = this.client;
+    const ask = () => workflowService.describeNamespace({ namespace: options.namespace });
+    await new Server(this.client).call(ask, ANSWERS_WITHIN_MS);
   }
 
   forget(resource: string): void {

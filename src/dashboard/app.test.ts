@@ -4,7 +4,7 @@ import { resolveAccess } from './access';
 import { createApp } from './app';
 import { Hub } from './hub';
 import { CSRF_HEADER } from './page-protocol';
-import type { ResourceOperator } from './poller';
+import type { ResourceFinder, ResourceOperator } from './poller';
 
 const ORIGIN = 'http://127.0.0.1:8244';
 const TOKEN = 'a token of enough characters';
@@ -14,10 +14,12 @@ function dashboard({
   host = '127.0.0.1',
   token,
   readOnly = false,
+  askServer,
 }: {
   host?: string;
   token?: string;
   readOnly?: boolean;
+  askServer?: ResourceFinder['askServer'];
 } = {}) {
   const done: unknown[] = [];
   const noted =
@@ -34,7 +36,12 @@ function dashboard({
   };
   const access = resolveAccess(host, token);
   const session = { namespace: 'default', address: 'localhost:7233', readOnly };
-  const app = createApp({ hub: new Hub([operator]), access, session, page: PAGE });
+  const app = createApp({
+    hub: new Hub([operator], { find: async () => [], forget: () => undefined, askServer }),
+    access,
+    session,
+    page: PAGE,
+  });
   const get = (path: string, headers: Record<string, string> = {}) =>
     app.request(path, { headers: { host: '127.0.0.1:8244', ...headers } });
   const head = (path: string) => app.request(path, { method: 'HEAD', headers: { host: '127.0.0.1:8244' } });
@@ -55,6 +62,27 @@ test('whoever keeps the process running learns that it lives, by any name and wi
     const answer = await get('/healthz', { host: '10.1.2.3:8244', 'sec-fetch-site': 'cross-site' });
     assert.deepEqual([answer.status, await answer.text()], [200, 'ok\n']);
     assert.notEqual((await get('/', { host: '10.1.2.3:8244' })).status, 200);
+  }
+});
+
+test('whoever watches it learns whether Temporal answers, for which the server is asked once a second at most', async () => {
+  for (const [answers, status, text] of [
+    [true, 200, 'ok\n'],
+    [false, 503, 'Temporal does not answer.\n'],
+  ] as const) {
+    let asked = 0;
+    const { get } = dashboard({
+      host: '0.0.0.0',
+      token: TOKEN,
+      askServer: async () => {
+        asked++;
+        if (!answers) throw new Error('UNAVAILABLE');
+      },
+    });
+    const all = await Promise.all(Array.from({ length: 20 }, () => get('/readyz', { host: '10.1.2.3:8244' })));
+    for (const answer of all) assert.deepEqual([answer.status, await answer.text()], [status, text]);
+    assert.equal(asked, 1);
+    assert.equal((await get('/healthz')).status, 200);
   }
 });
 

@@ -28,8 +28,11 @@ const SELF = ["'self'"];
 /** The dashboard's HTTP side: the page, its events and its actions. */
 export function createApp({ hub, access, session, page }: AppOptions): Hono {
   const app = new Hono();
-  // For whoever keeps this process running, and has no token. It comes before all that refuses a visitor.
+  // For those who keep this process running or watch it, and have no token. They come before all that refuses a visitor.
   app.get('/healthz', (c) => c.text('ok\n'));
+  app.get('/readyz', async (c) =>
+    (await hub.isAnswered()) ? c.text('ok\n') : c.text('Temporal does not answer.\n', 503),
+  );
   app.use(
     secureHeaders({
       contentSecurityPolicy: {

@@ -33,6 +33,9 @@ const FORGET_AFTER_MS = 5 * 60_000;
 /** A failure so long after the last answer about any resource means that Temporal is silent, and not that one resource has a problem. */
 const SILENT_AFTER_MS = 5_000;
 
+/** How long an answer of the server serves whoever asks whether it answers. */
+const ANSWER_SERVES_MS = 1_000;
+
 /** The pollers run on for this long after the last page, so that a page that is loaded again finds them running. */
 const LINGER_MS = 3_000;
 
@@ -60,6 +63,8 @@ export class Hub {
   /** When Temporal last answered. */
   private answeredAtMs: number | undefined;
   private silent: SilenceView | undefined;
+  /** What {@link isAnswered} said last. */
+  private asked: { atMs: number; answered: Promise<boolean> } | undefined;
   private readonly permitQueries = new Allowance(PERMIT_QUERIES);
   private readonly pastQueries = new Allowance(PAST_QUERIES);
 
@@ -87,6 +92,20 @@ export class Hub {
   /** Absent while Temporal answers. */
   get silence(): SilenceView | undefined {
     return this.silent;
+  }
+
+  /** Whether Temporal answers, also while no page is open. Anybody may ask for this, so that an answer serves for a second. */
+  async isAnswered(): Promise<boolean> {
+    const atMs = Date.now();
+    if (!this.asked || atMs - this.asked.atMs >= ANSWER_SERVES_MS) {
+      const asking = this.finder.askServer?.() ?? Promise.resolve();
+      const answered = asking.then(
+        () => true,
+        () => false,
+      );
+      this.asked = { atMs, answered };
+    }
+    return await this.asked.answered;
   }
 
   operator(resource: string): ResourceOperator | undefined {

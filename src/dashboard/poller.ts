@@ -34,6 +34,8 @@ export interface ResourceFinder {
   readonly keys?: KeysByResource;
   /** One of these keys, by the name of its resource. */
   key?(resource: string): ResourceOperator | undefined;
+  /** Rejects if Temporal does not answer. */
+  askServer?(): Promise<unknown>;
 }
 
 export interface Pace {
