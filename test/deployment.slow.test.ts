@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { freePort } from '../scripts/support/server-process';
+import { TcpProxy } from '../scripts/support/tcp-proxy';
 import { SemaphoreClient } from '../src/client';
 import { endWithTests } from './support/children';
 import { installPackage } from './support/installed-package';
@@ -145,16 +146,23 @@ test('two permit workers, by variables and by a mounted file: healthy; one drain
   assert.equal(await terminate(second.child), 0, second.said());
 });
 
-test('the page: healthy without its token, open to nobody without it, and ended by SIGTERM', async () => {
+test('the page: healthy without its token and in an outage, which /readyz tells; open to nobody without it, and ended by SIGTERM', async (t) => {
   const page = await container('permit-page');
   const TEMPORAL_SEMAPHORE_TOKEN = 'a-token-of-the-secret';
-  const { child, url, said } = await start(page, {
+  const proxy = await TcpProxy.to(temporal.env.address);
+  t.after(() => proxy.close());
+  const { child, url, isHealthy, said } = await start(page, {
     ...page.env,
-    TEMPORAL_ADDRESS: temporal.env.address,
+    TEMPORAL_ADDRESS: proxy.address,
     TEMPORAL_SEMAPHORE_TOKEN,
   });
-  const status = async (headers: Record<string, string>) => (await fetch(`${url}/`, { headers })).status;
-  assert.equal(await status({}), 401);
-  assert.equal(await status({ authorization: `Bearer ${TEMPORAL_SEMAPHORE_TOKEN}` }), 200);
+  const status = async (path: string, headers: Record<string, string> = {}) =>
+    (await fetch(`${url}${path}`, { headers })).status;
+  assert.equal(await status('/'), 401);
+  assert.equal(await status('/', { authorization: `Bearer ${TEMPORAL_SEMAPHORE_TOKEN}` }), 200);
+  assert.equal(await status('/readyz'), 200);
+  proxy.cut('reset');
+  await eventually(async () => assert.equal(await status('/readyz'), 503));
+  assert.ok(await isHealthy());
   assert.equal(await terminate(child), 0, said());
 });
