@@ -2,8 +2,10 @@ import { constants } from 'node:os';
 
 /** Our own exit codes, as in sysexits.h and shells. `run` exits with its command's code otherwise. */
 export const EXIT = {
-  /** The operator said no; `doctor` found something bad; `ls` or `why` found nothing of that name. */
+  /** The operator said no; `doctor` found something bad; `ls` or `why` found nothing of that name; a limits file wants what can't be. */
   no: 1,
+  /** `plan`: there is something to change, as `terraform plan -detailed-exitcode` says it. */
+  changes: 2,
   /** The command line is wrong. */
   usage: 64,
   /** Nobody holds that slot, or not that run. */

@@ -8,6 +8,7 @@ import { splitCommand } from './arguments';
 import { addDashboard } from './dashboard';
 import { addDoctor } from './doctor';
 import { EXIT, signalCode } from './exit-codes';
+import { addApply, addExport, addPlan } from './limits';
 import { addLs } from './ls';
 import { addPause, addResize, addResume, addRevoke } from './orders';
 import { addRun } from './run';
@@ -29,6 +30,9 @@ const COMMANDS: AddCommand[] = [
   addResize,
   addPause,
   addResume,
+  addPlan,
+  addApply,
+  addExport,
   addDoctor,
   addCompletion,
 ];

@@ -7,7 +7,16 @@ import { plainLines, Text, terminalWidth, text } from './text';
 /** One JSON text, with all control characters escaped, also those that JSON allows. */
 function json(value: unknown, indent = 2): string {
   // Line ends are ours: JSON has escaped those of the value.
-  return JSON.stringify(value, undefined, indent).replaceAll(/[^\n\P{C}]|[\p{Zl}\p{Zp}]/gu, escapeUnits);
+  return escaped(JSON.stringify(value, undefined, indent));
+}
+
+function escaped(document: string): string {
+  return document.replaceAll(/[^\n\P{C}]|[\p{Zl}\p{Zp}]/gu, escapeUnits);
+}
+
+/** Writes YAML to standard output. Any control character of it stands between double quotes, where it is escaped as in JSON. */
+export function printYaml(document: string): void {
+  process.stdout.write(escaped(document));
 }
 
 /** Writes to standard output. */

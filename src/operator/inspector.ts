@@ -138,7 +138,7 @@ export class Inspector {
     return permits.find((permit) => permit && PERMIT_TYPES.includes(permit.type))?.taskQueue;
   }
 
-  private async slot(slot: string, asking: Asking, strangers: Stranger[]): Promise<SlotInspection> {
+  async slot(slot: string, asking: Asking, strangers: Stranger[] = []): Promise<SlotInspection> {
     const description = await this.describe(permitId({ resource: this.resource, slot }));
     if (!description) return { slot, state: 'free' };
     const permit = permitOf(description);
@@ -157,9 +157,9 @@ export class Inspector {
     return { slot, state: stateOf(this.resource, permit), permit };
   }
 
-  private async queue(
+  async queue(
     asking: Asking,
-    strangers: Stranger[],
+    strangers: Stranger[] = [],
   ): Promise<Pick<Inspection, 'queue' | 'taskQueue'> & { view?: QueueView }> {
     const queue = await this.describe(queueId(this.resource));
     if (!queue) return { queue: 'none' };

@@ -263,11 +263,17 @@ export class Operator {
    * @throws InvalidOptionsError also if no queue or permit tells how many slots the resource has
    */
   async resize(capacity: number, options: OverrideOptions = {}): Promise<Override> {
+    return await this.set({ capacity }, options);
+  }
+
+  /** @internal Changes how many slots are in use, and pauses or resumes, in one order: what is absent stays. Throws as {@link resize} does. */
+  async set(change: Pick<OverrideInput, 'capacity' | 'paused'>, options: OverrideOptions = {}): Promise<Override> {
+    const { capacity } = change;
     return await this.override(options, (slots) => {
       const most = typeof slots === 'number' ? MAX_SLOTS : slots.length;
       const expected = `a whole number from 1 to ${most}${most < MAX_SLOTS ? " (named slots can't grow)" : ''}`;
-      if (!isCount(capacity, most)) refuse('capacity', expected, capacity);
-      return { capacity };
+      if ('capacity' in change && !isCount(capacity, most)) refuse('capacity', expected, capacity);
+      return change;
     });
   }
 
@@ -295,7 +301,7 @@ export class Operator {
    * @returns the override that is left, if any
    */
   async resume(options: Omit<OverrideOptions, 'reason'> = {}): Promise<Override | undefined> {
-    const override = await this.override(options, () => ({ paused: false }));
+    const override = await this.set({ paused: false }, options);
     return override.capacity === undefined ? undefined : override;
   }
 

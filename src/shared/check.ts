@@ -40,7 +40,8 @@ export function checkOptions<Table extends Record<string, Check<unknown>>>(
   return Object.fromEntries(checked) as Checked<Table>;
 }
 
-function refuseUnknown(name: string, known: readonly string[]): never {
+/** A misspelled name would do nothing. */
+export function refuseUnknown(name: string, known: readonly string[]): never {
   const [nearest] = [...known].sort((a, b) => distance(name, a) - distance(name, b));
   const hint =
     nearest !== undefined && distance(name, nearest) <= Math.max(2, name.length / 3)

@@ -151,6 +151,17 @@ export function keyResource(resource: string, key: string): string {
   return byteLength(name) <= MAX_KEY_POOL_BYTES ? name : resource + MARK + HASHED + sha256(bytes);
 }
 
+/** The key that has this pool; `undefined` for any other resource, and where the name has only the key's hash. */
+export function keyOfPool(resource: string): string | undefined {
+  const [, escaped] = resource.split(MARK, 2);
+  if (escaped === undefined || escaped.startsWith(HASHED)) return undefined;
+  try {
+    return decodeURIComponent(escaped);
+  } catch {
+    return undefined; // anybody may have chosen the name
+  }
+}
+
 /** Ends the name of the pool of one permit that allows its holder to accumulate permits of a resource. */
 const ACCUMULATOR = '~set';
 

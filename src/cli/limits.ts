@@ -1,0 +1,198 @@
+import { readFileSync } from 'node:fs';
+import type { Client } from '@temporalio/client';
+import type { Command } from 'commander';
+import { type Applied, applyChanges, type ToChange } from '../limits/apply';
+import { type Comparison, compare } from '../limits/compare';
+import { exportLimits, limitsText } from '../limits/export';
+import { lookAtPools, withLeases } from '../limits/in-force';
+import { type Limits, poolOf } from '../limits/limit';
+import { readLimitsFile } from '../limits/limits-file';
+import { InvalidOptionsError } from '../operator';
+import { shown } from '../operator/inspector';
+import { resourcesInUse } from '../operator/resources-in-use';
+import { type Output, withOutputFlags, withTaskQueueFlag } from './arguments';
+import { type ConnectionFlags, withClient, withConnectionFlags } from './connection';
+import { changeNote, drawPlan, kindOf, planJson } from './draw-plan';
+import { EXIT } from './exit-codes';
+import { confirmed, print, printJson, printYaml, say } from './terminal';
+import { green, red, type Text, text } from './text';
+import { count } from './wording';
+
+// Limits as code: a file says how much there is of each resource, `plan` shows what that changes, and `apply` changes it.
+
+interface LimitsFlags extends ConnectionFlags {
+  output: Output;
+}
+
+interface ApplyFlags extends LimitsFlags {
+  taskQueue?: string;
+  yes?: true;
+}
+
+const PLAN_HELP = `
+It changes nothing. Exit code 0: nothing to change. ${EXIT.changes}: something to change.
+${EXIT.no}: a limit can't be put into force. ${EXIT.usage}: the file is wrong; each mistake is
+told with its line and column. ${EXIT.unavailable}: a limit can't be compared.
+
+Example:
+  temporal-semaphore plan limits.yaml
+
+  version: 7                 # in limits.yaml
+  resources:
+    gpu-pool: { capacity: 5, owner: ml-platform, note: two more GPUs }
+    openai:
+      capacity: 20
+      perKey: { declared: 2, keys: { acme: 5 } }
+    vendor-api:
+      paused: { reason: migration }
+`;
+
+export function addPlan(program: Command, done: (exitCode: number) => void): void {
+  const plan = program
+    .command('plan <file>')
+    .summary('compare a limits file with what is in force')
+    .description(
+      'Compares a limits file with what is in force: what operators have set, what permits hold, and what callers declare. Shows what apply would change, and who holds more than the file allows.',
+    )
+    .addHelpText('after', PLAN_HELP)
+    .action(async (path: string, flags: LimitsFlags) => {
+      const limits = limitsIn(path);
+      const comparisons = await withClient(flags, async (client) => await planned(client, limits));
+      if (flags.output === 'text') print(drawPlan(comparisons));
+      else printJson(comparisons.map(planJson), flags.output);
+      done(problemCode(comparisons) || (toChange(comparisons).length > 0 ? EXIT.changes : 0));
+    });
+  withConnectionFlags(withOutputFlags(plan));
+}
+
+const APPLY_HELP = `
+It asks first; without a terminal it needs --yes. It can be repeated: what is in
+force already is left alone. Exit code ${EXIT.busy}: an operator has changed something
+since the plan; apply stops there, and says what it has done. Repeat it.
+
+Example:
+  temporal-semaphore apply limits.yaml --yes
+`;
+
+export function addApply(program: Command, done: (exitCode: number) => void): void {
+  const apply = program
+    .command('apply <file>')
+    .summary('put a limits file into force')
+    .description(
+      'Changes what is in force to what a limits file says, as resize, pause and resume do. Holders keep their permits until they release them.',
+    )
+    .option('-y, --yes', 'do not ask for confirmation')
+    .addHelpText('after', APPLY_HELP)
+    .action(async (path: string, flags: ApplyFlags) => {
+      const limits = limitsIn(path);
+      done(await withClient(flags, async (client) => await applied(client, limits, flags)));
+    });
+  withConnectionFlags(withOutputFlags(withTaskQueueFlag(apply)));
+}
+
+const EXPORT_HELP = `
+It has each resource, and each key, that is held, waited for, or has something
+set. A pause with an end is left out: it ends by itself.
+
+Example:
+  temporal-semaphore export > limits.yaml
+`;
+
+export function addExport(program: Command, done: (exitCode: number) => void): void {
+  const exporting = program
+    .command('export')
+    .summary('write what is in force as a limits file')
+    .description('Writes the limits that are in force now as a limits file, in YAML, or in JSON with -o json.')
+    .addHelpText('after', EXPORT_HELP)
+    .action(async (flags: LimitsFlags) => {
+      const seen = await withClient(flags, async (client) => {
+        return await lookAtPools(client, [...(await resourcesInUse(client, { keys: true })).keys()]);
+      });
+      const exported = exportLimits(seen);
+      if (flags.output === 'text') printYaml(limitsText(exported));
+      else printJson(exported.data, flags.output);
+      for (const { pool, why } of exported.leftOut) say(text`"${pool}" is left out: ${why}.`);
+      done(exported.leftOut.length > 0 ? EXIT.unavailable : 0);
+    });
+  withConnectionFlags(withOutputFlags(exporting));
+}
+
+/** @throws InvalidOptionsError, before any call to the server */
+function limitsIn(path: string): Limits {
+  return readLimitsFile(readText(path), path);
+}
+
+function readText(path: string): string {
+  let bytes: Buffer;
+  try {
+    bytes = readFileSync(path);
+  } catch (error) {
+    throw new InvalidOptionsError(`The file "${path}" can't be read (${(error as NodeJS.ErrnoException).code}).`);
+  }
+  try {
+    return new TextDecoder('utf-8', { fatal: true }).decode(bytes);
+  } catch {
+    throw new InvalidOptionsError(`The file "${path}" is no text in UTF-8.`);
+  }
+}
+
+/** With the leases of those who hold more than their limit. */
+async function planned(client: Client, limits: Limits): Promise<Comparison[]> {
+  const comparisons = compare(limits, await lookAtPools(client, limits.limits.map(poolOf)));
+  return await Promise.all(
+    comparisons.map(async (it) => (it.above.length > 0 ? { ...it, above: await withLeases(client, it.above) } : it)),
+  );
+}
+
+function toChange(comparisons: readonly Comparison[]): ToChange[] {
+  return comparisons.filter((it): it is ToChange => it.change !== undefined);
+}
+
+/** 0 if every limit can be put into force. */
+function problemCode(comparisons: readonly Comparison[]): number {
+  const kinds = comparisons.flatMap(({ problem }) => problem?.kind ?? []);
+  if (kinds.includes('unseen')) return EXIT.unavailable;
+  return kinds.length > 0 ? EXIT.no : 0;
+}
+
+/** @returns the exit code */
+async function applied(client: Client, limits: Limits, flags: ApplyFlags): Promise<number> {
+  const { output, taskQueue } = flags;
+  const comparisons = await planned(client, limits);
+  const changes = toChange(comparisons);
+  if (output === 'text') print(drawPlan(comparisons));
+  if (changes.length > 0 && !(await confirmed(text`Apply ${count(changes.length, 'change')}?`, flags))) return EXIT.no;
+  const onApplied = (it: Applied) => output === 'text' && print(drawApplied(it));
+  const all = await applyChanges(client, changes, { taskQueue, onApplied });
+  if (output !== 'text') printJson(appliedJson(comparisons, all), output);
+  return failureCode(all) || problemCode(comparisons);
+}
+
+function drawApplied(it: Applied): Text {
+  const { of } = it;
+  if (it.is === 'changed') return text`${green('changed')} ${changeNote(of)}`;
+  if (it.is === 'not-sent') return text`${red('not sent')} ${poolOf(of.limit)}`;
+  return text`${red('not changed')} ${poolOf(of.limit)}: ${it.problem}`;
+}
+
+/** Says what was done and what was not. @returns 0 if all was done */
+function failureCode(all: readonly Applied[]): number {
+  const numberOf = (is: Applied['is']) => all.filter((it) => it.is === is).length;
+  const [changed, stale, failed] = [numberOf('changed'), numberOf('stale'), numberOf('failed')];
+  if (changed === all.length) return 0;
+  const why = stale > 0 ? 'an operator has changed what is set since the plan' : `${failed} may not have changed`;
+  say(text`${changed} of ${count(all.length, 'change')} made: ${why}. Run plan, then apply again.`);
+  return stale > 0 ? EXIT.busy : EXIT.unavailable;
+}
+
+function appliedJson(comparisons: readonly Comparison[], all: readonly Applied[]): object[] {
+  const outcomes = new Map<Comparison, Applied>(all.map((it) => [it.of, it]));
+  return comparisons.map((comparison) => {
+    const { resource, key } = comparison.limit;
+    const outcome = outcomes.get(comparison);
+    const problem = outcome && 'problem' in outcome ? outcome.problem : comparison.problem?.message;
+    const override =
+      outcome?.is === 'changed' ? outcome.override : comparison.now.override && shown(comparison.now.override);
+    return { resource, key, is: outcome?.is ?? kindOf(comparison), override: override ?? null, problem };
+  });
+}

@@ -1,0 +1,56 @@
+import type { Client } from '@temporalio/client';
+import { messageOf } from '../client/errors';
+import { mapConcurrently } from '../client/server';
+import { StaleOverrideError } from '../operator/errors';
+import type { Override } from '../operator/inspection';
+import { Operator } from '../operator/operator';
+import type { Change, Comparison } from './compare';
+import { poolOf } from './limit';
+
+/** A limit that is to be changed. */
+export type ToChange = Comparison & { readonly change: Change };
+
+/** What became of a change. */
+export type Applied =
+  /** `null`: the resource is as it was deployed. */
+  | { readonly is: 'changed'; readonly of: ToChange; readonly override: Override | null }
+  /** The override has changed since it was compared: nothing was done, here or in any change that had not begun. */
+  | { readonly is: 'stale'; readonly of: ToChange; readonly problem: string }
+  /** It may still take effect, if no worker has answered in time. */
+  | { readonly is: 'failed'; readonly of: ToChange; readonly problem: string }
+  | { readonly is: 'not-sent'; readonly of: ToChange };
+
+/**
+ * Puts changes into force, each by one order and only if the override is still as it was compared. After the first that is not, it begins
+ * no more: the whole is to be compared again. Other failures stop no other change.
+ *
+ * @param taskQueue where an order starts a queue if none runs, as in `OperatorOptions`
+ * @param onApplied is told of each change when it is done
+ * @returns what became of each, in their order
+ */
+export async function applyChanges(
+  client: Client,
+  changes: readonly ToChange[],
+  { taskQueue, onApplied }: { taskQueue?: string; onApplied?: (applied: Applied) => void } = {},
+): Promise<Applied[]> {
+  let isStale = false;
+  return await mapConcurrently(changes, async (of) => {
+    const applied: Applied = isStale ? { is: 'not-sent', of } : await applyOne(client, of, taskQueue);
+    isStale ||= applied.is === 'stale';
+    onApplied?.(applied);
+    return applied;
+  });
+}
+
+async function applyOne(client: Client, of: ToChange, taskQueue: string | undefined): Promise<Applied> {
+  const { declared, ifVersion, reason, ...change } = of.change;
+  const slots = typeof declared === 'number' ? { capacity: declared } : { slots: declared };
+  try {
+    const operator = new Operator(client, poolOf(of.limit), { ...slots, taskQueue });
+    const override = await operator.set(change, { ifVersion, reason });
+    const isSet = override.paused || override.capacity !== undefined;
+    return { is: 'changed', of, override: isSet ? override : null };
+  } catch (error) {
+    return { is: error instanceof StaleOverrideError ? 'stale' : 'failed', of, problem: messageOf(error) };
+  }
+}

@@ -1,0 +1,69 @@
+import type { Client } from '@temporalio/client';
+import { mapConcurrently, Server } from '../client/server';
+import { addTo } from '../operator/add-to';
+import type { Inspection, ResourceSlot, SlotsBelief } from '../operator/inspection';
+import { ANSWERS_WITHIN_MS, disagreement, Inspector } from '../operator/inspector';
+import { listHolders } from '../operator/visibility';
+import { WorkerQueries } from '../operator/worker-queries';
+import type { Slots } from '../shared/permit-id';
+import type { OverrideState } from '../shared/protocol';
+
+/** What limits one resource now, and who uses it. */
+export interface InForce {
+  /** `silent`: no worker answers for the queue, so what an operator has set is not known. */
+  readonly queue: Inspection['queue'];
+  /** The task queue on which that queue runs; absent if none runs. */
+  readonly taskQueue?: string;
+  /** What an operator has set, as the queue keeps it. */
+  readonly override?: OverrideState;
+  /** The slots that waiters take the resource to have, each opinion once. */
+  readonly told: readonly Slots[];
+  /** The permits, as visibility lists them: seconds late. */
+  readonly permits: readonly ResourceSlot[];
+  /** Present only if two callers differ. */
+  readonly disagreement?: readonly SlotsBelief[];
+}
+
+/**
+ * Looks at many resources. It writes nothing. A resource costs one `describe` of its queue, and one query while that runs; all permits of
+ * the namespace cost one call to visibility for each thousand.
+ *
+ * @param pools the names of resources; the permits of a key are one
+ */
+export async function lookAtPools(client: Client, pools: readonly string[]): Promise<Map<string, InForce>> {
+  const server = new Server(client);
+  const queries = new WorkerQueries(server, ANSWERS_WITHIN_MS);
+  const permits = new Map<string, ResourceSlot[]>();
+  const held = await listHolders(client, undefined, { limit: Number.POSITIVE_INFINITY });
+  for (const permit of held) addTo(permits, permit.resource, permit);
+  const seen = await mapConcurrently(pools, async (pool): Promise<[string, InForce]> => {
+    const { queue, taskQueue, view } = await new Inspector(server, pool).queue({ queries, servesMs: 0 });
+    const tickets = view?.tickets ?? [];
+    const of = permits.get(pool) ?? [];
+    const told = [...new Map(tickets.map(({ slots }) => [String(slots), slots])).values()];
+    const beliefs = disagreement(of, tickets);
+    return [
+      pool,
+      {
+        queue,
+        ...(taskQueue !== undefined && { taskQueue }),
+        ...(view?.override && { override: view.override }),
+        told,
+        permits: of,
+        ...(beliefs && { disagreement: beliefs }),
+      },
+    ];
+  });
+  return new Map(seen);
+}
+
+/** When the leases of these permits end, unless their holders renew them: the permits with `leaseDeadline`, where a worker answers. */
+export async function withLeases(client: Client, permits: readonly ResourceSlot[]): Promise<ResourceSlot[]> {
+  const server = new Server(client);
+  const queries = new WorkerQueries(server, ANSWERS_WITHIN_MS);
+  const asked = await mapConcurrently(permits, async ({ resource, slot }) => {
+    const now = await new Inspector(server, resource).slot(slot, { queries, servesMs: 0 });
+    return now.permit && now.state === 'held' ? [{ ...now, resource, permit: now.permit }] : []; // released since
+  });
+  return asked.flat();
+}
