@@ -2,6 +2,7 @@ import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { bundleWorkflowCode, DefaultLogger } from '@temporalio/worker';
 import { PAGE_DIRECTORY, PAGE_FILES, type PageFiles } from '@/dashboard/page-files';
+import { LIMITS_SCHEMA } from '@/limits/limits-schema';
 import { prebuiltBundle } from '@/worker/permit-worker';
 import { bundleCommandLine } from './support/bundle-command-line';
 import { bundlePage } from './support/bundle-page';
@@ -10,7 +11,8 @@ const LIB = join(__dirname, '..', 'lib');
 
 /** The last step of `pnpm build`. */
 async function main(): Promise<void> {
-  await Promise.all([bundleWorkflows(), bundleCommandLine(LIB), writePage(await bundlePage())]);
+  const schema = writeFile(join(LIB, 'limits.schema.json'), `${JSON.stringify(LIMITS_SCHEMA, undefined, 2)}\n`);
+  await Promise.all([bundleWorkflows(), bundleCommandLine(LIB), writePage(await bundlePage()), schema]);
 }
 
 /** Bundles the compiled permit Workflows, so that a permit worker starts without webpack. */

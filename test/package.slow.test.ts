@@ -36,6 +36,7 @@ const BUNDLED = [
   'hono',
   'log-update',
   'picocolors',
+  'yaml',
 ] as const satisfies readonly (keyof typeof devDependencies)[];
 /** The declarations of `@temporalio/common` 1.24 import those of `ms`, and do not bring them. */
 const MISSING_TYPES = { '@types/ms': '^2.1.0' };
@@ -91,11 +92,13 @@ test('every entry loads, and what only this repository needs is not in it', asyn
   await run(process.execPath, ['-e', script], { cwd: project });
 
   const files = await readdir(join(project, 'node_modules', 'temporal-semaphore'), { recursive: true });
-  const foreign = /example|go-install|\.test\.|dies-with-us|src\/(cli|dashboard)\//;
+  const foreign = /example|go-install|\.test\.|dies-with-us|src\/(cli|dashboard|limits)\//;
   assert.deepEqual(
     files.filter((file) => foreign.test(file)),
     [],
   );
+  // By it, editors complete a limits file.
+  assert.ok(JSON.parse(await readInstalled('lib', 'limits.schema.json')).properties.resources);
   // What a source map names is there.
   assert.ok(files.includes('src/client/semaphore-client.ts'));
 });

@@ -5,7 +5,7 @@ import { type Applied, applyChanges, type ToChange } from '../limits/apply';
 import { type Comparison, compare } from '../limits/compare';
 import { exportLimits, limitsText } from '../limits/export';
 import { lookAtPools, withLeases } from '../limits/in-force';
-import { type Limits, poolOf } from '../limits/limit';
+import { type LimitsFile, poolOf } from '../limits/limit';
 import { readLimitsFile } from '../limits/limits-file';
 import { InvalidOptionsError } from '../operator';
 import { shown } from '../operator/inspector';
@@ -118,7 +118,7 @@ export function addExport(program: Command, done: (exitCode: number) => void): v
 }
 
 /** @throws InvalidOptionsError, before any call to the server */
-function limitsIn(path: string): Limits {
+function limitsIn(path: string): LimitsFile {
   return readLimitsFile(readText(path), path);
 }
 
@@ -137,7 +137,7 @@ function readText(path: string): string {
 }
 
 /** With the leases of those who hold more than their limit. */
-async function planned(client: Client, limits: Limits): Promise<Comparison[]> {
+async function planned(client: Client, limits: LimitsFile): Promise<Comparison[]> {
   const comparisons = compare(limits, await lookAtPools(client, limits.limits.map(poolOf)));
   return await Promise.all(
     comparisons.map(async (it) => (it.above.length > 0 ? { ...it, above: await withLeases(client, it.above) } : it)),
@@ -156,7 +156,7 @@ function problemCode(comparisons: readonly Comparison[]): number {
 }
 
 /** @returns the exit code */
-async function applied(client: Client, limits: Limits, flags: ApplyFlags): Promise<number> {
+async function applied(client: Client, limits: LimitsFile, flags: ApplyFlags): Promise<number> {
   const { output, taskQueue } = flags;
   const comparisons = await planned(client, limits);
   const changes = toChange(comparisons);

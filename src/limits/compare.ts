@@ -3,7 +3,7 @@ import { MAX_SLOTS } from '../shared/options';
 import { isSlotInUse, type Slots, slotNames, slotsMark } from '../shared/permit-id';
 import type { OverrideState } from '../shared/protocol';
 import type { InForce } from './in-force';
-import { isFirstOf, type Limit, type Limits, poolOf, reasonOf, wantedCount } from './limit';
+import { isFirstOf, type Limit, type LimitsFile, poolOf, reasonOf, wantedCount } from './limit';
 
 // Compares what is wanted with what is in force, and says what to change. Pure: whoever applies the changes, or only shows them, has the
 // same ones.
@@ -47,7 +47,7 @@ export interface Comparison {
 }
 
 /** @param seen what is in force for each resource, by {@link poolOf} */
-export function compare({ version, limits }: Limits, seen: ReadonlyMap<string, InForce>): Comparison[] {
+export function compare({ version, limits }: LimitsFile, seen: ReadonlyMap<string, InForce>): Comparison[] {
   return limits.flatMap((limit) => {
     const now = seen.get(poolOf(limit));
     return now ? compareOne(version, limit, now) : [];

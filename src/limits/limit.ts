@@ -2,7 +2,7 @@ import { MAX_REASON_LENGTH } from '../shared/check';
 import { keyResource, type Slots } from '../shared/permit-id';
 
 /** What a limits file says. */
-export interface Limits {
+export interface LimitsFile {
   /** Grows with each change of the file. */
   readonly version: number;
   /** A limit for each resource, and for each key that the file names. */

@@ -1,4 +1,6 @@
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import Ajv from 'ajv';
 import { parse } from 'yaml';
@@ -56,6 +58,13 @@ test('JSON is such a file too, and so is one with a byte order mark and other li
   const sorted = (limits: readonly Limit[]) => [...limits].sort((a, b) => (poolOf(a) < poolOf(b) ? -1 : 1));
   assert.deepEqual(sorted(read), sorted(EXPECTED)); // JavaScript moves keys such as "42" to the front
   assert.deepEqual(readLimitsFile(`\ufeff${SOUND.replaceAll('\n', '\r\n')}`, 'limits.yaml').limits, EXPECTED);
+});
+
+test('the file in the docs is sound', () => {
+  const page = readFileSync(join(__dirname, '..', '..', 'docs', 'limits-as-code.md'), 'utf8');
+  const [, file = ''] = /^```yaml\n(.*?)^```/ms.exec(page) ?? [];
+  assert.equal(readLimitsFile(file, 'limits.yaml').limits.length, 6);
+  assert.ok(isValid(parse(file)), JSON.stringify(isValid.errors));
 });
 
 test('the schema takes what the reader takes', () => {

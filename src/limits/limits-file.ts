@@ -10,7 +10,7 @@ import {
 } from '../shared/check';
 import { checkKey, checkPerKey, MAX_SLOTS, resolveSlots } from '../shared/options';
 import { checkNoKeyPool, checkResource, type Slots, slotNames } from '../shared/permit-id';
-import { isFirstOf, type Limit, type Limits, MAX_NOTE_LENGTH, wantedCount } from './limit';
+import { isFirstOf, type Limit, type LimitsFile, MAX_NOTE_LENGTH, wantedCount } from './limit';
 
 // Reads a limits file. All that is wrong is told at once, each with its line and column, before anything goes to the server. The limits of
 // names and numbers are those of the options that callers give.
@@ -27,7 +27,7 @@ export const PAUSE_FIELDS = ['reason'] as const;
  * @param name of the file, for messages
  * @throws InvalidOptionsError that names each mistake
  */
-export function readLimitsFile(text: string, name: string): Limits {
+export function readLimitsFile(text: string, name: string): LimitsFile {
   return new Reader(text, name).read();
 }
 
@@ -56,7 +56,7 @@ class Reader {
     private readonly name: string,
   ) {}
 
-  read(): Limits {
+  read(): LimitsFile {
     const root = this.parse();
     const version = root && this.file(root);
     if (version === undefined || this.mistakes.length > 0) throw this.error();

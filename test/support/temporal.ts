@@ -80,6 +80,8 @@ interface UseOptions {
   dynamicConfig?: string[];
   /** Where all that it makes lives; it makes the namespace too. Not with `shared`. @default the server's own */
   namespace?: string;
+  /** Whether an embedded server counts what it does. @default false */
+  metrics?: boolean;
   /** For the SDK's runtime. */
   telemetry?: () => Promise<TelemetryOptions>;
 }
@@ -100,7 +102,7 @@ export function useTemporal(options: UseOptions = {}): Temporal {
   return sharedTemporal;
 }
 
-function hookTemporal({ dynamicConfig = [], namespace, shared = false, telemetry }: UseOptions): Temporal {
+function hookTemporal({ dynamicConfig = [], namespace, shared = false, metrics, telemetry }: UseOptions): Temporal {
   let env: TemporalServer;
   let bundle: WorkflowBundle;
   let own: RunningWorker;
@@ -138,7 +140,7 @@ function hookTemporal({ dynamicConfig = [], namespace, shared = false, telemetry
   before(async () => {
     Runtime.install({ logger: new DefaultLogger('WARN', log), telemetryOptions: await telemetry?.() });
     const address = shared ? process.env[SHARED_SERVER] : undefined;
-    env = address ? await startServerFrom({ address }) : await startServer({ dynamicConfig });
+    env = address ? await startServerFrom({ address }) : await startServer({ dynamicConfig, metrics });
     if (namespace !== undefined) env = await inNamespace(env, namespace);
     bundle = await bundleWorkflows(WORKFLOWS);
     own = await startWorker();
