@@ -1,6 +1,9 @@
 // A test that hangs fails by a limit, and says what it waited for. So does a process that goes on after its last test.
 import { after, afterEach, beforeEach, type TestContext } from 'node:test';
 
+/** Those of Node: a test that mocks the time would leave its limit running when it ends. */
+const { setTimeout, clearTimeout } = globalThis;
+
 /** How long one test may take, also on a busy machine. `scripts/test.ts` gives slow tests more. */
 const LIMIT_MS = Number(process.env.TEST_LIMIT_MS || 180_000);
 
