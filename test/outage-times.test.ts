@@ -116,13 +116,16 @@ for (const how of ['silent', 'reset'] satisfies Cut[]) {
     };
     const holder = await new SemaphoreClient(temporal.client, all.full.resource, ONE()).acquire();
     const stop = new AbortController();
+    const watched = new SemaphoreClient(temporal.client, all.full.resource, ONE());
     const inLine = [all.full.acquire({ signal: stop.signal }), all.full.acquire({ timeout: 3_000 })];
     const refused = [
       assert.rejects(inLine[0] as Promise<unknown>, isAborted),
       assert.rejects(inLine[1] as Promise<unknown>, isLate),
     ];
     const timedOut = within('in line, timeout', inLine[1] as Promise<unknown>, 3_000);
-    await untilAllWait(new SemaphoreClient(temporal.client, all.full.resource, ONE()), 2);
+    // Where the machine is so busy that the second one's time is over before it is seen, the first stands in line alone.
+    const both = untilAllWait(watched, 2).catch(() => undefined);
+    await Promise.race([both, timedOut.then(() => untilAllWait(watched, 1))]);
     proxy.cut(how);
     stop.abort(new DOMException('aborted', 'TimeoutError'));
     const aborted = within('in line, abort', inLine[0] as Promise<unknown>, 0);
