@@ -1,9 +1,7 @@
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { join } from 'node:path';
 import { startCluster } from './support/cluster';
-import { diesWithUs } from './support/dies-with-us';
 import { aborted, messageOf, runMain } from './support/main';
+import { againstSdk, SDK_TESTS, SDKS } from './support/sdk-versions';
+import { runTests, type TestRun } from './support/test-run';
 
 /** The newest of each minor version that the module proxy has and Go 1.26.8 builds. It has no 1.26 and no 1.28. */
 const SERVERS = ['v1.25.1', 'v1.27.3', 'v1.29.1', 'v1.30.8', 'v1.31.4', 'v1.32.1'];
@@ -21,55 +19,56 @@ const TESTS = [
   'test/standalone-activities',
 ];
 
+/** What differs from run to run, what to run on each by default, and how. */
+interface Matrix {
+  readonly versions: readonly string[];
+  readonly tests: readonly string[];
+  readonly columns: string;
+  against(version: string, tests: readonly string[]): Promise<TestRun>;
+}
+
+const ON_SERVERS: Matrix = { versions: SERVERS, tests: TESTS, columns: 'server | tests', against };
+const ON_SDKS: Matrix = {
+  versions: SDKS,
+  tests: SDK_TESTS,
+  columns: `SDK, on Node ${process.versions.node} | tests | the package as npm installs it`,
+  against: againstSdk,
+};
+
 /**
  * `pnpm versions [tag…]` runs the tests that rest on the server's behaviour against clusters of several server versions, one
- * after the other, and prints a table. `TESTS=path,path` chooses other test files.
+ * after the other, and prints a table. `pnpm versions --sdk [version…]` does the same for versions of the TypeScript SDK, and the
+ * tests that rest on it. `TESTS=path,path` chooses other test files; `TESTS=` takes all.
  */
 async function main(interrupt: AbortSignal): Promise<number> {
-  const versions = process.argv.length > 2 ? process.argv.slice(2) : SERVERS;
-  const tests = process.env.TESTS?.split(',') ?? TESTS;
+  const [first, ...rest] = process.argv.slice(2);
+  const matrix = first === '--sdk' ? ON_SDKS : ON_SERVERS;
+  const chosen = first === '--sdk' ? rest : process.argv.slice(2);
+  const tests = process.env.TESTS?.split(',') ?? matrix.tests;
   const rows: string[] = [];
   let allPassed = true;
-  for (const version of versions) {
-    const tried = await Promise.race([against(version, tests), aborted(interrupt)]);
+  for (const version of chosen.length > 0 ? chosen : matrix.versions) {
+    const tried = await Promise.race([matrix.against(version, tests), aborted(interrupt)]);
     allPassed &&= tried.passed;
     rows.push(`| ${version} | ${tried.what} |`);
   }
-  console.log(`\n${tests.join(', ')}:\n`);
-  for (const row of ['| server | tests |', '| --- | --- |', ...rows]) console.log(row);
+  console.log(`\n${tests.join(', ') || 'all tests'}:\n`);
+  const rule = matrix.columns.replace(/[^|]+/g, ' --- ');
+  for (const row of [`| ${matrix.columns} |`, `|${rule}|`, ...rows]) console.log(row);
   return allPassed ? 0 : 1;
 }
 
-async function against(version: string, tests: readonly string[]): Promise<{ passed: boolean; what: string }> {
+async function against(version: string, tests: readonly string[]): Promise<TestRun> {
   try {
     const cluster = await startCluster({ version, progress: (line) => console.error(`${version}: ${line}`) });
     try {
-      return await runTests(cluster.address, tests);
+      return await runTests(tests, { env: { TEMPORAL_SEMAPHORE_SERVER: cluster.address } });
     } finally {
       await cluster.stop();
     }
   } catch (error) {
     return { passed: false, what: `did not start: ${messageOf(error).split('\n')[0]}` };
   }
-}
-
-async function runTests(address: string, tests: readonly string[]): Promise<{ passed: boolean; what: string }> {
-  const runner = spawn(process.execPath, ['--import', 'tsx', join(__dirname, 'test.ts'), ...tests], {
-    env: { ...process.env, TEMPORAL_SEMAPHORE_SERVER: address },
-    stdio: ['ignore', 'pipe', 'inherit'],
-  });
-  diesWithUs(runner, 'SIGTERM');
-  let output = '';
-  runner.stdout.setEncoding('utf8').on('data', (text: string) => {
-    output += text;
-    process.stdout.write(text);
-  });
-  const [code] = await once(runner, 'close');
-  const count = (what: string) => Number(new RegExp(`^ℹ ${what} (\\d+)$`, 'm').exec(output)?.[1] ?? 0);
-  const failed = [...new Set([...output.matchAll(/^✖ (.+) \([\d.]+ms\)$/gm)].map(([, name]) => name))];
-  const what = [`${count('pass')} passed`, `${count('fail')} failed`, `${count('skipped')} left out`];
-  if (failed.length > 0) what.push(`failed: ${failed.join('; ')}`);
-  return { passed: code === 0 && count('pass') > 0, what: what.join(', ') };
 }
 
 runMain(main);

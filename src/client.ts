@@ -4,6 +4,8 @@
  *
  * @module
  */
+import './shared/oldest-sdk';
+
 export {
   LineFullError,
   NoAnswerError,

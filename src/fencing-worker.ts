@@ -4,4 +4,6 @@
  *
  * @module
  */
+import './shared/oldest-sdk';
+
 export { fencingActivityInterceptor, fencingInterceptors } from './fencing/activity-interceptor';

@@ -5,6 +5,8 @@
  *
  * @module
  */
+import './shared/oldest-sdk';
+
 export {
   type ActivityAttempt,
   FENCING_TOKEN_HEADER,

@@ -3,6 +3,8 @@
  *
  * @module
  */
+import './shared/oldest-sdk';
+
 export { NoAnswerError } from './client/errors';
 export { NotHeldError, StaleOverrideError } from './operator/errors';
 export type {

@@ -4,6 +4,7 @@
  *
  * @module
  */
+import './shared/oldest-sdk';
 
 export { InvalidOptionsError } from './shared/check';
 export { HISTOGRAM_BUCKETS } from './shared/metrics';

@@ -4,6 +4,8 @@
  *
  * @module
  */
+import './shared/oldest-sdk';
+
 export type { PermitLoss } from './shared/loss';
 export type { AcquireOptions, FormerOptions, PreemptibleOptions, SemaphoreOptions, SetOptions } from './shared/options';
 export type { PermitsOf, SetEntry } from './shared/permit-set';

@@ -5,6 +5,7 @@
  *
  * @module
  */
+import './shared/oldest-sdk';
 
 export { pacedPermitWorkflow, permitSlotWorkflow } from './workflows/permit/permit-slot';
 export { awaitTurnWorkflow } from './workflows/queue/await-turn';

@@ -86,9 +86,12 @@ test('the licence of each package that the command line and the page are made wi
   }
 });
 
+const ENTRIES = Object.keys(packageExports)
+  .filter((entry) => entry !== '.' && entry !== './package.json')
+  .map((entry) => `temporal-semaphore/${entry.slice(2)}`);
+
 test('every entry loads, and what only this repository needs is not in it', async () => {
-  const entries = Object.keys(packageExports).filter((entry) => entry !== '.' && entry !== './package.json');
-  const script = entries.map((entry) => `require('temporal-semaphore/${entry.slice(2)}');`).join('\n');
+  const script = ENTRIES.map((entry) => `require('${entry}');`).join('\n');
   await run(process.execPath, ['-e', script], { cwd: project });
 
   const files = await readdir(join(project, 'node_modules', 'temporal-semaphore'), { recursive: true });
@@ -101,6 +104,24 @@ test('every entry loads, and what only this repository needs is not in it', asyn
   assert.ok(JSON.parse(await readInstalled('lib', 'limits.schema.json')).properties.resources);
   // What a source map names is there.
   assert.ok(files.includes('src/client/semaphore-client.ts'));
+});
+
+test('each entry that loads the SDK refuses one that is too old, and so does a Workflow', async (t) => {
+  const manifest = join(project, 'node_modules', '@temporalio', 'common', 'package.json');
+  const text = await readFile(manifest, 'utf8');
+  t.after(() => writeFile(manifest, text));
+  await writeFile(manifest, JSON.stringify({ ...JSON.parse(text), version: '1.17.5' }));
+  const loading = (entry: string) => `try { require('${entry}'); } catch ({ message }) { console.log(message); }`;
+  const { stdout } = await run(process.execPath, ['-e', ENTRIES.map(loading).join('\n')], { cwd: project });
+  const refusal = /^temporal-semaphore needs Temporal's SDK 1\.18\.0 or later, and @temporalio\/common is 1\.17\.5\./gm;
+  assert.equal(stdout.match(refusal)?.length, ENTRIES.length - 1, `all but temporal-semaphore/fencing: ${stdout}`);
+
+  const workflowsPath = require.resolve('temporal-semaphore/workflows', { paths: [project] });
+  const bundle = `require('@temporalio/worker').bundleWorkflowCode({ workflowsPath: ${JSON.stringify(workflowsPath)} })
+    .then(({ code }) => { require('vm').runInNewContext(code + ';__TEMPORAL__.importWorkflows()', { __webpack_module_cache__: {} }); })
+    .catch(({ message }) => console.log(message));`;
+  const { stdout: bundled } = await run(process.execPath, ['-e', bundle], { cwd: project });
+  assert.match(bundled, refusal);
 });
 
 test('the root entry, and an entry for Node in Workflow code, say what to import', async () => {

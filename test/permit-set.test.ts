@@ -5,6 +5,7 @@ import { Client, type WorkflowClientInterceptor } from '@temporalio/client';
 import type { ReportedHold } from '../scripts/support/holder-intervals';
 import type { Finding } from '../src/cli/resource-findings';
 import { acquireAll, InvalidOptionsError, PermitTimeoutError, SemaphoreClient, withPermits } from '../src/client';
+import { noAwaitUsing } from './support/await-using';
 import { CliHost } from './support/cli-host';
 import { assertFails, startOptions, untilAt } from './support/holders';
 import { operatorOf } from './support/operators';
@@ -82,14 +83,18 @@ test('callers of 1 to 4 permits on capacity 4 all get what they want, all or non
   assert.ok(holds.length >= 20, `${holds.length} holds`);
 });
 
-test('a set from acquireAll renews and releases all of its permits', async () => {
-  const resources = twoResources();
+test('a set of a Workflow renews all of its permits, and releases them by `await using`', {
+  skip: noAwaitUsing,
+}, async () => {
   const options = {
     ...startOptions(temporal, 'disposer'),
-    args: [{ pools: poolsOf(resources) }] as [workflows.SetInput],
+    args: [{ pools: poolsOf(twoResources()) }] as [workflows.SetInput],
   };
   assert.deepEqual(await temporal.client.workflow.execute(workflows.setDisposer, options), [true, true]);
+});
 
+test('a set from acquireAll renews and releases all of its permits', async () => {
+  const resources = twoResources();
   const set = await acquireAll(resources.map((resource) => clientOf(temporal, resource)));
   await set.renew();
   await Promise.all([set.release(), set.release()]);

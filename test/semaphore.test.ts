@@ -3,6 +3,7 @@ import { test } from 'node:test';
 import { CancelledFailure } from '@temporalio/common';
 import { permitId } from '../src/shared/permit-id';
 import { RELEASE, REVOKE } from '../src/shared/protocol';
+import { noAwaitUsing } from './support/await-using';
 import { assertFails, assertReleased, failureOf, startHolding, startOptions, untilAt } from './support/holders';
 import { assertNoPermitLeft, assertSafe, eventually, useTemporal } from './support/temporal';
 import type { PoolInput } from './support/workflows';
@@ -97,7 +98,7 @@ test('a late release or renewal by an old holder does not touch the new holder o
   await assertSafe(temporal.client, resource, 1);
 });
 
-test('`await using` releases at the end of the block', async () => {
+test('`await using` releases at the end of the block', { skip: noAwaitUsing }, async () => {
   const input: PoolInput = { resource: temporal.resource(), semaphore: { capacity: 1 } };
   const freed = await temporal.client.workflow.execute(workflows.disposer, {
     ...startOptions(temporal, 'disposer'),

@@ -1,11 +1,22 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { type BuildOptions, build } from 'esbuild';
+import { type BuildOptions, build, type PluginBuild } from 'esbuild';
+import { peerDependencies } from '../../package.json';
 import { bundledLicences } from './bundled-licences';
 
 const ROOT = join(__dirname, '..', '..');
 const SOURCE = join(ROOT, 'src', 'cli');
 const LICENCES = 'licences.txt';
+
+/**
+ * The user's SDK. Not `@temporalio/envconfig`, nor the few modules in the `lib` of `@temporalio/common` that it takes: it needs its own version of
+ * these, and npm would install all of `@temporalio/common` a second time beside any other SDK.
+ */
+const PEER = new RegExp(`^(${Object.keys(peerDependencies).join('|')})(/package\\.json)?$`);
+
+function leavePeersOutside({ onResolve }: PluginBuild): void {
+  onResolve({ filter: PEER }, () => ({ external: true }));
+}
 
 /**
  * Bundles the command line with all that it needs but the SDK and Node, so that a user of the library installs no packages
@@ -18,7 +29,7 @@ export async function bundleCommandLine(lib: string, sourcemap: BuildOptions['so
   const { metafile } = await build({
     entryPoints: [join(SOURCE, 'main.ts'), join(SOURCE, 'guard-process.ts')],
     bundle: true,
-    external: ['@temporalio/*'],
+    plugins: [{ name: 'peers', setup: leavePeersOutside }],
     // Half the size. Names stay, so that a stack trace can be read.
     minifySyntax: true,
     minifyWhitespace: true,

@@ -8,6 +8,12 @@ export const BUILDS = join(ROOT, '.test-build');
 
 /** All files that git knows or would take, in a new directory, with the project's dependencies. */
 export async function copyProject(copy: string): Promise<void> {
+  await copyFiles(copy);
+  await symlink(join(ROOT, 'node_modules'), join(copy, 'node_modules'));
+}
+
+/** The same, without dependencies. */
+export async function copyFiles(copy: string): Promise<void> {
   const files = execFileSync('git', ['ls-files', '--cached', '--others', '--exclude-standard'], {
     cwd: ROOT,
     encoding: 'utf8',
@@ -18,5 +24,4 @@ export async function copyProject(copy: string): Promise<void> {
       if (error.code !== 'ENOENT') throw error; // deleted, and git does not know yet
     });
   }
-  await symlink(join(ROOT, 'node_modules'), join(copy, 'node_modules'));
 }

@@ -1,4 +1,4 @@
-import type { ConverterHint, Payload, PayloadConverter, SerializationContext } from '@temporalio/common';
+import type { Payload, PayloadConverter } from '@temporalio/common';
 import type { Offer } from './acquirer';
 import { MAX_DURATION_MS, refuse } from './check';
 import { type PermitLoss, readLoss } from './loss';
@@ -320,13 +320,13 @@ function isPositive(value: unknown): boolean {
 export class LenientPayloadConverter implements PayloadConverter {
   constructor(private readonly converter: PayloadConverter) {}
 
-  toPayload<T>(value: T, context?: SerializationContext, hint?: ConverterHint<T>): Payload {
-    return this.converter.toPayload(value, context, hint);
+  toPayload(...args: Parameters<PayloadConverter['toPayload']>): Payload {
+    return this.converter.toPayload(...args);
   }
 
-  fromPayload<T>(payload: Payload, context?: SerializationContext, hint?: ConverterHint<T>): T {
+  fromPayload<T>(...args: Parameters<PayloadConverter['fromPayload']>): T {
     try {
-      return this.converter.fromPayload(payload, context, hint);
+      return this.converter.fromPayload(...args) as T;
     } catch {
       return undefined as T;
     }

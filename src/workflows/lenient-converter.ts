@@ -15,6 +15,8 @@ export function activatorOf(types: readonly string[]): ReturnType<typeof maybeGe
   return activator && types.includes(activator.info.workflowType) ? activator : undefined;
 }
 
+export { maybeGetActivator };
+
 /** The Workflow types of the protocol. Anyone may send them anything; the user's own Workflows keep their converter. */
 const OURS: readonly string[] = [PERMIT_WORKFLOW, PACED_PERMIT_WORKFLOW, QUEUE_WORKFLOW, WAITER_WORKFLOW];
 

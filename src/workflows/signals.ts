@@ -1,10 +1,4 @@
-import {
-  defaultPayloadConverter,
-  type HandlerUnfinishedPolicy,
-  RawValue,
-  rawValueTypeInfo,
-  type TypeInfo,
-} from '@temporalio/common';
+import { defaultPayloadConverter, type HandlerUnfinishedPolicy, RawValue, rawValueTypeInfo } from '@temporalio/common';
 import {
   ApplicationFailure,
   CancellationScope,
@@ -15,6 +9,7 @@ import {
 } from '@temporalio/workflow';
 import * as protocol from '../shared/protocol';
 import { isSignalTarget, type SignalTarget } from '../shared/wire-input';
+import { handOverRaw } from './raw-signals';
 
 export const renewSignal = defineSignal<[protocol.RenewInput?]>(protocol.RENEW);
 export const releaseSignal = defineSignal(protocol.RELEASE);
@@ -32,20 +27,22 @@ export const inheritSignal = defineSignal<[protocol.InheritNotice]>(protocol.INH
 export const askPrioritySignal = defineSignal<[protocol.PriorityQuestion]>(protocol.ASK_PRIORITY);
 
 /** Payload after payload, however many a stranger sends. */
-const ALL_RAW = new Proxy<TypeInfo[]>([], { get: () => rawValueTypeInfo });
+const ALL_RAW = new Proxy<(typeof rawValueTypeInfo)[]>([], { get: () => rawValueTypeInfo });
 
 /**
  * A signal to a user's own Workflow. The SDK decodes a signal before its handler runs, and an error there fails the user's
  * Workflow Task for ever. So these pass the user's payload converter by: their JSON goes out as it is, and {@link hear} decodes it.
  */
 function defineNotice<T>(name: string): SignalDefinition<[T]> {
-  return defineSignal<[T]>(name, { typeInfo: { inputTypes: ALL_RAW } });
+  return { ...defineSignal<[T]>(name), typeInfo: { inputTypes: ALL_RAW } };
 }
 
 export const revokedSignal = defineNotice<protocol.RevokedNotice>(protocol.REVOKED);
 export const preemptedSignal = defineNotice<protocol.PreemptedNotice>(protocol.PREEMPTED);
 export const endedSignal = defineNotice<protocol.EndedNotice>(protocol.ENDED);
 export const turnSignal = defineNotice<protocol.Turn>(protocol.TURN);
+
+if (!rawValueTypeInfo) handOverRaw([protocol.REVOKED, protocol.PREEMPTED, protocol.ENDED, protocol.TURN]); // SDK before 1.24
 
 /** Handles a signal to a user's own Workflow. @param heard gets `undefined` in the place of what nobody here can decode */
 export function hear<T>(

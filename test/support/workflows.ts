@@ -644,8 +644,10 @@ export async function governed({ resource, semaphore, acquire }: PoolInput): Pro
 /** Renews for that long. @returns when the lease ends then, from before its claim on */
 export async function longRenewer({ resource, semaphore }: PoolInput, lease: number): Promise<number> {
   const fromMs = Date.now();
-  await using permit = await new Semaphore(resource, semaphore).acquire();
-  return (await permit.renew(lease)).getTime() - fromMs;
+  const permit = await new Semaphore(resource, semaphore).acquire();
+  const deadline = await permit.renew(lease);
+  await permit.release();
+  return deadline.getTime() - fromMs;
 }
 
 /** Renews once for another duration, then is silent for longer than its lease, and says how it stands with its permit. */

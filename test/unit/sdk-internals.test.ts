@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { Context } from '@temporalio/activity';
 import { Connection, isGrpcServiceError } from '@temporalio/client';
+import { defaultPayloadConverter, type Payload, RawValue } from '@temporalio/common';
 import { MockActivityEnvironment } from '@temporalio/testing';
 import { Runtime } from '@temporalio/worker';
 import { setActivator } from '@temporalio/workflow/lib/global-attributes';
@@ -12,8 +13,9 @@ import { Activator } from '@temporalio/workflow/lib/internals';
 import { activate } from '@temporalio/workflow/lib/worker-interface';
 import type { PermitPool } from '../../src/client';
 import { ConnectionEnd, endingWith } from '../../src/client/ending-calls';
-import { PERMIT_WORKFLOW } from '../../src/shared/protocol';
+import { PERMIT_WORKFLOW, TURN } from '../../src/shared/protocol';
 import { ActivityPools, limitActivities } from '../../src/worker/limit-activities';
+import { handOverRaw } from '../../src/workflows/raw-signals';
 import { releaseSignal } from '../../src/workflows/signals';
 
 // Where the SDK has no public means, the library relies on how the SDK is made. These tests fail first when a release changes that, and
@@ -36,16 +38,22 @@ test("only one file of the library imports the SDK's internals", () => {
   );
 });
 
+/** As the sandbox has it before it loads the modules. */
+function activatorOf(workflowType: string): Activator {
+  const known = { workflowType, namespace: 'default', workflowId: 'permit:pool:0' };
+  const info = { ...known, historyLength: 3, historySize: 100 };
+  const activator = new Activator({ info, randomnessSeed: [1], registeredActivityNames: new Set() } as never);
+  return Object.assign(activator, { currentRandomStorage: new AsyncLocalStorage() }); // the sandbox has one for it
+}
+
 /** As in the sandbox: an activator first, then the modules, and then what the server sends. */
 function inPermitWorkflow(run: (inbox: typeof import('../../src/workflows/inbox'), info: object) => void): void {
   const modules = ['lenient-converter', 'inbox'].map((name) => require.resolve(`../../src/workflows/${name}`));
   const forget = () => {
     for (const module of modules) delete require.cache[module];
   };
-  const known = { workflowType: PERMIT_WORKFLOW, namespace: 'default', workflowId: 'permit:pool:0' };
-  const info = { ...known, historyLength: 3, historySize: 100 };
-  const activator = new Activator({ info, randomnessSeed: [1], registeredActivityNames: new Set() } as never);
-  setActivator(Object.assign(activator, { currentRandomStorage: new AsyncLocalStorage() })); // the sandbox has one for it
+  const activator = activatorOf(PERMIT_WORKFLOW);
+  setActivator(activator);
   forget();
   try {
     run(require('../../src/workflows/inbox'), activator.info);
@@ -82,6 +90,24 @@ test('in a Workflow of ours a signal goes past the SDK to the inbox, and one tha
     );
     assert.deepEqual(heard, [{ a: 1 }, undefined]);
   });
+});
+
+test("before SDK 1.24, the payload converter of a user's Workflow passes our signals on as they are, both ways", () => {
+  const refuse = (): never => assert.fail('the converter of the user');
+  const activator = Object.assign(activatorOf('own'), { payloadConverter: { toPayload: refuse, fromPayload: refuse } });
+  setActivator(activator);
+  handOverRaw([TURN]);
+  setActivator(undefined as never);
+  const decoded = (signalName: string, payload: Payload) => {
+    const activation = { jobs: [{ signalWorkflow: { signalName, input: [payload] } }] };
+    activator.interceptors.internals[0]?.activate?.({ activation, batchIndex: 0 }, () => undefined);
+    return activator.payloadConverter.fromPayload(payload);
+  };
+  assert.deepEqual(decoded(TURN, json('no JSON')), RawValue.fromPayload(json('no JSON')));
+  assert.throws(() => decoded('own', json('{}')), /the converter of the user/);
+  const { payloadConverter } = activator;
+  assert.equal(defaultPayloadConverter.fromPayload(payloadConverter.toPayload(new RawValue(1))), 1);
+  assert.throws(() => payloadConverter.toPayload(1), /the converter of the user/);
 });
 
 test('an update that comes as a worker takes a Workflow of ours over is refused, and the next one is taken', () => {
