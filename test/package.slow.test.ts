@@ -118,7 +118,7 @@ test('each entry that loads the SDK refuses one that is too old, and so does a W
 
   const workflowsPath = require.resolve('temporal-semaphore/workflows', { paths: [project] });
   const bundle = `require('@temporalio/worker').bundleWorkflowCode({ workflowsPath: ${JSON.stringify(workflowsPath)} })
-    .then(({ code }) => { require('vm').runInNewContext(code + ';__TEMPORAL__.importWorkflows()', { __webpack_module_cache__: {} }); })
+    .then(({ code }) => { require('vm').runInNewContext(code + '\\n__TEMPORAL__.importWorkflows()', { __webpack_module_cache__: {}, AsyncLocalStorage: Map }); })
     .catch(({ message }) => console.log(message));`;
   const { stdout: bundled } = await run(process.execPath, ['-e', bundle], { cwd: project });
   assert.match(bundled, refusal);
