@@ -113,7 +113,7 @@ test('each entry that loads the SDK refuses one that is too old, and so does a W
   await writeFile(manifest, JSON.stringify({ ...JSON.parse(text), version: '1.17.5' }));
   const loading = (entry: string) => `try { require('${entry}'); } catch ({ message }) { console.log(message); }`;
   const { stdout } = await run(process.execPath, ['-e', ENTRIES.map(loading).join('\n')], { cwd: project });
-  const refusal = /^temporal-semaphore needs Temporal's SDK 1\.18\.0 or later, and @temporalio\/common is 1\.17\.5\./gm;
+  const refusal = /^temporal-semaphore needs Temporal's SDK 1\.18\.2 or later, and @temporalio\/common is 1\.17\.5\./gm;
   assert.equal(stdout.match(refusal)?.length, ENTRIES.length - 1, `all but temporal-semaphore/fencing: ${stdout}`);
 
   const workflowsPath = require.resolve('temporal-semaphore/workflows', { paths: [project] });
