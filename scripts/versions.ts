@@ -6,7 +6,7 @@ import { runTests, type TestRun } from './support/test-run';
 /** The newest of each minor version that the module proxy has and Go 1.26.8 builds. It has no 1.26 and no 1.28. */
 const SERVERS = ['v1.25.1', 'v1.27.3', 'v1.29.1', 'v1.30.8', 'v1.31.4', 'v1.32.1'];
 
-/** Holds, waits, hand-offs, order, adoption, operators and run IDs: what rests on the server's behaviour. */
+/** Holds, waits, hand-offs, order, adoption, operators, run IDs and Workflow Pause: what rests on the server's behaviour. */
 const TESTS = [
   'test/permit-slot',
   'test/contract',
@@ -17,6 +17,7 @@ const TESTS = [
   'test/offers',
   'test/operate',
   'test/standalone-activities',
+  'test/workflow-pause',
 ];
 
 /** What differs from run to run, what to run on each by default, and how. */

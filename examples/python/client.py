@@ -16,7 +16,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 
-from temporalio.client import Client, WorkflowExecutionStatus, WorkflowHandle
+from temporalio.client import Client, WorkflowHandle
 from temporalio.common import WorkflowIDConflictPolicy
 from temporalio.envconfig import ClientConfig
 from temporalio.exceptions import WorkflowAlreadyStartedError
@@ -88,7 +88,7 @@ async def claim(client: Client, pool: Pool, slot: str) -> Permit | None:
     try:
         # The server may answer a start that was retried for long with a run that is over.
         late = time.monotonic() - asked_at > 1
-        if late and (await held.describe()).status != WorkflowExecutionStatus.RUNNING:
+        if late and (await held.describe()).close_time is not None:
             return None
     except BaseException:
         await release(held)
