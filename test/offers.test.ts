@@ -100,7 +100,12 @@ test("a client's ticket stays in the queue when one waiter takes over from anoth
   assert.equal((await queueView(temporal.client, resource))?.tickets.length, 1);
 
   await permit.release();
-  assert.deepEqual(await heard, { slot: '0', queueId: `permit-queue:${resource}`, capacity: undefined });
+  assert.deepEqual(await heard, {
+    slot: '0',
+    queueId: `permit-queue:${resource}`,
+    capacity: undefined,
+    others: undefined,
+  });
   await place.leave();
   await eventually(async () => assert.equal(await queueView(temporal.client, resource), undefined));
   await assertSafe(temporal.client, resource, 1, []);
