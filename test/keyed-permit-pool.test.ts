@@ -30,7 +30,7 @@ const KEYED = { capacity: 3, perKey: 2 } as const;
 
 function poolOf(
   resource: string,
-  semaphore: typeof KEYED | { capacity: number; perKey: number } = KEYED,
+  semaphore: typeof KEYED | { capacity: number; perKey: number; fair?: boolean } = KEYED,
   options?: PermitPoolOptions,
 ) {
   return new PermitPool(clientOf(temporal, resource, semaphore), options);
@@ -212,6 +212,28 @@ test('a call that has the permit of a key and none of the whole gives way to a b
   await other.release();
   await Promise.all([batch, later, alarm]);
   assert.deepEqual(order, ['alarm', 'batch', 'later batch']);
+  await pool.close();
+  await assertNothingLeft(resource, 'acme', 'other');
+});
+
+test('a call that has the permit of a key and none of the whole gives way to a better priority elsewhere', async () => {
+  const resource = temporal.resource('keyed');
+  const keyed = { capacity: 1, perKey: 1, fair: true };
+  const pool = poolOf(resource, keyed, { reuseFor: 300 });
+  const client = clientOf(temporal, resource, keyed);
+  const other = await client.acquire({ key: 'other' });
+  const order: string[] = [];
+  const run = (name: string) => async () => void order.push(name);
+  const batch = pool.withPermit(run('batch'), { key: 'acme', priority: { priorityKey: 5 } });
+  await untilWaiting(temporal.client, resource, 1);
+  const alarm = client.withPermit(run('alarm'), { key: 'acme', priority: { priorityKey: 1 } });
+  await eventually(async () => {
+    const { tickets } = await untilWaiting(temporal.client, resource, 1);
+    assert.ok(tickets.every(({ priorityKey }) => priorityKey === 1));
+  });
+  await other.release();
+  await Promise.all([batch, alarm]);
+  assert.deepEqual(order, ['alarm', 'batch']);
   await pool.close();
   await assertNothingLeft(resource, 'acme', 'other');
 });

@@ -719,6 +719,13 @@ const BUGS: readonly PlantedBug[] = [
     caughtBy: 'keyed-permit-pool.test.ts',
   },
   {
+    name: 'A permit pool whose call waits for the whole does not look for those who wait elsewhere for its key',
+    in: 'ResourcePool.lookElsewhere',
+    find: 'this.state.lookNow(nowMs)',
+    replace: '',
+    caughtBy: 'gives way to a better priority elsewhere',
+  },
+  {
     name: 'A permit pool keeps the permit of a key whose call has ended',
     in: 'PooledPermit.release',
     find: 'this.behind?.release()',

@@ -207,7 +207,7 @@ export class PermitPool implements AsyncDisposable {
     const giveWay = () => either.abort(new GivesWay());
     let permit: PooledPermit | undefined;
     const priorityKey = priorityOf(request.priority ?? {});
-    if (timeoutMs > 0) stops.push(ofKey.admit({ priorityKey, sinceMs, giveWay }));
+    if (timeoutMs > 0) stops.push(ofKey.admit({ permit: behind, priorityKey, sinceMs, giveWay }));
     try {
       permit = await this.whole.ask({ ...request, timeoutMs, signal: either.signal }, sinceMs);
       return permit?.keep(behind) ?? this.whole;

@@ -99,6 +99,11 @@ export class PoolState<Call extends LineEntry, Permit extends { readonly slot: s
     return this.asking.size > 0 ? Number.POSITIVE_INFINITY : (this.line.first?.priorityKey ?? Number.POSITIVE_INFINITY);
   }
 
+  /** How many permits are to go back to those who wait elsewhere. */
+  get owed(): number {
+    return this.turnover.owed;
+  }
+
   get isTrying(): boolean {
     return this.growth.isTrying;
   }
@@ -180,6 +185,11 @@ export class PoolState<Call extends LineEntry, Permit extends { readonly slot: s
     } else {
       this.settle(held, nowMs);
     }
+  }
+
+  /** Somebody elsewhere may wait for the permit of a call that goes on. */
+  lookNow(nowMs: number): void {
+    if (!this.turnover.isLooking && !this.isClosed) this.look(nowMs);
   }
 
   /** The look is over. @param others `undefined` when nobody has answered */

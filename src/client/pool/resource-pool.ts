@@ -15,6 +15,9 @@ import type { PoolCall } from './pool-options';
 import { type Held, type PoolCommand, type PoolRules, PoolState } from './pool-state';
 import { PooledPermit } from './pooled-permit';
 
+/** A call that waits for the whole, and has a permit of its key, has the pool look for others so rarely in the end. */
+const MOST_LOOK_MS = 240_000;
+
 /** A call of this process that waits for a permit. */
 class WaitingCall extends LineEntry {
   stopListening = () => {};
@@ -31,6 +34,7 @@ class WaitingCall extends LineEntry {
 
 /** A call that has a permit of this resource, that of a key, and waits for one of the whole. */
 interface AdmittedCall {
+  readonly permit: PooledPermit;
   readonly priorityKey: number;
   readonly sinceMs: number;
   /** Has it give the permit back, unless it has one of the whole by now. */
@@ -47,6 +51,10 @@ export class ResourcePool {
   private readonly held = new Set<Held<Permit>>();
   private readonly admitted = new Set<AdmittedCall>();
   private givesWay: AdmittedCall | undefined;
+  /** When to look whether somebody elsewhere waits for what an admitted call has, and since when there are such calls. */
+  private looks = { atMs: Number.POSITIVE_INFINITY, sinceMs: 0 };
+  /** The best priority of those who wait elsewhere, as the last look has it. */
+  private elsewhere = Number.POSITIVE_INFINITY;
   private readonly stop = new AbortController();
   private closing: Promise<void> | undefined;
   private emptied = () => {};
@@ -61,7 +69,7 @@ export class ResourcePool {
    */
   constructor(
     private readonly source: PermitSource,
-    rules: Omit<PoolRules, 'id'>,
+    private readonly rules: Omit<PoolRules, 'id'>,
     private readonly whenLeft: () => void = () => undefined,
     private readonly whenFewer: () => void = () => undefined,
   ) {
@@ -116,6 +124,11 @@ export class ResourcePool {
 
   /** From now on the call gives way to callers of better priority. @returns what says that it waits no longer, or has given way */
   admit(call: AdmittedCall): () => void {
+    if (this.admitted.size === 0) {
+      const sinceMs = monotonicMs();
+      this.looks = { atMs: sinceMs + this.rules.reuseForMs, sinceMs };
+      this.steps.soon();
+    }
     this.admitted.add(call);
     if (this.state.waiting > 0) this.steps.soon();
     return () => {
@@ -126,14 +139,33 @@ export class ResourcePool {
     };
   }
 
-  /** One gives way at a time, and the first that waits is served before the next one does. */
-  private makeWay(): void {
+  /**
+   * One gives way at a time, and the first that waits is served before the next one does. Those who wait elsewhere get a permit that is
+   * ripe: any other would stay here.
+   */
+  private makeWay(nowMs: number): void {
     if (this.admitted.size === 0 || this.givesWay) return;
-    const { priorityKey } = this.state;
-    const outranked = [...this.admitted].filter((call) => call.priorityKey > priorityKey);
+    this.lookElsewhere(nowMs);
+    const here = this.state.priorityKey;
+    const elsewhere = this.state.owed > 0 ? this.elsewhere : Number.POSITIVE_INFINITY;
+    const isRipe = ({ permit }: AdmittedCall) =>
+      [...this.calls].some(([{ sinceMs }, call]) => call === permit && nowMs >= sinceMs + this.rules.reuseForMs);
+    const outranked = [...this.admitted].filter(
+      (call) => call.priorityKey > here || (call.priorityKey > elsewhere && isRipe(call)),
+    );
     const [last] = outranked.sort((a, b) => b.priorityKey - a.priorityKey || b.sinceMs - a.sinceMs);
     this.givesWay = last;
     last?.giveWay();
+  }
+
+  /** After a while, and then ever more rarely. */
+  private lookElsewhere(nowMs: number): void {
+    const { atMs, sinceMs } = this.looks;
+    if (nowMs < atMs) return;
+    const afterMs = Math.min(MOST_LOOK_MS, Math.max(this.rules.reuseForMs, (nowMs - sinceMs) / 4));
+    this.looks = { atMs: nowMs + afterMs, sinceMs };
+    this.state.lookNow(nowMs);
+    this.steps.soon();
   }
 
   /** Gives back idle permits, until the pool holds so many. */
@@ -186,7 +218,7 @@ export class ResourcePool {
   private step(): number {
     const nowMs = monotonicMs();
     for (const command of this.state.next(nowMs)) this.carryOut(command);
-    this.makeWay();
+    this.makeWay(nowMs);
     if (!this.state.isTrying) for (const resolve of this.tried.splice(0)) resolve();
     if (!this.isUsed) for (const resolve of this.left.splice(0)) resolve();
     if (this.state.isEmpty && !this.isUsed) {
@@ -194,7 +226,7 @@ export class ResourcePool {
       this.emptied();
       this.whenLeft();
     }
-    return this.state.dueMs();
+    return this.admitted.size === 0 ? this.state.dueMs() : Math.min(this.state.dueMs(), this.looks.atMs);
   }
 
   private carryOut(command: PoolCommand<WaitingCall, Permit>): void {
@@ -261,6 +293,7 @@ export class ResourcePool {
 
   private async look(): Promise<void> {
     const others = await this.source.look();
+    this.elsewhere = Math.min(...(others?.tickets ?? []).map(priorityOf));
     this.state.looked(others, monotonicMs());
     this.steps.soon();
   }
