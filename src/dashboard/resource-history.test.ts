@@ -82,6 +82,15 @@ test('a hold that began and ended between two looks comes from visibility, and c
   assert.equal(head.stats.holds?.maxMs, 400);
 });
 
+test('the slots that a pause takes out of use are no grants', () => {
+  const history = new ResourceHistory();
+  const drained = ['1', '2', '3', '4', '5'].map((slot) => {
+    return { slot, state: 'drained' as const, permit: permit(`drain-${slot}`, 'the-queue', 100) };
+  });
+  history.look(found(undefined, { slots: drained }), START_MS + 1_000);
+  assert.equal(history.look(found(permit('r1', 'a', 1_500)), START_MS + 2_000).head.stats.grantsPerMinute, 1);
+});
+
 test('the past is forgotten after five minutes, and kept small; who still holds is not forgotten', () => {
   const history = new ResourceHistory();
   const long = permit('long', 'a', 0);
