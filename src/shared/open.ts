@@ -8,7 +8,7 @@ const PAUSED = 8;
 
 /**
  * Whether somebody has paused it on the server (Workflow Pause, server 1.30). It keeps its ID and takes signals, but runs no code until it
- * is unpaused. Server 1.31.0 may leave a Workflow that it has paused `RUNNING`: such a Workflow goes on.
+ * is unpaused. Servers 1.30 and 1.31 may turn the status of a paused Workflow back to `RUNNING`: then it goes on, and can't be unpaused.
  */
 export function isPaused({ status }: HasStatus): boolean {
   return status.name === 'PAUSED' || status.code === PAUSED;
