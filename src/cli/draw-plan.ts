@@ -67,8 +67,8 @@ function isOtherThanDeclared({ declared }: Limit, told: number | undefined): boo
   return count !== undefined && told !== undefined && count !== told;
 }
 
-/** The most holders to name for each resource. */
-const NAMED = 5;
+/** The most holders to name for each resource. Each costs a query. */
+export const NAMED = 4;
 
 function aboveNotes(above: readonly ResourceSlot[]): Text[] {
   const lines = above.slice(0, NAMED).map(({ slot, permit }) => {

@@ -7,12 +7,12 @@ import { exportLimits, limitsText } from '../limits/export';
 import { lookAtPools, withLeases } from '../limits/in-force';
 import { type LimitsFile, poolOf } from '../limits/limit';
 import { readLimitsFile } from '../limits/limits-file';
-import { InvalidOptionsError } from '../operator';
+import { InvalidOptionsError, type ResourceSlot } from '../operator';
 import { shown } from '../operator/inspector';
 import { resourcesInUse } from '../operator/resources-in-use';
 import { type Output, withOutputFlags, withTaskQueueFlag } from './arguments';
 import { type ConnectionFlags, withClient, withConnectionFlags } from './connection';
-import { changeNote, drawPlan, kindOf, planJson } from './draw-plan';
+import { changeNote, drawPlan, kindOf, NAMED, planJson } from './draw-plan';
 import { EXIT } from './exit-codes';
 import { confirmed, print, printJson, printYaml, say } from './terminal';
 import { green, red, type Text, text } from './text';
@@ -136,12 +136,19 @@ function readText(path: string): string {
   }
 }
 
-/** With the leases of those who hold more than their limit. */
+/** With the leases of those who hold more than their limit, as far as they are named. */
 async function planned(client: Client, limits: LimitsFile): Promise<Comparison[]> {
   const comparisons = compare(limits, await lookAtPools(client, limits.limits.map(poolOf)));
-  return await Promise.all(
-    comparisons.map(async (it) => (it.above.length > 0 ? { ...it, above: await withLeases(client, it.above) } : it)),
+  const asked = await withLeases(
+    client,
+    comparisons.flatMap(({ above }) => above.slice(0, NAMED)),
   );
+  const found = new Map(asked.map((slot) => [slot.permit.workflowId, slot]));
+  const seen = ({ permit }: ResourceSlot) => found.get(permit.workflowId) ?? [];
+  return comparisons.map((it) => ({
+    ...it,
+    above: [...it.above.slice(0, NAMED).flatMap(seen), ...it.above.slice(NAMED)],
+  }));
 }
 
 function toChange(comparisons: readonly Comparison[]): ToChange[] {

@@ -221,6 +221,13 @@ const BUGS: readonly PlantedBug[] = [
     caughtBy: 'in-use.test.ts',
   },
   {
+    name: 'An override that was set for fewer slots than callers declare now passes for the limit of the file',
+    in: 'compareOne',
+    find: 'outgrown || inUse !== wanted',
+    replace: 'inUse !== wanted',
+    caughtBy: 'compare.test.ts',
+  },
+  {
     name: 'One that wants more permits than an operator has left stays in line, and keeps a slot to itself',
     in: 'QueueState.refusals',
     find: "yield { do: 'refuse', ticket }",
@@ -570,6 +577,13 @@ const BUGS: readonly PlantedBug[] = [
     find: 'this.inUse.endsAtMs',
     replace: 'Number.POSITIVE_INFINITY',
     caughtBy: 'the queue wakes when a pause ends',
+  },
+  {
+    name: 'apply overwrites what an operator has set since the plan',
+    in: 'applyOne',
+    find: '{ ifVersion, reason }',
+    replace: '{ reason }',
+    caughtBy: 'apply stops where somebody has changed something since the plan',
   },
   {
     name: "A holder's pause shortens that of an operator",
