@@ -209,8 +209,8 @@ test('paused or reset while it waits, an activity leaves the line; while it runs
   await permit.release();
   await until(() => now.calls === 1);
   await workflowService.pauseActivity(request);
+  await until(() => now.aborted.length === 1);
   await until(async () => (await permitsRunning(temporal.client, resource)).length === 0);
-  assert.equal(now.aborted.length, 1);
   await workflowService.unpauseActivity(request);
   await until(() => now.calls === 1);
   await workflowService.resetActivity(request);
