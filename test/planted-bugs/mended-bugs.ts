@@ -49,7 +49,7 @@ export const MENDED: readonly PlantedBug[] = [
     in: 'HeldPermit.isHeld',
     find: '!this.away && this.grants.every(({ isHeld }) => isHeld)',
     replace: '!this.away',
-    caughtBy: 'client-loss.test.ts',
+    caughtBy: 'client-loss.slow.test.ts',
   },
   {
     name: 'A permit pool is closed while a call of its own is under way',
