@@ -110,10 +110,10 @@ test('who has held a permit for longer than its pace finds its slot free after t
   const resource = temporal.resource('pace');
   const semaphore = { capacity: 1, pace: { every: '200ms' } } as const;
   const client = clientOf(resource, semaphore);
-  await client.withPermit(() => delay(500));
+  await client.withPermit(() => delay(1_500));
   await ((await client.tryAcquire()) ?? assert.fail('the slot is taken')).release();
   await assertNoPermitLeft(temporal.client, resource);
-  const args: [{ resource: string; semaphore: SemaphoreOptions }, number] = [{ resource, semaphore }, 500];
+  const args: [{ resource: string; semaphore: SemaphoreOptions }, number] = [{ resource, semaphore }, 1_500];
   const holder = await temporal.client.workflow.start(workflows.twice, { ...startOptions(temporal), args });
   await holder.result();
   const { events } = await holder.fetchHistory();

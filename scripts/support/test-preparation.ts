@@ -39,7 +39,6 @@ const SECONDS: Readonly<Record<string, number>> = {
   operate: 32,
   'contract/keys': 31,
   'stuck-queue': 30,
-  'permit-worker': 28,
   'key-pool': 28,
   semaphore: 26,
   preemption: 23,
