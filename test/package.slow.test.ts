@@ -116,7 +116,8 @@ test('each entry that loads the SDK refuses one that is too old, and so does a W
   const refusal = /^temporal-semaphore needs Temporal's SDK 1\.18\.2 or later, and @temporalio\/common is 1\.17\.5\./gm;
   assert.equal(stdout.match(refusal)?.length, ENTRIES.length - 1, `all but temporal-semaphore/fencing: ${stdout}`);
 
-  const workflowsPath = require.resolve('temporal-semaphore/workflows', { paths: [project] });
+  // By its file: here the package's name means the package of this repository.
+  const workflowsPath = join(project, 'node_modules', 'temporal-semaphore', 'lib', 'workflows.js');
   const bundle = `require('@temporalio/worker').bundleWorkflowCode({ workflowsPath: ${JSON.stringify(workflowsPath)} })
     .then(({ code }) => { require('vm').runInNewContext(code + '\\n__TEMPORAL__.importWorkflows()', { __webpack_module_cache__: {}, AsyncLocalStorage: Map }); })
     .catch(({ message }) => console.log(message));`;
