@@ -36,6 +36,7 @@ const SECONDS: Readonly<Record<string, number>> = {
   adoption: 41,
   'limited-workflows': 35,
   operate: 32,
+  'permit-worker': 28,
   'contract/keys': 31,
   'key-pool': 28,
   semaphore: 26,
