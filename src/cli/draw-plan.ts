@@ -94,17 +94,8 @@ function summary(comparisons: readonly Comparison[]): Text {
 }
 
 /** One limit, its comparison and its change in JSON. */
-export function planJson({
-  limit,
-  now,
-  declared,
-  inUse,
-  outgrown,
-  change,
-  above,
-  problem,
-  ...rest
-}: Comparison): object {
+export function planJson(comparison: Comparison): object {
+  const { limit, now, declared, inUse, outgrown, change, above, problem } = comparison;
   const { resource, key, owner, note, paused } = limit;
   const wanted = { capacity: wantedCount(limit), paused: paused === undefined ? undefined : paused !== false };
   const override = now.override ? shown(now.override) : null;
@@ -113,7 +104,7 @@ export function planJson({
     key,
     owner,
     note,
-    is: kindOf({ limit, now, above, change, problem, ...rest }),
+    is: kindOf(comparison),
     wanted,
     now: { capacity: inUse, declared, outgrown, override, disagreement: now.disagreement },
     change,
