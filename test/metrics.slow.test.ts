@@ -9,7 +9,7 @@ import { type Sample, scrape } from '../scripts/support/prometheus';
 import { freePort } from '../scripts/support/server-process';
 import { PermitLostError, PermitPool, PermitTimeoutError, SemaphoreClient } from '../src/client';
 import { permitId, queueId } from '../src/shared/permit-id';
-import { MISSED, REVOKE, type Ticket, TURN } from '../src/shared/protocol';
+import { MISSED, REVOKE, type Ticket, TURN, WATCH } from '../src/shared/protocol';
 import { HISTOGRAM_BUCKETS } from '../src/worker';
 import { CliProcess } from './support/cli-process';
 import { failureOf, startHolder, startHolding, startOptions, untilAt } from './support/holders';
@@ -49,13 +49,16 @@ async function assertCounts(resource: string, expected: Record<string, number>):
   await eventually(async () => assert.deepEqual(counts(await scrape(address), resource), expected));
 }
 
-/** Of the queue's history: the turns it gave, and how many of them were missed. */
-async function turnsOf(resource: string): Promise<{ offered: number; missed: number }> {
+/** Of the queue's history: the turns it gave, how many of them were missed, and the permits that it asked and did not find. */
+async function turnsOf(resource: string): Promise<{ offered: number; missed: number; unfound: number }> {
   const { events } = await temporal.client.workflow.getHandle(queueId(resource)).fetchHistory();
   const all = events ?? [];
+  const asked = all.filter((e) => e.signalExternalWorkflowExecutionInitiatedEventAttributes?.signalName === WATCH);
+  const failed = all.map((e) => e.signalExternalWorkflowExecutionFailedEventAttributes?.initiatedEventId?.toString());
   return {
     offered: all.filter((e) => e.signalExternalWorkflowExecutionInitiatedEventAttributes?.signalName === TURN).length,
     missed: all.filter((e) => e.workflowExecutionSignaledEventAttributes?.signalName === MISSED).length,
+    unfound: asked.filter((e) => failed.includes(e.eventId?.toString())).length,
   };
 }
 
@@ -77,16 +80,21 @@ async function contend(on: Temporal): Promise<void> {
   await first.signal(workflows.finish);
   await Promise.all(waiters.map((waiter) => waiter.result()));
 
-  const { offered, missed } = await turnsOf(resource);
+  const { offered, missed, unfound } = await turnsOf(resource);
   assert.equal(offered, 4 + missed);
-  await assertCounts(resource, {
-    'acquire acquired': 5,
-    'hold released': 5,
-    'handoff turn': offered,
-    'handoff claim': 4,
-    turn_offered: offered,
-    ...(missed > 0 ? { 'turn_unused missed': missed } : {}),
-    waiters: 0,
+  await eventually(async () => {
+    const { 'turn_unused overdue': overdue = 0, ...counted } = counts(await scrape(address), resource);
+    // On a slow machine, the queue asks for the permit of a turn before its waiter has taken it.
+    assert.ok(overdue <= unfound, `${overdue} turns overdue, ${unfound} permits not found`);
+    assert.deepEqual(counted, {
+      'acquire acquired': 5,
+      'hold released': 5,
+      'handoff turn': offered,
+      'handoff claim': 4,
+      turn_offered: offered,
+      ...(missed > 0 ? { 'turn_unused missed': missed } : {}),
+      waiters: 0,
+    });
   });
   const heldMs = (await scrape(address)).find(
     ({ name, labels }) => name === `${OURS}hold_duration_sum` && labels.resource === resource,
