@@ -17,7 +17,7 @@ const host = new CliHost();
 const CAPACITY = 6;
 const PER_KEY = 2;
 const KEYS = 10;
-const CALLERS = 20;
+const CALLERS = 10;
 
 const HOLD_MS = 2_000;
 
@@ -40,7 +40,7 @@ function use(holds: readonly Hold[], fromMs: number, toMs: number): number {
   return usedMs / (CAPACITY * (toMs - fromMs));
 }
 
-test('10 keys of 20 callers each on capacity 6, 2 for each key: never more, and no permit of the whole without one of the key; and how much of the 6 is in use', async (t) => {
+test('10 keys of 10 callers each on capacity 6, 2 for each key: never more, and no permit of the whole without one of the key; and how much of the 6 is in use', async (t) => {
   const resource = temporal.resource('keyed');
   const { taskQueue } = temporal;
   const semaphore = { capacity: CAPACITY, perKey: PER_KEY };

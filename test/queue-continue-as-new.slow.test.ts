@@ -13,7 +13,7 @@ const temporal = useTemporal();
 
 /** Until this many runs have ended, but no longer than the limit: a slow machine fills a run more slowly. */
 const HAND_OVERS = 2;
-const RUNS_AT_LEAST_MS = 45_000;
+const RUNS_AT_LEAST_MS = 20_000;
 const RUNS_AT_MOST_MS = 5 * 60_000;
 /** The longest that nobody may get a turn, although somebody always waits: then the waiters' own look would serve them. */
 const MOST_STALL_MS = 30_000;
