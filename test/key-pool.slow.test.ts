@@ -4,7 +4,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { mostAtOnce, readHoldIntervals } from '../scripts/support/holder-intervals';
 import { NoAnswerError, SemaphoreClient } from '../src/client';
 import { Operator } from '../src/operator';
-import { keyResource } from '../src/shared/permit-id';
+import { keyResource } from '../src/shared/key-names';
 import { CliHost } from './support/cli-host';
 import { startOptions } from './support/holders';
 import { clientOf } from './support/sets';

@@ -5,7 +5,8 @@ import { mostAtOnce, type ReportedHold } from '../scripts/support/holder-interva
 import { acquireAll } from '../src/client';
 import { currentFencingToken } from '../src/fencing';
 import { inspectAllInUse } from '../src/operator/resources-in-use';
-import { keyResource, permitId } from '../src/shared/permit-id';
+import { keyResource } from '../src/shared/key-names';
+import { permitId } from '../src/shared/permit-id';
 import { CliHost } from './support/cli-host';
 import { startOptions } from './support/holders';
 import { operatorOf } from './support/operators';

@@ -9,7 +9,8 @@ import {
   PoolClosedError,
 } from '../src/client';
 import { Operator } from '../src/operator';
-import { keyResource, permitId } from '../src/shared/permit-id';
+import { keyResource } from '../src/shared/key-names';
+import { permitId } from '../src/shared/permit-id';
 import { REVOKE } from '../src/shared/protocol';
 import { clientOf } from './support/sets';
 import {

@@ -3,8 +3,8 @@ import { randomUUID } from 'node:crypto';
 import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { HistoryEvent } from '../scripts/support/history-events';
-import { priorityOf } from '../src/shared/check';
 import { permitId, queueId } from '../src/shared/permit-id';
+import { priorityOf } from '../src/shared/priority';
 import {
   CLOSING,
   type ClosingNotice,

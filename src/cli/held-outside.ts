@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs';
 import type { Client } from '@temporalio/client';
 import { SelfDeadlockError } from '../client';
-import { waitsForItself } from '../shared/loss';
-import { keyResource } from '../shared/permit-id';
+import { keyResource } from '../shared/key-names';
+import { waitsForItself } from '../shared/self-deadlock';
 import { placeOf } from './connection';
 
 /** Tells a `run` inside a `run` which permits the outer `run`s hold, as JSON. */

@@ -3,7 +3,7 @@ import { messageOf } from '../client/errors';
 import { mapConcurrently } from '../client/server';
 import { InvalidOptionsError, NotHeldError, Operator, type Override, type OverrideOptions } from '../operator';
 import { keysInUse, type SeenKey } from '../operator/resources-in-use';
-import { slotNames } from '../shared/permit-id';
+import { slotNames } from '../shared/slots';
 import { type ResourceFlags, timeFromNow, wholeNumber, withResourceFlags } from './arguments';
 import { EVERY_KEY, withClient, withOperator } from './connection';
 import { overrideNote } from './draw-resource';

@@ -12,7 +12,7 @@ import {
 import { messageOf } from '../client/errors';
 import { pause, soon } from '../client/server';
 import { type Inspection, Operator } from '../operator';
-import { ownTimeoutMessage } from '../shared/loss';
+import { ownTimeoutMessage } from '../shared/acquire-messages';
 import { DEFAULT_TASK_QUEUE } from '../shared/protocol';
 import { type AlsoFlag, alsoFlag, durationOption, wholeNumber, withSlotFlags } from './arguments';
 import { type ConnectionFlags, placeOf, withClient, withConnectionFlags } from './connection';

@@ -1,5 +1,6 @@
+import { lineFullMessage, selfDeadlockMessage, timeoutMessage } from '../shared/acquire-messages';
 import { durationText } from '../shared/duration';
-import { lineFullMessage, lossMessage, type PermitLoss, selfDeadlockMessage, timeoutMessage } from '../shared/loss';
+import { lossMessage, type PermitLoss } from '../shared/loss';
 import { type PermitAddress, queueId } from '../shared/permit-id';
 import { unpauseCommand, workerCommand } from './commands';
 

@@ -1,14 +1,13 @@
 import type { Client } from '@temporalio/client';
 import type { Acquirer } from '../shared/acquirer';
 import { checkFunction, refuse } from '../shared/check';
+import { checkNotDerived } from '../shared/key-names';
 import { Lease, noticeMsOf } from '../shared/lease';
 import type { DeclaredSemaphore } from '../shared/limit';
-import { adoptedRenewalMs, atOnce, type ResolvedSemaphore } from '../shared/options';
-import { checkNoKeyPool } from '../shared/permit-id';
+import { adoptedRenewalMs, atOnce, type ResolvedSemaphore, resolveRef } from '../shared/options';
 import { type PermitsOf, type SetEntry, wantedOf } from '../shared/permit-set';
 import { ADOPT, type PermitRef } from '../shared/protocol';
 import { again } from '../shared/request';
-import { resolveRef } from '../shared/wire-input';
 import { Closing } from './closing';
 import { PermitLostError, PermitTimeoutError, type SemaphoreClosedError } from './errors';
 import { ANSWER_MS, clientAcquirer } from './holder/claim';
@@ -251,7 +250,7 @@ export class SemaphoreClient implements AsyncDisposable {
 
   /** @internal As one of a set. */
   get ofSet(): SemaphoreOfSet {
-    checkNoKeyPool(this.resource); // to operate it is fine
+    checkNotDerived(this.resource); // to operate it is fine
     return { ...this.semaphore, client: this, caller: this.server.caller };
   }
 
@@ -302,7 +301,7 @@ export class SemaphoreClient implements AsyncDisposable {
   }
 
   private acquireOptions(options: ClientAcquireOptions | undefined): ResolvedClientAcquire {
-    checkNoKeyPool(this.resource); // to operate it is fine
+    checkNotDerived(this.resource); // to operate it is fine
     return resolveClientAcquire(this.semaphore, options);
   }
 

@@ -1,4 +1,5 @@
-import { MAX_REASON_LENGTH, refuse } from '../shared/check';
+import { refuse } from '../shared/check';
+import { MAX_REASON_LENGTH } from '../shared/protocol';
 import type { Hub } from './hub';
 import type { Action } from './page-protocol';
 import type { ResourceOperator } from './poller';

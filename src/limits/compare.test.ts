@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { ResourceSlot } from '../operator/inspection';
-import { type Slots, slotNames, slotsMark } from '../shared/permit-id';
 import type { OverrideState } from '../shared/protocol';
+import { type Slots, slotNames, slotsMark } from '../shared/slots';
 import { type Comparison, compare } from './compare';
 import type { InForce } from './in-force';
 import { type Limit, poolOf } from './limit';

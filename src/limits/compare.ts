@@ -1,7 +1,6 @@
 import type { ResourceSlot } from '../operator/inspection';
-import { MAX_SLOTS } from '../shared/options';
-import { isSlotInUse, type Slots, slotNames, slotsMark } from '../shared/permit-id';
 import type { OverrideState } from '../shared/protocol';
+import { isSlotInUse, MAX_SLOTS, type Slots, slotNames, slotsMark } from '../shared/slots';
 import type { InForce } from './in-force';
 import { isFirstOf, type Limit, type LimitsFile, poolOf, reasonOf, wantedCount } from './limit';
 

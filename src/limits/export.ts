@@ -1,5 +1,6 @@
 import { Document, visit } from 'yaml';
-import { isKeyPool, keyOfPool, type Slots, slotNames, wholeOf } from '../shared/permit-id';
+import { isKeyResource, keyOfResource, wholeOf } from '../shared/key-names';
+import { type Slots, slotNames } from '../shared/slots';
 import { believed } from './compare';
 import type { InForce } from './in-force';
 import { noteIn } from './limit';
@@ -36,8 +37,8 @@ export function exportLimits(seen: ReadonlyMap<string, InForce>): Exported {
   const resources: LimitsData['resources'] = {};
   const leftOut: { pool: string; why: string }[] = [];
   for (const [pool, now] of [...seen].sort(([a], [b]) => (a < b ? -1 : 1))) {
-    const [whole, key] = [wholeOf(pool), keyOfPool(pool)];
-    if (whole !== pool && !isKeyPool(pool)) continue; // the accumulator's, of which there is always one
+    const [whole, key] = [wholeOf(pool), keyOfResource(pool)];
+    if (whole !== pool && !isKeyResource(pool)) continue; // the accumulator's, of which there is always one
     const isNameless = whole !== pool && key === undefined;
     const written = isNameless ? 'its name does not tell the key' : limitOf(pool, now);
     if (typeof written === 'string') leftOut.push({ pool, why: written });

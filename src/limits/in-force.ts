@@ -5,8 +5,8 @@ import type { Inspection, ResourceSlot, SlotsBelief } from '../operator/inspecti
 import { ANSWERS_WITHIN_MS, disagreement, Inspector } from '../operator/inspector';
 import { listHolders } from '../operator/visibility';
 import { WorkerQueries } from '../operator/worker-queries';
-import type { Slots } from '../shared/permit-id';
 import type { OverrideState } from '../shared/protocol';
+import type { Slots } from '../shared/slots';
 
 /** What limits one resource now, and who uses it. */
 export interface InForce {

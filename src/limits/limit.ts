@@ -1,5 +1,6 @@
-import { MAX_REASON_LENGTH } from '../shared/check';
-import { keyResource, type Slots } from '../shared/permit-id';
+import { keyResource } from '../shared/key-names';
+import { MAX_REASON_LENGTH } from '../shared/protocol';
+import type { Slots } from '../shared/slots';
 
 /** What a limits file says. */
 export interface LimitsFile {

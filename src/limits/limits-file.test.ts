@@ -214,7 +214,7 @@ const MALFORMED: [what: string, file: string, at: string, expected: RegExp, unse
     "the name of a key's permits",
     named('openai~key:acme'),
     '3:3',
-    /which names the pool of a key: give "perKey"/,
+    /which names the resource of a key: give "perKey"/,
     'unseen by the schema',
   ],
   ['perKey that is a number', of('perKey: 2'), '4:13', /perKey: expected a mapping of declared, keys, got 2/],

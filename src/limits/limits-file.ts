@@ -8,8 +8,10 @@ import {
   textWithin,
   wholeFrom,
 } from '../shared/check';
-import { checkKey, checkPerKey, MAX_SLOTS, resolveSlots } from '../shared/options';
-import { checkNoKeyPool, checkResource, type Slots, slotNames } from '../shared/permit-id';
+import { checkNotDerived } from '../shared/key-names';
+import { checkKey, checkPerKey, resolveSlots } from '../shared/options';
+import { checkResource } from '../shared/permit-id';
+import { MAX_SLOTS, type Slots, slotNames } from '../shared/slots';
 import { isFirstOf, type Limit, type LimitsFile, MAX_NOTE_LENGTH, wantedCount } from './limit';
 
 // Reads a limits file. All that is wrong is told at once, each with its line and column, before anything goes to the server. The limits of
@@ -85,7 +87,7 @@ class Reader {
       for (const { name, at, value } of this.entries(resources, 'resources', 'a resource')) {
         const isSound = this.sound(at, () => {
           checkResource(name);
-          checkNoKeyPool(name);
+          checkNotDerived(name);
         });
         if (isSound) this.resource(name, at, value);
       }

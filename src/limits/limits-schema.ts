@@ -1,4 +1,4 @@
-import { MAX_SLOTS } from '../shared/options';
+import { MAX_SLOTS } from '../shared/slots';
 import { MAX_NOTE_LENGTH } from './limit';
 import type { FILE_FIELDS, KEY_FIELDS, PAUSE_FIELDS, PER_KEY_FIELDS, RESOURCE_FIELDS } from './limits-file';
 

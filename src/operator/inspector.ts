@@ -1,10 +1,9 @@
 import { type WorkflowClient, type WorkflowExecutionDescription, WorkflowNotFoundError } from '@temporalio/client';
 import { mapConcurrently, monotonicMs, type Server } from '../client/server';
-import { DEFAULT_PRIORITY_KEY } from '../shared/check';
 import { readDeadlineMs } from '../shared/lenient-input';
 import { isOpen, isPaused } from '../shared/open';
-import { MAX_SLOTS } from '../shared/options';
-import { permitId, queueId, slotNames, slotsMark } from '../shared/permit-id';
+import { permitId, queueId } from '../shared/permit-id';
+import { DEFAULT_PRIORITY_KEY } from '../shared/priority';
 import {
   type Holder,
   type OverrideState,
@@ -18,6 +17,7 @@ import {
   type Ticket,
 } from '../shared/protocol';
 import { readQueueView } from '../shared/queue-view';
+import { MAX_SLOTS, slotNames, slotsMark } from '../shared/slots';
 import { TurnOrder } from '../shared/turn-order';
 import type {
   Inspection,

@@ -13,25 +13,18 @@ import {
   checkOptions,
   durationFrom,
   InvalidOptionsError,
-  MAX_REASON_LENGTH,
   nonEmpty,
   refuse,
   textWithin,
   wholeFrom,
 } from '../shared/check';
-import { checkKey, checkPerKey, MAX_SLOTS, pauseEndMs, resolveSlots } from '../shared/options';
-import {
-  checkNoKeyPool,
-  checkResource,
-  checkSlot,
-  isKeyPool,
-  keyResource,
-  queueId,
-  type Slots,
-  slotNames,
-} from '../shared/permit-id';
-import { DEFAULT_TASK_QUEUE, type OverrideInput, type QueueView, REVOKE } from '../shared/protocol';
-import { areSlots, isCount } from '../shared/wire-input';
+import { checkNotDerived, isKeyResource, keyResource } from '../shared/key-names';
+import { checkKey, checkPerKey, pauseEndMs, resolveSlots } from '../shared/options';
+import { checkResource, checkSlot, queueId } from '../shared/permit-id';
+import { DEFAULT_TASK_QUEUE, MAX_REASON_LENGTH, type OverrideInput, type QueueView, REVOKE } from '../shared/protocol';
+import { MAX_SLOTS, type Slots, slotNames } from '../shared/slots';
+import { isCount } from '../shared/untyped';
+import { areSlots } from '../shared/wire-input';
 import { NotHeldError } from './errors';
 import type { Inspection, Override, PermitInspection, ResourceSlot, SlotInspection } from './inspection';
 import { ANSWERS_WITHIN_MS, type Asking, Inspector } from './inspector';
@@ -372,7 +365,7 @@ export class Operator {
       if (slots === undefined) {
         await this.refuseIfPaused(timeoutMs);
         throw new InvalidOptionsError(
-          `Neither a queue nor a permit of "${resource}" says how many slots it has: give ${isKeyPool(resource) ? 'perKey' : 'capacity or slots'}.`,
+          `Neither a queue nor a permit of "${resource}" says how many slots it has: give ${isKeyResource(resource) ? 'perKey' : 'capacity or slots'}.`,
         );
       }
       const input = { slots, ...changeOf(slots), reason, ifVersion };
@@ -448,7 +441,7 @@ function checkOperator(resource: string, options: OperatorOptions): void {
     if (isSized) resolveSlots(resource, { capacity, slots });
     return;
   }
-  checkNoKeyPool(resource);
+  checkNotDerived(resource);
   if (isSized)
     refuse('key', 'perKey in place of capacity and slots, which are those of the whole', { capacity, slots });
   checkPerKey(resource, perKey ?? 1);

@@ -1,7 +1,8 @@
 import type { Client } from '@temporalio/client';
 import { messageOf } from '../client/errors';
 import { mapConcurrently, monotonicMs, pause, Server } from '../client/server';
-import { isKeyPool, isResource, wholeOf } from '../shared/permit-id';
+import { isKeyResource, wholeOf } from '../shared/key-names';
+import { isResource } from '../shared/permit-id';
 import type { Inspection, ResourceSlot } from './inspection';
 import { ANSWERS_WITHIN_MS, disagreement } from './inspector';
 import { Operator, type OperatorOptions, statedCapacity } from './operator';
@@ -72,7 +73,7 @@ export async function resourcesInUse(
     resources.set(resource, known);
     if (name === resource) known.held.push(...held);
     if (name === resource && held.length === 0) known.isQueued = true;
-    if (name === resource || !isKeyPool(name)) return; // else somebody takes several permits of the resource
+    if (name === resource || !isKeyResource(name)) return; // else somebody takes several permits of the resource
     const ofKeys = used.get(resource) ?? new Map<string, KeyInUse>();
     used.set(resource, ofKeys);
     const key = ofKeys.get(name) ?? { held: [], isQueued: false };

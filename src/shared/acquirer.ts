@@ -1,5 +1,7 @@
-import { RecheckDelay } from './backoff';
-import type { SlotsMark } from './protocol';
+import type { SlotsMark, Turn } from './protocol';
+import { RecheckDelay } from './recheck-delay';
+import { shuffle } from './shuffle';
+import { MAX_SLOTS, type Slots, wantsSlot } from './slots';
 
 /** How long one that does not wait, in strict order, gives a queue to offer it a slot that nobody else waits for. */
 const TURN_WITHIN_MS = 1_000;
@@ -12,6 +14,21 @@ export interface Offer {
   readonly capacity?: number;
   /** As in the turn. */
   readonly others?: SlotsMark;
+}
+
+/**
+ * Whether a waiter with these slots may claim the slot of this turn: one of its own; or, where they are counted, one that
+ * an operator has added, up to the capacity that the turn tells.
+ */
+export function offersSlot({ slot, capacity = 0 }: Turn, slots: Slots): boolean {
+  if (slot === undefined) return false;
+  return wantsSlot(slots, slot) || (typeof slots === 'number' && wantsSlot(Math.min(capacity, MAX_SLOTS), slot));
+}
+
+/** The offer in a turn, for a waiter with these slots. `undefined`: the turn names no slot that the waiter may claim. */
+export function offerOf(turn: Turn, slots: Slots): Offer | undefined {
+  const { slot, queueId, capacity, others } = turn;
+  return slot !== undefined && offersSlot(turn, slots) ? { slot, queueId, capacity, others } : undefined;
 }
 
 /**
@@ -219,14 +236,4 @@ export class Acquirer<Won> {
   private leftMs(): number {
     return this.options.deadlineMs - this.outside.nowMs();
   }
-}
-
-/** A shuffled copy (Fisher and Yates). The caller determines the order: `random` gives numbers in [0, 1). */
-export function shuffle<T>(items: readonly T[], random: () => number): T[] {
-  const shuffled = [...items];
-  for (let last = shuffled.length - 1; last > 0; last--) {
-    const pick = Math.floor(random() * (last + 1));
-    [shuffled[last], shuffled[pick]] = [shuffled[pick] as T, shuffled[last] as T];
-  }
-  return shuffled;
 }

@@ -181,16 +181,3 @@ function jsonOf(value: unknown): string | undefined {
     return undefined;
   }
 }
-
-// Numbers on which several sides agree.
-
-/** Temporal's default priority, the middle of its five. */
-export const DEFAULT_PRIORITY_KEY = 3;
-
-/** The priority of a ticket or a caller. Absent and 0 are the default, as in Temporal. */
-export function priorityOf({ priorityKey }: { readonly priorityKey?: number }): number {
-  return priorityKey || DEFAULT_PRIORITY_KEY;
-}
-
-/** The longest reason of a revocation or an override, in characters. */
-export const MAX_REASON_LENGTH = 1_000;

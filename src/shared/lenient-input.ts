@@ -1,6 +1,6 @@
-import { readSlotsMark } from './permit-id';
 import type { Holder, PermitMemo } from './protocol';
-import { fieldsOf, MAX_TIME_MS } from './wire-input';
+import { readSlotsMark } from './slots';
+import { fieldsOf, MAX_TIME_MS } from './untyped';
 
 // Readers for callers that only look: of memos, and of answers to queries. Anybody may have written these values. The readers keep each
 // sound part and leave out the rest, so that a caller sees the resource and no error. `wire-input` is stricter: its values become

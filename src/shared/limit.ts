@@ -1,6 +1,7 @@
 import type { Priority } from '@temporalio/common';
-import { checkOptions, DEFAULT_PRIORITY_KEY, refuse, saying } from './check';
+import { checkOptions, refuse, saying } from './check';
 import { ACQUIRE_CHECKS, type ResolvedSemaphore, resolveAcquire, type SemaphoreOptions } from './options';
+import { DEFAULT_PRIORITY_KEY } from './priority';
 import { PACED_PERMIT_WORKFLOW, PERMIT_WORKFLOW, QUEUE_WORKFLOW, type SlotsMark, WAITER_WORKFLOW } from './protocol';
 
 /** A semaphore that an application declares once, for all that use it. A `Semaphore` of `temporal-semaphore/workflow` is one. */

@@ -1,7 +1,7 @@
 import type { Metric, MetricMeter } from '@temporalio/common';
 import { GivesWay } from './acquirer';
+import { isKeyResource, metricLabel } from './key-names';
 import type { PermitLoss } from './loss';
-import { isKeyPool, metricLabel } from './permit-id';
 import type { PermitOutcome } from './protocol';
 
 /** How an acquire ended. `full`: the caller did not wait, and all slots were held. */
@@ -71,7 +71,7 @@ export class SemaphoreMetrics {
 
   /** Not of a key's pool: it has a queue of its own, and one series can't tell the waiters of many. */
   waiters(resource: string, count: number): void {
-    if (isKeyPool(resource)) return;
+    if (isKeyResource(resource)) return;
     const name = 'temporal_semaphore_waiters';
     const make = () => this.meter.createGauge(name, 'int', undefined, 'Waiters in line, turns under way not counted');
     this.metric(name, make).set(count, { resource });

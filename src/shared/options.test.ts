@@ -254,3 +254,18 @@ test('the renewals of a set fill one history: each permit more shortens the long
   assert.equal(hours(10_000, false).toFixed(1), '12.8');
   assert.equal(hours(false), Number.POSITIVE_INFINITY);
 });
+
+test('limits that are none, names that are too long, and keys that are none are refused', () => {
+  const semaphore = (perKey: unknown, resource = 'r') =>
+    resolveSemaphore(resource, { capacity: 3, perKey: perKey as number }, { leaseMs: 1_000 });
+  for (const perKey of [0, 1.5, 1_001, '2']) assert.throws(() => semaphore(perKey), /perKey: expected a whole number/);
+  assert.throws(
+    () => semaphore(1, 'x'.repeat(131)),
+    /resource: expected at most 130 bytes of UTF-8, because it has keys/,
+  );
+  assert.ok(semaphore(1, 'x'.repeat(130)));
+  for (const key of ['', 7, null])
+    assert.throws(() => resolveAcquire(semaphore(1), { key: key as string }), /key: expected/);
+  assert.throws(() => resolveAcquire(semaphore(1), { key: 'cafe\u0301' }), /NFC/);
+  assert.throws(() => resolveAcquire(semaphore(1), { key: '\ud800' }), /NFC/);
+});

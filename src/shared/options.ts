@@ -17,17 +17,14 @@ import {
   wholeFrom,
 } from './check';
 import { durationText } from './duration';
-import {
-  byteLength,
-  checkResource,
-  checkSlot,
-  MAX_KEYED_RESOURCE_BYTES,
-  type Slots,
-  slotNames,
-  slotsMark,
-} from './permit-id';
+import { MAX_KEYED_RESOURCE_BYTES } from './key-names';
+import { checkResource, checkSlot, isRunId, permitId } from './permit-id';
+import { checkPriority } from './priority';
+import type { PermitRef } from './protocol';
 import { DEFAULT_TASK_QUEUE, type PreemptionTerms, type SlotsMark } from './protocol';
 import { longestHoldMs } from './run-limits';
+import { MAX_SLOTS, type Slots, slotNames, slotsMark } from './slots';
+import { byteLength } from './utf8';
 
 /** How often a slot is given. */
 export interface Pace {
@@ -233,7 +230,6 @@ export interface ResolvedAcquire {
   readonly outlivesRun: boolean;
 }
 
-export const MAX_SLOTS = 1_000;
 export const MAX_PURPOSE_LENGTH = 1_000;
 const MINUTE_MS = 60_000;
 const DAY_MS = 24 * 60 * MINUTE_MS;
@@ -462,26 +458,6 @@ function priorityKeyFor(what: string, priority: Priority | undefined): number {
   throw new InvalidOptionsError(`${what} needs a priority.priorityKey: it compares the caller's with the holder's.`);
 }
 
-/** The greatest that Temporal's API has room for. */
-const MAX_PRIORITY_KEY = 2 ** 31 - 1;
-
-/** Checks Temporal's own bounds. An absent or zero field means "inherit", as in Temporal. */
-function checkPriority(priority: unknown): Priority {
-  if (typeof priority !== 'object' || priority === null) refuse('priority', "Temporal's Priority", priority);
-  const { priorityKey = 0, fairnessKey = '', fairnessWeight = 0 } = priority as Priority;
-  if (!Number.isInteger(priorityKey) || priorityKey < 0 || priorityKey > MAX_PRIORITY_KEY) {
-    refuse('priority.priorityKey', `a whole number from 1 to ${MAX_PRIORITY_KEY}`, priorityKey);
-  }
-  if (typeof fairnessKey !== 'string' || byteLength(fairnessKey) > 64) {
-    refuse('priority.fairnessKey', 'a string of at most 64 bytes', fairnessKey);
-  }
-  const isWeight = typeof fairnessWeight === 'number' && fairnessWeight >= 0.001 && fairnessWeight <= 1_000;
-  if (fairnessWeight !== 0 && !isWeight) {
-    refuse('priority.fairnessWeight', 'a number from 0.001 to 1000', fairnessWeight);
-  }
-  return priority as Priority;
-}
-
 /** Checks the slots, and gives their names. @throws InvalidOptionsError */
 export function resolveSlots(
   resource: string,
@@ -523,4 +499,23 @@ export function pauseEndMs(until: Date, nowMs: number): number {
   const untilMs = typeof until?.getTime === 'function' ? until.getTime() : Number.NaN;
   if (untilMs > nowMs && untilMs <= nowMs + MAX_DURATION_MS) return untilMs;
   return refuse('until', 'a Date in the future, at most 10 years ahead', until);
+}
+
+/** Checks a reference to a permit. @throws InvalidOptionsError */
+export function resolveRef(ref: PermitRef): PermitRef {
+  if (typeof ref !== 'object' || ref === null) refuse('ref', 'the result of permit.ref()', ref);
+  const { resource, slot, workflowId, runId, leaseMs, paceMs, preemptible } = ref;
+  checkResource(resource);
+  checkSlot(resource, slot);
+  const expected = permitId({ resource, slot });
+  if (workflowId !== expected) refuse('ref.workflowId', `"${expected}"`, workflowId);
+  if (!isRunId(runId)) refuse('ref.runId', 'a run ID, which is a UUID', runId);
+  if (!isPositive(leaseMs)) refuse('ref.leaseMs', 'a number of milliseconds above 0', leaseMs);
+  if (paceMs !== undefined && !isPositive(paceMs)) refuse('ref.paceMs', 'a number of milliseconds above 0', paceMs);
+  const extra = { ...(paceMs !== undefined && { paceMs }), ...(preemptible === true && { preemptible }) };
+  return { resource, slot, workflowId, runId, leaseMs, ...extra };
+}
+
+function isPositive(value: unknown): boolean {
+  return typeof value === 'number' && value > 0 && value < Number.POSITIVE_INFINITY;
 }

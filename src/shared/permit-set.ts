@@ -2,10 +2,12 @@ import type { Duration } from '@temporalio/common';
 import { GivesWay } from './acquirer';
 import { backoffMs } from './backoff';
 import { asIs, checkOptions, InvalidOptionsError, refuse, refuseBeside, refuseKind, show, wholeFrom } from './check';
+import { accumulatorResource, claimOrder, keyResource, wholeOf } from './key-names';
 import { earliest } from './lease';
-import { checkKey, MAX_SLOTS, type ResolvedAcquire, type ResolvedSemaphore } from './options';
-import { accumulatorResource, checkResource, claimOrder, keyResource, slotNames, wholeOf } from './permit-id';
+import { checkKey, type ResolvedAcquire, type ResolvedSemaphore } from './options';
+import { checkResource } from './permit-id';
 import type { PartOfSet } from './request';
+import { MAX_SLOTS, slotNames } from './slots';
 
 /**
  * What a caller wants a permit of: a semaphore; or one with the `key` that its limit per key asks for, or with how many `permits`.

@@ -152,6 +152,9 @@ export interface PermitRef {
 /** `renew`, to a permit: with another lease than its own, for this renewal. */
 export type RenewInput = Partial<Pick<PermitMemo, 'leaseMs'>>;
 
+/** The longest reason of a revocation or an override, in characters. */
+export const MAX_REASON_LENGTH = 1_000;
+
 /** `revoke`, to a permit: an operator takes it away. */
 export interface RevokeInput {
   reason?: string;

@@ -1,17 +1,9 @@
 import { textOf } from './lenient-input';
+import { isFairnessKey } from './priority';
 import type { OverrideState, QueueView, SlotState, Ticket } from './protocol';
 import { ticketsOf } from './ticket-rows';
-import {
-  areSlots,
-  fieldsOf,
-  isCount,
-  isFairnessKey,
-  isNumber,
-  isOverride,
-  listOf,
-  MAX_TIME_MS,
-  readTicket,
-} from './wire-input';
+import { fieldsOf, isCount, isNumber, listOf, MAX_TIME_MS } from './untyped';
+import { areSlots, isOverride, readTicket } from './wire-input';
 // Readers of what a wait queue remembers: for its next run, to which anybody may hand anything, and for callers that only look. They
 // keep each sound part, and leave out the rest.
 

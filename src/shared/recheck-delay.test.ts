@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { RecheckDelay } from './backoff';
+import { RecheckDelay } from './recheck-delay';
 
 function answer(delay: RecheckDelay): void {
   delay.asked();

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { shuffle } from './acquirer';
+import { shuffle } from './shuffle';
 
 const random = fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true });
 

@@ -1,6 +1,6 @@
-import { byteLength } from './permit-id';
 import { ROW_LETTERS, type Ticket, type TicketRow, type TicketTable } from './protocol';
-import { fieldsOf, listOf } from './wire-input';
+import { fieldsOf, listOf } from './untyped';
+import { byteLength } from './utf8';
 
 const FIELDS = Object.entries(ROW_LETTERS) as [keyof typeof ROW_LETTERS, string][];
 

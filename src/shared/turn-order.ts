@@ -1,7 +1,7 @@
-import { priorityOf } from './check';
-import { byteLength } from './permit-id';
+import { priorityOf } from './priority';
 import type { QueueView, Ticket } from './protocol';
 import { setLast } from './set-last';
+import { byteLength } from './utf8';
 
 /** Priorities, and fairness keys of all of them, whose shares are remembered: the last used, and those that are furthest ahead. */
 const MAX_LEVELS = 100;

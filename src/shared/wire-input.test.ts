@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { test } from 'node:test';
-import fc from 'fast-check';
 import {
   BAD_ANSWERS,
   BAD_CLOSINGS,
@@ -13,19 +12,14 @@ import {
   BAD_REASONS,
   BAD_TICKETS,
   BAD_TURNS,
-  type ForgedTurn,
-  NO_COUNTED_SLOTS,
-  NO_NAMED_SLOTS,
   NO_OBJECTS,
   ODD_TICKETS,
   soundAnswer,
   soundTicket,
 } from '../../test/support/malformed';
 import { isRaw } from '../../test/support/strangers';
-import { slotNames } from './permit-id';
 import {
   isOverride,
-  offersSlot,
   readClosing,
   readDeclined,
   readHolder,
@@ -95,50 +89,4 @@ test('of an odd ticket, only what a queue knows is kept', () => {
 
 test('a reason is cut to what a memo can take', () => {
   assert.equal(readReason({ reason: 'r'.repeat(1_900_000) })?.length, 1_000);
-});
-
-const offers = (slot: string, slots: number | string[], capacity?: number) =>
-  offersSlot({ ...TURN, slot, capacity }, slots);
-
-/** Whether a waiter of these slots may claim the slot of a turn that is read; `undefined`: it is read as none. */
-const misled = (forge: ForgedTurn, slots: number | string[]) => {
-  const turn = readTurn(forge(TURN));
-  return turn && offersSlot(turn, slots);
-};
-
-test('counted slots: its own, in canonical form, and those that the turn says were added', () => {
-  assert.ok(offers('0', 1));
-  for (const [what, forge] of Object.entries(NO_COUNTED_SLOTS)) assert.equal(misled(forge, 1), false, what);
-  for (const slot of ['1', '0.0', '1e0', ' 0']) assert.equal(offers(slot, 1), false, slot);
-  assert.ok(offers('4', 3, 5));
-  assert.equal(offers('5', 3, 5), false);
-  for (const slot of ['-1', '03', 'a:b', '']) assert.equal(offers(slot, 3, 5), false);
-  assert.ok(offers('999', 3, 1e9));
-  assert.equal(offers('1000', 3, 1e9), false, 'no pool has more than 1,000 slots');
-  assert.equal(offers('3', 3, -5), false);
-});
-
-test('named slots: of its list only, whatever the turn says was added', () => {
-  assert.ok(offers('gpu-a', ['gpu-a']));
-  for (const [what, forge] of Object.entries(NO_NAMED_SLOTS)) assert.equal(misled(forge, ['gpu-a']), false, what);
-  for (const slot of ['0', 'length']) assert.equal(offers(slot, ['gpu-a'], 5), false);
-});
-
-test('a turn without a slot offers none', () => {
-  assert.equal(offersSlot({ queueId: 'q', ticketId: 't' }, 3), false);
-});
-
-test('whatever a turn says, no more slots can be claimed than the larger of the two capacities', () => {
-  const anySlot = fc.oneof(fc.string(), fc.integer({ min: -5, max: 1_200 }).map(String));
-  fc.assert(
-    fc.property(
-      fc.integer({ min: 1, max: 1_000 }),
-      fc.option(fc.integer(), { nil: undefined }),
-      anySlot,
-      (count, capacity, slot) => {
-        const most = Math.min(1_000, Math.max(count, capacity ?? 0));
-        assert.equal(offers(slot, count, capacity), slotNames(most).includes(slot));
-      },
-    ),
-  );
 });

@@ -1,22 +1,8 @@
-import type { Payload, PayloadConverter } from '@temporalio/common';
-import type { Offer } from './acquirer';
-import { MAX_DURATION_MS, refuse } from './check';
+import { MAX_DURATION_MS } from './check';
 import { type PermitLoss, readLoss } from './loss';
-import { MAX_SLOTS, resolveSlots } from './options';
-import {
-  byteLength,
-  checkResource,
-  checkSlot,
-  isResource,
-  isRunId,
-  MAX_ID_BYTES,
-  permitId,
-  queueId,
-  readSlotsMark,
-  resourceOfQueue,
-  type Slots,
-  wantsSlot,
-} from './permit-id';
+import { resolveSlots } from './options';
+import { isResource, isRunId, MAX_ID_BYTES, queueId, resourceOfQueue } from './permit-id';
+import { isFairnessKey } from './priority';
 import type {
   ClosingNotice,
   DeclinedNotice,
@@ -24,7 +10,6 @@ import type {
   InheritNotice,
   MissedNotice,
   OverrideInput,
-  PermitRef,
   PoolShare,
   PreemptInput,
   PreemptibleNotice,
@@ -33,6 +18,10 @@ import type {
   Ticket,
   Turn,
 } from './protocol';
+import { MAX_REASON_LENGTH } from './protocol';
+import { MAX_SLOTS, readSlotsMark } from './slots';
+import { fieldsOf, isCount, isNumber, MAX_TIME_MS } from './untyped';
+import { byteLength } from './utf8';
 
 // Other versions, other languages or people write the messages on the wire. One message that a Workflow can't handle would
 // fail its task for ever: a malformed ticket would block the queue for everyone, a malformed `watch` would keep a slot. The
@@ -49,10 +38,6 @@ const MAX_TICKET_ID_LENGTH = 100;
 const MAX_TEXT_LENGTH = 1_000;
 /** From so many other resources a ticket inherits. */
 const MAX_INHERITED = 20;
-const MAX_FAIRNESS_KEY_BYTES = 64;
-/** The latest time that a `Date` can have. */
-export const MAX_TIME_MS = 8.64e15;
-
 /** A Workflow to signal. */
 export interface SignalTarget {
   workflowId: string;
@@ -150,7 +135,7 @@ export function readHolder(value: unknown): Holder | undefined {
 /** The reason in `value`, cut to the length that a memo can take. */
 export function readReason(value: unknown): string | undefined {
   const { reason } = fieldsOf(value);
-  return isText(reason, Number.POSITIVE_INFINITY) ? reason.slice(0, MAX_TEXT_LENGTH) : undefined;
+  return isText(reason, Number.POSITIVE_INFINITY) ? reason.slice(0, MAX_REASON_LENGTH) : undefined;
 }
 
 /** The news of a permit's end for its holder. Without a `runId` when it is malformed. */
@@ -223,21 +208,6 @@ export function readTurn(value: unknown): Turn | undefined {
   return turn;
 }
 
-/**
- * Whether a waiter with these slots may claim the slot of this turn: one of its own; or, where they are counted, one that
- * an operator has added, up to the capacity that the turn tells.
- */
-export function offersSlot({ slot, capacity = 0 }: Turn, slots: Slots): boolean {
-  if (slot === undefined) return false;
-  return wantsSlot(slots, slot) || (typeof slots === 'number' && wantsSlot(Math.min(capacity, MAX_SLOTS), slot));
-}
-
-/** The offer in a turn, for a waiter with these slots. `undefined`: the turn names no slot that the waiter may claim. */
-export function offerOf(turn: Turn, slots: Slots): Offer | undefined {
-  const { slot, queueId, capacity, others } = turn;
-  return slot !== undefined && offersSlot(turn, slots) ? { slot, queueId, capacity, others } : undefined;
-}
-
 export function isOverride(resource: string, value: unknown): value is OverrideInput {
   const { slots, capacity, paused, pauseUntilMs, reason, ifVersion } = fieldsOf(value);
   const isPauseWithEnd = pauseUntilMs !== undefined;
@@ -247,17 +217,9 @@ export function isOverride(resource: string, value: unknown): value is OverrideI
     (capacity === undefined || (isCount(capacity, most) && areSlots(resource, capacity))) &&
     (paused === undefined || typeof paused === 'boolean') &&
     (!isPauseWithEnd || isCount(pauseUntilMs, MAX_TIME_MS, 0)) &&
-    isAbsentOr(reason, (it) => typeof it === 'string' && it.length <= MAX_TEXT_LENGTH) &&
+    isAbsentOr(reason, (it) => typeof it === 'string' && it.length <= MAX_REASON_LENGTH) &&
     (ifVersion === undefined || isCount(ifVersion, Number.MAX_SAFE_INTEGER, 0))
   );
-}
-
-export function isCount(value: unknown, most: number, least = 1): value is number {
-  return Number.isInteger(value) && (value as number) >= least && (value as number) <= most;
-}
-
-export function isNumber(value: unknown, least: number, most: number): value is number {
-  return typeof value === 'number' && value >= least && value <= most;
 }
 
 export function areSlots(resource: string, slots: unknown): boolean {
@@ -283,52 +245,4 @@ export function isSlotText(value: unknown): value is string {
 /** Other languages write an absent field as `null`. */
 function isAbsentOr(value: unknown, is: (value: unknown) => boolean): boolean {
   return value === undefined || value === null || is(value);
-}
-
-export function listOf(value: unknown): readonly unknown[] {
-  return Array.isArray(value) ? value : [];
-}
-
-export function isFairnessKey(value: unknown): value is string {
-  return typeof value === 'string' && byteLength(value) <= MAX_FAIRNESS_KEY_BYTES;
-}
-
-export function fieldsOf(value: unknown): Record<string, unknown> {
-  return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {};
-}
-
-/** Checks a reference to a permit. @throws InvalidOptionsError */
-export function resolveRef(ref: PermitRef): PermitRef {
-  if (typeof ref !== 'object' || ref === null) refuse('ref', 'the result of permit.ref()', ref);
-  const { resource, slot, workflowId, runId, leaseMs, paceMs, preemptible } = ref;
-  checkResource(resource);
-  checkSlot(resource, slot);
-  const expected = permitId({ resource, slot });
-  if (workflowId !== expected) refuse('ref.workflowId', `"${expected}"`, workflowId);
-  if (!isRunId(runId)) refuse('ref.runId', 'a run ID, which is a UUID', runId);
-  if (!isPositive(leaseMs)) refuse('ref.leaseMs', 'a number of milliseconds above 0', leaseMs);
-  if (paceMs !== undefined && !isPositive(paceMs)) refuse('ref.paceMs', 'a number of milliseconds above 0', paceMs);
-  const extra = { ...(paceMs !== undefined && { paceMs }), ...(preemptible === true && { preemptible }) };
-  return { resource, slot, workflowId, runId, leaseMs, ...extra };
-}
-
-function isPositive(value: unknown): boolean {
-  return typeof value === 'number' && value > 0 && value < Number.POSITIVE_INFINITY;
-}
-
-/** Reads a payload that it can't decode as `undefined`, which every reader here leaves out as malformed. */
-export class LenientPayloadConverter implements PayloadConverter {
-  constructor(private readonly converter: PayloadConverter) {}
-
-  toPayload(...args: Parameters<PayloadConverter['toPayload']>): Payload {
-    return this.converter.toPayload(...args);
-  }
-
-  fromPayload<T>(...args: Parameters<PayloadConverter['fromPayload']>): T {
-    try {
-      return this.converter.fromPayload(...args) as T;
-    } catch {
-      return undefined as T;
-    }
-  }
 }

@@ -1,6 +1,7 @@
 import { ApplicationFailure, inWorkflowContext } from '@temporalio/workflow';
+import { lineFullMessage, selfDeadlockMessage, timeoutMessage } from '../shared/acquire-messages';
 import { InvalidOptionsError } from '../shared/check';
-import { lineFullMessage, lossMessage, type PermitLoss, selfDeadlockMessage, timeoutMessage } from '../shared/loss';
+import { lossMessage, type PermitLoss } from '../shared/loss';
 import type { PermitAddress } from '../shared/permit-id';
 
 // In Workflow code a plain Error fails the Workflow Task, which is then retried for ever. These are

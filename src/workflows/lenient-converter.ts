@@ -1,6 +1,6 @@
+import type { Payload, PayloadConverter } from '@temporalio/common';
 import { maybeGetActivator } from '@temporalio/workflow/lib/global-attributes';
 import { PACED_PERMIT_WORKFLOW, PERMIT_WORKFLOW, QUEUE_WORKFLOW, WAITER_WORKFLOW } from '../shared/protocol';
-import { LenientPayloadConverter } from '../shared/wire-input';
 
 /**
  * What the SDK knows of the Workflow that runs here, if it is of one of these types: the sandbox loads each module anew for each
@@ -16,6 +16,23 @@ export function activatorOf(types: readonly string[]): ReturnType<typeof maybeGe
 }
 
 export { maybeGetActivator };
+
+/** Reads a payload that it can't decode as `undefined`, which every reader here leaves out as malformed. */
+class LenientPayloadConverter implements PayloadConverter {
+  constructor(private readonly converter: PayloadConverter) {}
+
+  toPayload(...args: Parameters<PayloadConverter['toPayload']>): Payload {
+    return this.converter.toPayload(...args);
+  }
+
+  fromPayload<T>(...args: Parameters<PayloadConverter['fromPayload']>): T {
+    try {
+      return this.converter.fromPayload(...args) as T;
+    } catch {
+      return undefined as T;
+    }
+  }
+}
 
 /** The Workflow types of the protocol. Anyone may send them anything; the user's own Workflows keep their converter. */
 const OURS: readonly string[] = [PERMIT_WORKFLOW, PACED_PERMIT_WORKFLOW, QUEUE_WORKFLOW, WAITER_WORKFLOW];

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { keyResource } from '../../src/shared/permit-id';
+import { keyResource } from '../../src/shared/key-names';
 import { judge } from './checker';
 import { covered, union, without } from './checks/intervals';
 import type { Acquire, ChaosRecord, Order, Outcome } from './record';

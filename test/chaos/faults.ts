@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
-import { permitId, queueId, slotNames } from '@/shared/permit-id';
+import { permitId, queueId } from '@/shared/permit-id';
+import { slotNames } from '@/shared/slots';
 import type { Cut, Slowness } from '../../scripts/support/tcp-proxy';
 import type { ActorProcess } from './actor-process';
 import type { ActorInput, PoolSetup } from './actors/input';

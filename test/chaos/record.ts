@@ -1,4 +1,4 @@
-import type { Slots } from '@/shared/permit-id';
+import type { Slots } from '@/shared/slots';
 
 /**
  * What is written down of a chaos run, and all that its verdict rests on. Times are epoch milliseconds of one clock: that of the

@@ -1,7 +1,7 @@
 import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { accumulatorResource, keyResource } from '@/shared/permit-id';
+import { accumulatorResource, keyResource } from '@/shared/key-names';
 
 import { KEYS, type PoolSetup } from './actors/input';
 import { buildActors, lastWords } from './build';

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { Client } from '@temporalio/client';
 import { QUERY_MS } from '@/client/server';
-import { permitId, queueId, slotNames } from '@/shared/permit-id';
+import { permitId, queueId } from '@/shared/permit-id';
 import {
   CLOSING,
   DECLINED,
@@ -16,6 +16,7 @@ import {
   TURN,
   WATCH,
 } from '@/shared/protocol';
+import { slotNames } from '@/shared/slots';
 import { names, soundTicket } from '../support/malformed';
 import { send, UNDECODABLE } from '../support/strangers';
 import type { PoolSetup } from './actors/input';

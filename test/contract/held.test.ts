@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { type WorkflowHandle, WorkflowNotFoundError } from '@temporalio/client';
-import { keyResource, permitId, queueId } from '../../src/shared/permit-id';
+import { keyResource } from '../../src/shared/key-names';
+import { permitId, queueId } from '../../src/shared/permit-id';
 import { REVOKE } from '../../src/shared/protocol';
 import { assertEnds, startHolding } from '../support/drivers';
 import { assertReleased } from '../support/holders';

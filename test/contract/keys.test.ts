@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { Operator } from '../../src/operator';
-import { keyResource, permitId } from '../../src/shared/permit-id';
+import { keyResource } from '../../src/shared/key-names';
+import { permitId } from '../../src/shared/permit-id';
 import { assertEnds, contract, contractOfAll, finishAll, startHolding } from '../support/drivers';
 import { states } from '../support/inspected';
 import { clientOf } from '../support/sets';

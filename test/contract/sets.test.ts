@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { Operator } from '../../src/operator';
-import { accumulatorResource, permitId } from '../../src/shared/permit-id';
+import { accumulatorResource } from '../../src/shared/key-names';
+import { permitId } from '../../src/shared/permit-id';
 import type { Ticket } from '../../src/shared/protocol';
 import { assertEnds, contract, type Driver, finishAll, startHolding } from '../support/drivers';
 import { operatorOf } from '../support/operators';

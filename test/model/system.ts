@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { Acquirer, type LineMessage, type Offer, type Place, type Surroundings } from '../../src/shared/acquirer';
-import { slotNames } from '../../src/shared/permit-id';
 import type { QueueView, Ticket } from '../../src/shared/protocol';
+import { slotNames } from '../../src/shared/slots';
 import { QueueState } from '../../src/workflows/queue/queue-state';
 import { SetCaller } from './set-caller';
 

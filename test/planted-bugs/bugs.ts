@@ -267,7 +267,7 @@ const BUGS: readonly PlantedBug[] = [
     in: 'offersSlot',
     find: 'wantsSlot(slots, slot)',
     replace: 'true',
-    caughtBy: 'wire-input.test.ts',
+    caughtBy: 'acquirer.test.ts',
   },
   {
     name: 'An acquirer does not leave the line',

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { ReportedHold } from '../../scripts/support/holder-intervals';
 import { type PermitSet, SemaphoreClient, type SemaphoreClientOptions } from '../../src/client';
-import { accumulatorResource } from '../../src/shared/permit-id';
+import { accumulatorResource } from '../../src/shared/key-names';
 
 import { assertNoPermitLeft, type Temporal } from './temporal';
 

@@ -1,7 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { withTokenOf } from '../../fencing/current-token';
-import { waitsForItself } from '../../shared/loss';
 import type { ResolvedSemaphore } from '../../shared/options';
+import { waitsForItself } from '../../shared/self-deadlock';
 import { messageOf, SelfDeadlockError } from '../errors';
 import { isClosedConnection } from '../server';
 import type { Permit } from './permit';

@@ -7,12 +7,13 @@ import {
   WorkflowNotFoundError,
 } from '@temporalio/client';
 import type { LineMessage, Offer, Place } from '../../shared/acquirer';
+import { offerOf } from '../../shared/acquirer';
 import { isOpen } from '../../shared/open';
 import { queueId, waiterId } from '../../shared/permit-id';
 import type { AwaitTurnInput } from '../../shared/protocol';
 import { DECLINED, type DeclinedNotice, type Turn, WAITER_WORKFLOW } from '../../shared/protocol';
 import { WORKFLOW_PRIORITY } from '../../shared/request';
-import { offerOf, readTurn } from '../../shared/wire-input';
+import { readTurn } from '../../shared/wire-input';
 import type { ClientRequest } from '../options';
 import { isTransient, monotonicMs, pause, retryDelayMs, type Server } from '../server';
 

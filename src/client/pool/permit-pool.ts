@@ -1,8 +1,9 @@
 import { withFencingToken } from '../../fencing/current-token';
 import { GivesWay } from '../../shared/acquirer';
-import { checkFunction, priorityOf, refuseKind } from '../../shared/check';
+import { checkFunction, refuseKind } from '../../shared/check';
 import { atOnce, type ResolvedSemaphore } from '../../shared/options';
 import { semaphoresFor } from '../../shared/permit-set';
+import { priorityOf } from '../../shared/priority';
 import { PermitTimeoutError, PoolClosedError } from '../errors';
 import { onAbort } from '../on-abort';
 import { SemaphoreClient } from '../semaphore-client';

@@ -1,11 +1,12 @@
 import { randomUUID } from 'node:crypto';
 import { type Client, WorkflowNotFoundError } from '@temporalio/client';
-import { shuffle } from '../../shared/acquirer';
 import { isOpen, isPaused } from '../../shared/open';
 import { type ResolvedAcquire, type ResolvedSemaphore, resolveSetAcquire } from '../../shared/options';
-import { hasMore, isSlotInUse, queueId, slotsMark } from '../../shared/permit-id';
+import { queueId } from '../../shared/permit-id';
 import { QUEUE_VIEW, type QueueView } from '../../shared/protocol';
 import { readQueueView } from '../../shared/queue-view';
+import { shuffle } from '../../shared/shuffle';
+import { hasMore, isSlotInUse, slotsMark } from '../../shared/slots';
 import type { Circumstances } from '../errors';
 import { ANSWER_MS, claimSlot, clientAcquirer, warnOfDisagreement } from '../holder/claim';
 import { Permit } from '../holder/permit';

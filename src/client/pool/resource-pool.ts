@@ -1,8 +1,8 @@
 import { AsyncResource } from 'node:async_hooks';
 import { setMaxListeners } from 'node:events';
 import { GivesWay } from '../../shared/acquirer';
-import { priorityOf } from '../../shared/check';
 import type { AcquireOutcome } from '../../shared/metrics';
+import { priorityOf } from '../../shared/priority';
 import { PermitTimeoutError, PoolClosedError } from '../errors';
 import { checkSelfDeadlock, ownWait, releaseOrWarn } from '../holder/hold';
 import type { Permit } from '../holder/permit';

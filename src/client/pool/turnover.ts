@@ -1,4 +1,4 @@
-import { priorityOf } from '../../shared/check';
+import { priorityOf } from '../../shared/priority';
 import type { PoolShare } from '../../shared/protocol';
 
 /** What a pool has seen of the line of its resource. */

@@ -1,5 +1,5 @@
 import { useEffect, useReducer, useRef, useState } from 'preact/hooks';
-import { isKeyPool } from '../../shared/permit-id';
+import { isKeyResource } from '../../shared/key-names';
 import type { ResourceView, Session } from '../page-protocol';
 import { allKnown, neediest } from './attention';
 import { Confirm, type Question } from './confirm';
@@ -32,7 +32,7 @@ export function App({ store }: { store: Store }) {
   const [wanted, chosen] = useChosen(state, nowMs);
   const asked = question && resources.find(({ resource }) => resource === question.resource);
   const title = titleOf(state, chosen);
-  const key = wanted !== undefined && isKeyPool(wanted) ? wanted : undefined;
+  const key = wanted !== undefined && isKeyResource(wanted) ? wanted : undefined;
   useEffect(() => store.showKey(key), [store, key]);
   useEffect(() => {
     document.title = title;

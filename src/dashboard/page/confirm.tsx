@@ -1,5 +1,5 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { MAX_REASON_LENGTH } from '../../shared/check';
+import { MAX_REASON_LENGTH } from '../../shared/protocol';
 import type { ResourceView } from '../page-protocol';
 import { send } from './store';
 

@@ -1,5 +1,5 @@
 import { useState } from 'preact/hooks';
-import { DEFAULT_PRIORITY_KEY } from '../../shared/check';
+import { DEFAULT_PRIORITY_KEY } from '../../shared/priority';
 import type { ResourceView, Session, WaiterView } from '../page-protocol';
 import { clock, count, ticking } from './format';
 import { Party } from './names';

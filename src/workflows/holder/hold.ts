@@ -1,8 +1,8 @@
 import { TemporalFailure } from '@temporalio/common';
 import { AsyncLocalStorage, CancellationScope, ContinueAsNew, isCancellation, sleep } from '@temporalio/workflow';
-import { waitsForItself } from '../../shared/loss';
 import type { ResolvedSemaphore } from '../../shared/options';
 import { releaseInReverse } from '../../shared/permit-set';
+import { waitsForItself } from '../../shared/self-deadlock';
 import { checkPlace, PermitLostError, SelfDeadlockError } from '../errors';
 import type { Permit } from './permit';
 

@@ -9,8 +9,9 @@ import {
   workflowInfo,
 } from '@temporalio/workflow';
 import { checkWorkflowLimits, describeLimits, type Limit } from '../../shared/limit';
-import { type AcquireOptions, MAX_SLOTS } from '../../shared/options';
+import type { AcquireOptions } from '../../shared/options';
 import type { PermitRef } from '../../shared/protocol';
+import { MAX_SLOTS } from '../../shared/slots';
 import { LineFullError, PermitLostError, PermitTimeoutError } from '../errors';
 import { marked } from './options-of-run';
 import type { Permit } from './permit';

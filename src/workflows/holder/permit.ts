@@ -1,8 +1,8 @@
 import { workflowInfo } from '@temporalio/workflow';
 import { HeldPermit, type PermitTerms } from '../../shared/held-permit';
 import { Lease } from '../../shared/lease';
+import { resolveRef } from '../../shared/options';
 import type { PermitRef } from '../../shared/protocol';
-import { resolveRef } from '../../shared/wire-input';
 import { checked, PermitLostError } from '../errors';
 import { adoptSignal, deliver } from '../signals';
 import { Grant } from './grant';

@@ -1,5 +1,6 @@
 import { ApplicationFailure } from '@temporalio/workflow';
-import { checkFunction, checkOptions, MAX_REASON_LENGTH, refuse, textWithin } from '../../shared/check';
+import { checkFunction, checkOptions, refuse, textWithin } from '../../shared/check';
+import { checkNotDerived } from '../../shared/key-names';
 import type { DeclaredSemaphore } from '../../shared/limit';
 import {
   type AcquireOptions,
@@ -14,9 +15,10 @@ import {
   type SemaphoreOptions,
   type SetOptions,
 } from '../../shared/options';
-import { checkNoKeyPool, queueId } from '../../shared/permit-id';
+import { queueId } from '../../shared/permit-id';
 import { type PermitsOf, type SetEntry, wantedOf } from '../../shared/permit-set';
 import type { OverrideInput, PermitRef } from '../../shared/protocol';
+import { MAX_REASON_LENGTH } from '../../shared/protocol';
 import { requestOf } from '../../shared/request';
 import { checked, checkPlace, PermitTimeoutError } from '../errors';
 import { startQueue } from '../queue/queue-place';
@@ -75,7 +77,7 @@ export class Semaphore implements DeclaredSemaphore {
   constructor(resource: string, options: SemaphoreOptions) {
     this.options = checked(() => {
       const resolved = resolveSemaphore(resource, options, DEFAULTS);
-      checkNoKeyPool(resource);
+      checkNotDerived(resource);
       return resolved;
     });
     this.resource = resource;

@@ -2,8 +2,9 @@ import { ApplicationFailure, workflowInfo } from '@temporalio/workflow';
 import { Acquirer, GivesWay } from '../../shared/acquirer';
 import { MAX_DURATION_MS } from '../../shared/check';
 
-import { isResource, queueId, slotNames } from '../../shared/permit-id';
+import { isResource, queueId } from '../../shared/permit-id';
 import type { AwaitTurnInput, Turn } from '../../shared/protocol';
+import { slotNames } from '../../shared/slots';
 import { isSlotText, readTicket } from '../../shared/wire-input';
 import '../lenient-converter';
 import { WorkflowQueuePlace } from './queue-place';

@@ -1,7 +1,8 @@
 import { workflowInfo } from '@temporalio/workflow';
 import { leastPaceMs } from '../../shared/pace';
-import { permitId, queueId, slotsMark, wantsSlot } from '../../shared/permit-id';
+import { permitId, queueId } from '../../shared/permit-id';
 import { DRAINED, type Ticket, type Turn } from '../../shared/protocol';
+import { slotsMark, wantsSlot } from '../../shared/slots';
 import { metrics } from '../metrics';
 import { claimSlot, type PermitChild } from '../permit/claim';
 import {

@@ -1,5 +1,5 @@
-import { slotNames, wantsSlot } from '../../shared/permit-id';
 import type { Ticket } from '../../shared/protocol';
+import { slotNames, wantsSlot } from '../../shared/slots';
 
 /**
  * Which slots some tickets would take, asked slot by slot without a walk through all tickets. Tickets that share a list of names, as

@@ -1,5 +1,5 @@
-import { isSlotInUse, slotNames, wantsSlot } from '../../shared/permit-id';
 import type { OverrideInput, OverrideState, SlotState, Ticket } from '../../shared/protocol';
+import { isSlotInUse, slotNames, wantsSlot } from '../../shared/slots';
 import { probeAfterMs, type QueueCommand } from './queue-command';
 
 /** How often the queue renews its claim on a slot that is out of use, and so finds out that somebody has terminated the claim. */

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { accumulatorResource, keyResource, wholeOf } from '../../shared/permit-id';
+import { accumulatorResource, keyResource, wholeOf } from '../../shared/key-names';
 
 import { ticketPartOf } from '../../shared/permit-set';
 import type { Ticket } from '../../shared/protocol';

@@ -1,5 +1,5 @@
-import { priorityOf } from '../../shared/check';
-import { nextOf } from '../../shared/permit-id';
+import { nextOf } from '../../shared/key-names';
+import { priorityOf } from '../../shared/priority';
 import type { Ticket } from '../../shared/protocol';
 import type { InheritanceCommand } from './queue-command';
 import { MOST_MS } from './queue-command';

@@ -1,8 +1,8 @@
-import { priorityOf } from '../../shared/check';
-import { byteLength } from '../../shared/permit-id';
+import { priorityOf } from '../../shared/priority';
 import type { OverrideInput, OverrideState, QueueView, Ticket } from '../../shared/protocol';
 import { rowBytes } from '../../shared/ticket-rows';
 import { TurnOrder } from '../../shared/turn-order';
+import { byteLength } from '../../shared/utf8';
 import { Demand } from './demand';
 import { TurnIndex } from './turn-index';
 

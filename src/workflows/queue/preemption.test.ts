@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { wantsSlot } from '../../shared/permit-id';
 import type { QueueView, Ticket } from '../../shared/protocol';
+import { wantsSlot } from '../../shared/slots';
 import { ANSWERS_WITHIN_MS, LATE_MS, type PreemptibleHolder, pickHolders } from './preemption';
 import { QueueState } from './queue-state';
 

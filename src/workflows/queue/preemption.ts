@@ -1,4 +1,4 @@
-import { priorityOf } from '../../shared/check';
+import { priorityOf } from '../../shared/priority';
 import type { AskedSlot, PreemptibleNotice, PreemptionTerms, SlotState, Ticket } from '../../shared/protocol';
 import { OFFER_TIMEOUT_MS } from './patience';
 import { probeAfterMs, type QueueCommand } from './queue-command';

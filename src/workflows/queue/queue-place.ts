@@ -1,10 +1,11 @@
 import { HandlerUnfinishedPolicy, WorkflowExecutionAlreadyStartedError } from '@temporalio/common';
 import { condition, log, ParentClosePolicy, type SignalDefinition, startChild } from '@temporalio/workflow';
 import type { LineMessage, Offer, Place } from '../../shared/acquirer';
+import { offerOf } from '../../shared/acquirer';
 import { queueId } from '../../shared/permit-id';
 import type { Ticket, Turn } from '../../shared/protocol';
 import { WORKFLOW_PRIORITY } from '../../shared/request';
-import { offerOf, readTurn } from '../../shared/wire-input';
+import { readTurn } from '../../shared/wire-input';
 import { declinedSignal, deliver, enqueueSignal, hear, missedSignal, shielded, turnSignal } from '../signals';
 import { waitQueueWorkflow } from './wait-queue';
 

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { slotNames, wantsSlot } from '../../shared/permit-id';
 import type { PreemptibleNotice, QueueView, Ticket } from '../../shared/protocol';
+import { slotNames, wantsSlot } from '../../shared/slots';
 import { ANSWERS_WITHIN_MS, LATE_MS } from './preemption';
 import type { QueueCommand } from './queue-command';
 import { QueueState } from './queue-state';

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Luck } from '../../../test/chaos/random';
-import { wantsSlot } from '../../shared/permit-id';
 import type { Ticket } from '../../shared/protocol';
+import { wantsSlot } from '../../shared/slots';
 import { TurnOrder } from '../../shared/turn-order';
 import { TurnIndex } from './turn-index';
 

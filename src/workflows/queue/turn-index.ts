@@ -1,4 +1,4 @@
-import { priorityOf } from '../../shared/check';
+import { priorityOf } from '../../shared/priority';
 import type { Ticket } from '../../shared/protocol';
 import type { TurnOrder } from '../../shared/turn-order';
 import { count, Demand } from './demand';

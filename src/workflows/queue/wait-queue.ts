@@ -12,7 +12,7 @@ import {
   sleep,
   workflowInfo,
 } from '@temporalio/workflow';
-import { resourceOfQueue, type Slots, slotsMark } from '../../shared/permit-id';
+import { resourceOfQueue } from '../../shared/permit-id';
 import {
   type MissedNotice,
   OVERRIDE,
@@ -25,9 +25,10 @@ import {
   STALE_OVERRIDE,
   type Ticket,
 } from '../../shared/protocol';
+import { type Slots, slotsMark } from '../../shared/slots';
+import { listOf } from '../../shared/untyped';
 import {
   isOverride,
-  listOf,
   readClosing,
   readDeclined,
   readInherit,

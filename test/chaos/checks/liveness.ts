@@ -1,4 +1,5 @@
-import { permitId, slotNames } from '@/shared/permit-id';
+import { permitId } from '@/shared/permit-id';
+import { slotNames } from '@/shared/slots';
 import type { Acquire, ChaosRecord, Outcome, Pool } from '../record';
 import { allDown, Hits, ofScope } from './hits';
 import { covered, type Interval, union, without } from './intervals';

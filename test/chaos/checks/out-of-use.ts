@@ -1,4 +1,4 @@
-import { slotNames } from '@/shared/permit-id';
+import { slotNames } from '@/shared/slots';
 import type { ChaosRecord, Order, Pool } from '../record';
 import { type Interval, union } from './intervals';
 

@@ -1,6 +1,6 @@
 import type { WorkflowHandle } from '@temporalio/client';
-import { DEFAULT_PRIORITY_KEY } from '@/shared/check';
 import { parsePermitId } from '@/shared/permit-id';
+import { DEFAULT_PRIORITY_KEY } from '@/shared/priority';
 import type { QueueInput } from '@/shared/protocol';
 import {
   CLOSING,

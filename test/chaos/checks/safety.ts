@@ -1,4 +1,5 @@
-import { isKeyPool, keyResource, slotNames, wantsSlot, wholeOf } from '@/shared/permit-id';
+import { isKeyResource, keyResource, wholeOf } from '@/shared/key-names';
+import { slotNames, wantsSlot } from '@/shared/slots';
 import type { Body, ChaosRecord, PermitRun, Pool } from '../record';
 import { CLAIMED_MS, settingsOf } from './out-of-use';
 
@@ -79,7 +80,7 @@ function wrongSlots(record: ChaosRecord): string[] {
 function wrongSlotsOfKeys({ pools, permits }: ChaosRecord): string[] {
   const perKey = new Map(pools.map((pool) => [pool.resource, pool.perKey]));
   return permits.flatMap(({ resource, slot, runId }) => {
-    const slots = isKeyPool(resource) ? perKey.get(wholeOf(resource)) : undefined;
+    const slots = isKeyResource(resource) ? perKey.get(wholeOf(resource)) : undefined;
     return slots === undefined || wantsSlot(slots, slot)
       ? []
       : [`${resource}/${slot}/${runId}: a key has ${slots} slots`];

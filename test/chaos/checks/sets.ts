@@ -1,4 +1,4 @@
-import { claimOrder } from '@/shared/permit-id';
+import { claimOrder } from '@/shared/key-names';
 import type { ChaosRecord } from '../record';
 import { Hits } from './hits';
 import { covered } from './intervals';

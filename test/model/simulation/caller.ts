@@ -1,4 +1,4 @@
-import { Acquirer, type LineMessage, type Offer, type Place } from '../../../src/shared/acquirer';
+import { Acquirer, type LineMessage, type Offer, offersSlot, type Place } from '../../../src/shared/acquirer';
 import { Lease } from '../../../src/shared/lease';
 import { type ResolvedSemaphore, resolveSetAcquire } from '../../../src/shared/options';
 import {
@@ -12,7 +12,6 @@ import {
 } from '../../../src/shared/permit-set';
 import type { PoolShare, Ticket } from '../../../src/shared/protocol';
 import { type PartOfSet, requestOf } from '../../../src/shared/request';
-import { offersSlot } from '../../../src/shared/wire-input';
 import type { PermitRun, Server } from './server';
 
 const NEVER = Number.POSITIVE_INFINITY;

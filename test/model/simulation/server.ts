@@ -1,7 +1,7 @@
 import type { LineMessage } from '../../../src/shared/acquirer';
 import { leastPaceMs, START_INTERVAL_MS } from '../../../src/shared/pace';
-import { wantsSlot } from '../../../src/shared/permit-id';
 import type { QueueView, Ticket } from '../../../src/shared/protocol';
+import { wantsSlot } from '../../../src/shared/slots';
 import { Inheritance } from '../../../src/workflows/queue/inheritance';
 import type { InheritanceCommand, QueueCommand } from '../../../src/workflows/queue/queue-command';
 import { HELD_UNSEEN_MS, QueueState } from '../../../src/workflows/queue/queue-state';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
+import { accumulatorResource, keyResource, wholeOf } from '../../../src/shared/key-names';
 import { type ResolvedSemaphore, resolveSemaphore } from '../../../src/shared/options';
 import { START_INTERVAL_MS } from '../../../src/shared/pace';
-import { accumulatorResource, keyResource, wholeOf } from '../../../src/shared/permit-id';
 import type { OverrideInput } from '../../../src/shared/protocol';
 import { type Asking, acquire, acquireSet, endWait, type Hold, Process, releaseAll } from './caller';
 import { SimulatedPool } from './permit-pool';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { test } from 'node:test';
-import { readSlotsMark, slotsMark } from './permit-id';
+import { readSlotsMark, slotsMark } from './slots';
 
 test('a capacity stands for itself; names for their number and a hash, whatever their order', () => {
   const hash = createHash('sha256').update('gpu-a\ngpu-b').digest('hex').slice(0, 16);
