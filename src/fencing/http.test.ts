@@ -41,7 +41,7 @@ test('the entry loads neither the Temporal SDK nor a driver, so any service can 
     for (const path of Object.keys(require.cache)) delete require.cache[path];
   };
   forget();
-  require('@/fencing');
+  require('../fencing');
   const loaded = Object.keys(require.cache);
   forget();
   Object.assign(require.cache, shared);

@@ -7,9 +7,8 @@ import { DEFAULT_PRIORITY_KEY } from '../shared/priority';
 import {
   type Holder,
   type OverrideState,
-  PACED_PERMIT_WORKFLOW,
   PERMIT_STATUS,
-  PERMIT_WORKFLOW,
+  PERMIT_WORKFLOWS,
   QUEUE_VIEW,
   QUEUE_WORKFLOW,
   type QueueView,
@@ -42,8 +41,6 @@ const WAITS_LONG_MS = 30_000;
 
 /** … so many of them at each look, those first that have waited longest. */
 const WAITERS_PER_LOOK = 100;
-
-const PERMIT_TYPES: readonly string[] = [PERMIT_WORKFLOW, PACED_PERMIT_WORKFLOW];
 
 /** Who makes the queries of a look, each of which is an Action on Temporal Cloud. */
 export interface Asking {
@@ -135,7 +132,7 @@ export class Inspector {
     const queue = await this.describe(queueId(this.resource));
     if (queue?.type === QUEUE_WORKFLOW) return queue.taskQueue;
     const permits = await mapConcurrently(slots, (slot) => this.describe(permitId({ resource: this.resource, slot })));
-    return permits.find((permit) => permit && PERMIT_TYPES.includes(permit.type))?.taskQueue;
+    return permits.find((permit) => permit && PERMIT_WORKFLOWS.includes(permit.type))?.taskQueue;
   }
 
   async slot(slot: string, asking: Asking, strangers: Stranger[] = []): Promise<SlotInspection> {
@@ -143,7 +140,7 @@ export class Inspector {
     if (!description) return { slot, state: 'free' };
     const permit = permitOf(description);
     const { workflowId, runId } = permit;
-    if (!PERMIT_TYPES.includes(description.type)) {
+    if (!PERMIT_WORKFLOWS.includes(description.type)) {
       strangers.push({ workflowId, runId, type: description.type });
       return { slot, state: 'held', permit };
     }

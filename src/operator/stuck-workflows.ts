@@ -1,7 +1,7 @@
 import { type Client, isGrpcServiceError, type WorkflowExecutionInfo } from '@temporalio/client';
 import { mapConcurrently } from '../client/server';
 import { isPaused } from '../shared/open';
-import { PACED_PERMIT_WORKFLOW, PERMIT_WORKFLOW, QUEUE_WORKFLOW, WAITER_WORKFLOW } from '../shared/protocol';
+import { OUR_WORKFLOWS } from '../shared/protocol';
 import { addTo } from './add-to';
 import type { Inspection } from './inspection';
 import { lenientReader } from './reader';
@@ -27,8 +27,7 @@ export interface StuckWorkflows {
  * shows such a Workflow only as silent.
  */
 export async function stuckWorkflows(client: Client): Promise<StuckWorkflows[]> {
-  const types = [PERMIT_WORKFLOW, PACED_PERMIT_WORKFLOW, QUEUE_WORKFLOW, WAITER_WORKFLOW];
-  return (await Promise.all(types.map(async (type) => await stuckOfType(client, type)))).flat();
+  return (await Promise.all(OUR_WORKFLOWS.map(async (type) => await stuckOfType(client, type)))).flat();
 }
 
 async function stuckOfType(client: Client, type: string): Promise<StuckWorkflows[]> {

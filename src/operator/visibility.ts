@@ -9,7 +9,7 @@ import { mapConcurrently, monotonicMs, Server } from '../client/server';
 import { readPermitMemo } from '../shared/lenient-input';
 import { isOpen } from '../shared/open';
 import { permitId, resourceOfQueue } from '../shared/permit-id';
-import { PACED_PERMIT_WORKFLOW, PERMIT_WORKFLOW, type PermitOutcome, QUEUE_WORKFLOW } from '../shared/protocol';
+import { PERMIT_WORKFLOWS, type PermitOutcome, QUEUE_WORKFLOW } from '../shared/protocol';
 import type { PastHold, ResourceSlot } from './inspection';
 import { lenientReader, permitAddress, permitOf, stateOf } from './reader';
 
@@ -27,7 +27,7 @@ const PAGE = 1_000;
 /** How long one listing may take. Ten thousand permits are ten calls. */
 const LISTING_MS = 30_000;
 
-const PERMITS = `WorkflowType IN ("${PERMIT_WORKFLOW}", "${PACED_PERMIT_WORKFLOW}")`;
+const PERMITS = `WorkflowType IN (${PERMIT_WORKFLOWS.map((type) => `"${type}"`).join(', ')})`;
 const QUEUES = `WorkflowType = "${QUEUE_WORKFLOW}"`;
 
 /** A server that knows no pause refuses the second status. (`CloseTime IS NULL` would have an SQL database read all that has ended.) */

@@ -14,6 +14,12 @@ export const PACED_PERMIT_WORKFLOW = 'pacedPermitWorkflow';
 export const QUEUE_WORKFLOW = 'waitQueueWorkflow';
 export const WAITER_WORKFLOW = 'awaitTurnWorkflow';
 
+/** The types of which a permit is. */
+export const PERMIT_WORKFLOWS: readonly string[] = [PERMIT_WORKFLOW, PACED_PERMIT_WORKFLOW];
+
+/** All types of the protocol. */
+export const OUR_WORKFLOWS: readonly string[] = [...PERMIT_WORKFLOWS, QUEUE_WORKFLOW, WAITER_WORKFLOW];
+
 /** The task queue on which permits run, unless a semaphore or a permit worker names another. */
 export const DEFAULT_TASK_QUEUE = 'permits';
 

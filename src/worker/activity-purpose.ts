@@ -1,6 +1,6 @@
 import type { ActivityInterceptorsFactory } from '@temporalio/worker';
-import { withPurpose } from '@/client/purpose-here';
-import { MAX_PURPOSE_LENGTH } from '@/shared/options';
+import { withPurpose } from '../client/purpose-here';
+import { MAX_PURPOSE_LENGTH } from '../shared/options';
 
 type Info = Parameters<ActivityInterceptorsFactory>[0]['info'];
 

@@ -1,13 +1,10 @@
 import assert from 'node:assert';
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { createContext, Script } from 'node:vm';
-import { refuse } from '@/shared/check';
-import { type DeclaredSemaphore, describeLimits } from '@/shared/limit';
-import { PERMIT_WORKFLOW, QUEUE_WORKFLOW, WAITER_WORKFLOW } from '@/shared/protocol';
-import type { LimitInterceptors, WorkflowLimits } from '@/workflows/holder/limit-workflows';
-
-/** The permit Workflows that a worker needs for semaphores whose permits run on its own task queue. */
-const PERMIT_WORKFLOWS = [PERMIT_WORKFLOW, QUEUE_WORKFLOW, WAITER_WORKFLOW];
+import { refuse } from '../shared/check';
+import { type DeclaredSemaphore, describeLimits } from '../shared/declared-limits';
+import { OUR_WORKFLOWS } from '../shared/protocol';
+import type { LimitInterceptors, WorkflowLimits } from '../workflows/holder/limit-workflows';
 
 /** What a Workflow bundle has. A part that its code does not let us read is `undefined`. */
 export interface BundleContents {
@@ -79,7 +76,7 @@ export function checkBundle(code: string, wanted: WorkflowLimits, taskQueue?: st
   }
   for (const { semaphore } of Object.values(wanted) as { semaphore: DeclaredSemaphore }[]) {
     if (semaphore.options.taskQueue !== taskQueue) continue;
-    const missing = PERMIT_WORKFLOWS.filter((name) => !workflows.includes(name));
+    const missing = OUR_WORKFLOWS.filter((name) => !workflows.includes(name));
     if (missing.length === 0) continue;
     refuse(
       `semaphore "${semaphore.resource}"`,

@@ -1,13 +1,13 @@
 import type { Client } from '@temporalio/client';
 import { ApplicationFailure, CancelledFailure, defaultPayloadConverter, type Headers } from '@temporalio/common';
 import type { ActivityInterceptorsFactory } from '@temporalio/worker';
-import { PermitPool } from '@/client/pool/permit-pool';
-import type { PoolAcquireOptions } from '@/client/pool/pool-options';
-import { SemaphoreClient } from '@/client/semaphore-client';
 import { PermitTimeoutError } from '../client/errors';
+import { PermitPool } from '../client/pool/permit-pool';
+import type { PoolAcquireOptions } from '../client/pool/pool-options';
+import { SemaphoreClient } from '../client/semaphore-client';
 import { MAX_DURATION_MS, refuse } from '../shared/check';
+import { checkActivityLimit, type DeclaredSemaphore, entriesOf, type Limit } from '../shared/declared-limits';
 import { HELD_HEADER, StaleTokenError } from '../shared/fencing-token';
-import { checkActivityLimit, type DeclaredSemaphore, entriesOf, type Limit } from '../shared/limit';
 
 type Context = Parameters<ActivityInterceptorsFactory>[0];
 

@@ -2,9 +2,9 @@ import { existsSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { NativeConnection, Worker, type WorkerOptions } from '@temporalio/worker';
 import { version } from '@temporalio/worker/package.json';
-import { nonEmpty, refuse, refuseKind } from '@/shared/check';
-import { DEFAULT_TASK_QUEUE } from '@/shared/protocol';
 import { entryPath } from '../fencing/entry-path';
+import { nonEmpty, refuse, refuseKind } from '../shared/check';
+import { DEFAULT_TASK_QUEUE } from '../shared/protocol';
 
 /** This library decides what a permit worker runs, so the caller can't set these options of the SDK. */
 const OURS = ['activities', 'enableNonLocalActivities', 'nexusServices', 'workflowBundle', 'workflowsPath'] as const;

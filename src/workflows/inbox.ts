@@ -1,9 +1,9 @@
 import { ApplicationFailure, type SignalDefinition } from '@temporalio/workflow';
-import { JUST_MOVED, PACED_PERMIT_WORKFLOW, PERMIT_WORKFLOW, QUEUE_WORKFLOW } from '../shared/protocol';
+import { JUST_MOVED, PERMIT_WORKFLOWS, QUEUE_WORKFLOW } from '../shared/protocol';
 import { activatorOf } from './lenient-converter';
 
 /** The Workflow types of the protocol that anybody may signal as often as the server allows. Users' Workflows keep the SDK's way. */
-const OURS: readonly string[] = [PERMIT_WORKFLOW, PACED_PERMIT_WORKFLOW, QUEUE_WORKFLOW];
+const OURS: readonly string[] = [...PERMIT_WORKFLOWS, QUEUE_WORKFLOW];
 
 const handlers = new Map<string, (payload: unknown) => void>();
 /** What came before {@link takeEarlySignals}; `undefined` after it. */

@@ -1,6 +1,6 @@
 import type { Payload, PayloadConverter } from '@temporalio/common';
 import { maybeGetActivator } from '@temporalio/workflow/lib/global-attributes';
-import { PACED_PERMIT_WORKFLOW, PERMIT_WORKFLOW, QUEUE_WORKFLOW, WAITER_WORKFLOW } from '../shared/protocol';
+import { OUR_WORKFLOWS } from '../shared/protocol';
 
 /**
  * What the SDK knows of the Workflow that runs here, if it is of one of these types: the sandbox loads each module anew for each
@@ -34,11 +34,9 @@ class LenientPayloadConverter implements PayloadConverter {
   }
 }
 
-/** The Workflow types of the protocol. Anyone may send them anything; the user's own Workflows keep their converter. */
-const OURS: readonly string[] = [PERMIT_WORKFLOW, PACED_PERMIT_WORKFLOW, QUEUE_WORKFLOW, WAITER_WORKFLOW];
-
+// Anyone may send our Workflows anything; the user's own Workflows keep their converter.
 // The SDK decodes a signal before its handler runs, and an error there fails the Workflow Task for ever: one client with another
 // converter, or one line of broken JSON, would hold a permit or a queue until an operator terminates it. Arguments and memo count too.
 // A codec runs before, outside the sandbox. If it throws, the task is retried until it does not: a key service may be back.
-const activator = activatorOf(OURS);
+const activator = activatorOf(OUR_WORKFLOWS);
 if (activator) activator.payloadConverter = new LenientPayloadConverter(activator.payloadConverter);

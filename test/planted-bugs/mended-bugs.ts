@@ -153,7 +153,7 @@ export const MENDED: readonly PlantedBug[] = [
   {
     name: 'A Workflow of another type under an ID of ours is taken for a permit without a worker',
     in: 'Inspector.slot',
-    find: '!PERMIT_TYPES.includes(description.type)',
+    find: '!PERMIT_WORKFLOWS.includes(description.type)',
     replace: 'false',
     caughtBy: 'a Workflow of another type under an ID of ours is named',
   },

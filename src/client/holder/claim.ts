@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { WorkflowExecutionAlreadyStartedError, WorkflowNotFoundError } from '@temporalio/client';
 import { Acquirer, type AcquirerOptions } from '../../shared/acquirer';
+import { disagreementMessage } from '../../shared/declared-limits';
 import { Lease } from '../../shared/lease';
-import { disagreementMessage } from '../../shared/limit';
 import { isOpen } from '../../shared/open';
 import type { ResolvedSemaphore } from '../../shared/options';
 import { permitId } from '../../shared/permit-id';

@@ -10,6 +10,12 @@ export type Question = { resource: string } & (
   | { do: 'pause' | 'resume'; version: number }
 );
 
+/** Lets the operator act; absent on a read-only page. */
+export interface Act {
+  ask: (question: Question) => void;
+  isCurrent: boolean;
+}
+
 interface ConfirmProps {
   question: Question;
   /** The resource as it is now. */

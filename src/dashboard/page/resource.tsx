@@ -1,5 +1,5 @@
 import type { KeysView, ResourceHead, ResourceView, Session } from '../page-protocol';
-import type { Question } from './confirm';
+import type { Act, Question } from './confirm';
 import { find } from './find';
 import { clock, pauseText } from './format';
 import { Keys } from './keys';
@@ -92,12 +92,6 @@ export function Resource({ view, keys, session, text, nowMs, asOfMs, isToldAbove
 
 function workerRemedy({ remedy }: ResourceHead): string {
   return remedy ? `Is a permit worker up? This starts one: ${remedy}.` : 'Check that a permit worker runs.';
-}
-
-/** Lets the operator act; absent on a read-only page. */
-export interface Act {
-  ask: (question: Question) => void;
-  isCurrent: boolean;
 }
 
 function Title({ view, act }: { view: ResourceView; act?: Act }) {

@@ -1,8 +1,8 @@
 import type { PermitStatus, Session, SlotView } from '../page-protocol';
+import type { Act } from './confirm';
 import { ticking } from './format';
 import type { HoldKind } from './hold-bar';
 import { Cut, linkTo, Party } from './names';
-import type { Act } from './resource';
 
 /** With more slots than this, cards are smaller. */
 const MANY = 24;

@@ -1,7 +1,7 @@
 import { CancellationScope, log, uuid4, workflowInfo } from '@temporalio/workflow';
 import { Acquirer, type Offer } from '../../shared/acquirer';
+import { disagreementMessage } from '../../shared/declared-limits';
 import { Lease } from '../../shared/lease';
-import { disagreementMessage } from '../../shared/limit';
 import { TooFewSlots } from '../../shared/permit-set';
 import { again, type Caller, type Request, refOf } from '../../shared/request';
 import { LineFullError, PermitTimeoutError } from '../errors';

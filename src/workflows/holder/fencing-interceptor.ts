@@ -1,13 +1,12 @@
 import {
   defaultPayloadConverter,
-  log,
   type WorkflowInterceptorsFactory,
-  type WorkflowInternalsInterceptor,
   type WorkflowOutboundCallsInterceptor,
 } from '@temporalio/workflow';
 import { FENCING_SCHEDULED_HEADER, FENCING_TOKEN_HEADER, HELD_HEADER } from '../../shared/fencing-token';
-import { currentPermit, resourcesHeld, resourcesUnderWay } from './hold';
+import { currentPermit, resourcesHeld } from './hold';
 import type { Permit } from './permit';
+import { unawaitedWarning } from './unawaited';
 
 /** The activities that run under one permit at the same time. */
 interface Round {
@@ -55,27 +54,12 @@ function outbound(): WorkflowOutboundCallsInterceptor {
 }
 
 /**
- * Warns of a Workflow that returns while a `withPermit` goes on. Its permit ends with the Workflow, so its function is cut off
- * without a word.
- */
-const unawaited: WorkflowInternalsInterceptor = {
-  concludeActivation(input, next) {
-    const isOver = input.commands.some(({ completeWorkflowExecution }) => completeWorkflowExecution);
-    const resources = isOver ? resourcesUnderWay() : [];
-    if (resources.length > 0) {
-      const which = resources.map((resource) => `"${resource}"`).join(', ');
-      log.warn(
-        `This Workflow has returned before its withPermit of ${which}: what that still does is cut off. Await it.`,
-      );
-    }
-    return next(input);
-  },
-};
-
-/**
  * Puts the token of the innermost `withPermit` in the headers of every activity that is called inside it, for
  * `currentFencingToken()` to read there, and the resources of all permits around the call, for a `SemaphorePlugin` to refuse an activity
  * that would wait for its own Workflow. Warns of a `withPermit` that nobody awaits. Loaded through a worker's
  * `interceptors.workflowModules`.
  */
-export const interceptors: WorkflowInterceptorsFactory = () => ({ outbound: [outbound()], internals: [unawaited] });
+export const interceptors: WorkflowInterceptorsFactory = () => ({
+  outbound: [outbound()],
+  internals: [unawaitedWarning],
+});

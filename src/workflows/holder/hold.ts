@@ -123,20 +123,6 @@ async function renewRepeatedly(permit: Renewable, everyMs: number): Promise<void
   }
 }
 
-/** The `withPermit`s that have not ended, by their resources. */
-const underWay = new Set<readonly string[]>();
-
-/** Notes that a `withPermit` of these resources has begun. @returns what notes that it has ended */
-export function begun(...resources: string[]): () => void {
-  underWay.add(resources);
-  return () => underWay.delete(resources);
-}
-
-/** The resources of the `withPermit`s that have not ended. */
-export function resourcesUnderWay(): string[] {
-  return [...new Set([...underWay].flat())];
-}
-
 interface Here {
   /** The permit of the innermost function under one permit. */
   current?: Permit;

@@ -8,7 +8,7 @@ import {
   type WorkflowInterceptors,
   workflowInfo,
 } from '@temporalio/workflow';
-import { checkWorkflowLimits, describeLimits, type Limit } from '../../shared/limit';
+import { checkWorkflowLimits, describeLimits, type Limit } from '../../shared/declared-limits';
 import type { AcquireOptions } from '../../shared/options';
 import type { PermitRef } from '../../shared/protocol';
 import { MAX_SLOTS } from '../../shared/slots';

@@ -1,7 +1,7 @@
 import { ApplicationFailure } from '@temporalio/workflow';
 import { checkFunction, checkOptions, refuse, textWithin } from '../../shared/check';
+import type { DeclaredSemaphore } from '../../shared/declared-limits';
 import { checkNotDerived } from '../../shared/key-names';
-import type { DeclaredSemaphore } from '../../shared/limit';
 import {
   type AcquireOptions,
   adoptedRenewalMs,
@@ -24,10 +24,11 @@ import { checked, checkPlace, PermitTimeoutError } from '../errors';
 import { startQueue } from '../queue/queue-place';
 import { deliver, overrideSignal } from '../signals';
 import { acquirePermit, callerNow, tryPermit } from './acquire-permit';
-import { asHolder, begun, checkSelfDeadlock, heldHere, holdWhile } from './hold';
+import { asHolder, checkSelfDeadlock, heldHere, holdWhile } from './hold';
 import { ofRun } from './options-of-run';
 import { adopt, type Permit } from './permit';
 import { acquireSet, type PermitSet, withSet } from './permit-set';
+import { begun } from './unawaited';
 
 /** The options of `withPermit`. */
 export interface WithPermitOptions extends AcquireOptions {

@@ -2,7 +2,7 @@ import type { Priority } from '@temporalio/common';
 import { checkOptions, refuse, saying } from './check';
 import { ACQUIRE_CHECKS, type ResolvedSemaphore, resolveAcquire, type SemaphoreOptions } from './options';
 import { DEFAULT_PRIORITY_KEY } from './priority';
-import { PACED_PERMIT_WORKFLOW, PERMIT_WORKFLOW, QUEUE_WORKFLOW, type SlotsMark, WAITER_WORKFLOW } from './protocol';
+import { OUR_WORKFLOWS, type SlotsMark } from './protocol';
 
 /** A semaphore that an application declares once, for all that use it. A `Semaphore` of `temporal-semaphore/workflow` is one. */
 export interface DeclaredSemaphore {
@@ -29,9 +29,6 @@ export interface Limit<Args extends unknown[] = never[]> {
   priority?: Priority | ((...args: Args) => Priority | undefined) | undefined;
 }
 
-/** These run the permits: limited, they would wait for themselves. */
-const OURS: readonly string[] = [PERMIT_WORKFLOW, PACED_PERMIT_WORKFLOW, QUEUE_WORKFLOW, WAITER_WORKFLOW];
-
 /** Any key and any priority, to check the options that go with one. */
 const SOME_KEY = 'key';
 const SOME_PRIORITY: Priority = { priorityKey: DEFAULT_PRIORITY_KEY };
@@ -42,7 +39,8 @@ const SOME_PRIORITY: Priority = { priorityKey: DEFAULT_PRIORITY_KEY };
  */
 export function checkWorkflowLimits(limits: unknown): void {
   for (const [type, limit] of entriesOf('workflows', limits)) {
-    if (OURS.includes(type)) refuse('workflows', 'Workflows of your own', type);
+    // Ours run the permits: limited, they would wait for themselves.
+    if (OUR_WORKFLOWS.includes(type)) refuse('workflows', 'Workflows of your own', type);
     ofType(type, () => checkWorkflowLimit(limit));
   }
 }
