@@ -24,6 +24,7 @@ export {
   type OperatorOptions,
   type OverrideOptions,
   type PauseOptions,
+  type ResizeOptions,
   type RevokeOptions,
 } from './operator/operator';
 export { listHolders } from './operator/visibility';

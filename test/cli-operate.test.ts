@@ -455,6 +455,9 @@ test('resize, pause and resume, and what is set stands in ls', async () => {
   assert.match(longer, new RegExp(`: paused until ${time} \\(version \\d+\\)\\.\n$`));
   assert.match(await output(['ls', resource]), new RegExp(`\\[paused until ${time}\\]`));
   assert.equal((await jsonOf(['resume', resource, '--yes'])).capacity, 1);
+  const demo = await output(['resize', resource, '2', '--until', time, '--reason', 'a demo', '--yes']);
+  assert.match(demo, new RegExp(`: as declared until ${time}, then 1: a demo \\(version \\d+\\)\\.\n$`));
+  assert.match(await output(['ls', resource]), new RegExp(`\\[as declared until ${time}, then 1: a demo\\]`));
   assert.match(
     await output(['resize', resource, '2', '--yes']),
     new RegExp(`^${resource}: as it was deployed, with 2 slots\\.\n$`),
@@ -613,6 +616,7 @@ test('wrong usage exits 64, no server 69, and no secret is told', async () => {
     ['pause', 'pool', '--until', '90'],
     ['pause', 'pool', '--until', '2020-01-31T18:00:00Z'],
     ['pause', 'pool', '--until', 'soon'],
+    ['resize', 'pool', '2', '--until', '25:00'],
     ['doctor', '--waiting-longer', 'soon'],
   ]) {
     usages.push(await host.run([...args, '--api-key', secret]));

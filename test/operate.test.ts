@@ -236,12 +236,40 @@ test('a holder pauses its pool until a time: nobody is served before, and it goe
   assert.equal((await operatorOf(pool).inspect({ recent: 0 })).override, undefined);
 });
 
+test('a resize with an end: what was set before is set again by the queue itself, and a waiter has the slot then', async () => {
+  const resource = temporal.resource();
+  const pool = semaphore(resource);
+  await operatorOf(pool).resize(2, { reason: 'one is broken' });
+  await untilStates(pool, /^0 free, 1 free, 2 drained$/);
+  const soonMs = Date.now() + 4_000; // an order comes sooner
+  const resized = await operatorOf(pool).resize(1, { until: new Date(soonMs), reason: 'a demo' });
+  assert.deepEqual(resized, {
+    version: resized.version,
+    capacity: 1,
+    capacityUntil: new Date(soonMs),
+    before: { capacity: 2, reason: 'one is broken' },
+    paused: false,
+    reason: 'a demo',
+  });
+  const first = await pool.acquire();
+  const second = await pool.acquire();
+  const { slots, override } = await operatorOf(pool).inspect({ recent: 0 });
+  const since = slots.find(({ slot }) => slot === second.slot)?.permit?.since;
+  assert.ok(since && since.getTime() >= soonMs, `served at ${since?.toISOString()}, resized until ${soonMs}`);
+  assert.deepEqual([override?.capacity, override?.reason, override?.capacityUntil], [2, 'one is broken', undefined]);
+  await first.release();
+  await second.release();
+  await operatorOf(pool).resize(3);
+  await untilStates(pool, /^0 free, 1 free, 2 free$/);
+});
+
 test('a pause that ended before it began, or never could, is refused before anything is sent', async () => {
   const resource = temporal.resource();
   const pool = semaphore(resource);
   for (const until of [new Date(Date.now() - 1), new Date('soon'), new Date(8e15), 5, 'tomorrow', null] as Date[]) {
     const expected = /until: expected a Date in the future, at most 10 years ahead/;
     await assert.rejects(operatorOf(pool).pause({ until }), expected);
+    await assert.rejects(operatorOf(pool).resize(2, { until }), expected);
   }
   const bad = await temporal.client.workflow.start(workflows.pauser, {
     ...startOptions(temporal, 'pauser'),
@@ -257,7 +285,14 @@ test('nothing malformed changes what is set', async () => {
   const { version } = await operatorOf(pool).resize(2, { ifVersion: 0 });
   await assert.rejects(operatorOf(pool).pause({ ifVersion: 0 }), StaleOverrideError);
   const queue = temporal.client.workflow.getHandle(queueId(resource));
-  for (const bad of [undefined, 'x', {}, { slots: 3 }, { slots: 0, paused: true }, { slots: ['a'], capacity: 2 }]) {
+  const farMs = Date.now() + 3_600_000;
+  const malformed = [undefined, 'x', {}, { slots: 3 }, { slots: 0, paused: true }, { slots: ['a'], capacity: 2 }];
+  const ends = [
+    { capacityUntilMs: farMs },
+    { paused: true, capacityUntilMs: farMs },
+    { capacity: 2, capacityUntilMs: '' },
+  ];
+  for (const bad of [...malformed, ...ends.map((it) => ({ slots: 3, ...it }))]) {
     await assert.rejects(queue.executeUpdate('override', { args: [bad] }), (error: Error) => {
       assert.match(String((error.cause as Error | undefined)?.message), /expected slots/);
       return true;

@@ -100,7 +100,7 @@ test('what an operator has set outlives the run in which it was set, and so do t
   const resource = temporal.resource();
   const { taskQueue } = temporal;
   const pool = new SemaphoreClient(temporal.client, resource, { capacity: 3, taskQueue });
-  const override = await operatorOf(pool).resize(1, { reason: 'small' });
+  const override = await operatorOf(pool).resize(1, { reason: 'small', until: new Date(Date.now() + 3_600_000) });
   const drained = await eventually(async () => {
     const { slots } = await operatorOf(pool).inspect();
     assert.deepEqual(

@@ -27,22 +27,31 @@ export function durationOption(flags: string, description: string, byDefault?: S
   return byDefault === undefined ? option : option.default(msToNumber(byDefault), byDefault);
 }
 
-/** A time in the form of ISO 8601, or a duration from now. */
+/** A time in the form of ISO 8601, the next `18:00` of the local clock, or a duration from now. */
 export function timeFromNow(text: string): Date {
   const [, day] = /^(\d{4}-\d{2}-\d{2})T\d{2}:\d{2}/.exec(text) ?? [];
+  const [, hours, minutes] = /^([01]\d|2[0-3]):([0-5]\d)$/.exec(text) ?? [];
   let ms = Number.NaN;
   try {
-    if (day !== undefined) ms = isDay(day) ? Date.parse(text) : Number.NaN;
+    if (hours !== undefined) ms = nextTime(Number(hours), Number(minutes));
+    else if (day !== undefined) ms = isDay(day) ? Date.parse(text) : Number.NaN;
     else if (!isUnitless(text)) ms = Date.now() + msToNumber(text as StringValue);
   } catch {
     // Refused below.
   }
   if (!(ms > Date.now())) {
     throw new InvalidArgumentError(
-      'Expected a time in the future, such as 2027-01-31T18:00:00Z, or a duration, such as 90s.',
+      'Expected a time in the future, such as 2027-01-31T18:00:00Z or 18:00, or a duration, such as 90s.',
     );
   }
   return new Date(ms);
+}
+
+function nextTime(hours: number, minutes: number): number {
+  const time = new Date();
+  time.setHours(hours, minutes, 0, 0);
+  if (time.getTime() <= Date.now()) time.setDate(time.getDate() + 1);
+  return time.getTime();
 }
 
 /** `Date` takes 30 February for 2 March. */

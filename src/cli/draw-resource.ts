@@ -7,7 +7,7 @@ import type { SeenResource } from '../operator/resources-in-use';
 import { queueId } from '../shared/permit-id';
 import { holderName } from './terminal';
 import { type Align, dim, green, red, Text, table, text, yellow } from './text';
-import { disagreementLine, fromNow, pauseNote, sinceNow, span } from './wording';
+import { disagreementLine, fromNow, pauseNote, resizeNote, sinceNow, span } from './wording';
 
 interface Drawing {
   /** At most so many slots, and as many waiters. @default all */
@@ -113,10 +113,10 @@ export function heldOf({ capacity, held }: Pick<Inspection, 'capacity' | 'held'>
   return text`${held} of ${capacity} held${more}`;
 }
 
-/** `paused: node drain`, `paused until 2027-01-31T18:00:00.000Z` */
+/** `paused: node drain`, `paused until 2027-01-31T18:00:00.000Z`, `resized to 5: two more GPUs` */
 export function overrideNote(override: Override): Text {
-  const { paused, capacity, reason } = override;
-  const what = paused ? pauseNote(override) : text`resized to ${capacity}`;
+  const { paused, reason } = override;
+  const what = paused ? pauseNote(override) : resizeNote(override);
   return reason === undefined ? text`${what}` : text`${what}: ${reason}`;
 }
 

@@ -2,6 +2,7 @@ import type { Command } from 'commander';
 import { messageOf } from '../client/errors';
 import { mapConcurrently } from '../client/server';
 import { InvalidOptionsError, NotHeldError, Operator, type Override, type OverrideOptions } from '../operator';
+import { isSet } from '../operator/inspector';
 import { keysInUse, type SeenKey } from '../operator/resources-in-use';
 import { slotNames } from '../shared/slots';
 import { type ResourceFlags, timeFromNow, wholeNumber, withResourceFlags } from './arguments';
@@ -10,7 +11,7 @@ import { overrideNote } from './draw-resource';
 import { EXIT } from './exit-codes';
 import { confirmed, holderName, print, printJson, say } from './terminal';
 import { red, Text, text } from './text';
-import { count, fromNow, pauseNote, sinceNow } from './wording';
+import { count, fromNow, pauseNote, sinceNow, untilNote } from './wording';
 
 interface OverrideFlags extends ResourceFlags, Pick<OverrideOptions, 'ifVersion' | 'reason'> {
   yes?: true;
@@ -60,7 +61,7 @@ async function override(resource: string, order: Order): Promise<number> {
 }
 
 function whatIsSet(now: Override | undefined): Override | undefined {
-  return now && (now.paused || now.capacity !== undefined) ? now : undefined;
+  return now && isSet(now) ? now : undefined;
 }
 
 /** What became of the order for one key. */
@@ -136,6 +137,7 @@ function limitNote({ capacity = '?', override }: { capacity?: number | string; o
 const RESIZE_HELP = `
 Examples:
   temporal-semaphore resize gpu-pool 5 --capacity 3 --reason 'two more GPUs'
+  temporal-semaphore resize gpu-pool 1 --until 18:00 --reason 'a demo'
   temporal-semaphore resize openai 5 --key acme --reason 'a bigger plan'
   temporal-semaphore resize openai 3 --key '*'
 
@@ -150,14 +152,21 @@ export function addResize(program: Command, done: (exitCode: number) => void): v
     .argument('<n>', 'how many slots to use', wholeNumber)
     .summary('change how many slots are in use')
     .description(
-      'Changes how many slots are in use, until the next change. Held slots stay held, and go out of use as they come free. To undo it, resize to the number that the resource is deployed with: now, or later by at or cron.',
+      'Changes how many slots are in use, until the next change. Held slots stay held, and go out of use as they come free. To undo it, resize to the number that the resource is deployed with.',
     )
+    .option('--until <time>', 'set what is set now again at this time, or after this duration', timeFromNow)
     .option('--reason <text>', 'shown to operators')
     .addHelpText('after', RESIZE_HELP)
-    .action(async (resource: string, n: number, flags: OverrideFlags) => {
-      const { ifVersion, reason } = flags;
-      const question = (what: Text) => text`Resize ${what} to ${n}?`;
-      done(await override(resource, { flags, question, act: (operator) => operator.resize(n, { ifVersion, reason }) }));
+    .action(async (resource: string, n: number, flags: OverrideFlags & { until?: Date }) => {
+      const { ifVersion, reason, until } = flags;
+      const question = (what: Text) => text`Resize ${what} to ${n}${untilNote(until)}?`;
+      done(
+        await override(resource, {
+          flags,
+          question,
+          act: (operator) => operator.resize(n, { until, ifVersion, reason }),
+        }),
+      );
     });
   withOverrideFlags(resize);
 }
@@ -184,7 +193,7 @@ export function addPause(program: Command, done: (exitCode: number) => void): vo
     .addHelpText('after', PAUSE_HELP)
     .action(async (resource: string, flags: OverrideFlags & { until?: Date }) => {
       const { ifVersion, reason, until } = flags;
-      const question = (what: Text) => text`Pause ${what}${until ? text` until ${until.toISOString()}` : ''}?`;
+      const question = (what: Text) => text`Pause ${what}${untilNote(until)}?`;
       done(
         await override(resource, { flags, question, act: (operator) => operator.pause({ until, ifVersion, reason }) }),
       );

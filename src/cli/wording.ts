@@ -42,7 +42,18 @@ export function deadlockLine(steps: readonly DeadlockStep[]): string {
 
 /** `"paused"`, `"paused until 2027-01-31T18:00:00.000Z"`. */
 export function pauseNote({ pausedUntil }: Override): string {
-  return pausedUntil ? `paused until ${pausedUntil.toISOString()}` : 'paused';
+  return `paused${untilNote(pausedUntil)}`;
+}
+
+/** `" until 2027-01-31T18:00:00.000Z"`; empty if it has no end. */
+export function untilNote(until?: Date): string {
+  return until ? ` until ${until.toISOString()}` : '';
+}
+
+/** `"resized to 5"`, `"resized to 1 until 2027-01-31T18:00:00.000Z, then 5"`. */
+export function resizeNote({ capacity, capacityUntil, before }: Override): string {
+  const now = capacity === undefined ? 'as declared' : `resized to ${capacity}`;
+  return capacityUntil ? `${now}${untilNote(capacityUntil)}, then ${before?.capacity ?? 'as declared'}` : now;
 }
 
 /** `its callers disagree on the slots: 3 (2 of them, such as train-7), 2 (one, 4711@host)` */

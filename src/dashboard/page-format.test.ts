@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { asOf, type Connection, duration, shortNames, silenceOf, ticking } from './page/format';
+import { asOf, type Connection, duration, resizeText, shortNames, silenceOf, ticking } from './page/format';
 import { emptyView } from './view-diff';
 
 test('durations are short, and say no more than one can read', () => {
@@ -18,6 +18,17 @@ test('durations are short, and say no more than one can read', () => {
   ]);
   assert.equal(ticking(3_900), '3 s');
   assert.equal(ticking(120_000), '2 m');
+});
+
+test('what operators have set says until when, and what comes back', () => {
+  const untilMs = new Date().setHours(18, 0, 0, 0);
+  assert.equal(resizeText({}), '');
+  assert.equal(resizeText({ capacity: 5 }), 'resized to 5');
+  assert.match(
+    resizeText({ capacity: 1, capacityUntilMs: untilMs, before: { capacity: 5 } }),
+    /^resized to 1 until .*00, then 5$/,
+  );
+  assert.match(resizeText({ capacityUntilMs: untilMs }), /^as declared until .*, then as declared$/);
 });
 
 test('short names leave out what all share, but never everything', () => {

@@ -33,7 +33,15 @@ export interface ResourceHead {
   remedy?: string;
   /** What somebody has paused on the server, with what comes of it: a permit, the queue, waiters. */
   paused?: readonly string[];
-  override?: { version: number; capacity?: number; paused: boolean; pausedUntilMs?: number; reason?: string };
+  override?: {
+    version: number;
+    capacity?: number;
+    capacityUntilMs?: number;
+    before?: { capacity?: number; reason?: string };
+    paused: boolean;
+    pausedUntilMs?: number;
+    reason?: string;
+  };
   /** What callers take the slots to be, where two of them differ: the most common belief first. */
   disagreement?: readonly { slots: number | string; count: number; by: string }[];
   /** What is to be said of Workflows that are none of ours, under the IDs of permits or of the queue. */

@@ -256,8 +256,8 @@ function loadView(atMs: number, { looks, held, waiting, capacity }: Step): LoadV
   return { atMs, held: Math.round((held / looks) * 10) / 10, waiting, capacity };
 }
 
-function overrideView({ pausedUntil, ...override }: Override): ResourceHead['override'] {
-  return { ...override, pausedUntilMs: pausedUntil?.getTime() };
+function overrideView({ pausedUntil, capacityUntil, ...override }: Override): ResourceHead['override'] {
+  return { ...override, capacityUntilMs: capacityUntil?.getTime(), pausedUntilMs: pausedUntil?.getTime() };
 }
 
 function partyView(holder: Holder): PartyView {

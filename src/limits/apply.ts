@@ -3,6 +3,7 @@ import { messageOf } from '../client/errors';
 import { mapConcurrently } from '../client/server';
 import { StaleOverrideError } from '../operator/errors';
 import type { Override } from '../operator/inspection';
+import { isSet } from '../operator/inspector';
 import { Operator } from '../operator/operator';
 import type { Change, Comparison } from './compare';
 import { poolOf } from './limit';
@@ -48,8 +49,7 @@ async function applyOne(client: Client, of: ToChange, taskQueue: string | undefi
   try {
     const operator = new Operator(client, poolOf(of.limit), { ...slots, taskQueue });
     const override = await operator.set(change, { ifVersion, reason });
-    const isSet = override.paused || override.capacity !== undefined;
-    return { is: 'changed', of, override: isSet ? override : null };
+    return { is: 'changed', of, override: isSet(override) ? override : null };
   } catch (error) {
     return { is: error instanceof StaleOverrideError ? 'stale' : 'failed', of, problem: messageOf(error) };
   }

@@ -60,6 +60,12 @@ const CASES: [what: string, limit: Partial<Limit>, seen: Seen, expected: Expecte
     { capacity: 2, declared: 3, ifVersion: 9 },
   ],
   [
+    'other than an operator has set until a time',
+    { capacity: 2 },
+    { ...FULL, override: { capacity: 5, capacityUntilMs: 1, before: { capacity: 3 } } },
+    'in force',
+  ],
+  [
     'back to what callers declare',
     { capacity: 3 },
     { ...FULL, override: { capacity: 5 } },

@@ -67,7 +67,8 @@ function compareOne(version: number, limit: Limit, now: InForce): Comparison {
   };
   const wanted = wantedCount(limit);
   const isPaused = override?.paused === true && override.pausedUntilMs === undefined;
-  const resizes = wanted !== undefined && (outgrown || inUse !== wanted);
+  const isTemporary = override?.capacityUntilMs !== undefined; // it ends by itself
+  const resizes = wanted !== undefined && !isTemporary && (outgrown || inUse !== wanted);
   const pauses = limit.paused ? outgrown || !isPaused : limit.paused === false && isPaused;
   const problem = problemOf(limit, now, belief, resizes || pauses);
   if (problem) return { ...shown, above: [], problem };

@@ -67,11 +67,12 @@ function limitOf(pool: string, now: InForce): WrittenLimit | string {
   const belief = believed({ resource: pool }, now);
   if (!belief) return 'neither its queue nor its permits say how many slots it has';
   const { slots = belief.count } = belief;
-  const capacity = override?.capacity ?? belief.count;
+  const lasting = override?.capacityUntilMs === undefined ? override : override.before;
+  const capacity = lasting?.capacity ?? belief.count;
   const isNamed = typeof slots !== 'number';
   const isChanged = capacity !== belief.count;
   const isPaused = override?.paused === true && override.pausedUntilMs === undefined;
-  const note = override?.reason === undefined ? '' : noteIn(override.reason);
+  const note = lasting?.reason === undefined ? '' : noteIn(lasting.reason);
   return {
     ...(isNamed ? { slots: slotNames(slots).slice(0, capacity) } : { capacity }),
     ...((isChanged || isPaused) && { declared: slots }),

@@ -14,7 +14,7 @@ export interface LimitsFile {
 export interface Limit {
   readonly resource: string;
   readonly key?: string;
-  /** How many slots are to be in use … */
+  /** How many slots are to be in use. A number that was set with an end stays all the same … */
   readonly capacity?: number;
   /** … or which: all that callers declare, or the first of them. */
   readonly slots?: readonly string[];

@@ -144,6 +144,10 @@ export interface Override {
   /** Grows with every change. */
   version: number;
   capacity?: number;
+  /** When `resize` has given the capacity an end: then, what is `before` is set again, or nothing. */
+  capacityUntil?: Date;
+  /** What was set before a capacity with an end. */
+  before?: { capacity?: number; reason?: string };
   paused: boolean;
   /** When the pause ends by itself; absent when it does not. */
   pausedUntil?: Date;

@@ -337,11 +337,26 @@ export function disagreement(
   return [...beliefs.values()].sort((a, b) => b.count - a.count);
 }
 
+/** Whether anything is set: a queue answers the order that ends an override, too. */
+export function isSet({ capacity, capacityUntil, paused }: Override): boolean {
+  return paused || capacity !== undefined || capacityUntil !== undefined;
+}
+
 /** The override without the fields that only the queue needs. */
-export function shown({ version, capacity, paused, pausedUntilMs, reason }: OverrideState): Override {
+export function shown({
+  version,
+  capacity,
+  capacityUntilMs,
+  before,
+  paused,
+  pausedUntilMs,
+  reason,
+}: OverrideState): Override {
   return {
     version,
     ...(capacity !== undefined && { capacity }),
+    ...(capacityUntilMs !== undefined && { capacityUntil: new Date(capacityUntilMs) }),
+    ...(before && { before }),
     paused,
     ...(pausedUntilMs !== undefined && { pausedUntil: new Date(pausedUntilMs) }),
     ...(reason !== undefined && { reason }),

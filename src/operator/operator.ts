@@ -19,7 +19,7 @@ import {
   wholeFrom,
 } from '../shared/check';
 import { checkNotDerived, isKeyResource, keyResource } from '../shared/key-names';
-import { checkKey, checkPerKey, pauseEndMs, resolveSlots } from '../shared/options';
+import { checkKey, checkPerKey, endMs, resolveSlots } from '../shared/options';
 import { checkResource, checkSlot, queueId } from '../shared/permit-id';
 import { DEFAULT_TASK_QUEUE, MAX_REASON_LENGTH, type OverrideInput, type QueueView, REVOKE } from '../shared/protocol';
 import { MAX_SLOTS, type Slots, slotNames } from '../shared/slots';
@@ -27,7 +27,7 @@ import { isCount } from '../shared/untyped';
 import { areSlots } from '../shared/wire-input';
 import { NotHeldError } from './errors';
 import type { Inspection, Override, PermitInspection, ResourceSlot, SlotInspection } from './inspection';
-import { ANSWERS_WITHIN_MS, type Asking, Inspector } from './inspector';
+import { ANSWERS_WITHIN_MS, type Asking, Inspector, isSet } from './inspector';
 import { isLate, overrideQueue } from './override';
 import { isLineKnown } from './reader';
 import { type KnownOutcomes, listHolders, listPastHolds } from './visibility';
@@ -66,6 +66,9 @@ export interface InspectOptions {
   mayAskPermit?: (() => boolean) | undefined;
 }
 
+/** What an order changes. */
+type OverrideChange = Pick<OverrideInput, 'capacity' | 'capacityUntilMs' | 'paused'>;
+
 /** An order under way. */
 interface Order {
   readonly timeoutMs: number;
@@ -90,6 +93,15 @@ export interface OverrideOptions extends OrderOptions {
   ifVersion?: number | undefined;
   /** Shown to operators; at most 1,000 characters. */
   reason?: string | undefined;
+}
+
+export interface ResizeOptions extends OverrideOptions {
+  /**
+   * When the change ends by itself: in the future by this machine's clock, and at most 10 years ahead. Then what was set before is set
+   * again, or nothing.
+   * @default never: until the next change
+   */
+  until?: Date | undefined;
 }
 
 export interface PauseOptions extends OverrideOptions {
@@ -120,7 +132,7 @@ const INSPECT = {
 const ORDER = { reason: textWithin(MAX_REASON_LENGTH), timeout: durationFrom(1) };
 const REVOCATION = { ...ORDER, runId: asIs<string>() } satisfies Checks<RevokeOptions>;
 const CHANGE = { ...ORDER, ifVersion: wholeFrom(0) } satisfies Checks<OverrideOptions>;
-const PAUSE = { ...CHANGE, until: asIs<Date>() } satisfies Checks<PauseOptions>;
+const CHANGE_WITH_END = { ...CHANGE, until: asIs<Date>() } satisfies Checks<PauseOptions & ResizeOptions>;
 
 const ANSWER_WITHIN_MS = 10_000;
 
@@ -246,7 +258,8 @@ export class Operator {
    * Changes how many slots are in use, at run time and for everybody, until the next change. The wait queue keeps the number.
    * With fewer slots, held ones stay held, and go out of use as they come free. Free slots are out of use when this resolves, or
    * after 5 s at the latest (20 slots take about a second). With more, the queue offers further slots (`"3"`, `"4"`) to the
-   * waiters; named slots can't grow. The capacity that the resource is deployed with ends the override.
+   * waiters; named slots can't grow. The capacity that the resource is deployed with ends the override. With `until`, the queue ends
+   * the change by itself, also when this process is long gone.
    *
    * @param capacity from 1 to 1,000; to use no slots at all, {@link pause}
    * @returns what is set now; `version` grows with every change
@@ -255,12 +268,14 @@ export class Operator {
    * the queue is paused on the server; nothing has changed then
    * @throws InvalidOptionsError also if no queue or permit tells how many slots the resource has
    */
-  async resize(capacity: number, options: OverrideOptions = {}): Promise<Override> {
-    return await this.set({ capacity }, options);
+  async resize(capacity: number, options: ResizeOptions = {}): Promise<Override> {
+    const { until, ...rest } = checkOptions(options, CHANGE_WITH_END);
+    const end = until !== undefined && { capacityUntilMs: endMs(until, Date.now()) };
+    return await this.set({ capacity, ...end }, rest);
   }
 
   /** @internal Changes how many slots are in use, and pauses or resumes, in one order: what is absent stays. Throws as {@link resize} does. */
-  async set(change: Pick<OverrideInput, 'capacity' | 'paused'>, options: OverrideOptions = {}): Promise<Override> {
+  async set(change: OverrideChange, options: OverrideOptions = {}): Promise<Override> {
     const { capacity } = change;
     return await this.override(options, (slots) => {
       const most = typeof slots === 'number' ? MAX_SLOTS : slots.length;
@@ -283,8 +298,8 @@ export class Operator {
    * ```
    */
   async pause(options: PauseOptions = {}): Promise<Override> {
-    const { until, ...rest } = checkOptions(options, PAUSE);
-    const change = until === undefined ? { paused: true } : { pauseUntilMs: pauseEndMs(until, Date.now()) };
+    const { until, ...rest } = checkOptions(options, CHANGE_WITH_END);
+    const change = until === undefined ? { paused: true } : { pauseUntilMs: endMs(until, Date.now()) };
     return await this.override(rest, () => change);
   }
 
@@ -295,7 +310,7 @@ export class Operator {
    */
   async resume(options: Omit<OverrideOptions, 'reason'> = {}): Promise<Override | undefined> {
     const override = await this.set({ paused: false }, options);
-    return override.capacity === undefined ? undefined : override;
+    return isSet(override) ? override : undefined;
   }
 
   /** @internal Adds a slot that the caller has found held: the next look asks for it. */
@@ -355,7 +370,7 @@ export class Operator {
 
   private async override(
     options: OverrideOptions,
-    changeOf: (slots: Slots) => Pick<OverrideInput, 'capacity' | 'paused' | 'pauseUntilMs'>,
+    changeOf: (slots: Slots) => OverrideChange & Pick<OverrideInput, 'pauseUntilMs'>,
   ): Promise<Override> {
     const { resource } = this;
     const { ifVersion, reason, timeout: timeoutMs = ANSWER_WITHIN_MS } = checkOptions(options, CHANGE);

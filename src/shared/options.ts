@@ -494,8 +494,8 @@ export function checkKey(value: unknown): string {
   return key;
 }
 
-/** When a pause is to end, in epoch milliseconds. @throws InvalidOptionsError for a time in the past, or more than 10 years ahead */
-export function pauseEndMs(until: Date, nowMs: number): number {
+/** When what an operator sets is to end by itself, in epoch milliseconds. @throws InvalidOptionsError for a time in the past, or more than 10 years ahead */
+export function endMs(until: Date, nowMs: number): number {
   const untilMs = typeof until?.getTime === 'function' ? until.getTime() : Number.NaN;
   if (untilMs > nowMs && untilMs <= nowMs + MAX_DURATION_MS) return untilMs;
   return refuse('until', 'a Date in the future, at most 10 years ahead', until);

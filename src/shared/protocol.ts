@@ -341,6 +341,8 @@ export interface OverrideInput {
   slots: number | string[];
   /** How many of them are to be in use; above a `slots` that is a number: how many more the queue is to offer. */
   capacity?: number;
+  /** When that capacity ends by itself, in epoch milliseconds: what was set before is in force again then. */
+  capacityUntilMs?: number;
   paused?: boolean;
   /**
    * In the place of `paused` and `capacity`: no slot is in use until then, in epoch milliseconds. A pause that ends later, or has
@@ -359,6 +361,10 @@ export interface OverrideState {
   slots: number | string[];
   /** Absent when as many as `slots` are to be in use. */
   capacity?: number;
+  /** When the capacity ends by itself, if it does … */
+  capacityUntilMs?: number;
+  /** … and what is set again then, as if it had been all the time. */
+  before?: Pick<OverrideState, 'capacity' | 'reason'>;
   paused: boolean;
   /** When the pause ends by itself, if it does. */
   pausedUntilMs?: number;

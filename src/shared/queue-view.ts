@@ -61,10 +61,13 @@ export function readShares(value: unknown): QueueView['shares'] {
 }
 
 export function readOverride(resource: string, value: unknown): OverrideState | undefined {
-  const { version, slots, capacity, paused, pausedUntilMs, reason } = fieldsOf(value);
+  const { version, slots, capacity, capacityUntilMs, before: sent, paused, pausedUntilMs, reason } = fieldsOf(value);
   if (!isOverride(resource, { slots, capacity, paused, reason }) || typeof paused !== 'boolean') return undefined;
-  if (!isCount(version, MAX_TIME_MS) || !(pausedUntilMs === undefined || isNumber(pausedUntilMs, 0, MAX_TIME_MS)))
-    return undefined;
-  const state = { version, slots, capacity, paused, pausedUntilMs, reason } as OverrideState;
+  if (!isCount(version, MAX_TIME_MS)) return undefined;
+  const isTime = (it: unknown) => it === undefined || isNumber(it, 0, MAX_TIME_MS);
+  if (!isTime(pausedUntilMs) || !isTime(capacityUntilMs)) return undefined;
+  const before = sent === undefined ? undefined : { capacity: fieldsOf(sent).capacity, reason: fieldsOf(sent).reason };
+  if (!isOverride(resource, { slots, ...before, paused })) return undefined;
+  const state = { version, slots, capacity, capacityUntilMs, before, paused, pausedUntilMs, reason };
   return JSON.parse(JSON.stringify(state)) as OverrideState; // without what is absent
 }

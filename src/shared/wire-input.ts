@@ -209,12 +209,14 @@ export function readTurn(value: unknown): Turn | undefined {
 }
 
 export function isOverride(resource: string, value: unknown): value is OverrideInput {
-  const { slots, capacity, paused, pauseUntilMs, reason, ifVersion } = fieldsOf(value);
+  const { slots, capacity, capacityUntilMs, paused, pauseUntilMs, reason, ifVersion } = fieldsOf(value);
   const isPauseWithEnd = pauseUntilMs !== undefined;
   if (!areSlots(resource, slots) || isPauseWithEnd === (capacity !== undefined || paused !== undefined)) return false;
   const most = typeof slots === 'number' ? MAX_SLOTS : (slots as string[]).length;
+  const isAlsoPause = capacity === undefined || paused !== undefined; // each has an end of its own
   return (
     (capacity === undefined || (isCount(capacity, most) && areSlots(resource, capacity))) &&
+    (capacityUntilMs === undefined || (isCount(capacityUntilMs, MAX_TIME_MS, 0) && !isAlsoPause)) &&
     (paused === undefined || typeof paused === 'boolean') &&
     (!isPauseWithEnd || isCount(pauseUntilMs, MAX_TIME_MS, 0)) &&
     isAbsentOr(reason, (it) => typeof it === 'string' && it.length <= MAX_REASON_LENGTH) &&

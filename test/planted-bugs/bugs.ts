@@ -586,6 +586,20 @@ const BUGS: readonly PlantedBug[] = [
     caughtBy: 'the queue wakes when a pause ends',
   },
   {
+    name: 'A capacity with an end leaves nothing of what was set before',
+    in: 'InUse.endOfCapacity',
+    find: 'capacity !== undefined && { capacity }',
+    replace: 'false',
+    caughtBy: 'a capacity with an end ends by itself',
+  },
+  {
+    name: 'plan undoes what an operator has set until a time',
+    in: 'compareOne',
+    find: 'override?.capacityUntilMs !== undefined',
+    replace: 'false',
+    caughtBy: 'other than an operator has set until a time',
+  },
+  {
     name: 'apply overwrites what an operator has set since the plan',
     in: 'applyOne',
     find: '{ ifVersion, reason }',

@@ -31,11 +31,27 @@ export function clock(ms: number): string {
   return new Date(ms).toLocaleTimeString(undefined, { hour12: false });
 }
 
-/** `paused`, or until when: with the day when that is not today. */
+/** `paused`, or until when. */
 export function pauseText(untilMs?: number): string {
-  if (untilMs === undefined) return 'paused';
+  return `paused${untilText(untilMs)}`;
+}
+
+type Resized = Pick<NonNullable<ResourceView['head']['override']>, 'capacity' | 'capacityUntilMs' | 'before'>;
+
+/** `resized to 5`, `resized to 1 until 18:00:00, then 5`; empty if no capacity is set. */
+export function resizeText({ capacity, capacityUntilMs, before }: Resized): string {
+  if (capacity === undefined && capacityUntilMs === undefined) return '';
+  const now = capacity === undefined ? 'as declared' : `resized to ${capacity}`;
+  return capacityUntilMs === undefined
+    ? now
+    : `${now}${untilText(capacityUntilMs)}, then ${before?.capacity ?? 'as declared'}`;
+}
+
+/** With the day when that is not today. */
+function untilText(untilMs?: number): string {
+  if (untilMs === undefined) return '';
   const day = new Date(untilMs).toLocaleDateString();
-  return `paused until ${day === new Date().toLocaleDateString() ? '' : `${day}, `}${clock(untilMs)}`;
+  return ` until ${day === new Date().toLocaleDateString() ? '' : `${day}, `}${clock(untilMs)}`;
 }
 
 export function count(amount: number, what: string): string {

@@ -6,7 +6,7 @@ import {
   type AcquireOptions,
   adoptedRenewalMs,
   atOnce,
-  pauseEndMs,
+  endMs,
   type ResolvedAcquire,
   type ResolvedSemaphore,
   resolveAcquire,
@@ -197,7 +197,7 @@ export class Semaphore implements DeclaredSemaphore {
     checkPlace();
     const order = checked(() => {
       const { reason } = checkOptions(options, { reason: textWithin(MAX_REASON_LENGTH) });
-      return { pauseUntilMs: pauseEndMs(until, Date.now()), reason };
+      return { pauseUntilMs: endMs(until, Date.now()), reason };
     });
     await orderPause(this.options, order);
   }

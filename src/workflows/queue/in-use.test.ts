@@ -92,3 +92,65 @@ test('a pause with an end ends by itself, shortens no other, and is shortened by
   assert.equal(inUse.set({ slots: 3, pauseUntilMs: 7_000 }, 7_600).paused, false, 'it is over already');
   assert.equal(inUse.override, undefined);
 });
+
+test('a capacity with an end ends by itself: then, what was set before is set again', () => {
+  const inUse = new InUse(new Map());
+  inUse.set({ slots: 8, capacity: 5, reason: 'three are broken' }, 100);
+  const temporary = inUse.set({ slots: 8, capacity: 2, capacityUntilMs: 5_000, reason: 'a demo' }, 200);
+  assert.deepEqual(temporary, {
+    version: 200,
+    slots: 8,
+    capacity: 2,
+    capacityUntilMs: 5_000,
+    before: { capacity: 5, reason: 'three are broken' },
+    paused: false,
+    reason: 'a demo',
+  });
+  assert.equal(inUse.endsAtMs, 5_000);
+  assert.equal(inUse.set({ slots: 8, capacity: 1, capacityUntilMs: 300 }, 300), temporary, 'it is over already');
+  const { before, ...longer } = inUse.set({ slots: 8, capacity: 8, capacityUntilMs: 6_000 }, 300);
+  assert.deepEqual(before, { capacity: 5, reason: 'three are broken' }, 'what has an end comes back no more');
+  assert.deepEqual(longer, { version: 300, slots: 8, capacityUntilMs: 6_000, paused: false });
+  assert.ok(inUse.has('7'));
+  inUse.expire(5_999);
+  assert.ok(inUse.has('7'));
+  inUse.expire(6_000);
+  assert.deepEqual(inUse.override, {
+    version: 6_000,
+    slots: 8,
+    capacity: 5,
+    paused: false,
+    reason: 'three are broken',
+  });
+
+  inUse.set({ slots: 8, capacity: 1, capacityUntilMs: 9_000 }, 7_000);
+  assert.deepEqual(inUse.set({ slots: 8, capacity: 3 }, 7_100), {
+    version: 7_100,
+    slots: 8,
+    capacity: 3,
+    paused: false,
+  });
+  inUse.set({ slots: 8, capacity: 8 }, 7_200);
+  inUse.set({ slots: 8, capacity: 1, capacityUntilMs: 9_000 }, 7_300);
+  inUse.expire(9_000);
+  assert.equal(inUse.override, undefined, 'nothing was set before');
+});
+
+test('a pause and a capacity each end at their own time', () => {
+  const inUse = new InUse(new Map());
+  inUse.set({ slots: 3, capacity: 1, capacityUntilMs: 5_000 }, 100);
+  inUse.set({ slots: 3, pauseUntilMs: 4_000, reason: '429' }, 200);
+  assert.equal(inUse.endsAtMs, 4_000);
+  inUse.expire(4_000);
+  assert.deepEqual([inUse.override?.paused, inUse.override?.capacity, inUse.endsAtMs], [false, 1, 5_000]);
+  inUse.set({ slots: 3, paused: true, reason: 'node drain' }, 4_100);
+  inUse.expire(5_000);
+  assert.deepEqual(inUse.override, { version: 5_000, slots: 3, paused: true, reason: 'node drain' });
+  inUse.set({ slots: 3, paused: false }, 5_100);
+
+  inUse.set({ slots: 3, pauseUntilMs: 9_000 }, 6_000);
+  inUse.set({ slots: 3, capacity: 2, capacityUntilMs: 8_000 }, 6_100);
+  assert.equal(inUse.endsAtMs, 8_000);
+  inUse.expire(9_500); // no worker ran for a while
+  assert.equal(inUse.override, undefined);
+});

@@ -35,9 +35,10 @@ export class InUse {
     return this.state;
   }
 
-  /** When the pause ends by itself. Infinity when it does not, or there is none. */
+  /** When a pause or a capacity ends by itself: the first of both. Infinity when neither does. */
   get endsAtMs(): number {
-    return this.state?.pausedUntilMs ?? Number.POSITIVE_INFINITY;
+    const { pausedUntilMs = Number.POSITIVE_INFINITY, capacityUntilMs = Number.POSITIVE_INFINITY } = this.state ?? {};
+    return Math.min(pausedUntilMs, capacityUntilMs);
   }
 
   /** An operator changes which slots are in use, and the queue is to look at each slot that the operator names. @returns what is set now */
@@ -48,9 +49,16 @@ export class InUse {
     return this.change(input, nowMs);
   }
 
-  /** Ends a pause whose time is over, as an operator would. */
+  /** Ends a pause, or a capacity, whose time is over, as an operator would. */
   expire(nowMs: number): void {
-    if (this.state && this.endsAtMs <= nowMs) this.change({ slots: this.state.slots, paused: false }, nowMs);
+    const isOver = (untilMs = Number.POSITIVE_INFINITY) => untilMs <= nowMs;
+    if (this.state && isOver(this.state.capacityUntilMs)) {
+      const { slots, before } = this.state;
+      this.change({ slots, capacity: slotNames(slots).length, ...before }, nowMs);
+    }
+    if (this.state && isOver(this.state.pausedUntilMs)) {
+      this.change({ slots: this.state.slots, paused: false }, nowMs);
+    }
   }
 
   /** Whether as many slots are in use as this waiter wants permits in all. A pause has an end, so it does not count. */
@@ -139,11 +147,12 @@ export class InUse {
 
   /**
    * Takes the change, and says what is set now: back at what is deployed, nothing. A pause with an end shortens no other: an
-   * operator's pause must not end because some holder was told to come back in a second.
+   * operator's pause must not end because some holder was told to come back in a second. Of two capacities, the last counts.
    */
   private change(input: OverrideInput, nowMs: number): OverrideState {
     const { slots, capacity = this.state?.capacity, pauseUntilMs, reason } = input;
-    if (pauseUntilMs !== undefined && pauseUntilMs <= Math.max(this.pausedToMs, nowMs)) {
+    const isOver = input.capacityUntilMs !== undefined && input.capacityUntilMs <= nowMs;
+    if (isOver || (pauseUntilMs !== undefined && pauseUntilMs <= Math.max(this.pausedToMs, nowMs))) {
       return this.state ?? { version: this.lastVersion, slots, paused: false };
     }
     const { paused = pauseUntilMs !== undefined || this.isPaused } = input;
@@ -151,17 +160,35 @@ export class InUse {
     // At least the current time: a new queue does not know the last version, and must still issue a higher one.
     const version = Math.max(this.lastVersion + 1, nowMs);
     const isChanged = capacity !== undefined && capacity !== slotNames(slots).length;
+    const end = this.endOfCapacity(input);
     const state: OverrideState = {
       version,
       slots,
       ...(isChanged && { capacity }),
+      ...end,
       paused,
       ...(pausedUntilMs !== undefined && { pausedUntilMs }),
       ...(reason && { reason }),
     };
     this.lastVersion = version;
-    this.state = isChanged || paused ? state : undefined;
+    this.state = isChanged || paused || end.capacityUntilMs !== undefined ? state : undefined;
     return state;
+  }
+
+  /** When the capacity is to end, and what comes back then: what was set before the first of the capacities that have an end. */
+  private endOfCapacity(input: OverrideInput): Pick<OverrideState, 'capacityUntilMs' | 'before'> {
+    const { capacityUntilMs, before, capacity, reason } = this.state ?? {};
+    const hasEnd = capacityUntilMs !== undefined;
+    if (input.capacity === undefined) {
+      if (!hasEnd) return {};
+      // The reason of a pause without an end is that of what stays.
+      const stays = input.paused && input.reason ? { ...before, reason: input.reason } : before;
+      return { capacityUntilMs, ...(stays && { before: stays }) };
+    }
+    if (input.capacityUntilMs === undefined) return {};
+    const lasting = hasEnd ? before : { ...(capacity !== undefined && { capacity }), ...(reason && { reason }) };
+    const isAny = lasting !== undefined && Object.keys(lasting).length > 0;
+    return { capacityUntilMs: input.capacityUntilMs, ...(isAny && { before: lasting }) };
   }
 
   /** Whether acquirers try the slot without being told to. */
@@ -171,7 +198,7 @@ export class InUse {
 
   /** 0 when nothing is paused. */
   private get pausedToMs(): number {
-    return this.isPaused ? this.endsAtMs : 0;
+    return this.isPaused ? (this.state?.pausedUntilMs ?? Number.POSITIVE_INFINITY) : 0;
   }
 
   private get isPaused(): boolean {

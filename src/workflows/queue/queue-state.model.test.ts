@@ -76,6 +76,14 @@ interface Waiter {
  * A world around one queue: permits that are held or not, and messages on their way, in any order and as late as chance
  * will have it. The queue may be wrong; the world knows.
  */
+/** What an operator has set. */
+interface Override {
+  capacity?: number;
+  pausedToMs: number;
+  /** In place of the capacity until then. */
+  temporary?: { capacity: number; untilMs: number };
+}
+
 class World {
   private state = new QueueState();
   private nowMs = 0;
@@ -83,8 +91,7 @@ class World {
   private version = 0;
   private readonly waiters = new Map<string, Waiter>();
   private readonly permits = new Map<string, Permit>();
-  /** What an operator has set. */
-  private override: { capacity?: number; pausedToMs: number } = { pausedToMs: 0 };
+  private override: Override = { pausedToMs: 0 };
   /** The queue's claims of slots: each wins or loses at the server, and its answer comes back later. */
   private readonly claims: { slot: string; landed?: { runId?: string } }[] = [];
   /** News that a claim of the queue's has ended without a word. */
@@ -270,6 +277,7 @@ class World {
       case 'override':
         if (pick % 3 === 0) this.setOverride({ paused: !this.isPaused });
         else if (pick % 3 === 1) this.pauseUntil(this.nowMs + ((pick * 31) % 40_000) - 500);
+        else if (pick % 2) this.resizeUntil(1 + (pick % (this.slots + 2)), this.nowMs + ((pick * 31) % 40_000) - 500);
         else this.setOverride({ capacity: 1 + (pick % (this.slots + 2)) });
         break;
       case 'land claim':
@@ -371,7 +379,8 @@ class World {
     this.nowMs += 2; // operators and new runs of the queue take a moment, in which a pause may end
     const { capacity = this.override.capacity, paused = this.isPaused } = change;
     const pausedToMs = change.paused === undefined ? this.override.pausedToMs : paused ? Number.POSITIVE_INFINITY : 0;
-    this.override = { capacity, pausedToMs };
+    const temporary = change.capacity === undefined ? this.temporary : undefined;
+    this.override = { capacity, pausedToMs, ...(temporary && { temporary }) };
     // The end of a pause is a change too, if the queue has not seen it yet.
     this.state.next(this.nowMs, 0);
     const { version } = this.state.setOverride({ slots: this.slots, ...change }, this.nowMs);
@@ -391,10 +400,31 @@ class World {
     this.checkOverride();
   }
 
+  private resizeUntil(capacity: number, untilMs: number): void {
+    this.nowMs += 2;
+    this.state.next(this.nowMs, 0);
+    const order = { slots: this.slots, capacity, capacityUntilMs: untilMs };
+    const { version } = this.state.setOverride(order, this.nowMs);
+    this.version = Math.max(this.version, version);
+    if (untilMs > this.nowMs) this.override = { ...this.override, temporary: { capacity, untilMs } };
+    this.checkOverride();
+  }
+
   private checkOverride(): void {
-    const isSet = this.isPaused || (this.override.capacity ?? this.slots) !== this.slots;
-    assert.equal(this.state.overridden !== undefined, isSet);
+    const isSet = this.isPaused || this.temporary || (this.override.capacity ?? this.slots) !== this.slots;
+    assert.equal(this.state.overridden !== undefined, Boolean(isSet));
+    assert.equal(this.state.overridden?.capacity ?? this.slots, this.capacity);
     assert.equal(this.state.overridden?.paused ?? false, this.isPaused);
+  }
+
+  /** A capacity with an end, until then. */
+  private get temporary(): Override['temporary'] {
+    const { temporary } = this.override;
+    return temporary && temporary.untilMs > this.nowMs ? temporary : undefined;
+  }
+
+  private get capacity(): number {
+    return (this.temporary ?? this.override).capacity ?? this.slots;
   }
 
   private get isPaused(): boolean {
@@ -402,7 +432,7 @@ class World {
   }
 
   private isInUse(slot: string): boolean {
-    return !this.isPaused && Number(slot) < (this.override.capacity ?? this.slots);
+    return !this.isPaused && Number(slot) < this.capacity;
   }
 
   private wants({ slots }: Ticket, slot: string): boolean {
@@ -461,7 +491,7 @@ class World {
   }
 
   private hasEnoughFor({ permits = 1 }: Ticket): boolean {
-    return permits <= (this.override.capacity ?? this.slots);
+    return permits <= this.capacity;
   }
 
   /** Somebody of this priority waits for what admits callers to this line. */
@@ -665,6 +695,8 @@ class World {
     const { tickets, slots } = this.state.view();
     this.checkOverride();
     if (this.isPaused) assert.ok(this.state.dueMs() <= this.override.pausedToMs, 'nothing wakes the queue to resume');
+    const { untilMs = Number.POSITIVE_INFINITY } = this.temporary ?? {};
+    assert.ok(this.state.dueMs() <= untilMs, 'nothing wakes the queue to end a capacity');
     const offered = slots.flatMap(([, state]) => (state.at === 'offered' && !state.reserved ? [state.ticketId] : []));
     assert.equal(new Set(offered).size, offered.length, 'one ticket has two turns');
     for (const [slot, state] of slots) {

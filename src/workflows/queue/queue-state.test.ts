@@ -428,6 +428,20 @@ test('the queue wakes when a pause ends, and gives the slot back then', () => {
   assert.deepEqual(state.next(5_000), [{ do: 'release', slot: '0', runId: 'r0' }]);
 });
 
+test('the queue wakes when a capacity ends, and gives the slot back then', () => {
+  const state = new QueueState();
+  state.setOverride({ slots: 2, capacity: 1, capacityUntilMs: 5_000 }, 0);
+  state.next(0);
+  state.probed('1', false, 0);
+  assert.deepEqual(state.next(0), [{ do: 'drain', slot: '1' }]);
+  state.claimed('1', 'r1', 0);
+  assert.deepEqual([state.next(0), state.dueMs()], [[], 5_000]);
+  const next = new QueueState(state.view()); // the next run
+  assert.equal(next.dueMs(), 5_000);
+  assert.deepEqual(next.next(5_000), [{ do: 'release', slot: '1', runId: 'r1' }]);
+  assert.equal(next.overridden, undefined);
+});
+
 test("a drained slot is looked at as soon as it is claimed, if somebody's permit has ended meanwhile", () => {
   const state = new QueueState();
   state.setOverride({ slots: 2, capacity: 1 }, 0);
