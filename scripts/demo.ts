@@ -20,7 +20,7 @@ const NEXT_STEPS = `
 What to try next:
   npx -y pnpm@10 demo --dashboard                  with a live page
   npx -y pnpm@10 demo --consumers 40 --capacity 5  more of them
-  README.md, "Your first program"                  four files of your own
+  README.md, "Quick start"                         four files of your own
   docs/fencing-explained.md                        why a late write is refused`;
 
 /** `pnpm demo`: server, worker and consumers in one command. */
