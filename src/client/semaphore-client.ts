@@ -1,30 +1,24 @@
 import type { Client } from '@temporalio/client';
-import type { Acquirer } from '../shared/acquirer';
-import { checkFunction, refuse } from '../shared/check';
+import { checkFunction } from '../shared/check';
 import type { DeclaredSemaphore } from '../shared/declared-limits';
 import { checkNotDerived } from '../shared/key-names';
-import { Lease, noticeMsOf } from '../shared/lease';
-import { adoptedRenewalMs, atOnce, type ResolvedSemaphore, resolveRef } from '../shared/options';
+import { atOnce, type ResolvedSemaphore } from '../shared/options';
 import { type PermitsOf, type SetEntry, wantedOf } from '../shared/permit-set';
-import { ADOPT, type PermitRef } from '../shared/protocol';
-import { again } from '../shared/request';
+import type { PermitRef } from '../shared/protocol';
 import { Closing } from './closing';
-import { PermitLostError, PermitTimeoutError, type SemaphoreClosedError } from './errors';
-import { ANSWER_MS, clientAcquirer } from './holder/claim';
-import { Grant } from './holder/grant';
-import { asHolder, checkSelfDeadlock, heldHere, holdWhile, ownWait } from './holder/hold';
+import { PermitTimeoutError } from './errors';
+import { type AcquireContext, acquirePermit, tryPermit } from './holder/acquire';
+import { adoptPermit } from './holder/adopt';
+import { asHolder, heldHere, holdWhile } from './holder/hold';
 import { callerOf, warnIfForgotten } from './holder/leak-warning';
-import { Permit } from './holder/permit';
-import { PermitRun } from './holder/permit-run';
+import type { Permit } from './holder/permit';
 import { acquireSet, type PermitSet, type SemaphoreOfSet, type WantedSet, withSet } from './holder/permit-set';
 import { ClientMetrics } from './metrics';
 import {
   type ClientAcquireOptions,
-  type ClientRequest,
   type ClientSetOptions,
   type ClientWithPermitOptions,
   checkClient,
-  clientRequestOf,
   type ResolvedClientAcquire,
   resolveClientAcquire,
   resolveClientSemaphore,
@@ -32,17 +26,7 @@ import {
   type SemaphoreClientOptions,
 } from './options';
 import { Pollers } from './pollers';
-import { PermitSource } from './pool/permit-source';
-import { isTransient, monotonicMs, Server } from './server';
-
-/** How many slots an acquirer tries before it lines up. Each try is one call. */
-const FIRST_TRIES = 3;
-
-/** How long an acquire that does not wait for a slot waits for the server's answers, all together. */
-const NO_WAIT_MS = 10_000;
-
-/** How long an adoption that finds its permit gone asks how it ended. */
-const HOW_MS = 5_000;
+import { Server } from './server';
 
 /**
  * The same counting semaphore as in Workflows, for everything outside: services, cron jobs, scripts. Clients and Workflows
@@ -70,11 +54,10 @@ const HOW_MS = 5_000;
  */
 export class SemaphoreClient implements AsyncDisposable {
   readonly resource: string;
-  private readonly server: Server;
-  private readonly semaphore: ResolvedSemaphore;
-  private readonly metrics: ClientMetrics;
-  private readonly pollers: Pollers;
-  private readonly closing: Closing;
+  /** @internal */
+  readonly semaphore: ResolvedSemaphore;
+  /** @internal */
+  readonly context: AcquireContext;
 
   /**
    * @param client a client of the namespace that shares the resource; its identity names the holder
@@ -91,12 +74,15 @@ export class SemaphoreClient implements AsyncDisposable {
     const resource = typeof of === 'string' ? of : of?.resource;
     const options = (typeof of === 'string' ? given : { ...of?.declared, ...given }) as SemaphoreClientOptions;
     checkClient(client);
-    this.server = new Server(client);
+    const server = new Server(client);
     this.semaphore = resolveClientSemaphore(resource, options);
-    this.pollers = new Pollers(this.server, this.semaphore.taskQueue);
     this.resource = resource;
-    this.closing = new Closing(this.server, resource);
-    this.metrics = new ClientMetrics(options.metricMeter);
+    this.context = {
+      server,
+      metrics: new ClientMetrics(options.metricMeter),
+      pollers: new Pollers(server, this.semaphore.taskQueue),
+      closing: new Closing(server, resource),
+    };
   }
 
   /**
@@ -123,13 +109,13 @@ export class SemaphoreClient implements AsyncDisposable {
   private async hold<T>(fn: (permit: Permit) => T | Promise<T>, options: ClientWithPermitOptions): Promise<T> {
     const { adopt: ref, ...rest } = options ?? {};
     const acquire = this.acquireOptions(options && rest);
-    if (ref) return await holdWhile(await this.takeOver(ref), fn);
+    if (ref) return await holdWhile(await adoptPermit(this.context, this.semaphore, ref), fn);
     const outer = this.semaphore.reentrant ? heldHere(this.resource, acquire.key) : undefined;
     if (outer) return await asHolder(outer, fn);
     if (this.isKeyed(acquire)) {
       return await withSet(this.wanted(acquire), acquire, ([permit]) => asHolder(permit as Permit, fn));
     }
-    return await holdWhile(await this.acquireOne(acquire), fn);
+    return await holdWhile(await acquirePermit(this.context, this.semaphore, acquire), fn);
   }
 
   /**
@@ -158,7 +144,7 @@ export class SemaphoreClient implements AsyncDisposable {
   }
 
   private async acquireAny(acquire: ResolvedClientAcquire): Promise<Permit> {
-    if (!this.isKeyed(acquire)) return await this.acquireOne(acquire);
+    if (!this.isKeyed(acquire)) return await acquirePermit(this.context, this.semaphore, acquire);
     return (await acquireSet(this.wanted(acquire), acquire)).permits[0] as Permit;
   }
 
@@ -174,16 +160,9 @@ export class SemaphoreClient implements AsyncDisposable {
   }
 
   private async tryOnce(acquire: ResolvedClientAcquire): Promise<Permit | undefined> {
-    if (this.isKeyed(acquire)) {
-      const set = await acquireSet(this.wanted(acquire), acquire).catch(noneInTime);
-      return set?.permits[0] as Permit | undefined;
-    }
-    acquire.signal.throwIfAborted();
-    const request = this.requestNow(acquire);
-    const grant = await this.closing.wait(acquire.signal, (signal) =>
-      this.metrics.acquire(this.resource, signal, () => this.claimEvery({ ...request, signal })),
-    );
-    return grant && this.permitOf(request, grant);
+    if (!this.isKeyed(acquire)) return await tryPermit(this.context, this.semaphore, acquire);
+    const set = await acquireSet(this.wanted(acquire), acquire).catch(noneInTime);
+    return set?.permits[0] as Permit | undefined;
   }
 
   /**
@@ -196,7 +175,7 @@ export class SemaphoreClient implements AsyncDisposable {
    * @throws InvalidOptionsError when `ref` is no reference to a permit of this resource
    */
   async adopt(ref: PermitRef): Promise<Permit> {
-    return this.handOut(await this.track(this.takeOver(ref)));
+    return this.handOut(await this.track(adoptPermit(this.context, this.semaphore, ref)));
   }
 
   /**
@@ -212,7 +191,7 @@ export class SemaphoreClient implements AsyncDisposable {
    * ```
    */
   close(): Promise<void> {
-    return this.closing.close();
+    return this.context.closing.close();
   }
 
   /** `await using gpus = new SemaphoreClient(…)` closes it at the end of the block. */
@@ -220,106 +199,15 @@ export class SemaphoreClient implements AsyncDisposable {
     await this.close();
   }
 
-  private async takeOver(ref: PermitRef): Promise<Permit> {
-    const reference = resolveRef(ref);
-    if (reference.resource !== this.resource) refuse('ref', `a permit of "${this.resource}"`, reference.resource);
-    const { leaseMs } = reference;
-    const run = new PermitRun(this.server, reference);
-    const untilMs = monotonicMs() + leaseMs;
-    let sentMs = 0;
-    const adopt = () => {
-      sentMs = monotonicMs();
-      return run.send(ADOPT, undefined, { holder: { identity: this.server.identity } });
-    };
-    const delivered = await this.closing.wait(new AbortController().signal, (signal) =>
-      this.server.persist(adopt, { untilMs, signal }),
-    );
-    if (!delivered) {
-      const end = await run.end(AbortSignal.timeout(HOW_MS)).catch(() => undefined);
-      throw new PermitLostError(reference, reference.runId, end?.how ?? 'unknown', end?.reason);
-    }
-    const lease = new Lease(leaseMs, sentMs, Number.POSITIVE_INFINITY, monotonicMs);
-    const renewEveryMs = adoptedRenewalMs(this.semaphore, reference, noticeMsOf(leaseMs));
-    return new Permit(this.metrics.watch(new Grant(run, reference, lease, renewEveryMs, this.pollers)));
-  }
-
-  /** @internal How many slots this client was made with. */
-  get slotCount(): number {
-    return this.semaphore.slots.length;
-  }
-
-  /** @internal As one of a set. */
+  /** @internal As one of a set. @throws InvalidOptionsError */
   get ofSet(): SemaphoreOfSet {
     checkNotDerived(this.resource); // to operate it is fine
-    return { ...this.semaphore, client: this, caller: this.server.caller };
-  }
-
-  /** @internal A call that the close waits for. */
-  track<T>(call: Promise<T>): Promise<T> {
-    return this.server.track(call);
-  }
-
-  /** @internal Calls `tell` at the close. @returns what stops it @throws SemaphoreClosedError */
-  whenClosed(tell: (error: SemaphoreClosedError) => void): () => void {
-    return this.closing.whenClosed(tell);
-  }
-
-  /** @internal The permit is its caller's now, who releases it. @throws SemaphoreClosedError */
-  handOut(permit: Permit, place?: Error): Permit {
-    this.closing.handOut(permit);
-    if (place) warnIfForgotten([permit], place);
-    return permit;
-  }
-
-  /** @internal For `PermitPool`: of this semaphore, or of one of its keys. */
-  permitSource(semaphore = this.semaphore): PermitSource {
-    return new PermitSource(this.server.client, semaphore, this.metrics);
-  }
-
-  /** @internal One acquire, alone or as a part of a set. */
-  async acquireGrant(request: ClientRequest): Promise<Grant> {
-    request.signal.throwIfAborted();
-    const { resource } = request.semaphore;
-    return await this.closing.wait(request.signal, (signal) =>
-      this.metrics.acquire(resource, signal, () =>
-        request.timeoutMs > 0 ? this.acquireWithin({ ...request, signal }) : this.acquireNow({ ...request, signal }),
-      ),
-    );
-  }
-
-  private async acquireNow(request: ClientRequest): Promise<Grant> {
-    const { resource } = request.semaphore;
-    const grant = await this.claimEvery(request).catch((error: unknown) => {
-      request.signal.throwIfAborted();
-      if (!isTransient(error)) throw error;
-      throw new PermitTimeoutError(resource, 0, { cause: error });
-    });
-    if (grant) return grant;
-    // The server has just said that all slots are held.
-    const { unpolled } = await this.pollers.circumstances();
-    throw new PermitTimeoutError(resource, 0, { unpolled, own: ownWait(request.semaphore) });
+    return { ...this.semaphore, context: this.context };
   }
 
   private acquireOptions(options: ClientAcquireOptions | undefined): ResolvedClientAcquire {
     checkNotDerived(this.resource); // to operate it is fine
     return resolveClientAcquire(this.semaphore, options);
-  }
-
-  private requestNow(acquire: ResolvedClientAcquire): ClientRequest {
-    const caller = { sinceMs: Date.now(), ...this.server.caller };
-    return clientRequestOf(this.semaphore, acquire, caller, monotonicMs());
-  }
-
-  private async acquireOne(acquire: ResolvedClientAcquire): Promise<Permit> {
-    checkSelfDeadlock([this.semaphore], acquire);
-    const request = this.requestNow(acquire);
-    return this.permitOf(request, await this.acquireGrant(request));
-  }
-
-  /** A permit that can line up again. The timeout counts anew then. */
-  private permitOf(request: ClientRequest, grant: Grant): Permit {
-    const lineUp = () => this.acquireGrant({ ...again(request), fromMs: monotonicMs() });
-    return new Permit(grant, { atCheckpoints: request.atCheckpoints, lineUp });
   }
 
   /** Whether it takes a permit of the key too. */
@@ -331,43 +219,16 @@ export class SemaphoreClient implements AsyncDisposable {
     return [{ semaphore: this.ofSet, key }];
   }
 
-  private async acquireWithin(request: ClientRequest): Promise<Grant> {
-    const served = new AbortController();
-    void this.pollers.warn(served.signal);
-    const deadlineMs = request.fromMs + request.timeoutMs;
-    const circumstances = this.pollers.circumstancesAt(deadlineMs, served.signal);
-    const { resource } = request.semaphore;
-    try {
-      const grant = await this.acquirer(request, deadlineMs).acquire();
-      if (grant) return grant;
-    } catch (error) {
-      request.signal.throwIfAborted(); // its reason, such as a lost part of a set, may look like a failed call
-      if (!isTransient(error)) throw error; // a transient error comes through only at the deadline
-      throw new PermitTimeoutError(resource, request.timeoutMs, { cause: error });
-    } finally {
-      served.abort();
-    }
-    // A waiter that hears nothing may have lost the server meanwhile, or the permits their workers.
-    const own = ownWait(request.semaphore);
-    throw new PermitTimeoutError(resource, request.timeoutMs, { ...(await circumstances), own });
+  /** The close waits for the call. */
+  private track<T>(call: Promise<T>): Promise<T> {
+    return this.context.server.track(call);
   }
 
-  /** Tries every slot once; with `fair` only if no queue runs. */
-  private async claimEvery(request: ClientRequest): Promise<Grant | undefined> {
-    return await this.acquirer(request, monotonicMs() + NO_WAIT_MS, ANSWER_MS).tryNow();
-  }
-
-  private acquirer(request: ClientRequest, deadlineMs: number, answerMs?: number): Acquirer<Grant> {
-    // One that was pre-empted and comes again at once would take the slot before its pre-emptor has heard that it is free, for ever.
-    const joinsFirst = request.semaphore.fair || request.memo.preemptible !== undefined;
-    const triesBeforeJoin = joinsFirst ? 0 : Number.POSITIVE_INFINITY;
-    return clientAcquirer(this.server, request, {
-      deadlineMs,
-      firstTries: FIRST_TRIES,
-      triesBeforeJoin,
-      answerMs,
-      metrics: this.metrics,
-    });
+  /** The permit is its caller's now, who releases it. @throws SemaphoreClosedError */
+  private handOut(permit: Permit, place?: Error): Permit {
+    this.context.closing.handOut(permit);
+    if (place) warnIfForgotten([permit], place);
+    return permit;
   }
 }
 
@@ -430,7 +291,7 @@ export async function acquireAll<const Entries extends readonly SetEntry<Semapho
   const set = await trackAll(wanted, acquireSet(wanted, acquire));
   try {
     for (const [at, permits] of set.permits.entries()) {
-      for (const permit of [permits].flat()) wanted[at]?.semaphore.client.handOut(permit);
+      for (const permit of [permits].flat()) wanted[at]?.semaphore.context.closing.handOut(permit);
     }
   } catch (error) {
     await set.releaseOrWarn(); // one of the clients was closed at this moment
@@ -442,7 +303,7 @@ export async function acquireAll<const Entries extends readonly SetEntry<Semapho
 
 /** The close of each client waits for the call. */
 function trackAll<T>(wanted: WantedSet, call: Promise<T>): Promise<T> {
-  for (const { semaphore } of wanted) void semaphore.client.track(call);
+  for (const { semaphore } of wanted) void semaphore.context.server.track(call);
   return call;
 }
 

@@ -159,7 +159,7 @@ export const MENDED: readonly PlantedBug[] = [
   },
   {
     name: "An aborted acquire throws that the server can't be reached",
-    in: 'SemaphoreClient.acquireWithin',
+    in: 'acquireWithin',
     find: 'request.signal.throwIfAborted();',
     replace: '',
     caughtBy: 'a caller that aborts for a failed call of its own',
@@ -173,7 +173,7 @@ export const MENDED: readonly PlantedBug[] = [
   },
   {
     name: 'A client that was pre-empted and comes again takes the slot before its pre-emptor',
-    in: 'SemaphoreClient.acquirer',
+    in: 'callerAcquirer',
     find: 'request.semaphore.fair || request.memo.preemptible !== undefined',
     replace: 'request.semaphore.fair',
     caughtBy: 'lets its pre-emptor go first',

@@ -1,29 +1,21 @@
 import { randomUUID } from 'node:crypto';
 import { WorkflowExecutionAlreadyStartedError, WorkflowNotFoundError } from '@temporalio/client';
-import { Acquirer, type AcquirerOptions } from '../../shared/acquirer';
-import { disagreementMessage } from '../../shared/declared-limits';
 import { Lease } from '../../shared/lease';
 import { isOpen } from '../../shared/open';
-import type { ResolvedSemaphore } from '../../shared/options';
 import { permitId } from '../../shared/permit-id';
-import { TooFewSlots } from '../../shared/permit-set';
 import {
   PACED_PERMIT_WORKFLOW,
   PERMIT_WORKFLOW,
   type PermitInput,
   type PermitMemo,
   RELEASE,
-  type SlotsMark,
 } from '../../shared/protocol';
 import { permitSummary, refOf, WORKFLOW_PRIORITY } from '../../shared/request';
-import { LineFullError } from '../errors';
-import type { ClientMetrics } from '../metrics';
 import type { ClientRequest } from '../options';
 import { Pollers } from '../pollers';
 import { awaited, isTransient, LAST_CALL_MS, monotonicMs, type Persistence, pause, type Server } from '../server';
 import { Grant } from './grant';
 import { PermitRun } from './permit-run';
-import { ClientQueuePlace } from './queue-place';
 
 /** When a start takes longer than this, its answer may name a run that has ended meanwhile. */
 const SLOW_MS = 1_000;
@@ -176,62 +168,4 @@ async function giveBack(claim: Claim, claiming: ReturnType<typeof attempt>): Pro
     await server.persist(() => run.send(RELEASE), persistence);
     return;
   }
-}
-
-/** Slots that an acquirer tries in each round while the queue does not answer. Each is one call. */
-const TRIES_PER_ROUND = 20;
-
-type Tries = Pick<AcquirerOptions, 'deadlineMs' | 'firstTries' | 'triesBeforeJoin'> & {
-  /** How long each claim waits for the server's answer. */
-  answerMs?: number;
-};
-
-/** An acquirer whose claims are calls to the server. */
-export function clientAcquirer(
-  server: Server,
-  request: ClientRequest,
-  { metrics, answerMs = Number.POSITIVE_INFINITY, ...tries }: Tries & { metrics: ClientMetrics },
-): Acquirer<Grant> {
-  const { slots, recheckAfterMs } = request.semaphore;
-  const { deadlineMs } = tries;
-  const { maxWaiting, permits } = request.ticket;
-  const full = () => {
-    const { resource } = request.semaphore;
-    throw maxWaiting === undefined
-      ? new TooFewSlots(resource, recheckAfterMs)
-      : new LineFullError(resource, maxWaiting);
-  };
-  return new Acquirer(
-    { slots, recheckAfterMs, triesPerRound: TRIES_PER_ROUND, ...tries },
-    {
-      nowMs: monotonicMs,
-      random: Math.random,
-      claim: async (slot, offer) => {
-        const sinceMs = monotonicMs();
-        const untilMs = Math.min(deadlineMs, sinceMs + answerMs);
-        const grant = await claimSlot(server, { slot, request, untilMs, watchedBy: offer?.queueId });
-        if (grant && offer) metrics.claimed(request.semaphore.resource, sinceMs);
-        if (grant && offer?.others !== undefined) warnOfDisagreement(request.semaphore, offer.others);
-        return grant;
-      },
-      place: () => new ClientQueuePlace(server, request, deadlineMs),
-      ...((maxWaiting ?? permits) !== undefined && { full }),
-    },
-  );
-}
-
-/** The `code` of the Node warning that this process claims a slot which another caller does not know. */
-const DISAGREEMENT_WARNING = 'TEMPORAL_SEMAPHORE_DISAGREEMENT';
-
-/** A process warns of so many different disagreements at most: each key of a resource may have one. */
-const MAX_WARNINGS = 100;
-
-const warnings = new Set<string>();
-
-/** Emits a Node warning, once for the same numbers. @param others the mark of another caller's slots */
-export function warnOfDisagreement(semaphore: ResolvedSemaphore, others: SlotsMark): void {
-  const message = disagreementMessage(semaphore, others);
-  if (warnings.has(message) || warnings.size >= MAX_WARNINGS) return;
-  warnings.add(message);
-  process.emitWarning(message, { code: DISAGREEMENT_WARNING });
 }

@@ -2,9 +2,9 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { withTokenOf } from '../../fencing/current-token';
 import type { ResolvedSemaphore } from '../../shared/options';
 import { waitsForItself } from '../../shared/self-deadlock';
-import { messageOf, SelfDeadlockError } from '../errors';
-import { isClosedConnection } from '../server';
+import { SelfDeadlockError } from '../errors';
 import type { Permit } from './permit';
+import { releaseOrWarn } from './release';
 
 /** Runs `fn` with the permit's token as its `currentFencingToken()`, also after the permit has got another one. */
 export async function asHolder<T>(permit: Permit, fn: (permit: Permit) => T | Promise<T>): Promise<T> {
@@ -66,37 +66,4 @@ export function ownWait(semaphore: ResolvedSemaphore): number {
 
 function resourcesHeld(): string[] {
   return (storage.getStore() ?? []).filter(({ isHeld }) => isHeld).flatMap(({ resources }) => resources);
-}
-
-/** What {@link releaseOrWarn} releases, and names where that fails. */
-interface Released {
-  readonly workflowId: string;
-  readonly runId: string;
-  readonly deadline: Date;
-  /** Why the release has not reached the server, where the lease has ended the permit. */
-  readonly releaseError?: unknown;
-  release(): Promise<void>;
-}
-
-/**
- * Releases a permit after its work is done. A release that fails only warns, since the work counts more. (The warning is Node's:
- * a library has no log.) The slot then stays taken until the lease ends, which an operator may want to know.
- */
-export async function releaseOrWarn(permit: Released): Promise<void> {
-  const error = await permit.release().then(
-    () => permit.releaseError,
-    (error: unknown) => error,
-  );
-  if (error !== undefined) warn(permit, error);
-}
-
-function warn({ workflowId, runId, deadline }: Released, error: unknown): void {
-  const isClosed = isClosedConnection(error);
-  process.emitWarning(
-    `The permit ${workflowId}, run ${runId}, could not be released${isClosed ? ', for its connection was closed before' : ''}. It ends by its lease.`,
-    {
-      type: 'PermitReleaseWarning',
-      detail: `At ${deadline.toISOString()} at the latest, while a permit worker runs. ${isClosed ? 'Await withPermit, or the release, before you close the connection.' : messageOf(error)}`,
-    },
-  );
 }

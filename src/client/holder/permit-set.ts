@@ -11,25 +11,20 @@ import {
   type Wanted,
   withoutHeld,
 } from '../../shared/permit-set';
-import { again, type Caller } from '../../shared/request';
+import { again } from '../../shared/request';
 import { LineFullError, PermitLostError, PermitTimeoutError } from '../errors';
 import { onAbort } from '../on-abort';
-import { type ClientRequest, clientRequestOf, type ResolvedClientAcquire } from '../options';
+import { clientRequestOf, type ResolvedClientAcquire } from '../options';
 import { monotonicMs, pause, soon } from '../server';
+import { type AcquireContext, acquireGrant } from './acquire';
 import type { Grant } from './grant';
-import { checkSelfDeadlock, holding, releaseOrWarn } from './hold';
+import { checkSelfDeadlock, holding } from './hold';
 import { Permit } from './permit';
+import { releaseOrWarn } from './release';
 
-/** A semaphore of a set, and what acquires of it. */
+/** A semaphore of a set, and what the acquires of its client share. */
 export interface SemaphoreOfSet extends ResolvedSemaphore {
-  readonly client: {
-    acquireGrant(request: ClientRequest): Promise<Grant>;
-    track<T>(call: Promise<T>): Promise<T>;
-    whenClosed(tell: (error: Error) => void): () => void;
-    handOut(permit: Permit): void;
-  };
-  /** That of its client. */
-  readonly caller: Pick<Caller, 'identity' | 'namespace'>;
+  readonly context: AcquireContext;
 }
 
 /** A set that is wanted. */
@@ -95,10 +90,10 @@ export async function acquireSet(
   acquire: ResolvedClientAcquire,
 ): Promise<PermitSet<(Permit | Permit[])[]>> {
   const closed = new AbortController();
-  const clients = new Set(wanted.map(({ semaphore: { client } }) => client));
+  const closings = new Set(wanted.map(({ semaphore }) => semaphore.context.closing));
   const stops = [onAbort(acquire.signal, () => closed.abort(acquire.signal.reason))];
   try {
-    for (const client of clients) stops.push(client.whenClosed((error) => closed.abort(error)));
+    for (const closing of closings) stops.push(closing.whenClosed((error) => closed.abort(error)));
     return await acquireParts(wanted, { ...acquire, signal: closed.signal });
   } finally {
     for (const stop of stops) stop();
@@ -173,16 +168,16 @@ async function acquirePart(
   isAgain: boolean,
 ): Promise<Grant> {
   const { semaphore, resource, key } = part;
-  const { client, caller } = semaphore;
+  const { context } = semaphore;
   const request = clientRequestOf(
     withoutHeld(semaphore, had),
     { ...acquire, key },
-    { ...caller, sinceMs },
+    { ...context.server.caller, sinceMs },
     fromMs,
     ticketPartOf(part, had),
   );
   try {
-    return await client.acquireGrant(isAgain ? again(request) : request);
+    return await acquireGrant(context, isAgain ? again(request) : request);
   } catch (error) {
     if (error instanceof LineFullError) throw new LineFullError(resource, error.maxWaiting);
     if (!(error instanceof PermitTimeoutError) || error.resource === resource) throw error;

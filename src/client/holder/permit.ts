@@ -2,7 +2,7 @@ import { HeldPermit, type PermitTerms } from '../../shared/held-permit';
 import { noticeMsOf } from '../../shared/lease';
 import { PermitLostError } from '../errors';
 import type { Grant } from './grant';
-import { releaseOrWarn } from './hold';
+import { releaseOrWarn } from './release';
 
 /**
  * A held slot, seen from outside Workflows. It renews itself until it is released, detached or lost, unless the semaphore

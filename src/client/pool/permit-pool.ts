@@ -5,9 +5,11 @@ import { atOnce, type ResolvedSemaphore } from '../../shared/options';
 import { semaphoresFor } from '../../shared/permit-set';
 import { priorityOf } from '../../shared/priority';
 import { PermitTimeoutError, PoolClosedError } from '../errors';
+import type { AcquireContext } from '../holder/acquire';
 import { onAbort } from '../on-abort';
 import { SemaphoreClient } from '../semaphore-client';
 import { isTransient, monotonicMs } from '../server';
+import { PermitSource } from './permit-source';
 import {
   type PermitPoolOptions,
   type PoolAcquireOptions,
@@ -51,6 +53,7 @@ export class PermitPool implements AsyncDisposable {
   private readonly keys = new Map<string, ResourcePool>();
   /** Those of keys that nobody uses any more. */
   private readonly leaving = new Set<Promise<void>>();
+  private readonly context: AcquireContext;
   private readonly semaphore: ResolvedSemaphore;
   private readonly rules: ReturnType<typeof resolvePool>;
   private closing: Promise<void> | undefined;
@@ -59,18 +62,15 @@ export class PermitPool implements AsyncDisposable {
    * @param client the semaphore whose permits are held; others may use it beside the pool
    * @throws InvalidOptionsError that says what was expected and what came
    */
-  constructor(
-    private readonly client: SemaphoreClient,
-    options: PermitPoolOptions = {},
-  ) {
+  constructor(client: SemaphoreClient, options: PermitPoolOptions = {}) {
     if (!(client instanceof SemaphoreClient)) refuseKind('semaphore', 'a SemaphoreClient', client);
     this.resource = client.resource;
-    const source = client.permitSource();
-    this.semaphore = source.semaphore;
-    this.rules = resolvePool(source.semaphore, options);
+    this.context = client.context;
+    this.semaphore = client.semaphore;
+    this.rules = resolvePool(this.semaphore, options);
     // A key whose permit waits for a look at its line uses none of the whole meanwhile, and will again.
-    const idleForMs = this.rules.idleForMs + (source.semaphore.perKey === undefined ? 0 : ANSWER_MS);
-    this.whole = new ResourcePool(source, { ...this.rules, idleForMs });
+    const idleForMs = this.rules.idleForMs + (this.semaphore.perKey === undefined ? 0 : ANSWER_MS);
+    this.whole = new ResourcePool(this.sourceOf(this.semaphore), { ...this.rules, idleForMs });
   }
 
   /**
@@ -221,6 +221,12 @@ export class PermitPool implements AsyncDisposable {
     }
   }
 
+  /** Where the permits of the whole, or of one of its keys, come from. */
+  private sourceOf(semaphore: ResolvedSemaphore): PermitSource {
+    const { server, metrics } = this.context;
+    return new PermitSource(server.client, semaphore, metrics);
+  }
+
   /** Each call has a permit of its key. So what goes beyond those is of use to others alone, such as the next holder of a key's permit. */
   private trimWhole(): void {
     let most = 0;
@@ -244,9 +250,7 @@ export class PermitPool implements AsyncDisposable {
       this.leaving.add(left);
     };
     const max = Math.min(this.rules.mayGrowTo ?? Number.POSITIVE_INFINITY, semaphore.slots.length);
-    const pool = new ResourcePool(this.client.permitSource(semaphore), { ...this.rules, max }, leave, () =>
-      this.trimWhole(),
-    );
+    const pool = new ResourcePool(this.sourceOf(semaphore), { ...this.rules, max }, leave, () => this.trimWhole());
     this.keys.set(key, pool);
     return pool;
   }

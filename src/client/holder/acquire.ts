@@ -1,0 +1,203 @@
+import { Acquirer, type AcquirerOptions } from '../../shared/acquirer';
+import { disagreementMessage } from '../../shared/declared-limits';
+import type { ResolvedSemaphore } from '../../shared/options';
+import { TooFewSlots } from '../../shared/permit-set';
+import type { SlotsMark } from '../../shared/protocol';
+import { again } from '../../shared/request';
+import type { Closing } from '../closing';
+import { LineFullError, PermitTimeoutError } from '../errors';
+import type { ClientMetrics } from '../metrics';
+import { type ClientRequest, clientRequestOf, type ResolvedClientAcquire } from '../options';
+import type { Pollers } from '../pollers';
+import { isTransient, monotonicMs, type Server } from '../server';
+import { ANSWER_MS, claimSlot } from './claim';
+import type { Grant } from './grant';
+import { checkSelfDeadlock, ownWait } from './hold';
+import { Permit } from './permit';
+import { ClientQueuePlace } from './queue-place';
+
+/** How many slots an acquirer tries before it lines up. Each try is one call. */
+const FIRST_TRIES = 3;
+
+/** Slots that an acquirer tries in each round while the queue does not answer. Each is one call. */
+const TRIES_PER_ROUND = 20;
+
+/** How long an acquire that does not wait for a slot waits for the server's answers, all together. */
+const NO_WAIT_MS = 10_000;
+
+/** What the acquires of one `SemaphoreClient` share. */
+export interface AcquireContext {
+  readonly server: Server;
+  readonly metrics: ClientMetrics;
+  /** Those of the permits' task queue. */
+  readonly pollers: Pollers;
+  /** The close of the client ends each wait. */
+  readonly closing: Closing;
+}
+
+/** Waits for a permit that can line up again. Throws as {@link acquireGrant} does. @throws SelfDeadlockError */
+export async function acquirePermit(
+  context: AcquireContext,
+  semaphore: ResolvedSemaphore,
+  acquire: ResolvedClientAcquire,
+): Promise<Permit> {
+  checkSelfDeadlock([semaphore], acquire);
+  const request = requestNow(context, semaphore, acquire);
+  return permitOf(context, request, await acquireGrant(context, request));
+}
+
+/** Does not wait. `undefined` when all slots are held, or with `fair` when others wait. */
+export async function tryPermit(
+  context: AcquireContext,
+  semaphore: ResolvedSemaphore,
+  acquire: ResolvedClientAcquire,
+): Promise<Permit | undefined> {
+  acquire.signal.throwIfAborted();
+  const request = requestNow(context, semaphore, acquire);
+  const grant = await underWay(context, request, (heeding) => claimEvery(context, heeding));
+  return grant && permitOf(context, request, grant);
+}
+
+/**
+ * Waits for one permit, which may be a part of a set.
+ * @throws PermitTimeoutError, LineFullError, SemaphoreClosedError, the reason of the request's signal, or an error of the server
+ */
+export async function acquireGrant(context: AcquireContext, request: ClientRequest): Promise<Grant> {
+  request.signal.throwIfAborted();
+  return await underWay(context, request, (heeding) =>
+    request.timeoutMs > 0 ? acquireWithin(context, heeding) : acquireNow(context, heeding),
+  );
+}
+
+/** @param work heeds the signal of its request, which aborts by the close too */
+async function underWay<T extends Grant | undefined>(
+  { closing, metrics }: AcquireContext,
+  request: ClientRequest,
+  work: (request: ClientRequest) => Promise<T>,
+): Promise<T> {
+  const { resource } = request.semaphore;
+  return await closing.wait(request.signal, (signal) =>
+    metrics.acquire(resource, signal, () => work({ ...request, signal })),
+  );
+}
+
+function requestNow(
+  { server }: AcquireContext,
+  semaphore: ResolvedSemaphore,
+  acquire: ResolvedClientAcquire,
+): ClientRequest {
+  return clientRequestOf(semaphore, acquire, { sinceMs: Date.now(), ...server.caller }, monotonicMs());
+}
+
+/** A permit that can line up again. The timeout counts anew then. */
+function permitOf(context: AcquireContext, request: ClientRequest, grant: Grant): Permit {
+  const lineUp = () => acquireGrant(context, { ...again(request), fromMs: monotonicMs() });
+  return new Permit(grant, { atCheckpoints: request.atCheckpoints, lineUp });
+}
+
+async function acquireNow(context: AcquireContext, request: ClientRequest): Promise<Grant> {
+  const { resource } = request.semaphore;
+  const grant = await claimEvery(context, request).catch((error: unknown) => {
+    request.signal.throwIfAborted();
+    if (!isTransient(error)) throw error;
+    throw new PermitTimeoutError(resource, 0, { cause: error });
+  });
+  if (grant) return grant;
+  // The server has just said that all slots are held.
+  const { unpolled } = await context.pollers.circumstances();
+  throw new PermitTimeoutError(resource, 0, { unpolled, own: ownWait(request.semaphore) });
+}
+
+async function acquireWithin(context: AcquireContext, request: ClientRequest): Promise<Grant> {
+  const { pollers } = context;
+  const served = new AbortController();
+  void pollers.warn(served.signal);
+  const deadlineMs = request.fromMs + request.timeoutMs;
+  const circumstances = pollers.circumstancesAt(deadlineMs, served.signal);
+  const { resource } = request.semaphore;
+  try {
+    const grant = await callerAcquirer(context, request, deadlineMs).acquire();
+    if (grant) return grant;
+  } catch (error) {
+    request.signal.throwIfAborted(); // its reason, such as a lost part of a set, may look like a failed call
+    if (!isTransient(error)) throw error; // a transient error comes through only at the deadline
+    throw new PermitTimeoutError(resource, request.timeoutMs, { cause: error });
+  } finally {
+    served.abort();
+  }
+  // A waiter that hears nothing may have lost the server meanwhile, or the permits their workers.
+  const own = ownWait(request.semaphore);
+  throw new PermitTimeoutError(resource, request.timeoutMs, { ...(await circumstances), own });
+}
+
+/** Tries every slot once; with `fair` only if no queue runs. */
+async function claimEvery(context: AcquireContext, request: ClientRequest): Promise<Grant | undefined> {
+  return await callerAcquirer(context, request, monotonicMs() + NO_WAIT_MS, ANSWER_MS).tryNow();
+}
+
+function callerAcquirer(
+  { server, metrics }: AcquireContext,
+  request: ClientRequest,
+  deadlineMs: number,
+  answerMs?: number,
+): Acquirer<Grant> {
+  // One that was pre-empted and comes again at once would take the slot before its pre-emptor has heard that it is free, for ever.
+  const joinsFirst = request.semaphore.fair || request.memo.preemptible !== undefined;
+  const triesBeforeJoin = joinsFirst ? 0 : Number.POSITIVE_INFINITY;
+  return clientAcquirer(server, request, { deadlineMs, firstTries: FIRST_TRIES, triesBeforeJoin, answerMs, metrics });
+}
+
+type Tries = Pick<AcquirerOptions, 'deadlineMs' | 'firstTries' | 'triesBeforeJoin'> & {
+  /** How long each claim waits for the server's answer. */
+  answerMs?: number;
+};
+
+/** An acquirer whose claims are calls to the server. */
+export function clientAcquirer(
+  server: Server,
+  request: ClientRequest,
+  { metrics, answerMs = Number.POSITIVE_INFINITY, ...tries }: Tries & { metrics: ClientMetrics },
+): Acquirer<Grant> {
+  const { slots, recheckAfterMs } = request.semaphore;
+  const { deadlineMs } = tries;
+  const { maxWaiting, permits } = request.ticket;
+  const full = () => {
+    const { resource } = request.semaphore;
+    throw maxWaiting === undefined
+      ? new TooFewSlots(resource, recheckAfterMs)
+      : new LineFullError(resource, maxWaiting);
+  };
+  return new Acquirer(
+    { slots, recheckAfterMs, triesPerRound: TRIES_PER_ROUND, ...tries },
+    {
+      nowMs: monotonicMs,
+      random: Math.random,
+      claim: async (slot, offer) => {
+        const sinceMs = monotonicMs();
+        const untilMs = Math.min(deadlineMs, sinceMs + answerMs);
+        const grant = await claimSlot(server, { slot, request, untilMs, watchedBy: offer?.queueId });
+        if (grant && offer) metrics.claimed(request.semaphore.resource, sinceMs);
+        if (grant && offer?.others !== undefined) warnOfDisagreement(request.semaphore, offer.others);
+        return grant;
+      },
+      place: () => new ClientQueuePlace(server, request, deadlineMs),
+      ...((maxWaiting ?? permits) !== undefined && { full }),
+    },
+  );
+}
+
+/** The `code` of the Node warning that this process claims a slot which another caller does not know. */
+const DISAGREEMENT_WARNING = 'TEMPORAL_SEMAPHORE_DISAGREEMENT';
+
+/** A process warns of so many different disagreements at most: each key of a resource may have one. */
+const MAX_WARNINGS = 100;
+
+const warnings = new Set<string>();
+
+/** Emits a Node warning, once for the same numbers. @param others the mark of another caller's slots */
+export function warnOfDisagreement(semaphore: ResolvedSemaphore, others: SlotsMark): void {
+  const message = disagreementMessage(semaphore, others);
+  if (warnings.has(message) || warnings.size >= MAX_WARNINGS) return;
+  warnings.add(message);
+  process.emitWarning(message, { code: DISAGREEMENT_WARNING });
+}
