@@ -17,8 +17,9 @@ import { runMain } from './support/main';
 import { type ServerProcess, spawnServer } from './support/server-process';
 
 const IMAGES = join(__dirname, '..', 'docs', 'images');
-/** A long queue goes beyond it. */
 const VIEWPORT = { width: 1200, height: 1080 };
+/** From the name of the resource to the timeline: the README shows neither the tiles above nor the tables below. */
+const PART = { x: 0, y: 194, width: 1200, height: 656 };
 const SCHEMES = ['light', 'dark'] as const;
 
 /** Longer than the timeline, so that bars reach beyond its left edge. */
@@ -29,6 +30,9 @@ const RESOURCES = [
   { resource: 'licences', capacity: 2, arrivalsEveryMs: 9_000, job: 'simulate' },
   { resource: 'migrations', capacity: 1, arrivalsEveryMs: 45_000, job: 'migrate' },
 ];
+
+/** What operators read on the card of a slot. */
+const PURPOSES = ['nightly retraining', 'customer 4711', 'A/B test of the tokenizer', 'evaluation of release 12'];
 
 /** Of a telephone, and of a desk. */
 const WIDTHS = [390, 1280];
@@ -94,7 +98,7 @@ async function picture({ client, browser, interrupt }: Stage): Promise<void> {
     );
     await Promise.all(RESOURCES.map((one) => arrive(client, one, untilMs, interrupt)));
     await mkdir(IMAGES, { recursive: true });
-    for (const { page, path } of pages) await page.screenshot({ path });
+    for (const { page, path } of pages) await page.screenshot({ path, clip: PART });
   } finally {
     await dashboard.close();
     await endAll(client);
@@ -197,7 +201,7 @@ async function start(
   await client.workflow.start<typeof exampleConsumer>('exampleConsumer', {
     workflowId: `${job}-${number}`,
     taskQueue: TASK_QUEUE,
-    args: [{ resource, semaphore: { capacity, lease: '30s' }, holdMs }],
+    args: [{ resource, semaphore: { capacity, lease: '30s' }, holdMs, purpose: PURPOSES[number % PURPOSES.length] }],
     priority: { priorityKey: number % 7 === 0 ? 1 : 3, fairnessKey: number % 3 === 0 ? 'vision' : 'speech' },
   });
 }

@@ -9,6 +9,8 @@ export interface ExampleInput {
   semaphore?: SemaphoreOptions;
   /** How long the work takes, in milliseconds. */
   holdMs: number;
+  /** @default 'example work' */
+  purpose?: string;
 }
 
 export interface ExampleActivities {
@@ -22,10 +24,10 @@ const { useGpu } = proxyActivities<ExampleActivities>({
 });
 
 /** The consumer of the demo: takes a GPU, works on it, and gives it back. */
-export async function exampleConsumer({ resource, semaphore, holdMs }: ExampleInput): Promise<string> {
+export async function exampleConsumer({ resource, semaphore, holdMs, purpose }: ExampleInput): Promise<string> {
   const gpus = new Semaphore(resource ?? 'gpu-pool', semaphore ?? { capacity: 3 });
   return await gpus.withPermit(
     async (permit) => await useGpu({ slot: permit.slot, fencingToken: permit.runId, holdMs }),
-    { purpose: 'example work' },
+    { purpose: purpose ?? 'example work' },
   );
 }

@@ -39,6 +39,16 @@ describe('links', () => {
   test('every relative link leads to a file, and to a heading in it', () => {
     none(broken.map(({ to, at }) => `${at}: ${to}`));
   });
+
+  test('every page of docs is at most two links from the README', () => {
+    const linkedFrom = (path: string): string[] => {
+      const page = byPath.get(path);
+      const targets = page ? links(page).map(({ target }) => target.split('#')[0] ?? '') : [];
+      return targets.map((target) => normalize(join(dirname(path), target)));
+    };
+    const near = new Set(linkedFrom('README.md').flatMap((path) => [path, ...linkedFrom(path)]));
+    none(PAGES.map(({ path }) => path).filter((path) => path.startsWith('docs/') && !near.has(path)));
+  });
 });
 
 describe('commands', () => {
@@ -128,20 +138,55 @@ describe('commands', () => {
     );
   });
 
-  test('every flag that stands alone in a page of operators is an option of a command', () => {
-    const known = new Set(program.commands.flatMap((command) => [...optionsOf(command)]));
-    const ofOperators = /^docs\/(cli|dashboard|operations|monitoring|priorities|security|sets|troubleshooting)\.md$/;
+  /** Flags of other programs that pages name: Temporal's server, esbuild. */
+  const OF_OTHERS = new Set(['--dynamic-config-value', '--packages']);
+
+  /** The names of the options that scripts of this repository read: keys and texts of their sources. */
+  function optionsOfScripts(): Set<string> {
+    const sources = ['scripts', 'bench', 'test/chaos', 'test/planted-bugs'].flatMap((directory) =>
+      readdirSync(join(ROOT, directory), { recursive: true, encoding: 'utf8' })
+        .filter((file) => file.endsWith('.ts'))
+        .map((file) => readFileSync(join(ROOT, directory, file), 'utf8')),
+    );
+    const found = sources.flatMap((source) =>
+      [...source.matchAll(/(?<=^\s*|[{,]\s*)'?([a-z][\w-]*)'?: \{|(?:'(?:-\w, )?--|argument\(')([a-z][\w-]*)\b/gm)].map(
+        ([, key, text]) => key ?? text,
+      ),
+    );
+    return new Set(found.map((name) => `--${name}`));
+  }
+
+  test('every flag that stands alone in a page is an option of a command or of a script', () => {
+    const known = new Set([
+      ...program.commands.flatMap((command) => [...optionsOf(command)]),
+      ...optionsOfScripts(),
+      ...OF_OTHERS,
+    ]);
     none(
-      PAGES.filter(({ path }) => ofOperators.test(path)).flatMap((page) =>
+      PAGES.filter(({ path }) => !OF_THE_PAST.has(path)).flatMap((page) =>
         spans(page)
           .filter(({ code }) => code.startsWith('--') && !code.startsWith('-- ') && code !== '--')
-          // A development server's own, of Temporal's command.
-          .filter(({ code }) => !code.startsWith('--dynamic-config-value'))
           .flatMap(({ code, line }) => flagsOf(code.split(/\s/)).map((flag) => ({ flag, line })))
           .filter(({ flag }) => !known.has(flag))
           .map(({ flag, line }) => `${page.path}:${line}: ${flag}`),
       ),
     );
+  });
+
+  test('every script in a table of scripts is in package.json', () => {
+    const named = PAGES.flatMap((page) => {
+      let ofScripts = false;
+      return rows(page).flatMap(({ cells: [first = ''], line }) => {
+        if (page.prose[line - 2]?.trim() === '') ofScripts = first === 'script';
+        if (!ofScripts) return [];
+        return [...first.matchAll(/`([a-z][\w:-]*)[^`]*`/g)].map(([, script = '']) => ({
+          script,
+          at: `${page.path}:${line}`,
+        }));
+      });
+    });
+    assert.ok(named.length > 10);
+    none(named.filter(({ script }) => !scripts[script]).map(({ script, at }) => `${at}: ${script}`));
   });
 });
 
