@@ -6,7 +6,8 @@ import { promisify } from 'node:util';
 import { devDependencies } from '../../package.json';
 import { OLDEST_SDK } from '../../src/shared/oldest-sdk';
 import { messageOf } from './main';
-import { copyFiles } from './project-copy';
+import { PACKED_PACKAGE } from './prepared';
+import { copyFiles, ROOT } from './project-copy';
 import { runTests, type TestRun } from './test-run';
 
 /** The oldest that package.json allows, one between, and the one that all else runs on. */
@@ -37,15 +38,23 @@ export async function againstSdk(version: string, tests: readonly string[]): Pro
   try {
     await copyFiles(project);
     await install(project, version);
-    const tested = await runTests(tests, { project });
+    const env = { [PACKED_PACKAGE]: await pack(project) };
+    const tested = await runTests(tests, { project, env });
     if (tests !== SDK_TESTS) return tested;
-    const packed = await runTests(['--slow', 'test/package'], { project });
+    const packed = await runTests(['--slow', 'test/package'], { project, env });
     return { passed: tested.passed && packed.passed, what: `${tested.what}; of the package: ${packed.what}` };
   } catch (error) {
     return { passed: false, what: `can't be installed: ${messageOf(error).split('\n')[0]}` };
   } finally {
     await rm(project, { recursive: true, force: true });
   }
+}
+
+/** What is shipped is built with this project's own SDK. */
+async function pack(directory: string): Promise<string> {
+  const args = ['pack', '--silent', '--pack-destination', directory];
+  const { stdout } = await promisify(execFile)('npm', args, { cwd: ROOT });
+  return stdout.trim().split('\n').at(-1) ?? '';
 }
 
 async function install(project: string, version: string): Promise<void> {
