@@ -8,7 +8,7 @@ import { after, before, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { build } from 'esbuild';
-import { type devDependencies, exports as packageExports, version as packageVersion } from '../package.json';
+import { devDependencies, exports as packageExports, version as packageVersion } from '../package.json';
 import { startServer, type TemporalServer } from '../scripts/support/temporal-server';
 import { SemaphoreClient } from '../src/client';
 import { installPackage } from './support/installed-package';
@@ -205,9 +205,12 @@ for (const [type, imports] of [
 
     const { stdout } = await run(process.execPath, ['main.js', env.address, type], { cwd: app });
 
+    const files = (await readdir(join(project, 'node_modules', 'temporal-semaphore', 'lib'))).join();
+    const [, bundledFor] = /permit-workflows\.sdk-([\d.]+)\.js/.exec(files) ?? assert.fail('no bundle in the package');
     assert.deepEqual(JSON.parse(stdout), {
       permitsTaken: [`permit:own-${type}:0`, `permit:apart-${type}:0`, `permit:outside-${type}:0`],
-      bundlesMade: 1, // the application's own; the permit worker's came in the package
+      // The application's own. The permit worker's came in the package, for the SDK that it was built with.
+      bundlesMade: bundledFor === devDependencies['@temporalio/workflow'] ? 1 : 2,
     });
   });
 }
