@@ -6,6 +6,18 @@
  */
 import './shared/oldest-sdk';
 
+export type {
+  ClientAcquireOptions,
+  ClientSetOptions,
+  ClientWithPermitOptions,
+  SemaphoreClientOptions,
+} from './client/holder/options';
+export type { Permit } from './client/holder/permit';
+export { PermitSet } from './client/holder/permit-set';
+export { PermitPool } from './client/pool/permit-pool';
+export type { PermitPoolOptions, PoolAcquireOptions } from './client/pool/pool-options';
+export type { PooledPermit } from './client/pool/pooled-permit';
+export { acquireAll, SemaphoreClient, withPermits } from './client/semaphore-client';
 export {
   LineFullError,
   NoAnswerError,
@@ -14,19 +26,7 @@ export {
   PoolClosedError,
   SelfDeadlockError,
   SemaphoreClosedError,
-} from './client/errors';
-export type { Permit } from './client/holder/permit';
-export { PermitSet } from './client/holder/permit-set';
-export type {
-  ClientAcquireOptions,
-  ClientSetOptions,
-  ClientWithPermitOptions,
-  SemaphoreClientOptions,
-} from './client/options';
-export { PermitPool } from './client/pool/permit-pool';
-export type { PermitPoolOptions, PoolAcquireOptions } from './client/pool/pool-options';
-export type { PooledPermit } from './client/pool/pooled-permit';
-export { acquireAll, SemaphoreClient, withPermits } from './client/semaphore-client';
+} from './client/server/errors';
 export { InvalidOptionsError } from './shared/check';
 export type { PermitLoss } from './shared/loss';
 export type { AcquireOptions, PreemptibleOptions, SemaphoreOptions } from './shared/options';

@@ -5,7 +5,7 @@
  */
 import './shared/oldest-sdk';
 
-export { NoAnswerError } from './client/errors';
+export { NoAnswerError } from './client/server/errors';
 export { NotHeldError, StaleOverrideError } from './operator/errors';
 export type {
   Inspection,

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { scrape } from '../scripts/support/prometheus';
-import { mapConcurrently } from '../src/client/server';
+import { mapConcurrently } from '../src/client/server/map-concurrently';
 import { Operator } from '../src/operator';
 import { permitId } from '../src/shared/permit-id';
 import { PERMIT_WORKFLOW } from '../src/shared/protocol';

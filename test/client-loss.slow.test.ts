@@ -14,8 +14,8 @@ import {
   type SemaphoreClientOptions,
   withPermits,
 } from '../src/client';
-import { messageOf } from '../src/client/errors';
-import { Server } from '../src/client/server';
+import { messageOf } from '../src/client/server/errors';
+import { Server } from '../src/client/server/server';
 import { permitId } from '../src/shared/permit-id';
 import { RELEASE, RENEW } from '../src/shared/protocol';
 import { ClientProcess } from './support/client-process';

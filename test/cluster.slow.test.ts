@@ -7,8 +7,8 @@ import { DefaultLogger, NativeConnection, Runtime } from '@temporalio/worker';
 import { type Cluster, startCluster } from '../scripts/support/cluster';
 import type { ReportedHold } from '../scripts/support/holder-intervals';
 import { SemaphoreClient } from '../src/client';
-import { Pollers } from '../src/client/pollers';
-import { Server } from '../src/client/server';
+import { Pollers } from '../src/client/server/pollers';
+import { Server } from '../src/client/server/server';
 import { createPermitWorker } from '../src/worker';
 import { assertSafe, eventually } from './support/temporal';
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { test } from 'node:test';
 import { type Permit, SemaphoreClient } from '../src/client';
-import { mapConcurrently } from '../src/client/server';
+import { mapConcurrently } from '../src/client/server/map-concurrently';
 import { permitId, queueId, waiterId } from '../src/shared/permit-id';
 import {
   ADOPT,

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { test } from 'node:test';
 import { SemaphoreClient } from '../src/client';
-import { mapConcurrently } from '../src/client/server';
+import { mapConcurrently } from '../src/client/server/map-concurrently';
 import { Operator } from '../src/operator';
 import { resourcesInUse } from '../src/operator/resources-in-use';
 import { queueId } from '../src/shared/permit-id';

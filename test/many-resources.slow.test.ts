@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import { Client } from '@temporalio/client';
-import { mapConcurrently } from '../src/client/server';
+import { mapConcurrently } from '../src/client/server/map-concurrently';
 import { inspectAllInUse } from '../src/operator/resources-in-use';
 import { permitId, queueId } from '../src/shared/permit-id';
 import { PERMIT_WORKFLOW, QUEUE_WORKFLOW } from '../src/shared/protocol';

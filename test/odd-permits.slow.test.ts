@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { after, afterEach, test } from 'node:test';
 import { Worker } from '@temporalio/worker';
 import { SemaphoreClient, type SemaphoreClientOptions } from '../src/client';
-import { mapConcurrently } from '../src/client/server';
+import { mapConcurrently } from '../src/client/server/map-concurrently';
 import { listHolders } from '../src/operator';
 import { inspectAllInUse } from '../src/operator/resources-in-use';
 import { permitId, queueId } from '../src/shared/permit-id';

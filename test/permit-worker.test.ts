@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { NativeConnection, Worker, type WorkerOptions, type WorkerPlugin } from '@temporalio/worker';
 import { SemaphoreClient } from '../src/client';
-import { pollersOf } from '../src/client/pollers';
+import { pollersOf } from '../src/client/server/pollers';
 import { createPermitWorker, type PermitWorkerOptions, SemaphorePlugin } from '../src/worker';
 import { Semaphore } from '../src/workflow';
 import { eventually, useTemporal } from './support/temporal';

@@ -1,5 +1,5 @@
 import type { Client } from '@temporalio/client';
-import { mapConcurrently } from '@/client/server';
+import { mapConcurrently } from '@/client/server/map-concurrently';
 import { type HistoryEvent as Event, timeMs } from '../../scripts/support/history-events';
 
 /** Time that a Workflow lost between two events of its history of which the second answers the first. */

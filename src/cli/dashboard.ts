@@ -1,7 +1,7 @@
 import { setFlagsFromString } from 'node:v8';
 import type { Client } from '@temporalio/client';
 import type { Command } from 'commander';
-import { Server } from '../client/server';
+import { Server } from '../client/server/server';
 import type { KeysByResource, KeysView } from '../dashboard/page-protocol';
 import type { ResourceFinder } from '../dashboard/poller';
 import { Operator, type OperatorOptions } from '../operator';

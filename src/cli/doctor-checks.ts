@@ -1,8 +1,8 @@
 import { type Client, isGrpcServiceError } from '@temporalio/client';
 import { NoAnswerError, PermitTimeoutError, SemaphoreClient } from '../client';
-import { shellWord, workerCommand } from '../client/commands';
-import { pollersOf } from '../client/pollers';
-import { monotonicMs } from '../client/server';
+import { monotonicMs } from '../client/server/clock';
+import { shellWord, workerCommand } from '../client/server/commands';
+import { pollersOf } from '../client/server/pollers';
 import type { SlotInspection } from '../operator';
 import { findDeadlocks } from '../operator/deadlocks';
 import { inspectAllInUse, type SeenResource } from '../operator/resources-in-use';

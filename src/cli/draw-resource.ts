@@ -1,4 +1,4 @@
-import { workerCommand } from '../client/commands';
+import { workerCommand } from '../client/server/commands';
 import type { Inspection, Override, PastHold, SlotInspection, WaiterInspection } from '../operator';
 import { pausedIn } from '../operator/paused';
 import { shownPurpose, strangersLine } from '../operator/reader';

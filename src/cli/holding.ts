@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { constants, readFileSync } from 'node:fs';
 import { basename } from 'node:path';
 import { type Permit, PermitLostError, type PermitSet } from '../client';
-import { messageOf } from '../client/errors';
+import { messageOf } from '../client/server/errors';
 import { FencingToken } from '../fencing';
 import { EXIT, signalCode } from './exit-codes';
 import { clockMs, Guard, type GuardOrder } from './guard';

@@ -1,6 +1,6 @@
 import { type Command, Option } from 'commander';
-import { shellWord } from '../client/commands';
-import { Server } from '../client/server';
+import { shellWord } from '../client/server/commands';
+import { Server } from '../client/server/server';
 import { type Inspection, InvalidOptionsError } from '../operator';
 import { addTo } from '../operator/add-to';
 import { pausedIn } from '../operator/paused';

@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
-import { messageOf } from '../client/errors';
-import { mapConcurrently } from '../client/server';
+import { messageOf } from '../client/server/errors';
+import { mapConcurrently } from '../client/server/map-concurrently';
 import { InvalidOptionsError, NotHeldError, Operator, type Override, type OverrideOptions } from '../operator';
 import { isSet } from '../operator/inspector';
 import { keysInUse, type SeenKey } from '../operator/resources-in-use';

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Command, CommanderError } from 'commander';
 import { InvalidOptionsError, SelfDeadlockError } from '../client';
-import { messageOf } from '../client/errors';
+import { messageOf } from '../client/server/errors';
 import { NotHeldError, StaleOverrideError } from '../operator';
 import { splitCommand } from './arguments';
 import { addDashboard } from './dashboard';

@@ -1,7 +1,7 @@
 import type { Client } from '@temporalio/client';
-import { shellWord, workerCommand } from '../client/commands';
-import { countPollers } from '../client/pollers';
-import { mapConcurrently } from '../client/server';
+import { shellWord, workerCommand } from '../client/server/commands';
+import { mapConcurrently } from '../client/server/map-concurrently';
+import { countPollers } from '../client/server/pollers';
 import type { SlotInspection } from '../operator';
 import { addTo } from '../operator/add-to';
 import { childrenBehindParents, type DeadlockStep, lastTaken } from '../operator/deadlocks';

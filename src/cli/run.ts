@@ -9,8 +9,8 @@ import {
   PermitTimeoutError,
   SemaphoreClient,
 } from '../client';
-import { messageOf } from '../client/errors';
-import { pause, soon } from '../client/server';
+import { pause, soon } from '../client/server/clock';
+import { messageOf } from '../client/server/errors';
 import { type Inspection, Operator } from '../operator';
 import { ownTimeoutMessage } from '../shared/acquire-messages';
 import { DEFAULT_TASK_QUEUE } from '../shared/protocol';

@@ -1,6 +1,7 @@
 import type { Command } from 'commander';
-import { messageOf } from '../client/errors';
-import { isTransient, pause } from '../client/server';
+import { pause } from '../client/server/clock';
+import { messageOf } from '../client/server/errors';
+import { isTransient } from '../client/server/grpc-errors';
 import type { Inspection, Operator, SlotInspection } from '../operator';
 import { durationOption, type ResourceFlags, withResourceFlags } from './arguments';
 import { withOperator } from './connection';

@@ -1,7 +1,7 @@
 import type { Client } from '@temporalio/client';
 import type { Command } from 'commander';
-import { shellWord, unpauseCommand, workerCommand } from '../client/commands';
-import { mapConcurrently } from '../client/server';
+import { shellWord, unpauseCommand, workerCommand } from '../client/server/commands';
+import { mapConcurrently } from '../client/server/map-concurrently';
 import { Operator, type Override, type SlotInspection, type Stranger, type WaiterInspection } from '../operator';
 import { type DeadlockStep, findDeadlocks } from '../operator/deadlocks';
 import { pausedWorkflow } from '../operator/paused';

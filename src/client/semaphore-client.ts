@@ -5,28 +5,27 @@ import { checkNotDerived } from '../shared/key-names';
 import { atOnce, type ResolvedSemaphore } from '../shared/options';
 import { type PermitsOf, type SetEntry, wantedOf } from '../shared/permit-set';
 import type { PermitRef } from '../shared/protocol';
-import { Closing } from './closing';
-import { PermitTimeoutError } from './errors';
 import { type AcquireContext, acquirePermit, tryPermit } from './holder/acquire';
 import { adoptPermit } from './holder/adopt';
+import { Closing } from './holder/closing';
 import { asHolder, heldHere, holdWhile } from './holder/hold';
 import { callerOf, warnIfForgotten } from './holder/leak-warning';
-import type { Permit } from './holder/permit';
-import { acquireSet, type PermitSet, type SemaphoreOfSet, type WantedSet, withSet } from './holder/permit-set';
-import { ClientMetrics } from './metrics';
+import { ClientMetrics } from './holder/metrics';
 import {
   type ClientAcquireOptions,
   type ClientSetOptions,
   type ClientWithPermitOptions,
-  checkClient,
   type ResolvedClientAcquire,
   resolveClientAcquire,
   resolveClientSemaphore,
   resolveClientSet,
   type SemaphoreClientOptions,
-} from './options';
-import { Pollers } from './pollers';
-import { Server } from './server';
+} from './holder/options';
+import type { Permit } from './holder/permit';
+import { acquireSet, type PermitSet, type SemaphoreOfSet, type WantedSet, withSet } from './holder/permit-set';
+import { PermitTimeoutError } from './server/errors';
+import { Pollers } from './server/pollers';
+import { checkClient, Server } from './server/server';
 
 /**
  * The same counting semaphore as in Workflows, for everything outside: services, cron jobs, scripts. Clients and Workflows

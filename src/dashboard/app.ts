@@ -3,7 +3,7 @@ import { bodyLimit } from 'hono/body-limit';
 import { secureHeaders } from 'hono/secure-headers';
 import { streamSSE } from 'hono/streaming';
 import { InvalidOptionsError } from '../client';
-import { messageOf } from '../client/errors';
+import { messageOf } from '../client/server/errors';
 import { NotHeldError, StaleOverrideError } from '../operator';
 import { type Access, checkChange, checkHost, checkSite, checkToken } from './access';
 import { act, parseAction } from './action';

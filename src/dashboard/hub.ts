@@ -1,4 +1,4 @@
-import { messageOf } from '../client/errors';
+import { messageOf } from '../client/server/errors';
 import type { KeysByResource, ResourceView, SearchView, SilenceView } from './page-protocol';
 import type { ResourceFinder, ResourceOperator } from './poller';
 import { type Pace, Poller } from './poller';

@@ -1,4 +1,4 @@
-import { messageOf } from '../client/errors';
+import { messageOf } from '../client/server/errors';
 import type { Operator } from '../operator';
 import type { KeysByResource, ResourceView } from './page-protocol';
 import { ResourceHistory } from './resource-history';

@@ -1,5 +1,5 @@
 import type { Holder } from '../client';
-import { workerCommand } from '../client/commands';
+import { workerCommand } from '../client/server/commands';
 import type { Inspection, Override, PermitInspection, WaiterInspection } from '../operator';
 import { pausedIn } from '../operator/paused';
 import { isLineKnown, shownPurpose, strangersLine } from '../operator/reader';

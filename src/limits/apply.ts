@@ -1,6 +1,6 @@
 import type { Client } from '@temporalio/client';
-import { messageOf } from '../client/errors';
-import { mapConcurrently } from '../client/server';
+import { messageOf } from '../client/server/errors';
+import { mapConcurrently } from '../client/server/map-concurrently';
 import { StaleOverrideError } from '../operator/errors';
 import type { Override } from '../operator/inspection';
 import { isSet } from '../operator/inspector';

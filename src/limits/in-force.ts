@@ -1,5 +1,6 @@
 import type { Client } from '@temporalio/client';
-import { mapConcurrently, Server } from '../client/server';
+import { mapConcurrently } from '../client/server/map-concurrently';
+import { Server } from '../client/server/server';
 import { addTo } from '../operator/add-to';
 import type { Inspection, ResourceSlot, SlotsBelief } from '../operator/inspection';
 import { ANSWERS_WITHIN_MS, disagreement, Inspector } from '../operator/inspector';

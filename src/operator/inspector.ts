@@ -1,5 +1,7 @@
 import { type WorkflowClient, type WorkflowExecutionDescription, WorkflowNotFoundError } from '@temporalio/client';
-import { mapConcurrently, monotonicMs, type Server } from '../client/server';
+import { monotonicMs } from '../client/server/clock';
+import { mapConcurrently } from '../client/server/map-concurrently';
+import type { Server } from '../client/server/server';
 import { readDeadlineMs } from '../shared/lenient-input';
 import { isOpen, isPaused } from '../shared/open';
 import { permitId, queueId } from '../shared/permit-id';

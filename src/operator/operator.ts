@@ -1,11 +1,12 @@
 import type { Client } from '@temporalio/client';
 import type { Duration } from '@temporalio/common';
-import { endingWith } from '../client/ending-calls';
-import { NoAnswerError } from '../client/errors';
-import { PermitRun } from '../client/holder/permit-run';
-import { checkClient } from '../client/options';
-import { noAnswer, Pollers } from '../client/pollers';
-import { isFailedPrecondition, MAX_TIMER_MS, monotonicMs, type Persistence, QUERY_MS, Server } from '../client/server';
+import { MAX_TIMER_MS, monotonicMs } from '../client/server/clock';
+import { endingWith } from '../client/server/ending-calls';
+import { NoAnswerError } from '../client/server/errors';
+import { isFailedPrecondition } from '../client/server/grpc-errors';
+import { PermitRun } from '../client/server/permit-run';
+import { noAnswer, Pollers } from '../client/server/pollers';
+import { checkClient, type Persistence, QUERY_MS, Server } from '../client/server/server';
 import {
   asIs,
   boolean,

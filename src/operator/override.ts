@@ -5,7 +5,9 @@ import {
   WorkflowNotFoundError,
   WorkflowUpdateRPCTimeoutOrCancelledError,
 } from '@temporalio/client';
-import { hasJustMoved, isTransient, monotonicMs, type Persistence, refusalOf, type Server } from '../client/server';
+import { monotonicMs } from '../client/server/clock';
+import { hasJustMoved, isTransient, refusalOf } from '../client/server/grpc-errors';
+import type { Persistence, Server } from '../client/server/server';
 import { queueId } from '../shared/permit-id';
 import { OVERRIDE, type OverrideInput, type OverrideState, QUEUE_WORKFLOW, STALE_OVERRIDE } from '../shared/protocol';
 import { WORKFLOW_PRIORITY } from '../shared/request';

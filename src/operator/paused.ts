@@ -1,4 +1,4 @@
-import { unpauseCommand } from '../client/commands';
+import { unpauseCommand } from '../client/server/commands';
 import { queueId } from '../shared/permit-id';
 import type { Inspection } from './inspection';
 

@@ -1,4 +1,4 @@
-import { shellWord } from '../client/commands';
+import { shellWord } from '../client/server/commands';
 import type { Stranger } from './inspection';
 
 // What a message tells an operator to type.

@@ -1,6 +1,8 @@
 import type { Client } from '@temporalio/client';
-import { messageOf } from '../client/errors';
-import { mapConcurrently, monotonicMs, pause, Server } from '../client/server';
+import { monotonicMs, pause } from '../client/server/clock';
+import { messageOf } from '../client/server/errors';
+import { mapConcurrently } from '../client/server/map-concurrently';
+import { Server } from '../client/server/server';
 import { isKeyResource, wholeOf } from '../shared/key-names';
 import { isResource } from '../shared/permit-id';
 import type { Inspection, ResourceSlot } from './inspection';

@@ -1,5 +1,5 @@
 import { type Client, isGrpcServiceError, type WorkflowExecutionInfo } from '@temporalio/client';
-import { mapConcurrently } from '../client/server';
+import { mapConcurrently } from '../client/server/map-concurrently';
 import { isPaused } from '../shared/open';
 import { OUR_WORKFLOWS } from '../shared/protocol';
 import { addTo } from './add-to';

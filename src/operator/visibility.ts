@@ -5,7 +5,9 @@ import {
   type WorkflowExecutionInfo,
   WorkflowNotFoundError,
 } from '@temporalio/client';
-import { mapConcurrently, monotonicMs, Server } from '../client/server';
+import { monotonicMs } from '../client/server/clock';
+import { mapConcurrently } from '../client/server/map-concurrently';
+import { Server } from '../client/server/server';
 import { readPermitMemo } from '../shared/lenient-input';
 import { isOpen } from '../shared/open';
 import { permitId, resourceOfQueue } from '../shared/permit-id';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { WorkflowHandle } from '@temporalio/client';
-import type { Server } from '../client/server';
+import type { Server } from '../client/server/server';
 import { WorkerQueries } from './worker-queries';
 
 const DEADLINE_EXCEEDED = 4;

@@ -1,6 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { isGrpcDeadlineError, type WorkflowHandle } from '@temporalio/client';
-import { isNotThere, isSilence, monotonicMs, QUERY_MS, type Server } from '../client/server';
+import { monotonicMs } from '../client/server/clock';
+import { isNotThere, isSilence } from '../client/server/grpc-errors';
+import { QUERY_MS, type Server } from '../client/server/server';
 
 /** A server under load, and a Workflow whose first task is not done yet, refuse a query at once. */
 const PAUSE_MS = 50;

@@ -1,5 +1,5 @@
 import type { ActivityInterceptorsFactory } from '@temporalio/worker';
-import { withPurpose } from '../client/purpose-here';
+import { withPurpose } from '../client/holder/purpose-here';
 import { MAX_PURPOSE_LENGTH } from '../shared/options';
 
 type Info = Parameters<ActivityInterceptorsFactory>[0]['info'];

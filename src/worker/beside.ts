@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { Runtime, type Worker } from '@temporalio/worker';
-import { ownWorkerBegins } from '../client/own-workers';
+import { ownWorkerBegins } from '../client/server/own-workers';
 
 /** How soon your worker ends when the permit worker has ended before yours began. */
 const FOLLOW_MS = 100;

@@ -1,10 +1,10 @@
 import type { Client } from '@temporalio/client';
 import { ApplicationFailure, CancelledFailure, defaultPayloadConverter, type Headers } from '@temporalio/common';
 import type { ActivityInterceptorsFactory } from '@temporalio/worker';
-import { PermitTimeoutError } from '../client/errors';
 import { PermitPool } from '../client/pool/permit-pool';
 import type { PoolAcquireOptions } from '../client/pool/pool-options';
 import { SemaphoreClient } from '../client/semaphore-client';
+import { PermitTimeoutError } from '../client/server/errors';
 import { MAX_DURATION_MS, refuse } from '../shared/check';
 import { checkActivityLimit, type DeclaredSemaphore, entriesOf, type Limit } from '../shared/declared-limits';
 import { HELD_HEADER, StaleTokenError } from '../shared/fencing-token';

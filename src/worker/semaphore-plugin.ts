@@ -1,8 +1,9 @@
 import { readFile } from 'node:fs/promises';
 import type { Client } from '@temporalio/client';
 import type { BundleOptions, Worker, WorkerOptions, WorkerPlugin } from '@temporalio/worker';
-import { Pollers } from '../client/pollers';
-import { pause, Server } from '../client/server';
+import { pause } from '../client/server/clock';
+import { Pollers } from '../client/server/pollers';
+import { Server } from '../client/server/server';
 import { fencingActivityInterceptor, fencingInterceptors } from '../fencing/activity-interceptor';
 import { asIs, type Checks, checkOptions, nonEmpty, refuse } from '../shared/check';
 import { checkAgreement, checkWorkflowLimits, type DeclaredSemaphore } from '../shared/declared-limits';

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { Client } from '@temporalio/client';
-import { QUERY_MS } from '@/client/server';
+import { QUERY_MS } from '@/client/server/server';
 import { permitId, queueId } from '@/shared/permit-id';
 import {
   CLOSING,

@@ -401,7 +401,7 @@ const BUGS: readonly PlantedBug[] = [
     in: 'Server.poll',
     find: 'isFailedPrecondition(error) ? PAUSED_MS : retryDelayMs(failures)',
     replace: 'retryDelayMs(failures)',
-    caughtBy: 'client/server.test.ts',
+    caughtBy: 'client/server/server.test.ts',
   },
   {
     name: 'A permit pool believes that nobody waits while the queue is paused on the server',
@@ -427,7 +427,7 @@ const BUGS: readonly PlantedBug[] = [
   {
     name: 'A call ends only when the SDK ends it, seconds after its time',
     in: 'Server.call',
-    find: 'giveUp(late(within))',
+    find: 'giveUp(deadlineExceeded(within))',
     replace: 'undefined',
     caughtBy: 'a call ends in its time, also when the SDK does not',
   },

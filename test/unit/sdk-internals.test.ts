@@ -12,7 +12,7 @@ import { setActivator } from '@temporalio/workflow/lib/global-attributes';
 import { Activator } from '@temporalio/workflow/lib/internals';
 import { activate } from '@temporalio/workflow/lib/worker-interface';
 import type { PermitPool } from '../../src/client';
-import { ConnectionEnd, endingWith } from '../../src/client/ending-calls';
+import { ConnectionEnd, endingWith } from '../../src/client/server/ending-calls';
 import { PERMIT_WORKFLOW, TURN } from '../../src/shared/protocol';
 import { ActivityPools, limitActivities } from '../../src/worker/limit-activities';
 import { handOverRaw } from '../../src/workflows/raw-signals';
@@ -171,7 +171,7 @@ test('an activity under a limit sees an abort for its permit by the signal of it
   assert.ok(!cancellationSignal.aborted, because);
 });
 
-test("a call's end reaches the SDK's retries, and a connection tells of its close: src/client/ending-calls.ts", async () => {
+test("a call's end reaches the SDK's retries, and a connection tells of its close: src/client/server/ending-calls.ts", async () => {
   const connection = Connection.lazy({ address: '127.0.0.1:1' });
   const end = ConnectionEnd.of(connection);
   const call = new AbortController();

@@ -2,12 +2,12 @@ import { refuse } from '../../shared/check';
 import { Lease, noticeMsOf } from '../../shared/lease';
 import { adoptedRenewalMs, type ResolvedSemaphore, resolveRef } from '../../shared/options';
 import { ADOPT, type PermitRef } from '../../shared/protocol';
-import { PermitLostError } from '../errors';
-import { monotonicMs } from '../server';
+import { monotonicMs } from '../server/clock';
+import { PermitLostError } from '../server/errors';
+import { PermitRun } from '../server/permit-run';
 import type { AcquireContext } from './acquire';
 import { Grant } from './grant';
 import { Permit } from './permit';
-import { PermitRun } from './permit-run';
 
 /** How long an adoption that finds its permit gone asks how it ended. */
 const HOW_MS = 5_000;

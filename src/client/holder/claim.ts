@@ -11,11 +11,13 @@ import {
   RELEASE,
 } from '../../shared/protocol';
 import { permitSummary, refOf, WORKFLOW_PRIORITY } from '../../shared/request';
-import type { ClientRequest } from '../options';
-import { Pollers } from '../pollers';
-import { awaited, isTransient, LAST_CALL_MS, monotonicMs, type Persistence, pause, type Server } from '../server';
+import { monotonicMs, pause } from '../server/clock';
+import { isTransient } from '../server/grpc-errors';
+import { PermitRun } from '../server/permit-run';
+import { Pollers } from '../server/pollers';
+import { awaited, LAST_CALL_MS, type Persistence, type Server } from '../server/server';
 import { Grant } from './grant';
-import { PermitRun } from './permit-run';
+import type { ClientRequest } from './options';
 
 /** When a start takes longer than this, its answer may name a run that has ended meanwhile. */
 const SLOW_MS = 1_000;

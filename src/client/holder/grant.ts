@@ -2,11 +2,13 @@ import type { Grant as AnyGrant } from '../../shared/held-permit';
 import type { Lease } from '../../shared/lease';
 import { isEndByTime } from '../../shared/loss';
 import { type PermitRef, RELEASE, RENEW } from '../../shared/protocol';
-import { NoAnswerError, PermitLostError } from '../errors';
-import { ownWorkerGone } from '../own-workers';
-import { ABSENT_AFTER_MS, type Pollers } from '../pollers';
-import { isTransient, monotonicMs, pause, retryDelayMs } from '../server';
-import type { PermitEnd, PermitRun } from './permit-run';
+import { monotonicMs, pause } from '../server/clock';
+import { NoAnswerError, PermitLostError } from '../server/errors';
+import { isTransient } from '../server/grpc-errors';
+import { ownWorkerGone } from '../server/own-workers';
+import type { PermitEnd, PermitRun } from '../server/permit-run';
+import { ABSENT_AFTER_MS, type Pollers } from '../server/pollers';
+import { retryDelayMs } from '../server/server';
 
 type Watcher = Parameters<AnyGrant<PermitLostError>['watch']>[0];
 

@@ -2,7 +2,7 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { withTokenOf } from '../../fencing/current-token';
 import type { ResolvedSemaphore } from '../../shared/options';
 import { waitsForItself } from '../../shared/self-deadlock';
-import { SelfDeadlockError } from '../errors';
+import { SelfDeadlockError } from '../server/errors';
 import type { Permit } from './permit';
 import { releaseOrWarn } from './release';
 

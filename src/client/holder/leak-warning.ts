@@ -1,5 +1,5 @@
 import { durationText } from '../../shared/duration';
-import { MAX_TIMER_MS } from '../server';
+import { MAX_TIMER_MS } from '../server/clock';
 import type { Permit } from './permit';
 
 /** Node's code for a warning of permits that their holder seems to have forgotten. */

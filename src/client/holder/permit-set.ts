@@ -12,13 +12,13 @@ import {
   withoutHeld,
 } from '../../shared/permit-set';
 import { again } from '../../shared/request';
-import { LineFullError, PermitLostError, PermitTimeoutError } from '../errors';
-import { onAbort } from '../on-abort';
-import { clientRequestOf, type ResolvedClientAcquire } from '../options';
-import { monotonicMs, pause, soon } from '../server';
+import { monotonicMs, pause, soon } from '../server/clock';
+import { LineFullError, PermitLostError, PermitTimeoutError } from '../server/errors';
+import { onAbort } from '../server/on-abort';
 import { type AcquireContext, acquireGrant } from './acquire';
 import type { Grant } from './grant';
 import { checkSelfDeadlock, holding } from './hold';
+import { clientRequestOf, type ResolvedClientAcquire } from './options';
 import { Permit } from './permit';
 import { releaseOrWarn } from './release';
 

@@ -1,6 +1,6 @@
 import { HeldPermit, type PermitTerms } from '../../shared/held-permit';
 import { noticeMsOf } from '../../shared/lease';
-import { PermitLostError } from '../errors';
+import { PermitLostError } from '../server/errors';
 import type { Grant } from './grant';
 import { releaseOrWarn } from './release';
 

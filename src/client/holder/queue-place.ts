@@ -14,8 +14,10 @@ import type { AwaitTurnInput } from '../../shared/protocol';
 import { DECLINED, type DeclinedNotice, type Turn, WAITER_WORKFLOW } from '../../shared/protocol';
 import { WORKFLOW_PRIORITY } from '../../shared/request';
 import { readTurn } from '../../shared/wire-input';
-import type { ClientRequest } from '../options';
-import { isTransient, monotonicMs, pause, retryDelayMs, type Server } from '../server';
+import { monotonicMs, pause } from '../server/clock';
+import { isTransient } from '../server/grpc-errors';
+import { retryDelayMs, type Server } from '../server/server';
+import type { ClientRequest } from './options';
 
 /**
  * A waiter Workflow waits for `waitMs`; then the next one takes over, which costs a dozen events. This bounds how long the

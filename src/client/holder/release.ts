@@ -1,5 +1,5 @@
-import { messageOf } from '../errors';
-import { isClosedConnection } from '../server';
+import { messageOf } from '../server/errors';
+import { isClosedConnection } from '../server/grpc-errors';
 
 /** What {@link releaseOrWarn} releases, and names where that fails. */
 interface Released {

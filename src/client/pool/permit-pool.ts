@@ -4,11 +4,12 @@ import { checkFunction, refuseKind } from '../../shared/check';
 import { atOnce, type ResolvedSemaphore } from '../../shared/options';
 import { semaphoresFor } from '../../shared/permit-set';
 import { priorityOf } from '../../shared/priority';
-import { PermitTimeoutError, PoolClosedError } from '../errors';
 import type { AcquireContext } from '../holder/acquire';
-import { onAbort } from '../on-abort';
 import { SemaphoreClient } from '../semaphore-client';
-import { isTransient, monotonicMs } from '../server';
+import { monotonicMs } from '../server/clock';
+import { PermitTimeoutError, PoolClosedError } from '../server/errors';
+import { isTransient } from '../server/grpc-errors';
+import { onAbort } from '../server/on-abort';
 import { PermitSource } from './permit-source';
 import {
   type PermitPoolOptions,

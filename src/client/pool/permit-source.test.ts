@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Client } from '@temporalio/client';
 import { resolveSemaphore } from '../../shared/options';
-import { ClientMetrics } from '../metrics';
+import { ClientMetrics } from '../holder/metrics';
 import { PermitSource } from './permit-source';
 
 /** A client of a server that says this of the queue, whom nobody may query. */

@@ -1,7 +1,7 @@
 import type { Duration } from '@temporalio/common';
 import { type Checks, checkOptions, durationFrom, refuseBeside, wholeFrom } from '../../shared/check';
 import { ACQUIRE_CHECKS, checkKey, type ResolvedAcquire, type ResolvedSemaphore } from '../../shared/options';
-import { abortSignal, type ClientAcquireOptions } from '../options';
+import { abortSignal, type ClientAcquireOptions } from '../holder/options';
 import type { PoolRules } from './pool-state';
 
 /** How a permit pool holds its permits. */

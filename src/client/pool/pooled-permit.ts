@@ -1,6 +1,6 @@
 import type { FencingToken } from '../../shared/fencing-token';
-import type { PermitLostError } from '../errors';
 import type { Permit } from '../holder/permit';
+import type { PermitLostError } from '../server/errors';
 
 /**
  * One call's turn under a permit of a {@link PermitPool}. Others had the same permit before, and others will have it after:

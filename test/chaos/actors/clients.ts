@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Client, type Connection, type WorkflowClientInterceptor } from '@temporalio/client';
 import { type Permit, PermitLostError, PermitPool, PermitTimeoutError, SemaphoreClient, withPermits } from '@/client';
-import { isTransient } from '@/client/server';
+import { isTransient } from '@/client/server/grpc-errors';
 import { FencingToken } from '@/fencing';
 import { PERMIT_WORKFLOW, type PermitInput } from '@/shared/protocol';
 import type { ObserverLink } from '../observer-link';

@@ -1,7 +1,7 @@
-import { lineFullMessage, selfDeadlockMessage, timeoutMessage } from '../shared/acquire-messages';
-import { durationText } from '../shared/duration';
-import { lossMessage, type PermitLoss } from '../shared/loss';
-import { type PermitAddress, queueId } from '../shared/permit-id';
+import { lineFullMessage, selfDeadlockMessage, timeoutMessage } from '../../shared/acquire-messages';
+import { durationText } from '../../shared/duration';
+import { lossMessage, type PermitLoss } from '../../shared/loss';
+import { type PermitAddress, queueId } from '../../shared/permit-id';
 import { unpauseCommand, workerCommand } from './commands';
 
 /** The circumstances of a client's error, beside its `cause`. */

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { getEventListeners } from 'node:events';
 import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
-import { pause } from './server';
+import { pause } from './clock';
 
 test('one signal for many acquires, all of which pause while the server is away, is no leak to warn of', async () => {
   const warnings: Error[] = [];

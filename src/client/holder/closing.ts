@@ -1,8 +1,8 @@
 import { setMaxListeners } from 'node:events';
-import { SemaphoreClosedError } from './errors';
-import type { Permit } from './holder/permit';
-import { onAbort } from './on-abort';
-import type { Server } from './server';
+import { SemaphoreClosedError } from '../server/errors';
+import { onAbort } from '../server/on-abort';
+import type { Server } from '../server/server';
+import type { Permit } from './permit';
 
 /**
  * What the close of a `SemaphoreClient` ends, gives back and waits for.

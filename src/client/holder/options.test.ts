@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { noticeMsOf } from '../shared/lease';
-import { adoptedRenewalMs } from '../shared/options';
+import { noticeMsOf } from '../../shared/lease';
+import { adoptedRenewalMs } from '../../shared/options';
 import { resolveClientSemaphore } from './options';
 
 const BASE = { capacity: 1, taskQueue: 'permits' };

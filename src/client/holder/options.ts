@@ -1,9 +1,8 @@
-import type { Client } from '@temporalio/client';
 import type { MetricMeter } from '@temporalio/common';
-import type { Check } from '../shared/check';
-import { refuse, refuseBeside, refuseKind } from '../shared/check';
-import { durationText } from '../shared/duration';
-import { noticeMsOf } from '../shared/lease';
+import type { Check } from '../../shared/check';
+import { refuse, refuseBeside, refuseKind } from '../../shared/check';
+import { durationText } from '../../shared/duration';
+import { noticeMsOf } from '../../shared/lease';
 import {
   type AcquireOptions,
   type PerKey,
@@ -14,9 +13,9 @@ import {
   resolveSetAcquire,
   type SemaphoreOptions,
   type SetOptions,
-} from '../shared/options';
-import type { PermitRef } from '../shared/protocol';
-import { type Caller, type PartOfSet, type Request, requestOf } from '../shared/request';
+} from '../../shared/options';
+import type { PermitRef } from '../../shared/protocol';
+import { type Caller, type PartOfSet, type Request, requestOf } from '../../shared/request';
 import { purposeHere } from './purpose-here';
 
 /** What a semaphore is, for a client. */
@@ -60,12 +59,6 @@ export interface ClientRequest extends Request {
   readonly signal: AbortSignal;
   /** From when its timeout counts, on the monotonic clock. */
   readonly fromMs: number;
-}
-
-/** @throws InvalidOptionsError for what is no client, such as a connection */
-export function checkClient(client: unknown): void {
-  if (typeof (client as Client | undefined)?.workflow?.start === 'function') return;
-  refuseKind('client', 'new Client({ connection }) of @temporalio/client', client);
 }
 
 const DEFAULT_LEASE_MS = 30_000;

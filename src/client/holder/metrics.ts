@@ -1,8 +1,8 @@
 import { type MetricMeter, noopMetricMeter } from '@temporalio/common';
-import { type AcquireOutcome, AcquireTimer, SemaphoreMetrics } from '../shared/metrics';
-import { LineFullError, PermitTimeoutError } from './errors';
-import type { Grant } from './holder/grant';
-import { monotonicMs } from './server';
+import { type AcquireOutcome, AcquireTimer, SemaphoreMetrics } from '../../shared/metrics';
+import { monotonicMs } from '../server/clock';
+import { LineFullError, PermitTimeoutError } from '../server/errors';
+import type { Grant } from './grant';
 
 /** The metrics of a client that was given a meter. The permits' own Workflows measure how long they are held. */
 export class ClientMetrics {

@@ -5,7 +5,8 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { type Client, isGrpcDeadlineError, ServiceError } from '@temporalio/client';
-import { isTransient, Server } from './server';
+import { isTransient } from './grpc-errors';
+import { Server } from './server';
 
 /** As the SDK does: one listener for each request, which it never removes. */
 function clientThatListens(seen: (signal: AbortSignal) => void): Client {

@@ -23,7 +23,8 @@ import {
   UNTIL_PREEMPTED,
 } from '../../shared/protocol';
 import { readReason } from '../../shared/wire-input';
-import { hasJustMoved, type Server } from '../server';
+import { hasJustMoved } from './grpc-errors';
+import type { Server } from './server';
 
 /** How a permit ended. */
 export interface PermitEnd {

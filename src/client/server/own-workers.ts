@@ -1,4 +1,4 @@
-import { pause } from './server';
+import { pause } from './clock';
 
 // A process often runs the permits that it holds: `SemaphorePlugin` runs a permit worker beside another worker. Once that has ended, nobody
 // may carry a release out before the next process starts, and the server lists the pollers that are gone for minutes.

@@ -1,6 +1,8 @@
 import type { Client } from '@temporalio/client';
+import { monotonicMs, pause } from './clock';
 import { type Circumstances, NoAnswerError, unpolledMessage } from './errors';
-import { isTransient, monotonicMs, pause, type Server } from './server';
+import { isTransient } from './grpc-errors';
+import type { Server } from './server';
 
 /** A running worker answers sooner than this. */
 const SILENCE_MS = 2_000;
