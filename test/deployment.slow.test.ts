@@ -12,7 +12,7 @@ import { endWithTests } from './support/children';
 import { installPackage } from './support/installed-package';
 import { eventually, useTemporal } from './support/temporal';
 
-// What docs/deployment.md says, but for the image: its arguments, its variables and nothing else, its probes and its grace.
+// What docs/production.md says, but for the image: its arguments, its variables and nothing else, its probes and its grace.
 
 const temporal = useTemporal();
 
@@ -32,7 +32,7 @@ after(async () => {
   if (image) await rm(image, { recursive: true });
 });
 
-const PAGE = join(__dirname, '..', 'docs', 'deployment.md');
+const PAGE = join(__dirname, '..', 'docs', 'production.md');
 
 interface Container {
   args: string[];

@@ -41,6 +41,7 @@ const SNIPPETS: readonly Pasted[] = [
     has: "Semaphore('embeddings'",
     runs: { embedAll: [[1, 2, 3, 4]], embedChunks: [[[1, 2], [3]]] },
   },
+  { page: 'docs/comparison.md', has: "Semaphore('invoices'", runs: { numberInvoice: ['order-1'] } },
   { page: 'docs/in-workflows.md', has: 'trainModel', runs: { trainModel: ['alpha'] } },
   { page: 'docs/in-workflows.md', has: 'trainEpochs', given: GPUS, runs: { trainEpochs: [99] } },
   { page: 'docs/sets.md', has: "Semaphore('openai'", given: "const tenant = 'acme';" },

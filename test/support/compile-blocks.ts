@@ -48,6 +48,8 @@ declare global {
   const line: string;
   const db: import('temporal-semaphore/fencing').PostgresPool;
   type Work = (...args: any[]) => Promise<any>;
+  const requestLock: Work, releaseLock: Work, nextNumber: Work;
+  const lockGranted: boolean;
   const alarm: Work, append: Work, approval: Work, ask: Work, batch: Work, call: Work, callVendor: Work, embed: Work;
   const flash: Work, head: Work, put: Work, setColour: Work, simulate: Work, train: Work, trainEpoch: Work, trainOn: Work, workHere: Work, workOnGpu: Work;
   const rainbow: () => string[];

@@ -1,4 +1,4 @@
-// The limits of an application, as docs/declared-limits.md shows them.
+// The limits of an application, as docs/limit-workflows.md shows them.
 import type { Limits } from '../../../src/worker';
 import { limitWorkflows, Semaphore } from '../../../src/workflow';
 import type * as activities from './activities';
