@@ -109,7 +109,7 @@ export class SemaphoreClient implements AsyncDisposable {
     const { adopt: ref, ...rest } = options ?? {};
     const acquire = this.acquireOptions(options && rest);
     if (ref) return await holdWhile(await adoptPermit(this.context, this.semaphore, ref), fn);
-    const outer = this.semaphore.reentrant ? heldHere(this.resource, acquire.key) : undefined;
+    const outer = this.semaphore.reentrant ? heldHere.find(this.resource, acquire.key) : undefined;
     if (outer) return await asHolder(outer, fn);
     if (this.isKeyed(acquire)) {
       return await withSet(this.wanted(acquire), acquire, ([permit]) => asHolder(permit as Permit, fn));

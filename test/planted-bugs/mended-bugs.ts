@@ -74,9 +74,9 @@ export const MENDED: readonly PlantedBug[] = [
   },
   {
     name: 'A chain of withPermits keeps all of its permits in memory',
-    in: 'client/holder/holding',
-    find: 'around.filter(({ isOver }) => !isOver)',
-    replace: 'around',
+    in: 'HeldHere.run',
+    find: 'this.around.filter(({ isOver }) => !isOver)',
+    replace: 'this.around',
     caughtBy: 'held-here.test.ts',
   },
   {

@@ -12,7 +12,7 @@ import type { Server } from '../server/server';
 import { ANSWER_MS, claimSlot } from './claim';
 import type { Closing } from './closing';
 import type { Grant } from './grant';
-import { checkSelfDeadlock, ownWait } from './hold';
+import { heldHere } from './hold';
 import type { ClientMetrics } from './metrics';
 import { type ClientRequest, clientRequestOf, type ResolvedClientAcquire } from './options';
 import { Permit } from './permit';
@@ -43,7 +43,7 @@ export async function acquirePermit(
   semaphore: ResolvedSemaphore,
   acquire: ResolvedClientAcquire,
 ): Promise<Permit> {
-  checkSelfDeadlock([semaphore], acquire);
+  heldHere.checkSelfDeadlock([semaphore], acquire);
   const request = requestNow(context, semaphore, acquire);
   return permitOf(context, request, await acquireGrant(context, request));
 }
@@ -107,7 +107,7 @@ async function acquireNow(context: AcquireContext, request: ClientRequest): Prom
   if (grant) return grant;
   // The server has just said that all slots are held.
   const { unpolled } = await context.pollers.circumstances();
-  throw new PermitTimeoutError(resource, 0, { unpolled, own: ownWait(request.semaphore) });
+  throw new PermitTimeoutError(resource, 0, { unpolled, own: heldHere.ownWait(request.semaphore) });
 }
 
 async function acquireWithin(context: AcquireContext, request: ClientRequest): Promise<Grant> {
@@ -128,7 +128,7 @@ async function acquireWithin(context: AcquireContext, request: ClientRequest): P
     served.abort();
   }
   // A waiter that hears nothing may have lost the server meanwhile, or the permits their workers.
-  const own = ownWait(request.semaphore);
+  const own = heldHere.ownWait(request.semaphore);
   throw new PermitTimeoutError(resource, request.timeoutMs, { ...(await circumstances), own });
 }
 

@@ -17,7 +17,7 @@ import { LineFullError, PermitLostError, PermitTimeoutError } from '../server/er
 import { onAbort } from '../server/on-abort';
 import { type AcquireContext, acquireGrant } from './acquire';
 import type { Grant } from './grant';
-import { checkSelfDeadlock, holding } from './hold';
+import { heldHere } from './hold';
 import { clientRequestOf, type ResolvedClientAcquire } from './options';
 import { Permit } from './permit';
 import { releaseOrWarn } from './release';
@@ -64,7 +64,7 @@ export class PermitSet<Permits extends readonly (Permit | Permit[])[] = readonly
 
   /** @internal Runs `fn` as the holder of these permits. */
   async holding<T>(fn: () => T | Promise<T>): Promise<T> {
-    return await holding(this.inOrder, fn);
+    return await heldHere.run(this.inOrder, fn);
   }
 }
 
@@ -105,7 +105,7 @@ async function acquireParts(
   acquire: ResolvedClientAcquire,
 ): Promise<PermitSet<(Permit | Permit[])[]>> {
   const parts = partsInOrder(wanted, acquire);
-  checkSelfDeadlock(
+  heldHere.checkSelfDeadlock(
     parts.map(({ semaphore }) => semaphore),
     acquire,
   );

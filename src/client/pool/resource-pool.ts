@@ -3,7 +3,7 @@ import { setMaxListeners } from 'node:events';
 import { GivesWay } from '../../shared/acquirer';
 import type { AcquireOutcome } from '../../shared/metrics';
 import { priorityOf } from '../../shared/priority';
-import { checkSelfDeadlock, ownWait } from '../holder/hold';
+import { heldHere } from '../holder/hold';
 import type { Permit } from '../holder/permit';
 import { releaseOrWarn } from '../holder/release';
 import { MAX_TIMER_MS, monotonicMs } from '../server/clock';
@@ -105,7 +105,7 @@ export class ResourcePool {
   /** The error of a caller that had none in time. */
   async timeout({ timeoutMs }: PoolCall): Promise<PermitTimeoutError> {
     // With a permit at work, somebody is there to run permits; one that nobody gives back says the contrary.
-    const own = ownWait(this.source.semaphore);
+    const own = heldHere.ownWait(this.source.semaphore);
     const circumstances = this.holding === 0 ? { ...(await this.source.circumstances()), own } : {};
     return new PermitTimeoutError(this.resource, timeoutMs, circumstances);
   }
@@ -114,7 +114,7 @@ export class ResourcePool {
   async ask(request: PoolCall, sinceMs = monotonicMs()): Promise<PooledPermit | undefined> {
     request.signal?.throwIfAborted(); // it may have, while the caller waited for a permit of its key
     if (this.closing) throw new PoolClosedError(this.resource);
-    if (this.held.size === 0) checkSelfDeadlock([this.source.semaphore], request);
+    if (this.held.size === 0) heldHere.checkSelfDeadlock([this.source.semaphore], request);
     return await new Promise((resolve, reject) => {
       const caller = new WaitingCall(request, sinceMs, resolve, reject);
       this.listen(caller, request.signal);

@@ -10,7 +10,7 @@ import { claimSlot } from '../permit/claim';
 import { WorkflowQueuePlace } from '../queue/queue-place';
 import { shielded } from '../signals';
 import { Grant } from './grant';
-import { ownWait } from './hold';
+import { heldHere } from './hold';
 import { endOfChild, listenForPreemptions, listenForRevocations } from './holder-inbox';
 import { Permit } from './permit';
 
@@ -54,7 +54,7 @@ export async function acquireGrant(request: Request, fromMs = request.ticket.sin
   try {
     const grant =
       timeoutMs === 0 ? await acquirer(request).tryNow() : await acquirer(request, fromMs + timeoutMs).acquire();
-    if (!grant) throw new PermitTimeoutError(resource, timeoutMs, ownWait(semaphore));
+    if (!grant) throw new PermitTimeoutError(resource, timeoutMs, heldHere.ownWait(semaphore));
     return timer.ended(grant);
   } catch (error) {
     throw timer.failed(error);

@@ -4,7 +4,7 @@ import {
   type WorkflowOutboundCallsInterceptor,
 } from '@temporalio/workflow';
 import { FENCING_SCHEDULED_HEADER, FENCING_TOKEN_HEADER, HELD_HEADER } from '../../shared/fencing-token';
-import { currentPermit, resourcesHeld } from './hold';
+import { currentPermit, heldHere } from './hold';
 import type { Permit } from './permit';
 import { unawaitedWarning } from './unawaited';
 
@@ -40,7 +40,7 @@ class TokenCarrier {
 
 /** Adds which resources the calling code holds: an activity that needs a permit of one of them must not wait for it. */
 function withHeld<T extends { readonly headers: object }>(input: T): T {
-  const held = [...new Set(resourcesHeld())];
+  const held = [...new Set(heldHere.resources)];
   if (held.length === 0) return input;
   return { ...input, headers: { ...input.headers, [HELD_HEADER]: defaultPayloadConverter.toPayload(held) } };
 }

@@ -1,8 +1,7 @@
 import { TemporalFailure } from '@temporalio/common';
 import { AsyncLocalStorage, CancellationScope, ContinueAsNew, isCancellation, sleep } from '@temporalio/workflow';
-import type { ResolvedSemaphore } from '../../shared/options';
+import { HeldHere } from '../../shared/held-here';
 import { releaseInReverse } from '../../shared/permit-set';
-import { waitsForItself } from '../../shared/self-deadlock';
 import { checkPlace, PermitLostError, SelfDeadlockError } from '../errors';
 import type { Permit } from './permit';
 
@@ -48,7 +47,7 @@ export async function holdAllWhile<T>(
       body.cancel();
     });
   }
-  const [done] = await Promise.allSettled([body.run(async () => await holding(permits, fn))]);
+  const [done] = await Promise.allSettled([body.run(async () => await heldHere.run(permits, fn))]);
   const error: unknown = done.status === 'rejected' ? done.reason : undefined;
   const endWithRun = permits.every(({ outlivesRun }) => !outlivesRun);
   const released = isWholeRun && endWithRun ? undefined : releaseInReverse(kept);
@@ -123,24 +122,15 @@ async function renewRepeatedly(permit: Renewable, everyMs: number): Promise<void
   }
 }
 
-interface Here {
-  /** The permit of the innermost function under one permit. */
-  current?: Permit;
-  /** All permits under which the code runs. */
-  held: readonly Permit[];
-}
+/** The permits under which the code of this Workflow runs. */
+export const heldHere = new HeldHere<Permit>(new AsyncLocalStorage(), SelfDeadlockError);
 
-const storage = new AsyncLocalStorage<Here>();
+/** The permit of the innermost function under one permit. */
+const innermost = new AsyncLocalStorage<Permit>();
 
 /** Runs `fn` with `permit` as the {@link currentPermit} of everything it calls. */
 export function asHolder<T>(permit: Permit, fn: (permit: Permit) => T): T {
-  return storage.run({ held: storage.getStore()?.held ?? [], current: permit }, () => fn(permit));
-}
-
-/** Runs `fn` as the holder of these permits too, beside those around it that are not over. */
-function holding<T>(permits: readonly Permit[], fn: () => T): T {
-  const { current, held = [] } = storage.getStore() ?? {};
-  return storage.run({ current, held: [...held.filter(({ isOver }) => !isOver), ...permits] }, fn);
+  return innermost.run(permit, () => fn(permit));
 }
 
 /**
@@ -149,35 +139,7 @@ function holding<T>(permits: readonly Permit[], fn: () => T): T {
  */
 export function currentPermit(): Permit | undefined {
   checkPlace(
-    'currentPermit() works in Workflow code alone. An activity reads currentFencingToken() of temporal-semaphore/fencing.',
+    'currentPermit() works only in Workflow code. An activity reads currentFencingToken() of temporal-semaphore/fencing.',
   );
-  return storage.getStore()?.current;
-}
-
-/** The permit of this resource and key under which the calling code runs already. */
-export function heldHere(resource: string, key: string | undefined): Permit | undefined {
-  return storage.getStore()?.held.find((it) => it.isHeld && it.resource === resource && it.key === key);
-}
-
-/**
- * @param wanted the semaphores of which the calling code wants a permit: one entry for each permit
- * @throws SelfDeadlockError when it would wait for a permit that only itself can give back
- */
-export function checkSelfDeadlock(wanted: readonly ResolvedSemaphore[], limits: { timeoutMs: number }): void {
-  const held = resourcesHeld();
-  for (const semaphore of wanted) {
-    const { resource, slots } = semaphore;
-    const own = waitsForItself(semaphore, limits, held, wanted.filter((it) => it.resource === resource).length);
-    if (own > 0) throw new SelfDeadlockError(resource, own, slots.length);
-  }
-}
-
-/** How many permits the calling code holds around a call that waits for itself; 0 where it does not. */
-export function ownWait(semaphore: ResolvedSemaphore): number {
-  return waitsForItself(semaphore, { timeoutMs: Number.POSITIVE_INFINITY }, resourcesHeld());
-}
-
-/** The resources of the permits under which the calling code runs: one entry for each permit. */
-export function resourcesHeld(): string[] {
-  return (storage.getStore()?.held ?? []).filter(({ isHeld }) => isHeld).flatMap(({ resources }) => resources);
+  return innermost.getStore();
 }

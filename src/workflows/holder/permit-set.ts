@@ -16,7 +16,7 @@ import { longestSetHoldMs, mayWaitOn } from '../../shared/run-limits';
 import { checked, LineFullError, PermitLostError, PermitTimeoutError } from '../errors';
 import { acquireGrant, callerNow } from './acquire-permit';
 import type { Grant } from './grant';
-import { checkSelfDeadlock, holdAllWhile, KeptPermit } from './hold';
+import { heldHere, holdAllWhile, KeptPermit } from './hold';
 import { Permit } from './permit';
 
 /**
@@ -73,7 +73,7 @@ class KeptGrant extends KeptPermit<Grant> {
 
 async function acquireKept(wanted: WantedSet, acquire: ResolvedAcquire) {
   const parts = checked(() => partsInOrder(wanted, acquire));
-  checkSelfDeadlock(
+  heldHere.checkSelfDeadlock(
     parts.map(({ semaphore }) => semaphore),
     acquire,
   );

@@ -24,7 +24,7 @@ import { checked, checkPlace, PermitTimeoutError } from '../errors';
 import { startQueue } from '../queue/queue-place';
 import { deliver, overrideSignal } from '../signals';
 import { acquirePermit, callerNow, tryPermit } from './acquire-permit';
-import { asHolder, checkSelfDeadlock, heldHere, holdWhile } from './hold';
+import { asHolder, heldHere, holdWhile } from './hold';
 import { ofRun } from './options-of-run';
 import { adopt, type Permit } from './permit';
 import { acquireSet, type PermitSet, withSet } from './permit-set';
@@ -118,7 +118,7 @@ export class Semaphore implements DeclaredSemaphore {
     const ended = begun(this.resource);
     try {
       if (ref) return await holdWhile(await this.adopt(ref), adoptedRenewalMs(semaphore, ref), fn);
-      const outer = semaphore.reentrant ? heldHere(this.resource, acquire.key) : undefined;
+      const outer = semaphore.reentrant ? heldHere.find(this.resource, acquire.key) : undefined;
       if (outer) return await asHolder(outer, fn);
       if (isKeyed(semaphore, acquire)) {
         const wanted = [{ semaphore, key: acquire.key }];
@@ -212,7 +212,7 @@ export class Semaphore implements DeclaredSemaphore {
 }
 
 async function acquireOne(semaphore: ResolvedSemaphore, acquire: ResolvedAcquire): Promise<Permit> {
-  checkSelfDeadlock([semaphore], acquire);
+  heldHere.checkSelfDeadlock([semaphore], acquire);
   return await acquirePermit(requestOf(semaphore, acquire, callerNow()));
 }
 
