@@ -11,7 +11,7 @@ const RESOURCES = 10_000;
 /** Of each resource, behind a holder. */
 const WAITERS = 10;
 
-/** History events, which is what a server's work grows with (docs/waiting.md, "What a wait costs"). */
+/** History events, which is what a server's work grows with (docs/limits.md, "What a wait costs"). */
 const EVENTS = { handOff: 66, look: 14 };
 /** A hand-off's four Workflow Tasks on an idle server (`pnpm bench:client`). */
 const HAND_OFF_MS = 80;

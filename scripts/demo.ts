@@ -21,7 +21,7 @@ What to try next:
   npx -y pnpm@10 demo --dashboard                  with a live page
   npx -y pnpm@10 demo --consumers 40 --capacity 5  more of them
   README.md, "Quick start"                         four files of your own
-  docs/fencing-explained.md                        why a late write is refused`;
+  docs/fencing.md                                  why a late write is refused`;
 
 /** `pnpm demo`: server, worker and consumers in one command. */
 async function main(interrupt: AbortSignal): Promise<number> {

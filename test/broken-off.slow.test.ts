@@ -30,6 +30,6 @@ test('a defect of SDK 1.24.0: when a Workflow is broken off in the middle, other
   });
   await spins.terminate();
   const message =
-    'the SDK has mended it: createPermitWorker needs no limit of its own, and docs/reliability.md need not tell of it';
+    'the SDK has mended it: createPermitWorker needs no limit of its own, and docs/troubleshooting.md need not tell of it';
   assert.equal(await endsCancelled(), false, message);
 });

@@ -141,6 +141,6 @@ test('a defect of SDK 1.24.0 spoils Workflows that others query, and the library
   );
   assert.ok(
     spoilt.some((ms) => ms < 12_000),
-    'all were given the right time: the SDK has mended it, and docs/reliability.md need not tell of it',
+    'all were given the right time: the SDK has mended it, and docs/troubleshooting.md need not tell of it',
   );
 });

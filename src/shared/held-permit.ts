@@ -90,7 +90,7 @@ export abstract class HeldPermit<G extends Grant<Lost>, Lost extends Error> impl
 
   /**
    * It orders the fencing tokens of one slot: the later permit has the greater run ID (server 1.27 or later). Servers do so in
-   * practice; Temporal does not guarantee it, and `docs/fencing-explained.md` says what could invert it. Another one after a
+   * practice; Temporal does not guarantee it, and `docs/fencing.md` says what could invert it. Another one after a
    * {@link checkpoint} or {@link yield} that gave the permit up.
    */
   get runId(): string {
