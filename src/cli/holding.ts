@@ -46,7 +46,6 @@ export async function runHolding(
   command: string[],
   signals: Signals,
   interrupted: AbortSignal,
-  env: NodeJS.ProcessEnv = {},
 ): Promise<number> {
   const guard = new Guard();
   await guard.ready;
@@ -59,7 +58,7 @@ export async function runHolding(
   }
   const { noticeMs } = soonest(set);
   const graceMs = noticeMs * KILL_PART;
-  const group = new ProcessGroup(command, { ...environment(permitsOf(set)), ...env });
+  const group = new ProcessGroup(command, environment(permitsOf(set)));
   const tellGuard = (isEnding: boolean) => {
     if (group.id !== undefined) guard.tell(orderFor(soonest(set), group.id, graceMs, isEnding));
   };

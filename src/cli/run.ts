@@ -12,17 +12,26 @@ import {
 import { pause, soon } from '../client/server/clock';
 import { messageOf } from '../client/server/errors';
 import { type Inspection, Operator } from '../operator';
-import { ownTimeoutMessage } from '../shared/acquire-messages';
 import { DEFAULT_TASK_QUEUE } from '../shared/protocol';
 import { type AlsoFlag, alsoFlag, durationOption, wholeNumber, withSlotFlags } from './arguments';
 import { type ConnectionFlags, placeOf, withClient, withConnectionFlags } from './connection';
 import { heldOf } from './draw-resource';
 import { EXIT } from './exit-codes';
-import { checkSelfDeadlock, heldInside, type OwnWait, ownWaits, type WantedResource } from './held-outside';
 import { afterLoss, permitsOf, type RunSet, runHolding, Signals } from './holding';
 import { Interrupted, say } from './terminal';
 import { type Text, text } from './text';
 import { disagreementLine, pauseNote } from './wording';
+
+/** A resource of which the command needs a permit. */
+interface WantedResource {
+  resource: string;
+  capacity?: number;
+  slots?: string[];
+  perKey?: number;
+  pace?: { every: number };
+  key?: string;
+  permits?: number;
+}
 
 interface RunFlags extends ConnectionFlags {
   capacity?: number;
@@ -176,7 +185,6 @@ async function runUnderPermit(resource: string, command: string[] | undefined, f
   return await withClient(
     flags,
     async (client) => {
-      if (!flags.try && flags.timeout === undefined) checkSelfDeadlock(client, wanted);
       const signals = new Signals();
       const interrupted = new AbortController();
       signals.take((name) => interrupted.abort(new Interrupted(name)));
@@ -191,7 +199,7 @@ async function runUnderPermit(resource: string, command: string[] | undefined, f
       let lateLoss: PermitLostError | undefined;
       let code: number;
       try {
-        code = await runHolding(permits, command, signals, interrupted.signal, heldInside(client, wanted));
+        code = await runHolding(permits, command, signals, interrupted.signal);
       } finally {
         const isKnown = permits.signal.aborted;
         // The command has ended, so a signal is for us: it ends the wait for a server that does not answer.
@@ -234,23 +242,11 @@ async function acquire(
   } catch (error) {
     if (!(error instanceof PermitTimeoutError || error instanceof LineFullError)) throw error;
     if (error.cause !== undefined) throw error; // nobody knows whether a slot is free: the server could not be reached
-    say(text`${whyNone(error, ownWaits(client, wanted))} ${placeNote(client)}`);
+    say(text`${error.message} ${placeNote(client)}`);
     return undefined;
   } finally {
     over.abort();
   }
-}
-
-/** It says so where a `run` around this one holds what this one has waited for. */
-function whyNone(error: PermitTimeoutError | LineFullError, waits: readonly OwnWait[]): string {
-  const wait = waits.find(({ resource }) => resource === error.resource);
-  if (!wait || error instanceof LineFullError || error.unpolled !== undefined) return error.message;
-  return ownTimeoutMessage(
-    error.resource,
-    error.timeoutMs,
-    wait.own,
-    'Run the command under that permit, without a run of its own.',
-  );
 }
 
 /**
@@ -314,7 +310,18 @@ function details(seen: Inspection, identity: string): unknown {
   const paused = seen.override?.paused ? text`, and the resource is ${pauseNote(seen.override)}` : '';
   const line = seen.waiting === undefined ? '' : text`, ${ahead} ahead`;
   const differing = seen.disagreement ? text`; ${disagreementLine(seen.disagreement)}` : '';
-  return text`: ${heldOf(seen)}${line}${paused}${differing}`;
+  const held = heldAround(seen) ? ', one of them by the run around this one: run the command under that permit' : '';
+  return text`: ${heldOf(seen)}${held}${line}${paused}${differing}`;
+}
+
+/** Whether a `run` in which this one runs holds one of the permits: its command has the variable `PERMITS`. */
+function heldAround({ slots }: Inspection): boolean {
+  try {
+    const around: { runId: unknown }[] = JSON.parse(process.env.PERMITS ?? '[]');
+    return slots.some(({ permit }) => permit !== undefined && around.some(({ runId }) => runId === permit.runId));
+  } catch {
+    return false; // not what this program has written
+  }
 }
 
 /** `undefined` when the resource has too many slots, or the server is slow or refuses. */
