@@ -11,7 +11,7 @@ import { Server } from '../src/client/server/server';
 import { permitId, waiterId } from '../src/shared/permit-id';
 import type { AwaitTurnInput } from '../src/shared/protocol';
 import { DECLINED, WAITER_WORKFLOW } from '../src/shared/protocol';
-import { OFFER_TIMEOUT_MS } from '../src/workflows/queue/patience';
+import { OFFER_TIMEOUT_MS } from '../src/workflows/queue/offer-timeouts';
 import { assertPassedOn, startHolder, startHolding, startOptions } from './support/holders';
 import { assertSafe, eventually, queueView, untilWaiting, useTemporal } from './support/temporal';
 import * as workflows from './support/workflows';

@@ -115,8 +115,8 @@ export const CHAOS_BUGS: readonly ChaosBug[] = [
     name: 'A turn that nobody uses stands for ever',
     of: 'liveness',
     in: 'QueueState.move',
-    find: 'this.overdueMs(slot, state) <= nowMs',
-    replace: 'false',
+    find: 'this.offers.overdueMs(slot, state) > nowMs',
+    replace: 'true',
     faults: 'kill-client,stop-client,kill-waiter-on-turn',
   },
   {
@@ -162,8 +162,8 @@ export const CHAOS_BUGS: readonly ChaosBug[] = [
   {
     name: 'A slot that is in use again is not given back',
     of: 'operators',
-    in: 'InUse.keep',
-    find: '!this.isToDrain(slot, wanted)',
+    in: 'Drains.keep',
+    find: '!this.wanted.isOutOfUse(slot)',
     replace: 'false',
     faults: 'resize,pause',
   },

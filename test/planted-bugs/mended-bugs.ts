@@ -32,14 +32,14 @@ export const MENDED: readonly PlantedBug[] = [
   },
   {
     name: 'What is reserved for an accumulator stays when its turn has ended',
-    in: 'QueueState.close',
-    find: 'if (!state.reserved) this.turns.endReservations();',
+    in: 'PermitWatch.close',
+    find: 'if (!state.reserved) this.offers.endReservations();',
     replace: '',
     caughtBy: 'queue-state.test.ts',
   },
   {
     name: 'A permit that says after a miss that it closes is not heard again',
-    in: 'QueueState.probe',
+    in: 'PermitWatch.probe',
     find: 'this.lastClosed.delete(slot);',
     replace: '',
     caughtBy: 'queue-state.test.ts',

@@ -4,7 +4,7 @@ import { ApplicationFailure, type Client, WorkflowFailedError, type WorkflowHand
 import { type HistoryEvent, timeMs } from '../../scripts/support/history-events';
 import { queueId } from '../../src/shared/permit-id';
 import { CLOSING, TURN, WATCH } from '../../src/shared/protocol';
-import { PATIENCE_MS } from '../../src/workflows/queue/patience';
+import { CONTENDED_TIMEOUT_MS } from '../../src/workflows/queue/offer-timeouts';
 import { eventually, type Temporal } from './temporal';
 import type { HolderInput, Stage } from './workflows';
 import * as workflows from './workflows';
@@ -65,7 +65,7 @@ export async function assertPassedOn(client: Client, resource: string, isCause: 
   // It may look at other slots meanwhile.
   const tookMs = timeMs(since[told]) - timeMs(since[0]);
   const looked = since.slice(0, told).some((event) => sent(event) === WATCH);
-  assert.ok(!looked || tookMs < PATIENCE_MS, `the queue waited: its next turn came after ${tookMs} ms`);
+  assert.ok(!looked || tookMs < CONTENDED_TIMEOUT_MS, `the queue waited: its next turn came after ${tookMs} ms`);
 }
 
 /** The failure with which a Workflow ended. */

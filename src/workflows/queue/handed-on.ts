@@ -4,8 +4,8 @@ import { readOverride, readShares, readTickets } from '../../shared/queue-view';
 import { tableOf, ticketsOf } from '../../shared/ticket-rows';
 import { fieldsOf, isNumber, listOf, MAX_TIME_MS } from '../../shared/untyped';
 import { areSlots, readTerms } from '../../shared/wire-input';
-import { DRAIN_RENEWAL_MS } from './in-use';
-import { OFFER_TIMEOUT_MS } from './patience';
+import { DRAIN_RENEWAL_MS } from './drains';
+import { OFFER_TIMEOUT_MS } from './offer-timeouts';
 import { ANSWERS_WITHIN_MS, LATE_MS } from './preemption';
 import { MOST_MS as PROBE_WITHIN_MS } from './queue-command';
 

@@ -8,17 +8,17 @@ function ticket(slots: Ticket['slots']): Ticket {
 }
 
 test('nothing is set at first: every slot is in use, and a waiter wants what it names', () => {
-  const inUse = new InUse(new Map());
+  const inUse = new InUse();
   assert.equal(inUse.override, undefined);
   assert.ok(inUse.has('7'));
   assert.deepEqual(
-    ['0', '1', '2'].map((slot) => inUse.allows(ticket(2), slot)),
+    ['0', '1', '2'].map((slot) => inUse.isEligible(ticket(2), slot)),
     [true, true, false],
   );
 });
 
 test('a pause and a capacity are set and end by themselves', () => {
-  const inUse = new InUse(new Map());
+  const inUse = new InUse();
   const sized = inUse.set({ slots: 3, capacity: 2, reason: 'small' }, 100);
   assert.deepEqual(sized, { version: 100, slots: 3, capacity: 2, paused: false, reason: 'small' });
   assert.deepEqual(inUse.set({ slots: 3, paused: true }, 100), {
@@ -43,22 +43,22 @@ test('a pause and a capacity are set and end by themselves', () => {
 });
 
 test('added slots are for waiters that count slots', () => {
-  const inUse = new InUse(new Map());
+  const inUse = new InUse();
   inUse.set({ slots: 3, capacity: 5 }, 1);
   assert.deepEqual(inUse.names(), ['0', '1', '2', '3', '4']);
-  assert.ok(inUse.allows(ticket(3), '4') && inUse.has('4') && !inUse.isDeployed('4'));
-  assert.ok(!inUse.allows(ticket(3), '5'));
-  assert.ok(!inUse.allows(ticket(['a']), '4'));
+  assert.ok(inUse.isEligible(ticket(3), '4') && inUse.has('4') && !inUse.isDeployed('4'));
+  assert.ok(!inUse.isEligible(ticket(3), '5'));
+  assert.ok(!inUse.isEligible(ticket(['a']), '4'));
 });
 
 test('of named slots the first stay in use', () => {
-  const inUse = new InUse(new Map());
+  const inUse = new InUse();
   inUse.set({ slots: ['b', 'a'], capacity: 1 }, 1);
   assert.deepEqual([inUse.has('b'), inUse.has('a'), inUse.isDeployed('a')], [true, false, true]);
 });
 
 test('a pause with an end ends by itself, shortens no other, and is shortened by none', () => {
-  const inUse = new InUse(new Map());
+  const inUse = new InUse();
   inUse.set({ slots: 3, capacity: 2 }, 100);
   const paused = inUse.set({ slots: 3, pauseUntilMs: 5_000, reason: '429' }, 200);
   assert.deepEqual(paused, {
@@ -94,7 +94,7 @@ test('a pause with an end ends by itself, shortens no other, and is shortened by
 });
 
 test('a capacity with an end ends by itself: then, what was set before is set again', () => {
-  const inUse = new InUse(new Map());
+  const inUse = new InUse();
   inUse.set({ slots: 8, capacity: 5, reason: 'three are broken' }, 100);
   const temporary = inUse.set({ slots: 8, capacity: 2, capacityUntilMs: 5_000, reason: 'a demo' }, 200);
   assert.deepEqual(temporary, {
@@ -137,7 +137,7 @@ test('a capacity with an end ends by itself: then, what was set before is set ag
 });
 
 test('a pause and a capacity each end at their own time', () => {
-  const inUse = new InUse(new Map());
+  const inUse = new InUse();
   inUse.set({ slots: 3, capacity: 1, capacityUntilMs: 5_000 }, 100);
   inUse.set({ slots: 3, pauseUntilMs: 4_000, reason: '429' }, 200);
   assert.equal(inUse.endsAtMs, 4_000);

@@ -3,7 +3,7 @@ import type { OverrideInput, OverrideState, QueueView, Ticket } from '../../shar
 import { rowBytes } from '../../shared/ticket-rows';
 import { TurnOrder } from '../../shared/turn-order';
 import { byteLength } from '../../shared/utf8';
-import { Demand } from './demand';
+import { TicketSlots } from './ticket-slots';
 import { TurnIndex } from './turn-index';
 
 /** The line has room for this many tickets … */
@@ -33,8 +33,8 @@ const MAX_NAMES = 2_000;
  * walk through all of it.
  */
 export class Line {
-  /** What any of the tickets would take. */
-  readonly demand = new Demand();
+  /** What all tickets name or count. */
+  readonly slots = new TicketSlots();
   /** The tickets without a turn. */
   private readonly waiting: TurnIndex;
   private readonly tickets = new Map<string, Ticket>();
@@ -78,9 +78,9 @@ export class Line {
     return this.waiting.size;
   }
 
-  /** What those without a turn would take. */
-  get wanted(): Demand {
-    return this.waiting.demand;
+  /** What those without a turn name or count. */
+  get waitingSlots(): TicketSlots {
+    return this.waiting.slots;
   }
 
   /** The best priority of those without a turn. Infinity when there are none. */
@@ -123,9 +123,9 @@ export class Line {
     }
   }
 
-  /** The first in turn order of those without a turn. It has one from now on. @param wants whether tickets of these slots take the slot */
-  takeFirst(wants: (slots: Ticket['slots']) => boolean): Ticket | undefined {
-    const first = this.waiting.first(wants);
+  /** The first in turn order of those without a turn. It has one from now on. @param isEligible whether tickets of these slots can have the slot */
+  takeFirst(isEligible: (slots: Ticket['slots']) => boolean): Ticket | undefined {
+    const first = this.waiting.first(isEligible);
     if (!first) return undefined;
     this.waiting.remove(first.id);
     this.called.add(first.id);
@@ -142,9 +142,9 @@ export class Line {
   }
 
   /** Whether what an operator sets fits in beside the tickets. */
-  allows(override: OverrideInput): boolean {
+  fitsBeside(override: OverrideInput): boolean {
     const bytes = overrideBytes(override);
-    const lineBytes = this.ticketBytes + this.listBytes + this.demand.capacity * STATE_BYTES;
+    const lineBytes = this.ticketBytes + this.listBytes + this.slots.capacity * STATE_BYTES;
     return bytes <= OVERRIDE_BYTES || bytes + lineBytes <= MAX_BYTES;
   }
 
@@ -152,9 +152,9 @@ export class Line {
   hasRoomFor(ticket: Ticket, override?: OverrideState): boolean {
     const known = this.tickets.get(ticket.id);
     if (!known && this.tickets.size >= MAX_WAITERS) return false;
-    if (typeof ticket.slots !== 'number' && this.demand.namesWith(ticket.slots) > MAX_NAMES) return false;
+    if (typeof ticket.slots !== 'number' && this.slots.namesWith(ticket.slots) > MAX_NAMES) return false;
     const listBytes = this.listBytes + (this.sharing(ticket) === ticket ? bytesOfList(ticket) : 0);
-    const capacity = Math.max(this.demand.capacity, typeof ticket.slots === 'number' ? ticket.slots : 0);
+    const capacity = Math.max(this.slots.capacity, typeof ticket.slots === 'number' ? ticket.slots : 0);
     const ticketBytes = this.ticketBytes - bytesOf(known) + bytesOf(ticket);
     const setBytes = Math.max(OVERRIDE_BYTES, override ? overrideBytes(override) : 0);
     return ticketBytes + listBytes + capacity * STATE_BYTES + setBytes <= MAX_BYTES;
@@ -226,7 +226,7 @@ export class Line {
     const shared = this.sharing(ticket);
     this.forget(ticket.id);
     this.ticketBytes += bytesOf(ticket);
-    if (this.demand.add(shared)) this.listBytes += bytesOfList(shared);
+    if (this.slots.add(shared)) this.listBytes += bytesOfList(shared);
     for (const field of ['preempt', 'permits', 'inherits'] as const) {
       if (ticket[field]) this.rare[field].add(ticket.id);
       else this.rare[field].delete(ticket.id);
@@ -242,7 +242,7 @@ export class Line {
 
   /** Reuses an equal list of names of another ticket: tickets of one resource nearly always name the same slots. */
   private sharing(ticket: Ticket): Ticket {
-    const slots = typeof ticket.slots === 'number' ? undefined : this.demand.listOf(ticket.slots);
+    const slots = typeof ticket.slots === 'number' ? undefined : this.slots.listOf(ticket.slots);
     return slots ? { ...ticket, slots } : ticket;
   }
 
@@ -250,7 +250,7 @@ export class Line {
     const ticket = this.tickets.get(ticketId);
     if (!ticket) return;
     this.ticketBytes -= bytesOf(ticket);
-    if (this.demand.remove(ticket)) this.listBytes -= bytesOfList(ticket);
+    if (this.slots.remove(ticket)) this.listBytes -= bytesOfList(ticket);
     this.waiting.remove(ticketId);
     const { workflowId } = ticket.waiter;
     const ids = this.ofWorkflow.get(workflowId);

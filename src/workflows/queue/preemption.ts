@@ -1,7 +1,17 @@
 import { priorityOf } from '../../shared/priority';
-import type { AskedSlot, PreemptibleNotice, PreemptionTerms, SlotState, Ticket } from '../../shared/protocol';
-import { OFFER_TIMEOUT_MS } from './patience';
+import type { PreemptibleNotice, PreemptionTerms, Ticket } from '../../shared/protocol';
+import type { InUse } from './in-use';
+import { OFFER_TIMEOUT_MS } from './offer-timeouts';
 import { probeAfterMs, type QueueCommand } from './queue-command';
+import {
+  type Answer,
+  type KnownHolder,
+  type MaybeHeld,
+  mayBeHeld,
+  NOT_ASKED,
+  type SlotAt,
+  type SlotTable,
+} from './slot-table';
 
 /** How long the queue waits for holders' answers, before it decides without the missing ones. Plain holders send none. */
 export const ANSWERS_WITHIN_MS = 1_000;
@@ -12,83 +22,74 @@ const CLAIMED_WITHIN_MS = 500;
 /** How much later than its grace a permit may end: a timer is up to a second late, and its `closing` takes a moment. */
 export const LATE_MS = 2_000;
 
-/** No answer has come in time. */
-const NO_ANSWER = 0;
-
-/** A slot that somebody may hold: an offered one too, since nobody tells the queue that a turn was used. */
-type MaybeHeld = SlotState & { at: 'held' | 'probing' | 'offered' };
-
-type ProbingState = SlotState & { at: 'probing' };
-
 /**
  * Asks holders to give way to preemptors: waiters that ask for a holder to give way, and have no turn. It does nothing while no
- * preemptor is in line. The state of a slot says what is known of its holder:
+ * preemptor is in line. The {@link Answer} in a slot's state says what is known of its holder:
  *
- *     held --a waiter asks: watch with `preempt`--> asked --answer--> known --picked: preempt sent--> gives way --closing--> free
- *                                                     '--no answer in time: it is left alone   '--grace long over--> held
+ *     not asked --a probe asks--> due --answer--> known --picked: preempt sent--> gives way --closing--> the slot is free
+ *         ^                        '--no answer in time--> none: it is left alone   '--grace long over--> not asked
+ *         '---- a new holder ----------------------------------------------------------'
  *
  * What the queue knows is a hint, like all that it says: the permit decides, and ends by itself. Invariants, which the model test
  * checks:
  *
  * - **Q4** Only a holder of a strictly lower priority is asked to give way, and of those known, one of the lowest.
  * - **Q5** A preemptor has at most one holder that gives way to it.
- * - **Q6** While a preemptor waits, and a slot that it would take has a known holder of lower priority, one gives way to it.
+ * - **Q6** While a preemptor waits, and a slot for which it is eligible has a known holder of lower priority, one gives way to it.
  */
 export class Preemption {
-  /**
-   * @param slots the states of all slots; this part writes what they say of holders
-   * @param wants whether a waiter would take the slot
-   */
+  /** @param slots this part writes their answers */
   constructor(
-    private readonly slots: Map<string, SlotState>,
-    private readonly wants: (waiter: Ticket, slot: string) => boolean,
+    private readonly slots: SlotTable,
+    private readonly inUse: InUse,
   ) {}
 
   /** A permit says that its holder may have to give way. @returns the turn that was used, if the answer shows that */
   answered(
     { slot, runId, graceMs, priorityKey, givesWay }: PreemptibleNotice,
     nowMs: number,
-  ): (SlotState & { at: 'offered' }) | undefined {
+  ): SlotAt<'offered'> | undefined {
     const state = this.slots.get(slot);
     if (!mayBeHeld(state)) return undefined;
-    const known = state.holder?.runId === runId ? state.holder : undefined;
-    const untilMs = known?.untilMs ?? (givesWay ? nowMs + graceMs + LATE_MS : undefined);
+    const known = holderOf(state.answer);
+    const toldUntilMs = known?.runId === runId ? known.untilMs : undefined;
+    const untilMs = toldUntilMs ?? (givesWay ? nowMs + graceMs + LATE_MS : undefined);
     const holder = { runId, graceMs, priorityKey, untilMs };
     if (state.at !== 'offered') {
-      this.slots.set(slot, { ...state, holder });
+      this.slots.answer(slot, state, { is: 'known', holder, isOld: isToAsk(state.answer) });
       return undefined;
     }
-    if (state.answersByMs === undefined) return undefined;
+    if (state.answer.is === 'not-asked') return undefined;
     // The turn was used. Or another acquirer was faster, and the waiter will say so.
     const probeAtMs = nowMs + probeAfterMs(0, this.slots.size);
-    this.slots.set(slot, { at: 'held', sinceMs: nowMs, probeAtMs, answersByMs: state.answersByMs, holder });
+    this.slots.hold(slot, { sinceMs: nowMs, probeAtMs }, { is: 'known', holder, isOld: false });
     return state;
   }
 
   /** A permit that was asked to give way has ended: another acquirer may have the slot. */
   notThere(slot: string, runId: string): void {
     const state = this.slots.get(slot);
-    if (mayBeHeld(state) && state.holder?.runId === runId) this.forget(slot, state);
+    if (mayBeHeld(state) && holderOf(state.answer)?.runId === runId) this.slots.answer(slot, state, NOT_ASKED);
   }
 
-  /** What a probe of this slot asks, and what it keeps in mind of the holder. */
-  beforeProbe(slot: string, preemptors: readonly Ticket[]): AskedSlot & { asks?: true } {
-    const state = this.slots.get(slot);
-    const { answersByMs, holder } = state?.at === 'held' ? state : {};
-    return { asks: this.isWanted(slot, preemptors) || undefined, answersByMs, holder };
+  /** Whether a preemptor is eligible for the slot. So a probe of it asks for an answer. */
+  isConcerned(slot: string, preemptors: readonly Ticket[]): boolean {
+    return preemptors.some((waiter) => this.inUse.isEligible(waiter, slot));
   }
 
   /** What is known of the holder that a probe has found. */
-  afterProbe({ asks, answersByMs, holder }: ProbingState, nowMs: number): AskedSlot {
+  afterProbe({ asks, answer }: SlotAt<'probing'>, nowMs: number): Answer {
     // An old answer says nothing of a permit that has come since without the queue's knowledge: so the queue asks anew.
-    return { answersByMs: asks ? (answersByMs ?? nowMs + ANSWERS_WITHIN_MS) : undefined, holder };
+    if (answer.is === 'known') return { ...answer, isOld: !asks };
+    if (!asks) return NOT_ASKED;
+    return answer.is === 'not-asked' ? { is: 'due', byMs: nowMs + ANSWERS_WITHIN_MS } : answer;
   }
 
   dueMs(preemptors: readonly Ticket[]): number {
     let dueMs = Number.POSITIVE_INFINITY;
-    for (const [slot, state] of preemptors.length > 0 ? this.slots : []) {
-      const nextMs = mayBeHeld(state) && this.isWanted(slot, preemptors) ? dueOf(state) : undefined;
-      if (nextMs !== undefined) dueMs = Math.min(dueMs, nextMs);
+    if (preemptors.length === 0) return dueMs;
+    for (const [slot, { answer }] of this.held()) {
+      if (this.isConcerned(slot, preemptors)) dueMs = Math.min(dueMs, endsMs(answer));
     }
     return dueMs;
   }
@@ -96,13 +97,15 @@ export class Preemption {
   *moves(preemptors: readonly Ticket[], nowMs: number, probe: (slot: string) => QueueCommand): Generator<QueueCommand> {
     if (preemptors.length === 0) return;
     yield* this.ask(preemptors, nowMs, probe);
+    const isEligible = (waiter: Ticket, slot: string) => this.inUse.isEligible(waiter, slot);
     const isSettled = (waiter: Ticket) => this.isSettled(waiter);
-    for (const { holder, priorityKey } of pickHolders(preemptors, this.holders(), this.wants, isSettled)) {
-      const { slot, givesWay, ...known } = holder;
+    for (const { holder, priorityKey } of pickHolders(preemptors, this.holders(), isEligible, isSettled)) {
+      const { slot, runId } = holder;
       const state = this.slots.get(slot);
-      if (!mayBeHeld(state)) continue;
-      this.slots.set(slot, { ...state, holder: { ...known, untilMs: nowMs + known.graceMs + LATE_MS } });
-      yield { do: 'preempt', slot, runId: known.runId, priorityKey };
+      if (!mayBeHeld(state) || state.answer.is !== 'known') continue;
+      const told = { ...state.answer.holder, untilMs: nowMs + holder.graceMs + LATE_MS };
+      this.slots.answer(slot, state, { ...state.answer, holder: told });
+      yield { do: 'preempt', slot, runId, priorityKey };
     }
   }
 
@@ -112,61 +115,63 @@ export class Preemption {
     nowMs: number,
     probe: (slot: string) => QueueCommand,
   ): Generator<QueueCommand> {
-    for (const [slot, state] of this.slots) {
-      if (!mayBeHeld(state) || !this.isWanted(slot, preemptors)) continue;
-      if ((dueOf(state) ?? nowMs + 1) <= nowMs) this.timeIsOver(slot, state);
-      const now = this.slots.get(slot);
-      if (!mayBeHeld(now) || now.answersByMs !== undefined) continue;
-      if (now.at === 'held') yield probe(slot);
-      else if (now.at === 'offered') {
-        const claimedMs = now.untilMs - OFFER_TIMEOUT_MS + CLAIMED_WITHIN_MS;
-        this.slots.set(slot, { ...now, answersByMs: nowMs < claimedMs ? claimedMs : nowMs + ANSWERS_WITHIN_MS });
+    for (const [slot, state] of this.held()) {
+      if (!this.isConcerned(slot, preemptors)) continue;
+      const answer = endsMs(state.answer) <= nowMs ? afterItsTime(state) : state.answer;
+      if (answer !== state.answer) this.slots.answer(slot, state, answer);
+      if (!isToAsk(answer)) continue;
+      if (state.at === 'held') yield probe(slot);
+      else if (state.at === 'offered') {
+        const claimedMs = state.untilMs - OFFER_TIMEOUT_MS + CLAIMED_WITHIN_MS;
+        const byMs = nowMs < claimedMs ? claimedMs : nowMs + ANSWERS_WITHIN_MS;
+        this.slots.answer(slot, state, { is: 'due', byMs });
         if (nowMs >= claimedMs) yield { do: 'ask', slot };
       }
     }
   }
 
-  /** The time for an answer is over, which an offered slot may still get; or the time by which a holder should have given way. */
-  private timeIsOver(slot: string, state: MaybeHeld): void {
-    if (state.holder || state.at === 'offered') this.forget(slot, state);
-    else this.slots.set(slot, { ...state, answersByMs: NO_ANSWER });
-  }
-
-  private forget(slot: string, state: MaybeHeld): void {
-    this.slots.set(slot, { ...state, answersByMs: undefined, holder: undefined });
-  }
-
-  /** Whether no answer is to come from a slot that the waiter would take. */
+  /** Whether no answer is to come from a slot for which the waiter is eligible. */
   private isSettled(waiter: Ticket): boolean {
-    for (const [slot, state] of this.slots) {
-      if (!mayBeHeld(state) || state.at === 'offered' || state.holder) continue;
-      if (state.answersByMs !== NO_ANSWER && this.wants(waiter, slot)) return false;
+    for (const [slot, { answer }] of this.slots.in('held', 'probing')) {
+      const isOpen = answer.is === 'not-asked' || answer.is === 'due';
+      if (isOpen && this.inUse.isEligible(waiter, slot)) return false;
     }
     return true;
   }
 
   private holders(): PreemptibleHolder[] {
     const holders: PreemptibleHolder[] = [];
-    for (const [slot, state] of this.slots) {
-      if (!mayBeHeld(state) || !state.holder) continue;
-      const { untilMs, ...known } = state.holder;
+    for (const [slot, { answer }] of this.held()) {
+      if (answer.is !== 'known') continue;
+      const { untilMs, ...known } = answer.holder;
       holders.push({ slot, ...known, givesWay: untilMs !== undefined });
     }
     return holders;
   }
 
-  private isWanted(slot: string, waiters: readonly Ticket[]): boolean {
-    return waiters.some((waiter) => this.wants(waiter, slot));
+  private held(): Iterable<[slot: string, state: MaybeHeld]> {
+    return this.slots.in('held', 'probing', 'offered');
   }
 }
 
-function mayBeHeld(state: SlotState | undefined): state is MaybeHeld {
-  return state?.at === 'held' || state?.at === 'probing' || state?.at === 'offered';
+function holderOf(answer: Answer): KnownHolder | undefined {
+  return answer.is === 'known' ? answer.holder : undefined;
 }
 
-/** When something is to be done with a slot that was asked. */
-function dueOf({ holder, answersByMs }: AskedSlot): number | undefined {
-  return holder ? holder.untilMs : answersByMs || undefined;
+/** Whether the queue is to ask, the first time or anew. */
+function isToAsk(answer: Answer): boolean {
+  return answer.is === 'not-asked' || (answer.is === 'known' && answer.isOld);
+}
+
+/** Until when the answer may come, or by when the holder should have given way. Infinity when nothing is awaited. */
+function endsMs(answer: Answer): number {
+  if (answer.is === 'due') return answer.byMs;
+  return holderOf(answer)?.untilMs ?? Number.POSITIVE_INFINITY;
+}
+
+/** The time for an answer is over, which an offered slot may still get; or the time by which a holder should have given way. */
+function afterItsTime({ at, answer }: MaybeHeld): Answer {
+  return answer.is === 'known' || at === 'offered' ? NOT_ASKED : { is: 'none' };
 }
 
 /** A holder that has said that it may have to give way. */
@@ -188,21 +193,22 @@ export interface Picked {
  * already, or else one that is to be told to. A holder gives way to a strictly higher priority only. Pure.
  *
  * @param holders all that have said that they may give way
- * @param wants whether a waiter would take the slot
- * @param isSettled whether all the slots that the waiter would take have been asked; until then it waits, for a lower priority may
+ * @param isEligible whether a waiter can have the slot
+ * @param isSettled whether all the slots for which the waiter is eligible have been asked; until then it waits, for a lower priority may
  * answer later
  */
 export function pickHolders(
   preemptors: readonly Ticket[],
   holders: readonly PreemptibleHolder[],
-  wants: (waiter: Ticket, slot: string) => boolean,
+  isEligible: (waiter: Ticket, slot: string) => boolean,
   isSettled: (waiter: Ticket) => boolean,
 ): Picked[] {
   const left = new Set(holders);
   const picked: Picked[] = [];
   for (const waiter of [...preemptors].sort(byUrgency)) {
-    const wanted = [...left].filter(({ slot }) => wants(waiter, slot));
-    const holder = wanted.find(({ givesWay }) => givesWay) ?? (isSettled(waiter) ? lowest(wanted, waiter) : undefined);
+    const eligible = [...left].filter(({ slot }) => isEligible(waiter, slot));
+    const holder =
+      eligible.find(({ givesWay }) => givesWay) ?? (isSettled(waiter) ? lowest(eligible, waiter) : undefined);
     if (!holder) continue;
     left.delete(holder);
     if (!holder.givesWay) picked.push({ holder, priorityKey: priorityOf(waiter) });

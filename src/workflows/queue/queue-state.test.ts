@@ -4,10 +4,10 @@ import { test } from 'node:test';
 import type { OverrideInput, Ticket } from '../../shared/protocol';
 import { MAX_PROBES_A_DAY } from '../../shared/run-limits';
 import { readClosing } from '../../shared/wire-input';
+import { DRAIN_RENEWAL_MS } from './drains';
 import { handOn } from './handed-on';
-import { DRAIN_RENEWAL_MS } from './in-use';
 import { MAX_BYTES, MAX_WAITERS } from './line';
-import { OFFER_TIMEOUT_MS, PATIENCE_MS } from './patience';
+import { CONTENDED_TIMEOUT_MS, OFFER_TIMEOUT_MS } from './offer-timeouts';
 import type { QueueCommand } from './queue-command';
 import { HELD_UNSEEN_MS, QueueState } from './queue-state';
 
@@ -115,11 +115,11 @@ test('a declined turn, and one for a waiter that is gone, go to the next at once
 test('an overdue turn goes to the next after a probe', () => {
   const [a, b] = [ticket('a'), ticket('b')];
   const state = offeredTo(a, b);
-  assert.equal(state.dueMs(), PATIENCE_MS);
-  assert.deepEqual(state.next(PATIENCE_MS - 1), []);
-  assert.deepEqual(state.next(PATIENCE_MS), [{ do: 'probe', slot: '0', overdue: true }]);
-  state.probed('0', false, PATIENCE_MS);
-  assert.deepEqual(state.next(PATIENCE_MS), [{ do: 'offer', slot: '0', ticket: b, also: [] }]);
+  assert.equal(state.dueMs(), CONTENDED_TIMEOUT_MS);
+  assert.deepEqual(state.next(CONTENDED_TIMEOUT_MS - 1), []);
+  assert.deepEqual(state.next(CONTENDED_TIMEOUT_MS), [{ do: 'probe', slot: '0', overdue: true }]);
+  state.probed('0', false, CONTENDED_TIMEOUT_MS);
+  assert.deepEqual(state.next(CONTENDED_TIMEOUT_MS), [{ do: 'offer', slot: '0', ticket: b, also: [] }]);
 });
 
 /** Lets time go by until `live` has its turn. Nobody uses one. @returns when */
@@ -153,13 +153,13 @@ test('twelve silent waiters cost the one behind them a second if they are of one
 test('a waiter that was taken for dead and lives has its place again, and makes the queue patient', () => {
   const [slow, b, c] = [ticket('slow'), ticket('b', { sinceMs: 1 }), ticket('c', { sinceMs: 2 })];
   const state = offeredTo(slow, b, c);
-  state.next(PATIENCE_MS);
-  state.probed('0', false, PATIENCE_MS);
-  assert.deepEqual(state.next(PATIENCE_MS), [{ do: 'offer', slot: '0', ticket: b, also: [c] }]);
+  state.next(CONTENDED_TIMEOUT_MS);
+  state.probed('0', false, CONTENDED_TIMEOUT_MS);
+  assert.deepEqual(state.next(CONTENDED_TIMEOUT_MS), [{ do: 'offer', slot: '0', ticket: b, also: [c] }]);
   for (const beaten of [slow, c]) state.missed(beaten, '0');
   state.closing({ slot: '0', runId: 'of-b' });
   assert.deepEqual(state.next(2_000), [{ do: 'offer', slot: '0', ticket: slow }]);
-  assert.ok(state.dueMs() > 2_000 + 1.5 * PATIENCE_MS);
+  assert.ok(state.dueMs() > 2_000 + 1.5 * CONTENDED_TIMEOUT_MS);
 });
 
 test('a closing that overtakes the answer to a probe is not forgotten', () => {
@@ -299,7 +299,7 @@ test('a pause, tickets and overrides with invented names of any length fit into 
   for (let again = 0; again < 2; again++) state.enqueue(ticket(`a${again}`, { slots: names('a') }));
   for (let order = 0; order < 6; order++) {
     const slots = names(`r${order}-`);
-    const set = (input: OverrideInput) => state.hasRoomFor(input) && state.setOverride(input, order);
+    const set = (input: OverrideInput) => state.canSet(input) && state.setOverride(input, order);
     assert.ok(set({ slots, paused: true, reason: 'r'.repeat(1_000) }));
     for (let again = 0; again < 10; again++) set({ slots: names(`s${order}.${again}-`), paused: true });
     assert.ok(set({ slots, paused: true }));
@@ -322,7 +322,7 @@ test('whatever waits, an operator can take 1,000 numbered slots out of use', () 
   let taken = 0;
   while (state.enqueue({ ...ticket(`t${taken}`), slots: 1_000, waiter })) taken++;
   const pause = { slots: 1_000, paused: true, reason: 'r'.repeat(1_000) };
-  assert.ok(state.hasRoomFor(pause));
+  assert.ok(state.canSet(pause));
   state.setOverride(pause, 1);
   for (let round = 0; round < 40; round++) {
     for (const command of state.next(1)) {

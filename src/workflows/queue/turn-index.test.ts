@@ -55,7 +55,7 @@ test('it chooses as a walk through all tickets would: 500 lines by chance', () =
       assert.equal(index.bestPriority, best);
       for (const slot of ['0', '1', '2', 'x', 'y'])
         assert.equal(
-          index.demand.has(slot),
+          index.slots.has(slot),
           [...all.values()].some(({ slots }) => wantsSlot(slots, slot)),
         );
     }

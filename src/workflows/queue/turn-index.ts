@@ -1,10 +1,10 @@
 import { priorityOf } from '../../shared/priority';
 import type { Ticket } from '../../shared/protocol';
 import type { TurnOrder } from '../../shared/turn-order';
-import { count, Demand } from './demand';
+import { count, TicketSlots } from './ticket-slots';
 
 /** Where a ticket stands. */
-interface Place {
+interface Standing {
   readonly ticket: Ticket;
   /** Of equals, the one that came first is first. */
   readonly arrival: number;
@@ -18,10 +18,10 @@ interface Place {
  * sorted. So the first of all is the first of some lane, and there are as many lanes as there are priorities and fairness keys in use.
  */
 export class TurnIndex {
-  /** What the tickets would take. */
-  readonly demand = new Demand();
-  private readonly groups = new Map<Ticket['slots'], Map<string, Place[]>>();
-  private readonly places = new Map<string, Place>();
+  /** What the tickets name or count. */
+  readonly slots = new TicketSlots();
+  private readonly groups = new Map<Ticket['slots'], Map<string, Standing[]>>();
+  private readonly places = new Map<string, Standing>();
   private readonly priorities = new Map<number, number>();
 
   /** @param isSilent whether the ticket's waiter has let a turn pass: it comes last */
@@ -46,13 +46,13 @@ export class TurnIndex {
     const lane = JSON.stringify([isSilent, !ticket.kept, priority, ticket.fairnessKey]);
     const place = { ticket, arrival, isSilent, lane };
     this.places.set(ticket.id, place);
-    const lanes = this.groups.get(ticket.slots) ?? new Map<string, Place[]>();
+    const lanes = this.groups.get(ticket.slots) ?? new Map<string, Standing[]>();
     this.groups.set(ticket.slots, lanes);
     const places = lanes.get(lane) ?? [];
     lanes.set(lane, places);
     places.splice(this.indexIn(places, place), 0, place);
     count(this.priorities, priority, 1);
-    this.demand.add(ticket);
+    this.slots.add(ticket);
   }
 
   /** Does nothing where the ticket is not here. */
@@ -67,29 +67,29 @@ export class TurnIndex {
     if (places?.length === 0) lanes?.delete(lane);
     if (lanes?.size === 0) this.groups.delete(ticket.slots);
     count(this.priorities, priorityOf(ticket), -1);
-    this.demand.remove(ticket);
+    this.slots.remove(ticket);
   }
 
-  /** @param wants whether tickets of these slots take the slot */
-  first(wants: (slots: Ticket['slots']) => boolean): Ticket | undefined {
-    let first: Place | undefined;
+  /** @param isEligible whether tickets of these slots can have the slot */
+  first(isEligible: (slots: Ticket['slots']) => boolean): Ticket | undefined {
+    let first: Standing | undefined;
     for (const [slots, lanes] of this.groups) {
-      if (!wants(slots)) continue;
+      if (!isEligible(slots)) continue;
       for (const [place] of lanes.values()) if (place && (!first || this.compare(place, first) < 0)) first = place;
     }
     return first?.ticket;
   }
 
-  private compare(a: Place, b: Place): number {
+  private compare(a: Standing, b: Standing): number {
     return Number(a.isSilent) - Number(b.isSilent) || this.order.compare(a.ticket, b.ticket) || a.arrival - b.arrival;
   }
 
   /** Where the place stands in its lane, or would. */
-  private indexIn(places: readonly Place[], place: Place): number {
+  private indexIn(places: readonly Standing[], place: Standing): number {
     let [from, to] = [0, places.length];
     while (from < to) {
       const middle = (from + to) >> 1;
-      if (this.compare(places[middle] as Place, place) < 0) from = middle + 1;
+      if (this.compare(places[middle] as Standing, place) < 0) from = middle + 1;
       else to = middle;
     }
     return from;

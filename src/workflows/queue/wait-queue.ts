@@ -288,7 +288,7 @@ function check(resource: string, input: OverrideInput, state: QueueState): void 
   if (!isOverride(resource, input)) {
     throw ApplicationFailure.nonRetryable('expected slots, and a capacity or a pause of them', 'InvalidOptionsError');
   }
-  if (!state.hasRoomFor(input)) {
+  if (!state.canSet(input)) {
     throw ApplicationFailure.nonRetryable('the line is too long for so many slots', 'InvalidOptionsError');
   }
   const current = state.overridden;

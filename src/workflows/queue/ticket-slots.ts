@@ -2,10 +2,10 @@ import type { Ticket } from '../../shared/protocol';
 import { slotNames, wantsSlot } from '../../shared/slots';
 
 /**
- * Which slots some tickets would take, asked slot by slot without a walk through all tickets. Tickets that share a list of names, as
+ * The slots that some tickets name or count, asked slot by slot without a walk through all tickets. Tickets that share a list of names, as
  * those of a line do, count its names once.
  */
-export class Demand {
+export class TicketSlots {
   /** How many tickets ask for each capacity … */
   private readonly capacities = new Map<number, number>();
   /** … and for each list of names. */

@@ -1,10 +1,10 @@
 import type { Ticket } from '../../shared/protocol';
 
-/** After this time without a word of a turn, the queue takes the turn for used, or its waiter for dead. */
+/** If a turn gets no reply for this long, the queue takes it for used, or its waiter for dead. */
 export const OFFER_TIMEOUT_MS = 5_000;
 
-/** … and after this time where others wait for the slot. It grows up to the former where slow waiters turn out to live. */
-export const PATIENCE_MS = 1_000;
+/** … and for this long where others wait for the slot. It grows up to the former where slow waiters turn out to live. */
+export const CONTENDED_TIMEOUT_MS = 1_000;
 
 /** The queue remembers so many waiters that have let a turn pass. */
 const MAX_SILENT = 2_000;
@@ -20,18 +20,18 @@ const MAX_SILENT = 2_000;
  * permit. What comes from the Workflow in which a client's ticket waits proves nothing of the client, and a permit whose lease has ended
  * proves nothing of its holder. So a dead waiter has one turn, however many tickets it has.
  */
-export class Patience {
+export class OfferTimeouts {
   private readonly suspected = new Set<string>();
   /** They have their turns after all others. */
   private readonly silent = new Set<string>();
-  private patienceMs = PATIENCE_MS;
+  private contendedMs = CONTENDED_TIMEOUT_MS;
 
   /** @param changed is told which tickets' waiter has become silent, or is not silent any more */
   constructor(private readonly changed: (isOf: (ticket: Ticket) => boolean) => void) {}
 
   /** Until when the queue waits for a word of a turn where others wait for the slot. @param untilMs … and where nobody does */
   shortened(untilMs: number): number {
-    return untilMs - OFFER_TIMEOUT_MS + this.patienceMs;
+    return untilMs - OFFER_TIMEOUT_MS + this.contendedMs;
   }
 
   /** The waiter lives. @returns whether the queue suspected it, or took it for silent */
@@ -73,14 +73,14 @@ export class Patience {
     return this.silent.has(waiter);
   }
 
-  /** A waiter used its turn late: it lives, and the queue took it for dead. */
-  grow(): void {
-    this.patienceMs = Math.min(OFFER_TIMEOUT_MS, 2 * this.patienceMs);
+  /** A waiter uses its turn. If the queue has taken the waiter for dead, it is slow, and the queue waits longer from now on. */
+  heardLate(waiter: string): void {
+    if (this.heard(waiter)) this.contendedMs = Math.min(OFFER_TIMEOUT_MS, 2 * this.contendedMs);
   }
 
   /** A word of a turn has come in time. */
   shrink(): void {
-    this.patienceMs = Math.max(PATIENCE_MS, 0.9 * this.patienceMs);
+    this.contendedMs = Math.max(CONTENDED_TIMEOUT_MS, 0.9 * this.contendedMs);
   }
 }
 

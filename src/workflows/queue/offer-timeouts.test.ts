@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Ticket } from '../../shared/protocol';
-import { PATIENCE_MS } from './patience';
+import { CONTENDED_TIMEOUT_MS } from './offer-timeouts';
 import { QueueState } from './queue-state';
 
 function ticketOf(workflowId: string, id: string, fields: Partial<Ticket> = {}): Ticket {
@@ -26,8 +26,8 @@ function afterSilence(...tickets: Ticket[]): QueueState {
   state.next(0);
   state.probed('0', false, 0);
   assert.deepEqual(turns(state, 0), [tickets[0]?.id]);
-  assert.deepEqual(state.next(PATIENCE_MS), [{ do: 'probe', slot: '0', overdue: true }]);
-  state.probed('0', false, PATIENCE_MS);
+  assert.deepEqual(state.next(CONTENDED_TIMEOUT_MS), [{ do: 'probe', slot: '0', overdue: true }]);
+  state.probed('0', false, CONTENDED_TIMEOUT_MS);
   return state;
 }
 
@@ -37,7 +37,7 @@ const [A, B] = OTHERS as [Ticket, Ticket];
 
 test('a Workflow that uses its turn late, and so beats the next waiters, has its other turns in their order', () => {
   const state = afterSilence(...FAN, ...OTHERS);
-  assert.deepEqual(turns(state, PATIENCE_MS), ['a', 'b']);
+  assert.deepEqual(turns(state, CONTENDED_TIMEOUT_MS), ['a', 'b']);
   for (const beaten of [A, B]) state.missed(beaten, '0'); // f1 has the slot, and has no reason to say so
   assert.deepEqual(state.next(1_100), [{ do: 'probe', slot: '0' }]);
   state.probed('0', true, 1_100);
@@ -48,10 +48,10 @@ test('a Workflow that uses its turn late, and so beats the next waiters, has its
 test('of two that let their turns pass, the first is taken for the one that beat the next waiters', () => {
   const others = Array.from('abcdefgh', (id) => ticketOf(id, id, { sinceMs: 1 }));
   const state = afterSilence(...FAN, ...others);
-  assert.deepEqual(turns(state, PATIENCE_MS), ['a', 'b']);
-  assert.deepEqual(state.next(2 * PATIENCE_MS), [{ do: 'probe', slot: '0', overdue: true }]);
-  state.probed('0', false, 2 * PATIENCE_MS);
-  assert.deepEqual(turns(state, 2 * PATIENCE_MS), ['c', 'd', 'e', 'f']);
+  assert.deepEqual(turns(state, CONTENDED_TIMEOUT_MS), ['a', 'b']);
+  assert.deepEqual(state.next(2 * CONTENDED_TIMEOUT_MS), [{ do: 'probe', slot: '0', overdue: true }]);
+  state.probed('0', false, 2 * CONTENDED_TIMEOUT_MS);
+  assert.deepEqual(turns(state, 2 * CONTENDED_TIMEOUT_MS), ['c', 'd', 'e', 'f']);
   state.missed(others[2] as Ticket, '0');
   assert.deepEqual(state.next(2_100), [{ do: 'probe', slot: '0' }]);
   state.probed('0', true, 2_100);
@@ -61,14 +61,14 @@ test('of two that let their turns pass, the first is taken for the one that beat
 
 test('a Workflow that has released its permit is not silent any more', () => {
   const state = afterSilence(...FAN, ...OTHERS);
-  assert.deepEqual(turns(state, PATIENCE_MS), ['a', 'b']);
+  assert.deepEqual(turns(state, CONTENDED_TIMEOUT_MS), ['a', 'b']);
   state.closing({ slot: '0', runId: 'of-f1', releasedBy: 'fan' });
   assert.deepEqual(turns(state, 1_100), ['f2']);
 });
 
 test('a Workflow that sends a ticket again is not silent any more', () => {
   const state = afterSilence(...FAN, ...OTHERS);
-  assert.deepEqual(turns(state, PATIENCE_MS), ['a', 'b']);
+  assert.deepEqual(turns(state, CONTENDED_TIMEOUT_MS), ['a', 'b']);
   state.enqueue({ ...FAN[2], answer: true });
   state.closing({ slot: '0', runId: 'of-a', releasedBy: 'a' });
   assert.deepEqual(turns(state, 1_100), ['f2']);
@@ -78,7 +78,7 @@ test('a dead client stays silent, whatever the Workflows in which its tickets wa
   const identity = '4711@host';
   const dead = Array.from({ length: 50 }, (_, n) => ticketOf(`permit-waiter:x:${n}`, `dead-${n}`, { identity }));
   const state = afterSilence(...dead, ...OTHERS);
-  assert.deepEqual(turns(state, PATIENCE_MS), ['a', 'b']);
+  assert.deepEqual(turns(state, CONTENDED_TIMEOUT_MS), ['a', 'b']);
   for (const ticket of dead.slice(1, 40)) state.enqueue({ ...ticket, answer: true });
   for (const { id } of dead.slice(1, 20)) state.declined(id, 'r'); // their five minutes are over
   state.closing({ slot: '0', runId: 'its-lease-has-ended' });
@@ -97,7 +97,7 @@ test('a client that passes its turn on, or comes with its next waiter, is not si
   ];
   for (const word of words) {
     const state = afterSilence(...tickets, ...OTHERS);
-    assert.deepEqual(turns(state, PATIENCE_MS), ['a', 'b']);
+    assert.deepEqual(turns(state, CONTENDED_TIMEOUT_MS), ['a', 'b']);
     word(state);
     state.closing({ slot: '0', runId: 'of-a', releasedBy: 'a' });
     assert.deepEqual(turns(state, 1_100), ['t2']);
