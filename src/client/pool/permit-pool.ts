@@ -22,6 +22,13 @@ import { ANSWER_MS } from './pool-state';
 import type { PooledPermit } from './pooled-permit';
 import { ResourcePool } from './resource-pool';
 
+/** What a call has had in its time: a permit, or none, for this pool was full. */
+type Taken = { readonly permit: PooledPermit } | { readonly permit?: undefined; readonly fullPool: ResourcePool };
+
+function takenOf(permit: PooledPermit | undefined, pool: ResourcePool): Taken {
+  return permit ? { permit } : { fullPool: pool };
+}
+
 /**
  * Holds permits of a {@link SemaphoreClient} a little longer than one call, and hands them from caller to caller inside this
  * process. For short work: a hand-off in the process takes microseconds, one through the server about 0.1 s. Never more calls
@@ -116,8 +123,8 @@ export class PermitPool implements AsyncDisposable {
       if (request.timeoutMs > 0 || !isTransient(error)) throw error;
       throw new PermitTimeoutError(this.resource, 0, { cause: error });
     });
-    if (taken instanceof ResourcePool) throw await taken.timeout(request);
-    return taken;
+    if (!taken.permit) throw await taken.fullPool.timeoutError(request);
+    return taken.permit;
   }
 
   /**
@@ -125,8 +132,8 @@ export class PermitPool implements AsyncDisposable {
    * pool has its `max`, or other callers wait. Throws as {@link acquire} does, except for the timeout.
    */
   async tryAcquire(options?: Omit<PoolAcquireOptions, 'timeout'>): Promise<PooledPermit | undefined> {
-    const taken = await this.take(resolvePoolCall(atOnce<PoolAcquireOptions>(options)));
-    return taken instanceof ResourcePool ? undefined : taken;
+    const { permit } = await this.take(resolvePoolCall(atOnce<PoolAcquireOptions>(options)));
+    return permit;
   }
 
   /** How many calls run under a permit now. */
@@ -176,14 +183,13 @@ export class PermitPool implements AsyncDisposable {
     return [...this.keys.values(), this.whole];
   }
 
-  /** A permit, or the pool that had none in time. */
-  private async take(request: PoolCall): Promise<PooledPermit | ResourcePool> {
+  private async take(request: PoolCall): Promise<Taken> {
     request.signal?.throwIfAborted();
     if (this.closing) throw new PoolClosedError(this.resource);
     const sinceMs = monotonicMs();
     for (;;) {
       const ofKey = this.ofKey(request.key); // a new one, where the key's permits have gone back meanwhile
-      if (!ofKey) return (await this.whole.ask(request)) ?? this.whole;
+      if (!ofKey) return takenOf(await this.whole.ask(request), this.whole);
       const leftMs = Math.max(1, request.timeoutMs - (monotonicMs() - sinceMs));
       const call = { ...request, timeoutMs: request.timeoutMs === 0 ? 0 : leftMs };
       const taken = await this.takeOfKey(ofKey, call, sinceMs);
@@ -192,14 +198,10 @@ export class PermitPool implements AsyncDisposable {
   }
 
   /** `undefined`: the call has given way to one of the key that has a better priority. @param sinceMs when the call was made */
-  private async takeOfKey(
-    ofKey: ResourcePool,
-    request: PoolCall,
-    sinceMs: number,
-  ): Promise<PooledPermit | ResourcePool | undefined> {
+  private async takeOfKey(ofKey: ResourcePool, request: PoolCall, sinceMs: number): Promise<Taken | undefined> {
     const fromMs = monotonicMs();
     const behind = await ofKey.ask(request, sinceMs);
-    if (!behind) return ofKey;
+    if (!behind) return { fullPool: ofKey };
     const leftMs = Math.max(1, request.timeoutMs - (monotonicMs() - fromMs));
     const timeoutMs = request.timeoutMs === 0 ? 0 : leftMs;
     // A caller whose key has lost its permit waits no longer.
@@ -212,7 +214,7 @@ export class PermitPool implements AsyncDisposable {
     if (timeoutMs > 0) stops.push(ofKey.admit({ permit: behind, priorityKey, sinceMs, giveWay }));
     try {
       permit = await this.whole.ask({ ...request, timeoutMs, signal: either.signal }, sinceMs);
-      return permit?.keep(behind) ?? this.whole;
+      return takenOf(permit?.keep(behind), this.whole);
     } catch (error) {
       if (error instanceof GivesWay) return undefined;
       throw error;

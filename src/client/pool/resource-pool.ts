@@ -10,15 +10,13 @@ import { MAX_TIMER_MS, monotonicMs } from '../server/clock';
 import { PermitTimeoutError, PoolClosedError } from '../server/errors';
 import { isTransient } from '../server/grpc-errors';
 import { onAbort } from '../server/on-abort';
+import { type AdmittedCall, AdmittedCalls } from './admitted-calls';
 import { LineEntry } from './caller-line';
 import type { Place } from './growth';
 import type { PermitSource } from './permit-source';
 import type { PoolCall } from './pool-options';
 import { type Held, type PoolCommand, type PoolRules, PoolState } from './pool-state';
 import { PooledPermit } from './pooled-permit';
-
-/** A call that waits for the whole, and has a permit of its key, has the pool look for others so rarely in the end. */
-const MOST_LOOK_MS = 240_000;
 
 /** A call of this process that waits for a permit. */
 class WaitingCall extends LineEntry {
@@ -34,15 +32,6 @@ class WaitingCall extends LineEntry {
   }
 }
 
-/** A call that has a permit of this resource, that of a key, and waits for one of the whole. */
-interface AdmittedCall {
-  readonly permit: PooledPermit;
-  readonly priorityKey: number;
-  readonly sinceMs: number;
-  /** Has it give the permit back, unless it has one of the whole by now. */
-  giveWay(): void;
-}
-
 /** The permits of one resource that a process keeps: it calls the server as {@link PoolState} says. */
 export class ResourcePool {
   private readonly state: PoolState<WaitingCall, Permit>;
@@ -51,12 +40,8 @@ export class ResourcePool {
   private readonly calls = new Map<Held<Permit>, PooledPermit>();
   private readonly places = new Map<Place, AbortController>();
   private readonly held = new Set<Held<Permit>>();
-  private readonly admitted = new Set<AdmittedCall>();
-  private givesWay: AdmittedCall | undefined;
-  /** When to look whether somebody elsewhere waits for what an admitted call has, and since when there are such calls. */
-  private looks = { atMs: Number.POSITIVE_INFINITY, sinceMs: 0 };
-  /** The best priority of those who wait elsewhere, as the last look has it. */
-  private elsewhere = Number.POSITIVE_INFINITY;
+  /** Of a key's pool: calls that wait for a permit of the whole. */
+  private readonly admitted: AdmittedCalls;
   private readonly stop = new AbortController();
   private closing: Promise<void> | undefined;
   private emptied = () => {};
@@ -75,6 +60,7 @@ export class ResourcePool {
     private readonly whenLeft: () => void = () => undefined,
     private readonly whenFewer: () => void = () => undefined,
   ) {
+    this.admitted = new AdmittedCalls(rules.reuseForMs);
     this.state = new PoolState({ ...rules, id: source.poolId }, ({ signal }) => !signal.aborted);
     setMaxListeners(0, this.stop.signal); // one for each call to the server
   }
@@ -103,7 +89,7 @@ export class ResourcePool {
   }
 
   /** The error of a caller that had none in time. */
-  async timeout({ timeoutMs }: PoolCall): Promise<PermitTimeoutError> {
+  async timeoutError({ timeoutMs }: PoolCall): Promise<PermitTimeoutError> {
     // With a permit at work, somebody is there to run permits; one that nobody gives back says the contrary.
     const own = heldHere.ownWait(this.source.semaphore);
     const circumstances = this.holding === 0 ? { ...(await this.source.circumstances()), own } : {};
@@ -126,48 +112,21 @@ export class ResourcePool {
 
   /** From now on the call gives way to callers of better priority. @returns what says that it waits no longer, or has given way */
   admit(call: AdmittedCall): () => void {
-    if (this.admitted.size === 0) {
-      const sinceMs = monotonicMs();
-      this.looks = { atMs: sinceMs + this.rules.reuseForMs, sinceMs };
-      this.steps.soon();
-    }
-    this.admitted.add(call);
-    if (this.state.waiting > 0) this.steps.soon();
+    this.admitted.add(call, monotonicMs());
+    this.steps.soon();
     return () => {
-      this.admitted.delete(call);
-      if (this.givesWay !== call) return;
-      this.givesWay = undefined;
-      this.steps.soon();
+      if (this.admitted.delete(call)) this.steps.soon();
     };
   }
 
-  /**
-   * One gives way at a time, and the first that waits is served before the next one does. Those who wait elsewhere get a permit that is
-   * ripe: any other would stay here.
-   */
   private makeWay(nowMs: number): void {
-    if (this.admitted.size === 0 || this.givesWay) return;
-    this.lookElsewhere(nowMs);
-    const here = this.state.priorityKey;
-    const elsewhere = this.state.owed > 0 ? this.elsewhere : Number.POSITIVE_INFINITY;
-    const isRipe = ({ permit }: AdmittedCall) =>
+    if (this.admitted.isLookDue(nowMs)) {
+      this.state.lookNow(nowMs);
+      this.steps.soon();
+    }
+    const isRipe = (permit: PooledPermit) =>
       [...this.calls].some(([{ sinceMs }, call]) => call === permit && nowMs >= sinceMs + this.rules.reuseForMs);
-    const outranked = [...this.admitted].filter(
-      (call) => call.priorityKey > here || (call.priorityKey > elsewhere && isRipe(call)),
-    );
-    const [last] = outranked.sort((a, b) => b.priorityKey - a.priorityKey || b.sinceMs - a.sinceMs);
-    this.givesWay = last;
-    last?.giveWay();
-  }
-
-  /** After a while, and then ever more rarely. */
-  private lookElsewhere(nowMs: number): void {
-    const { atMs, sinceMs } = this.looks;
-    if (nowMs < atMs) return;
-    const afterMs = Math.min(MOST_LOOK_MS, Math.max(this.rules.reuseForMs, (nowMs - sinceMs) / 4));
-    this.looks = { atMs: nowMs + afterMs, sinceMs };
-    this.state.lookNow(nowMs);
-    this.steps.soon();
+    this.admitted.makeWay(this.state.priorityKey, this.state.owed > 0, isRipe);
   }
 
   /** Gives back idle permits, until the pool holds so many. */
@@ -228,7 +187,7 @@ export class ResourcePool {
       this.emptied();
       this.whenLeft();
     }
-    return this.admitted.size === 0 ? this.state.dueMs() : Math.min(this.state.dueMs(), this.looks.atMs);
+    return Math.min(this.state.dueMs(), this.admitted.dueMs);
   }
 
   private carryOut(command: PoolCommand<WaitingCall, Permit>): void {
@@ -295,7 +254,7 @@ export class ResourcePool {
 
   private async look(): Promise<void> {
     const others = await this.source.look();
-    this.elsewhere = Math.min(...(others?.tickets ?? []).map(priorityOf));
+    this.admitted.looked((others?.tickets ?? []).map(priorityOf));
     this.state.looked(others, monotonicMs());
     this.steps.soon();
   }
