@@ -18,13 +18,13 @@ async function timed(act: () => Promise<unknown>): Promise<number> {
 
 /** Nobody else wants the slot. One after the other, in turn, so that both see the same machine. */
 async function uncontended({ client, taskQueue }: Bench): Promise<void> {
-  const pool = new SemaphoreClient(client, `alone-${randomUUID()}`, { capacity: 1, taskQueue });
+  const semaphore = new SemaphoreClient(client, `alone-${randomUUID()}`, { capacity: 1, taskQueue });
   const workflowId = `bare-${randomUUID()}`;
   const acquires: number[] = [];
   const starts: number[] = [];
   const acquire = async () => {
     let permit: Permit | undefined;
-    acquires.push(await timed(async () => (permit = await pool.acquire())));
+    acquires.push(await timed(async () => (permit = await semaphore.acquire())));
     await permit?.release();
   };
   // What the acquire sends too, so that the difference is the library's own.
@@ -71,9 +71,9 @@ async function handOff(
   { client, taskQueue }: Bench,
   wait: (pool: SemaphoreClient) => Promise<Permit>,
 ): Promise<number> {
-  const pool = new SemaphoreClient(client, `hand-off-${randomUUID()}`, { capacity: 1, taskQueue });
-  const first = await pool.acquire();
-  const second = wait(pool);
+  const semaphore = new SemaphoreClient(client, `hand-off-${randomUUID()}`, { capacity: 1, taskQueue });
+  const first = await semaphore.acquire();
+  const second = wait(semaphore);
   await delay(500 + Math.random() * POLL_EVERY_MS); // any moment between two polls
   const startedMs = performance.now();
   const handedOver = second.then(() => performance.now() - startedMs);

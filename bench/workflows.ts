@@ -48,11 +48,11 @@ export async function parkingConsumer({ resource, capacity, holdMs, fair, ...res
 
 /** The same as this pattern is usually published: try every slot, sleep, try again. */
 export async function pollingConsumer({ resource, capacity, holdMs, pollMs = 1_000 }: ConsumerInput): Promise<Held> {
-  const pool = new Semaphore(resource, { capacity });
-  let permit = await pool.tryAcquire();
+  const semaphore = new Semaphore(resource, { capacity });
+  let permit = await semaphore.tryAcquire();
   while (!permit) {
     await sleep(pollMs);
-    permit = await pool.tryAcquire();
+    permit = await semaphore.tryAcquire();
   }
   return await holdUnder(() => permit.release(), holdMs);
 }
@@ -110,12 +110,12 @@ export async function bareConsumer(): Promise<string> {
 
 /** One caller takes an uncontended permit again and again. @returns milliseconds of each acquire, and of each release */
 export async function acquireChain(resource: string, rounds: number) {
-  const pool = new Semaphore(resource, { capacity: 1 });
+  const semaphore = new Semaphore(resource, { capacity: 1 });
   const acquireMs: number[] = [];
   const releaseMs: number[] = [];
   for (let round = 0; round < rounds; round++) {
     const startedMs = Date.now();
-    const permit = await pool.acquire();
+    const permit = await semaphore.acquire();
     const heldMs = Date.now();
     await permit.release();
     acquireMs.push(heldMs - startedMs);

@@ -1,5 +1,5 @@
 /**
- * For everything outside Workflows: takes permits of the same pools, in the same queue. Kept apart from the other entries
+ * For everything outside Workflows: takes permits of the same semaphores, in the same queue. Kept apart from the other entries
  * because it loads `@temporalio/client`, which has no place in Workflow code.
  *
  * @module

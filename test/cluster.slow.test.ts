@@ -40,9 +40,9 @@ test('on a cluster, no slot has two holders and nobody goes unserved while nodes
 
   await worker.runUntil(async () => {
     const holders = Array.from({ length: 6 }, async () => {
-      const pool = new SemaphoreClient(client, resource, { capacity: 3, taskQueue });
+      const semaphore = new SemaphoreClient(client, resource, { capacity: 3, taskQueue });
       while (!ending) {
-        const permit = await pool.acquire();
+        const permit = await semaphore.acquire();
         const hold: ReportedHold = { runId: permit.runId, fromMs: Date.now() };
         reported.push(hold);
         await delay(200);

@@ -42,8 +42,8 @@ test('a permit outlives a flood of every signal, and its holder releases it', BO
   const resource = temporal.resource();
   const { client } = temporal;
   const taskQueue = `${temporal.taskQueue}-${resource}`;
-  const pool = new SemaphoreClient(client, resource, { capacity: 1, taskQueue, lease: '5s' });
-  const permit = await pool.acquire({ priority: { priorityKey: 3 }, preemptible: { grace: '5s' } });
+  const semaphore = new SemaphoreClient(client, resource, { capacity: 1, taskQueue, lease: '5s' });
+  const permit = await semaphore.acquire({ priority: { priorityKey: 3 }, preemptible: { grace: '5s' } });
   const workflowId = permitId({ resource, slot: '0' });
   const taken = await flood(workflowId, (n) => {
     const messages: [string, unknown][] = [

@@ -17,7 +17,7 @@ test('100 slots and 1,000 waiters are shown', async (t) => {
   const resource = temporal.resource();
   const { client, taskQueue } = temporal;
   const options = { lease: '5 minutes', renewEvery: false, taskQueue } as const;
-  const pool = new SemaphoreClient(client, resource, { capacity: 100, ...options });
+  const semaphore = new SemaphoreClient(client, resource, { capacity: 100, ...options });
   // Each has a slot of its own: on a busy machine, one that looks for a free slot among a hundred is late.
   const slots = Array.from(
     { length: 100 },
@@ -41,7 +41,7 @@ test('100 slots and 1,000 waiters are shown', async (t) => {
   // A slow machine may answer too late for the waiters, and for some leases.
   await eventually(async () => {
     const startedMs = performance.now();
-    const { slots, waiters } = await operatorOf(pool).inspect();
+    const { slots, waiters } = await operatorOf(semaphore).inspect();
     const leases = slots.filter(({ permit }) => permit?.leaseDeadline).length;
     t.diagnostic(`inspect took ${Math.round(performance.now() - startedMs)} ms, with ${leases} of 100 leases`);
     const held = slots.flatMap(({ permit }) => permit?.runId ?? []);

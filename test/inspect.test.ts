@@ -133,8 +133,8 @@ test('resized back, a resource is known by its size, although more slots are sti
 test('of slots with names, a permit tells no operator the others: those that are held are shown, and no order is taken', async () => {
   const resource = temporal.resource();
   const { client, taskQueue } = temporal;
-  const pool = new SemaphoreClient(client, resource, { slots: ['0', 'x'], taskQueue });
-  const permits = await Promise.all([pool.acquire(), pool.acquire()]);
+  const semaphore = new SemaphoreClient(client, resource, { slots: ['0', 'x'], taskQueue });
+  const permits = await Promise.all([semaphore.acquire(), semaphore.acquire()]);
   for (const permit of permits) if (permit.slot === '0') await permit.release();
   await eventually(async () => {
     const inspection = await new Operator(temporal.client, resource).inspect({ recent: 0 });

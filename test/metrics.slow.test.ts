@@ -215,17 +215,17 @@ test('turns that gave nobody a permit count by reason', async () => {
 test('a client counts where it has a meter', async () => {
   const resource = temporal.resource();
   const options = { ...CAPACITY_1, taskQueue: temporal.taskQueue, metricMeter: Runtime.instance().metricMeter };
-  const pool = new SemaphoreClient(temporal.client, resource, options);
+  const semaphore = new SemaphoreClient(temporal.client, resource, options);
   const unmetered = new SemaphoreClient(temporal.client, resource, { ...options, metricMeter: undefined });
-  const permit = await pool.acquire();
-  assert.equal(await pool.tryAcquire(), undefined);
+  const permit = await semaphore.acquire();
+  assert.equal(await semaphore.tryAcquire(), undefined);
   assert.equal(await unmetered.tryAcquire(), undefined);
-  await assert.rejects(pool.acquire({ timeout: 500 }), PermitTimeoutError);
-  await assert.rejects(pool.acquire({ signal: AbortSignal.timeout(500) }), { name: 'TimeoutError' });
+  await assert.rejects(semaphore.acquire({ timeout: 500 }), PermitTimeoutError);
+  await assert.rejects(semaphore.acquire({ signal: AbortSignal.timeout(500) }), { name: 'TimeoutError' });
   const nowhere = new Client({ connection: temporal.env.connection, namespace: 'no-such-namespace' });
   await assert.rejects(new SemaphoreClient(nowhere, resource, options).acquire());
 
-  const waiting = pool.acquire();
+  const waiting = semaphore.acquire();
   await untilWaiting(temporal.client, resource, 1);
   await permit.release();
   const second = await waiting;
@@ -289,12 +289,12 @@ test("a pool's calls count apart from what it acquires at the server", async () 
 
 test('a slot that the queue keeps out of use is not held by anybody', async () => {
   const resource = temporal.resource();
-  const pool = new SemaphoreClient(temporal.client, resource, { ...CAPACITY_1, taskQueue: temporal.taskQueue });
+  const semaphore = new SemaphoreClient(temporal.client, resource, { ...CAPACITY_1, taskQueue: temporal.taskQueue });
   const untilSlotIs = (state: string) =>
-    eventually(async () => assert.equal((await operatorOf(pool).inspect({ recent: 0 })).slots[0]?.state, state));
-  await operatorOf(pool).pause();
+    eventually(async () => assert.equal((await operatorOf(semaphore).inspect({ recent: 0 })).slots[0]?.state, state));
+  await operatorOf(semaphore).pause();
   await untilSlotIs('drained');
-  await operatorOf(pool).resume();
+  await operatorOf(semaphore).resume();
   await untilSlotIs('free');
   await assertCounts(resource, { waiters: 0 });
 });

@@ -262,13 +262,17 @@ for (const fair of [false, true]) {
     BOUNDED,
     async (t) => {
       const resource = temporal.resource('stream');
-      const pool = new SemaphoreClient(temporal.client, resource, { capacity: 4, taskQueue: temporal.taskQueue, fair });
+      const semaphore = new SemaphoreClient(temporal.client, resource, {
+        capacity: 4,
+        taskQueue: temporal.taskQueue,
+        fair,
+      });
       const stop = new AbortController();
       const small: { fromMs: number; toMs: number }[] = [];
       const stream = Array.from({ length: 12 }, async () => {
         while (!stop.signal.aborted) {
           const fromMs = Date.now();
-          await pool.withPermit(async () => {
+          await semaphore.withPermit(async () => {
             small.push({ fromMs, toMs: Date.now() });
             await delay(2 * HOLD_MS);
           });
@@ -279,7 +283,7 @@ for (const fair of [false, true]) {
       const larges = [4, 3, 4, 2].map(async (size, index) => {
         await delay(300 * index);
         const fromMs = Date.now();
-        const toMs = await withPermits([{ of: pool, permits: size }], async () => {
+        const toMs = await withPermits([{ of: semaphore, permits: size }], async () => {
           order.push(index);
           await delay(HOLD_MS);
           return Date.now() - HOLD_MS;

@@ -75,10 +75,10 @@ test('after kill -9 of a permit worker, the next one releases within seconds wha
   const taskQueue = `permits-${randomUUID()}`;
   const { address } = temporal.env;
   const killed = new CliProcess(['worker', '--task-queue', taskQueue, '--address', address]);
-  const pool = new SemaphoreClient(temporal.client, resource, { capacity: 10, taskQueue, lease: '10 minutes' });
-  const permits = await Promise.all(Array.from({ length: 10 }, () => pool.acquire()));
+  const semaphore = new SemaphoreClient(temporal.client, resource, { capacity: 10, taskQueue, lease: '10 minutes' });
+  const permits = await Promise.all(Array.from({ length: 10 }, () => semaphore.acquire()));
   await eventually(async () => {
-    for (const { leaseDeadline } of (await operatorOf(pool).inspect()).slots.map(
+    for (const { leaseDeadline } of (await operatorOf(semaphore).inspect()).slots.map(
       ({ permit }) => permit ?? assert.fail(),
     )) {
       assert.ok(leaseDeadline, 'the worker has not started this permit yet');

@@ -127,9 +127,9 @@ test('doctor names the resource whose holds are too short for the rule', async (
 
 test('clients wait for their permits like Workflows, and no error reaches them', async (t) => {
   const resource = temporal.resource();
-  const pool = new SemaphoreClient(temporal.client, resource, { capacity: 3, taskQueue: temporal.taskQueue });
+  const semaphore = new SemaphoreClient(temporal.client, resource, { capacity: 3, taskQueue: temporal.taskQueue });
   const fromMs = performance.now();
-  await Promise.all(Array.from({ length: 9 }, () => pool.withPermit(async () => undefined)));
+  await Promise.all(Array.from({ length: 9 }, () => semaphore.withPermit(async () => undefined)));
   t.diagnostic(`9 clients on 3: ${Math.round(performance.now() - fromMs)} ms`);
   await assertNoPermitLeft(temporal.client, resource);
   await assertNoneRefused(resource, 9);

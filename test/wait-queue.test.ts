@@ -212,7 +212,7 @@ test('a cancel request does not end the queue, nor what an operator has set', as
 
 test('a drained slot stays out of use for as long as its queue runs, and then for its lease', async () => {
   const resource = temporal.resource();
-  const pool = new SemaphoreClient(temporal.client, resource, { capacity: 1, taskQueue: temporal.taskQueue });
+  const semaphore = new SemaphoreClient(temporal.client, resource, { capacity: 1, taskQueue: temporal.taskQueue });
   const start = (slot: string) =>
     temporal.client.workflow.start(permitSlotWorkflow, {
       workflowId: permitId({ resource, slot }),
@@ -221,9 +221,9 @@ test('a drained slot stays out of use for as long as its queue runs, and then fo
     });
   const left = await start('left');
   assert.equal(await left.result(), 'lease-expired', 'no queue runs');
-  await operatorOf(pool).pause();
+  await operatorOf(semaphore).pause();
   await eventually(async () => {
-    const [slot] = (await operatorOf(pool).inspect({ recent: 0 })).slots;
+    const [slot] = (await operatorOf(semaphore).inspect({ recent: 0 })).slots;
     const leftMs = (slot?.permit?.leaseDeadline?.getTime() ?? 0) - Date.now();
     assert.ok(leftMs > 50 * 60_000 && leftMs <= 60 * 60_000, `${leftMs} ms left`);
   });
@@ -234,7 +234,7 @@ test('a drained slot stays out of use for as long as its queue runs, and then fo
   });
   assert.equal((await kept.describe()).status.name, 'RUNNING');
   await kept.signal(RELEASE);
-  await operatorOf(pool).resume();
+  await operatorOf(semaphore).resume();
 });
 
 test('one Workflow waits in two queues, and twice in one, at the same time', async () => {

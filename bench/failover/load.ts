@@ -56,9 +56,9 @@ export async function startLoad(client: Client, taskQueue: string): Promise<Load
   const reported = new Map(resources.map((resource) => [resource, [] as ReportedHold[]]));
   const clients = resources.flatMap((resource) =>
     Array.from({ length: HOLDERS.clients }, async () => {
-      const pool = new SemaphoreClient(client, resource, { capacity: CAPACITY, taskQueue });
+      const semaphore = new SemaphoreClient(client, resource, { capacity: CAPACITY, taskQueue });
       while (running()) {
-        const permit = await pool.acquire();
+        const permit = await semaphore.acquire();
         const hold: ReportedHold = { runId: permit.runId, fromMs: Date.now() };
         reported.get(resource)?.push(hold);
         permit.signal.addEventListener('abort', () => {

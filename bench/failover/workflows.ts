@@ -25,8 +25,8 @@ function untilStopped(): () => boolean {
 /** Takes a permit again and again. */
 export async function holderLoop(resource: string, capacity: number, holdMs: number): Promise<void> {
   const isStopped = untilStopped();
-  const pool = new Semaphore(resource, { capacity });
-  while (!isStopped()) await pool.withPermit(async () => await sleep(holdMs));
+  const semaphore = new Semaphore(resource, { capacity });
+  while (!isStopped()) await semaphore.withPermit(async () => await sleep(holdMs));
 }
 
 /** What a permit is without the library: a child that is started, held, signalled and awaited. */

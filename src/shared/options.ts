@@ -487,7 +487,7 @@ export function checkPerKey(resource: string, perKey: PerKey): void {
   }
 }
 
-/** Refuses a key that is none, or of which two spellings look the same. */
+/** Refuses an empty key, or one that is not in NFC: two spellings would look the same. */
 export function checkKey(value: unknown): string {
   const key = nonEmpty(value, 'key');
   if (/\p{Cs}/u.test(key) || key.normalize('NFC') !== key) refuse('key', "a text in Unicode's form NFC", key);

@@ -235,7 +235,7 @@ export async function acquireInOrder<
   }
 }
 
-/** The line has no place for an accumulator: an operator has left fewer slots than it wants. Not for users: it waits on. */
+/** The line has no place for an accumulator: an operator has left fewer slots than it wants. Internal: the caller keeps waiting. */
 export class TooFewSlots extends Error {
   constructor(
     readonly resource: string,

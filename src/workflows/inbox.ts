@@ -43,7 +43,8 @@ export function takeEarlySignals(): void {
  * For the same reason these Workflows refuse an update for its content only once they have accepted it.
  */
 export function refuseWhenMoved(): void {
-  if (hasJustMoved) throw ApplicationFailure.nonRetryable('another worker takes this over: send it again', JUST_MOVED);
+  if (hasJustMoved)
+    throw ApplicationFailure.nonRetryable('the Workflow is moving to another worker: retry', JUST_MOVED);
 }
 
 /** How long the history was, in events and in bytes, when this run last got news. */
@@ -60,7 +61,7 @@ let known = { historyLength: 0, historySize: 0 };
 function refuseWithoutTask({ historyLength, historySize }: typeof known, isReplaying: boolean): void {
   const hasTask = historySize === 0 || historySize !== known.historySize || historyLength <= known.historyLength;
   known = { historyLength, historySize };
-  if (!hasTask && !isReplaying) throw new Error(`${JUST_MOVED}: another worker takes this over, ask it again`);
+  if (!hasTask && !isReplaying) throw new Error(`${JUST_MOVED}: the Workflow is moving to another worker: retry`);
 }
 
 const activator = activatorOf(OURS);

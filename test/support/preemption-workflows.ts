@@ -101,19 +101,19 @@ export async function obliging({ resource, semaphore, acquire }: PoolInput): Pro
 
 /** Makes bad use of pre-emption, and tells how each was refused. */
 export async function misuser(resource: string): Promise<string[]> {
-  const pool = new Semaphore(resource, { capacity: 2, lease: '30s' });
+  const semaphore = new Semaphore(resource, { capacity: 2, lease: '30s' });
   const priority = { priorityKey: 3 };
   const nothing = async () => undefined;
   const preemptible = { grace: '10s' } as const;
   const tries = [
-    () => pool.acquire({ preempt: true }),
-    () => pool.acquire({ preemptible }),
-    () => pool.acquire({ preemptible: { grace: '31s' }, priority }),
-    () => pool.acquire({ preemptible: {} as typeof preemptible, priority }),
-    () => pool.acquire({ preemptible: true as never, priority }),
-    () => pool.tryAcquire({ preempt: true, priority }),
-    () => withPermits([{ of: pool, permits: 2 }], nothing, { preemptible, priority } as object),
-    () => withPermits([{ of: pool, permits: 2 }], nothing, { preempt: true, priority } as object),
+    () => semaphore.acquire({ preempt: true }),
+    () => semaphore.acquire({ preemptible }),
+    () => semaphore.acquire({ preemptible: { grace: '31s' }, priority }),
+    () => semaphore.acquire({ preemptible: {} as typeof preemptible, priority }),
+    () => semaphore.acquire({ preemptible: true as never, priority }),
+    () => semaphore.tryAcquire({ preempt: true, priority }),
+    () => withPermits([{ of: semaphore, permits: 2 }], nothing, { preemptible, priority } as object),
+    () => withPermits([{ of: semaphore, permits: 2 }], nothing, { preempt: true, priority } as object),
     () => new Semaphore(resource, { capacity: 2, perKey: 1 }).acquire({ key: 'a', preempt: true, priority }),
   ];
   const refusals: string[] = [];

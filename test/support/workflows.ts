@@ -416,10 +416,10 @@ export async function slowlyEndingPermit(): Promise<void> {
 
 /** Adopts a permit and releases it. Whether its slot is free then. */
 export async function adoptAndRelease(ref: PermitRef): Promise<boolean> {
-  const pool = new Semaphore(ref.resource, { capacity: 1 });
-  const permit = await pool.adopt(ref);
+  const semaphore = new Semaphore(ref.resource, { capacity: 1 });
+  const permit = await semaphore.adopt(ref);
   await permit.release();
-  const next = await pool.tryAcquire();
+  const next = await semaphore.tryAcquire();
   await next?.release();
   return next !== undefined;
 }

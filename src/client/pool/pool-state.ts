@@ -61,9 +61,9 @@ export interface PoolRules {
  */
 export class PoolState<Call extends LineEntry, Permit extends { readonly slot: string }> {
   private readonly line = new CallerLine<Call>();
-  /** They wait for one try of every slot only. */
+  /** Callers of `tryAcquire`. */
   private tryers: Call[] = [];
-  /** Callers for whom that try is under way. */
+  /** Callers of `tryAcquire` whose try is under way. */
   private trying: Call[] = [];
   private readonly held = new Set<Held<Permit>>();
   /** The last one is used next, so that the others come to the end of `idleFor`. */

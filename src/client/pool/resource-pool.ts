@@ -306,7 +306,7 @@ class Steps {
   private timer: NodeJS.Timeout | undefined;
   private timerMs = Number.POSITIVE_INFINITY;
 
-  /** Not in the context of the caller that happened to stir it: its token, its trace and its calls' limits are its own. */
+  /** Runs outside the caller's async context, so its token, trace and deadline do not leak into the pool's calls. */
   private readonly run = AsyncResource.bind(() => this.runOne());
 
   /** @param step says when it is due again, on the monotonic clock */

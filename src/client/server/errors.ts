@@ -128,8 +128,8 @@ function whyNotAnswered(resource: string, timeoutMs: number, { unpolled, paused 
 }
 
 /**
- * The messages of an error and its causes: the SDK's errors say what failed, and their causes say why. What a cause says again, with
- * more, is left to it.
+ * The messages of an error and its causes: the SDK's errors say what failed, and their causes say why. Drops a message
+ * that its cause repeats.
  */
 export function messageOf(error: unknown): string {
   const messages: string[] = [];

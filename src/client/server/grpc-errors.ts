@@ -56,7 +56,7 @@ export function isFailedPrecondition(error: unknown): boolean {
   return false;
 }
 
-/** With what a Workflow has refused an update. */
+/** The failure with which a Workflow rejected an update. */
 export function refusalOf(error: unknown): ApplicationFailure | undefined {
   if (!(error instanceof WorkflowUpdateFailedError)) return undefined;
   return error.cause instanceof ApplicationFailure ? error.cause : undefined;
@@ -64,7 +64,7 @@ export function refusalOf(error: unknown): ApplicationFailure | undefined {
 
 /** An update or a query came while another worker took its Workflow over. It can be sent again at once. */
 export function hasJustMoved(error: unknown): boolean {
-  // The server says of each query that fails what it says of one that is not registered.
+  // The server reports every failed query as "not registered".
   if (error instanceof QueryNotRegisteredError) return error.message.includes(JUST_MOVED);
   return refusalOf(error)?.type === JUST_MOVED;
 }

@@ -79,21 +79,21 @@ export class Pollers {
   /** Looks again and again until the answer comes. Whether it has not come, and no look has found anybody. */
   async areAbsent(answered: AbortSignal): Promise<boolean> {
     const untilMs = monotonicMs() + ABSENT_AFTER_MS;
-    while (await this.areMissed(answered)) {
+    while (await this.isUnanswered(answered)) {
       if (monotonicMs() >= untilMs) return true;
     }
     return false;
   }
 
   /** Waits two seconds for the answer. Whether it has not come, and nobody polls the task queue. */
-  private async areMissed(answered: AbortSignal): Promise<boolean> {
+  private async isUnanswered(answered: AbortSignal): Promise<boolean> {
     await pause(SILENCE_MS, answered);
     return !answered.aborted && (await this.areNone()) && !answered.aborted;
   }
 
   /** Emits a Node warning, once, when no answer comes and nobody polls the task queue. */
   async warn(answered: AbortSignal): Promise<void> {
-    if (this.hasWarned || !(await this.areMissed(answered)) || this.hasWarned) return;
+    if (this.hasWarned || !(await this.isUnanswered(answered)) || this.hasWarned) return;
     this.hasWarned = true;
     process.emitWarning(unpolledMessage(this.taskQueue), { code: UNPOLLED_WARNING });
   }

@@ -65,7 +65,7 @@ export async function acquireSet(
 
 type Part = SetPart<ResolvedSemaphore>;
 
-/** A grant of a set, which is renewed from the moment that it is had. */
+/** A grant of a set, which is renewed as soon as it is acquired. */
 class KeptGrant extends KeptPermit<Grant> {
   readonly resource = this.permit.ref.resource;
   readonly slot = this.permit.ref.slot;

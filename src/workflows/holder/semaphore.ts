@@ -47,7 +47,7 @@ const DEFAULTS = { leaseMs: 10 * 60_000, inWorkflow: true };
 /**
  * A counting semaphore for Workflow code: at most `capacity` holders of `resource` at once, in all Workflows of the
  * namespace that name it. It has no state of its own (the running permit Workflows are the state), so you can make one at
- * module level and share it. Its methods work in Workflow code alone, and throw a failure of the type `IllegalStateError` elsewhere.
+ * module level and share it. Its methods work only in Workflow code, and throw a failure of the type `IllegalStateError` elsewhere.
  *
  * Not guaranteed:
  * - that acquirers agree on `capacity`. With two different ones, the larger holds; `inspect` and `ls` show where two differ.
