@@ -5,6 +5,7 @@ import { PAGE_DIRECTORY, PAGE_FILES, type PageFiles } from '@/dashboard/page-fil
 import { LIMITS_SCHEMA } from '@/limits/limits-schema';
 import { prebuiltBundle } from '@/worker/permit-worker';
 import { bundleCommandLine } from './support/bundle-command-line';
+import { bundleLimitsReader } from './support/bundle-limits-reader';
 import { bundlePage } from './support/bundle-page';
 
 const LIB = join(__dirname, '..', 'lib');
@@ -12,7 +13,8 @@ const LIB = join(__dirname, '..', 'lib');
 /** The last step of `pnpm build`. */
 async function main(): Promise<void> {
   const schema = writeFile(join(LIB, 'limits.schema.json'), `${JSON.stringify(LIMITS_SCHEMA, undefined, 2)}\n`);
-  await Promise.all([bundleWorkflows(), bundleCommandLine(LIB), writePage(await bundlePage()), schema]);
+  const page = await bundlePage();
+  await Promise.all([bundleWorkflows(), bundleCommandLine(LIB), bundleLimitsReader(LIB), writePage(page), schema]);
 }
 
 /** Bundles the compiled permit Workflows, so that a permit worker starts without webpack. */

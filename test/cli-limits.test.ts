@@ -38,10 +38,10 @@ interface Planned {
 }
 
 /** Writes a limits file. The text of its resources is YAML. */
-function limitsFile(resources: Record<string, string>): string {
+function limitsFile(resources: Record<string, string>, version = 7): string {
   const path = join(directory, `${randomUUID()}.yaml`);
   const lines = Object.entries(resources).map(([name, text]) => `  ${name}: ${text}\n`);
-  writeFileSync(path, `version: 7\nresources:\n${lines.join('')}`);
+  writeFileSync(path, `version: ${version}\nresources:\n${lines.join('')}`);
   return path;
 }
 
@@ -136,11 +136,14 @@ test('plan tells what would change and who is above the limit; apply changes it;
 test('a limit of a key that is not in use yet is set, and no other key has it; a pause is set, and ended only if the file says so', async () => {
   const [openai, vendor] = [temporal.resource('openai'), temporal.resource('vendor')];
   const [acme, vendors] = [operatorOf(keyResource(openai, 'acme'), 1), operatorOf(vendor, 2)];
-  const file = (paused: string) =>
-    limitsFile({
-      [openai]: '{ perKey: { declared: 1, keys: { acme: 2 } } }',
-      [vendor]: `{ declared: 2, ${paused} }`,
-    });
+  const file = (paused: string, version = 7) =>
+    limitsFile(
+      {
+        [openai]: '{ perKey: { declared: 1, keys: { acme: 2 } } }',
+        [vendor]: `{ declared: 2, ${paused} }`,
+      },
+      version,
+    );
   const path = file('paused: { reason: migration }');
   const calls = semaphore(openai, { capacity: 5, perKey: 1 });
   const before = await plan(path);
@@ -170,7 +173,22 @@ test('a limit of a key that is not in use yet is set, and no other key has it; a
     [0, true],
     'it says nothing of a pause',
   );
-  assert.equal((await apply(file('paused: false'), '--yes')).code, 0);
+  const unraised = await apply(file('paused: false'), '--yes');
+  assert.equal(unraised.code, 1);
+  assert.match(
+    unraised.stdout,
+    /! vendor-.*: a limits file of the same version has set something else, which stays: raise/,
+  );
+  assert.equal((await apply(file('paused: false', 8), '--yes')).code, 0);
+  const left = await overrideOf(vendors);
+  assert.deepEqual(
+    left,
+    { version: left?.version, paused: false, reason: 'limits file, version 8', fileVersion: 8 },
+    'an older file does not come back',
+  );
+  const older = await plan(path);
+  assert.deepEqual([older.code, older.limits[1]?.is], [1, 'problem']);
+  await vendors.resize(2);
   assert.equal(await overrideOf(vendors), undefined);
   await vendors.pause({ until: new Date(Date.now() + 600_000) });
   assert.equal((await plan(file('paused: false'))).code, 0, 'a pause with an end ends by itself');
@@ -227,7 +245,7 @@ test('what is not in use is left to its callers; what can not be, and what no wo
   assert.equal((await apply(of('[a, b]'), '--yes')).code, 0);
   assert.equal((await overrideOf(operator))?.capacity, 2);
 
-  const partly = limitsFile({ [silent]: '{ capacity: 1 }', [named]: '{ capacity: 1 }' });
+  const partly = limitsFile({ [silent]: '{ capacity: 1 }', [named]: '{ capacity: 1 }' }, 8);
   const unseen = await plan(partly);
   assert.deepEqual([unseen.code, unseen.limits.map(({ is }) => is)], [69, ['problem', 'change']]);
   assert.match(unseen.limits[0]?.problem ?? '', /no worker answers for its queue on task queue "nobody-/);

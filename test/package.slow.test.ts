@@ -79,6 +79,7 @@ test('the licence of each package that the command line and the page are made wi
   const licences =
     (await readInstalled('lib', 'cli', 'licences.txt')) +
     (await readInstalled('lib', 'dashboard', 'page', 'licences.txt'));
+  assert.match(await readInstalled('lib', 'limits', 'licences.txt'), /^yaml /);
   for (const name of [...BUNDLED, 'preact']) {
     const { version } = JSON.parse(await readFile(join(ROOT, 'node_modules', name, 'package.json'), 'utf8'));
     const [, text = ''] = licences.split(`${name} ${version}\n\n`);
@@ -95,11 +96,15 @@ test('every entry loads, and what only this repository needs is not in it', asyn
   await run(process.execPath, ['-e', script], { cwd: project });
 
   const files = await readdir(join(project, 'node_modules', 'temporal-semaphore'), { recursive: true });
-  const foreign = /example|go-install|\.test\.|dies-with-us|src\/(cli|dashboard|limits)\//;
+  const foreign = /example|go-install|\.test\.|dies-with-us|src\/(cli|dashboard)\//;
   assert.deepEqual(
     files.filter((file) => foreign.test(file)),
     [],
   );
+  // A permit worker loads it, and no YAML library is installed.
+  const reader = JSON.stringify(join(project, 'node_modules', 'temporal-semaphore', 'lib', 'limits', 'limits-file.js'));
+  const reading = `console.log(require(${reader}).readLimitsFile('{ version: 3, resources: { a: { capacity: 1 } } }', 'x').version)`;
+  assert.equal((await run(process.execPath, ['-e', reading], { cwd: tmpdir() })).stdout, '3\n');
   // By it, editors complete a limits file.
   assert.ok(JSON.parse(await readInstalled('lib', 'limits.schema.json')).properties.resources);
   // What a source map names is there.

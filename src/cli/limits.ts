@@ -1,4 +1,3 @@
-import { readFileSync } from 'node:fs';
 import type { Client } from '@temporalio/client';
 import type { Command } from 'commander';
 import { type Applied, applyChanges, type ToChange } from '../limits/apply';
@@ -6,8 +5,8 @@ import { type Comparison, compare } from '../limits/compare';
 import { exportLimits, limitsText } from '../limits/export';
 import { lookAtPools, withLeases } from '../limits/in-force';
 import { type LimitsFile, poolOf } from '../limits/limit';
-import { readLimitsFile } from '../limits/limits-file';
-import { InvalidOptionsError, type ResourceSlot } from '../operator';
+import { limitsFileAt } from '../limits/limits-file-at';
+import type { ResourceSlot } from '../operator';
 import { shown } from '../operator/inspector';
 import { resourcesInUse } from '../operator/resources-in-use';
 import { type Output, withOutputFlags, withTaskQueueFlag } from './arguments';
@@ -56,7 +55,7 @@ export function addPlan(program: Command, done: (exitCode: number) => void): voi
     )
     .addHelpText('after', PLAN_HELP)
     .action(async (path: string, flags: LimitsFlags) => {
-      const limits = limitsIn(path);
+      const limits = limitsFileAt(path);
       const comparisons = await withClient(flags, async (client) => await planned(client, limits));
       if (flags.output === 'text') print(drawPlan(comparisons));
       else printJson(comparisons.map(planJson), flags.output);
@@ -84,7 +83,7 @@ export function addApply(program: Command, done: (exitCode: number) => void): vo
     .option('-y, --yes', 'do not ask for confirmation')
     .addHelpText('after', APPLY_HELP)
     .action(async (path: string, flags: ApplyFlags) => {
-      const limits = limitsIn(path);
+      const limits = limitsFileAt(path);
       done(await withClient(flags, async (client) => await applied(client, limits, flags)));
     });
   withConnectionFlags(withOutputFlags(withTaskQueueFlag(apply)));
@@ -115,25 +114,6 @@ export function addExport(program: Command, done: (exitCode: number) => void): v
       done(exported.leftOut.length > 0 ? EXIT.unavailable : 0);
     });
   withConnectionFlags(withOutputFlags(exporting));
-}
-
-/** @throws InvalidOptionsError, before any call to the server */
-function limitsIn(path: string): LimitsFile {
-  return readLimitsFile(readText(path), path);
-}
-
-function readText(path: string): string {
-  let bytes: Buffer;
-  try {
-    bytes = readFileSync(path);
-  } catch (error) {
-    throw new InvalidOptionsError(`The file "${path}" can't be read (${(error as NodeJS.ErrnoException).code}).`);
-  }
-  try {
-    return new TextDecoder('utf-8', { fatal: true }).decode(bytes);
-  } catch {
-    throw new InvalidOptionsError(`The file "${path}" is no text in UTF-8.`);
-  }
 }
 
 /** With the leases of those who hold more than their limit, as far as they are named. */

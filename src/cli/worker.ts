@@ -3,6 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { isGrpcServiceError } from '@temporalio/client';
 import type { NativeConnection } from '@temporalio/worker';
 import type { Command } from 'commander';
+import { limitsFileAt } from '../limits/limits-file-at';
 import { refuse } from '../shared/check';
 import { DEFAULT_TASK_QUEUE } from '../shared/protocol';
 import { checkAddress, connectionError, NoNamespaceError } from './check-address';
@@ -13,6 +14,7 @@ import { say } from './terminal';
 interface WorkerFlags extends ConnectionFlags {
   taskQueue: string;
   metrics?: string;
+  limits?: string;
 }
 
 /** How long the tasks under way may take after a signal. Kubernetes kills after 30 s, and then nobody would say why. */
@@ -22,6 +24,10 @@ const HELP = `
 Examples:
   temporal-semaphore worker
   temporal-semaphore worker -n production --metrics 0.0.0.0:9464
+  temporal-semaphore worker --limits limits.yaml
+
+With --limits, the worker compares the file with what is in force, at once and
+each minute, and mends what differs. It reads the file again when it changes.
 `;
 
 export function addWorker(program: Command, done: (exitCode: number) => void): void {
@@ -34,6 +40,7 @@ export function addWorker(program: Command, done: (exitCode: number) => void): v
     .option('--task-queue <name>', 'the task queue of the permits', DEFAULT_TASK_QUEUE)
     .addHelpText('after', HELP)
     .option('--metrics <ip:port>', 'where to serve metrics for Prometheus, such as 0.0.0.0:9464 (default: nowhere)')
+    .option('--limits <file>', 'keep this limits file in force (see plan)')
     .action(async (flags: WorkerFlags) => {
       done(await work(flags));
     });
@@ -43,9 +50,10 @@ export function addWorker(program: Command, done: (exitCode: number) => void): v
 /** @returns the exit code */
 async function work(flags: WorkerFlags): Promise<number> {
   const { connectionOptions, namespace, address } = connectConfig(flags);
-  const { taskQueue, metrics } = flags;
+  const { taskQueue, metrics, limits } = flags;
   if (metrics !== undefined && !isSocketAddress(metrics)) refuse('--metrics', 'an IP address and a port', metrics);
   const dataConverter = await loadDataConverter(flags.dataConverter);
+  if (limits !== undefined) limitsFileAt(limits);
   await checkAddress(address);
   // Loaded only here: it is native code, and not installed where nobody runs a worker.
   const { NativeConnection, Runtime } = await import('@temporalio/worker');
@@ -60,7 +68,7 @@ async function work(flags: WorkerFlags): Promise<number> {
     });
     try {
       await checkNamespace(connection, namespace, address);
-      const worker = await createPermitWorker({ connection, namespace, taskQueue, dataConverter });
+      const worker = await createPermitWorker({ connection, namespace, taskQueue, dataConverter, limits });
       say(`permits run on task queue "${taskQueue}" of namespace "${namespace}" at ${address}.`);
       await worker.run();
       return 0;

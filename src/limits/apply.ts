@@ -21,26 +21,40 @@ export type Applied =
   | { readonly is: 'failed'; readonly of: ToChange; readonly problem: string }
   | { readonly is: 'not-sent'; readonly of: ToChange };
 
+export interface ApplyOptions {
+  /** Where an order starts a queue if none runs, as in `OperatorOptions` … */
+  taskQueue?: string;
+  /** … and where it does if, besides, no permit of the resource runs. */
+  ownTaskQueue?: string;
+  /** Is told of each change when it is done. */
+  onApplied?: (applied: Applied) => void;
+}
+
 /**
  * Puts changes into force, each by one order and only if the override is still as it was compared. After the first that is not, it begins
  * no more: the whole is to be compared again. Other failures stop no other change.
  *
- * @param taskQueue where an order starts a queue if none runs, as in `OperatorOptions`
- * @param onApplied is told of each change when it is done
  * @returns what became of each, in their order
  */
 export async function applyChanges(
   client: Client,
   changes: readonly ToChange[],
-  { taskQueue, onApplied }: { taskQueue?: string; onApplied?: (applied: Applied) => void } = {},
+  { taskQueue, ownTaskQueue, onApplied }: ApplyOptions = {},
 ): Promise<Applied[]> {
   let isStale = false;
   return await mapConcurrently(changes, async (of) => {
-    const applied: Applied = isStale ? { is: 'not-sent', of } : await applyOne(client, of, taskQueue);
+    const applied: Applied = isStale
+      ? { is: 'not-sent', of }
+      : await applyOne(client, of, taskQueue ?? runningOn(of) ?? ownTaskQueue);
     isStale ||= applied.is === 'stale';
     onApplied?.(applied);
     return applied;
   });
+}
+
+/** Where the queue of the resource runs, or a permit of it. */
+function runningOn({ now: { taskQueue, permits } }: ToChange): string | undefined {
+  return taskQueue ?? permits[0]?.permit.taskQueue;
 }
 
 async function applyOne(client: Client, of: ToChange, taskQueue: string | undefined): Promise<Applied> {

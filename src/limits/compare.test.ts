@@ -66,6 +66,37 @@ const CASES: [what: string, limit: Partial<Limit>, seen: Seen, expected: Expecte
     'in force',
   ],
   [
+    'other than an older file has set',
+    { capacity: 2 },
+    { ...FULL, override: { capacity: 5, fileVersion: 6 } },
+    { capacity: 2, declared: 3, ifVersion: 9 },
+  ],
+  [
+    'other than a newer file has set',
+    { capacity: 2 },
+    { ...FULL, override: { capacity: 5, fileVersion: 8 } },
+    /^version 8 of a limits file has set something else, which stays: raise the version of this file, which is 7$/,
+  ],
+  [
+    'other than a newer file has left to callers',
+    { capacity: 2 },
+    { ...FULL, override: { fileVersion: 8 } },
+    /^version 8 of a limits file/,
+  ],
+  [
+    'other than another file of this version has set',
+    { capacity: 2 },
+    { ...FULL, override: { capacity: 5, fileVersion: 7 } },
+    /^a limits file of the same version has set/,
+  ],
+  ['as a newer file has set', { capacity: 2 }, { ...FULL, override: { capacity: 2, fileVersion: 8 } }, 'in force'],
+  [
+    'callers declare more than when this file set it',
+    { capacity: 2 },
+    { told: [5], override: { capacity: 2, fileVersion: 7 } },
+    { capacity: 2, declared: 5, ifVersion: 9 },
+  ],
+  [
     'back to what callers declare',
     { capacity: 3 },
     { ...FULL, override: { capacity: 5 } },
@@ -191,8 +222,9 @@ describe('a limit beside what is in force', () => {
         assert.equal(change, undefined);
         return;
       }
-      const { reason, ...rest } = change ?? {};
+      const { reason, fileVersion, ...rest } = change ?? {};
       assert.deepEqual(change ? rest : unused ? 'unused' : 'in force', expected);
+      if (change) assert.equal(fileVersion, 7);
       if (change)
         assert.match(reason ?? '', limit.paused ? /^limits file, version 7: migration$/ : /^limits file, version 7$/);
     });

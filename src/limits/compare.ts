@@ -13,6 +13,8 @@ export interface Change {
   readonly capacity?: number;
   readonly paused?: boolean;
   readonly reason: string;
+  /** The version of the file. */
+  readonly fileVersion: number;
   /** The slots that callers declare, to which the order applies. */
   readonly declared: Slots;
   /** The override that was seen; 0: none. */
@@ -21,8 +23,11 @@ export interface Change {
 
 /** Why a limit can't be compared or put into force. */
 export interface Problem {
-  /** `unseen`: no worker says what is set. `impossible`: what the limit says can't be. */
-  readonly kind: 'unseen' | 'impossible';
+  /**
+   * `unseen`: no worker says what is set. `impossible`: what the limit says can't be. `superseded`: another file of this version, or of a
+   * greater one, has set something else.
+   */
+  readonly kind: 'unseen' | 'impossible' | 'superseded';
   readonly message: string;
 }
 
@@ -70,7 +75,9 @@ function compareOne(version: number, limit: Limit, now: InForce): Comparison {
   const isTemporary = override?.capacityUntilMs !== undefined; // it ends by itself
   const resizes = wanted !== undefined && !isTemporary && (outgrown || inUse !== wanted);
   const pauses = limit.paused ? outgrown || !isPaused : limit.paused === false && isPaused;
-  const problem = problemOf(limit, now, belief, resizes || pauses);
+  const isToChange = resizes || pauses;
+  const problem =
+    problemOf(limit, now, belief, isToChange) ?? (isToChange ? supersededBy(override, version, outgrown) : undefined);
   if (problem) return { ...shown, above: [], problem };
   // Whoever pauses a resource takes all slots out of use: then the wanted ones may stand for those that callers declare.
   const declared = belief?.slots ?? (limit.paused ? ((limit.slots && [...limit.slots]) ?? limit.capacity) : undefined);
@@ -79,7 +86,8 @@ function compareOne(version: number, limit: Limit, now: InForce): Comparison {
   const inForce = allowed(limit, override, declared);
   const above = now.permits.filter(({ state, slot }) => state === 'held' && !isSlotInUse(slot, inForce));
   if (!resizes && !pauses) return { ...shown, above };
-  const change = { ...to, reason: reasonOf(version, limit), declared, ifVersion: override?.version ?? 0 };
+  const order = { reason: reasonOf(version, limit), fileVersion: version, declared };
+  const change = { ...to, ...order, ifVersion: override?.version ?? 0 };
   return { ...shown, above, change };
 }
 
@@ -142,6 +150,21 @@ function problemOf(limit: Limit, now: InForce, belief: Belief | undefined, isToC
   const wanted = wantedCount(limit) ?? 0;
   if (typeof slots === 'number' || wanted <= names.length) return undefined;
   return impossible(`its callers declare ${shownSlots(slots)}: named slots can't grow`);
+}
+
+/**
+ * The greatest version of all files wins, so that two of them never undo each other's changes. What this version itself has set can only
+ * differ if another file has the same version, or if callers declare more since.
+ */
+function supersededBy(override: OverrideState | undefined, version: number, outgrown: boolean): Problem | undefined {
+  const { fileVersion = 0 } = override ?? {};
+  if (fileVersion < version || (fileVersion === version && outgrown)) return undefined;
+  const which =
+    fileVersion === version ? 'a limits file of the same version' : `version ${fileVersion} of a limits file`;
+  return {
+    kind: 'superseded',
+    message: `${which} has set something else, which stays: raise the version of this file, which is ${version}`,
+  };
 }
 
 const MOST_SHOWN = 10;

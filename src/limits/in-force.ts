@@ -25,20 +25,29 @@ export interface InForce {
   readonly disagreement?: readonly SlotsBelief[];
 }
 
+/** What earlier looks have found, by resource: a queue whose history has not changed since is not asked again. */
+export type Looks = Map<string, Inspector>;
+
 /**
- * Looks at many resources. It writes nothing. A resource costs one `describe` of its queue, and one query while that runs; all permits of
- * the namespace cost one call to visibility for each thousand.
+ * Looks at many resources. It writes nothing. A resource costs one `describe` of its queue, and one query while that runs, unless an earlier
+ * look tells its answer; all permits of the namespace cost one call to visibility for each thousand.
  *
  * @param pools the names of resources; the permits of a key are one
  */
-export async function lookAtPools(client: Client, pools: readonly string[]): Promise<Map<string, InForce>> {
+export async function lookAtPools(
+  client: Client,
+  pools: readonly string[],
+  looks: Looks = new Map(),
+): Promise<Map<string, InForce>> {
   const server = new Server(client);
   const queries = new WorkerQueries(server, ANSWERS_WITHIN_MS);
   const permits = new Map<string, ResourceSlot[]>();
   const held = await listHolders(client, undefined, { limit: Number.POSITIVE_INFINITY });
   for (const permit of held) addTo(permits, permit.resource, permit);
   const seen = await mapConcurrently(pools, async (pool): Promise<[string, InForce]> => {
-    const { queue, taskQueue, view } = await new Inspector(server, pool).queue({ queries, servesMs: 0 });
+    const inspector = looks.get(pool) ?? new Inspector(server, pool);
+    looks.set(pool, inspector);
+    const { queue, taskQueue, view } = await inspector.queue({ queries, servesMs: Number.POSITIVE_INFINITY });
     const tickets = view?.tickets ?? [];
     const of = permits.get(pool) ?? [];
     const told = [...new Map(tickets.map(({ slots }) => [String(slots), slots])).values()];

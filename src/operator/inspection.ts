@@ -147,9 +147,14 @@ export interface Override {
   /** When `resize` has given the capacity an end: then, what is `before` is set again, or nothing. */
   capacityUntil?: Date;
   /** What was set before a capacity with an end. */
-  before?: { capacity?: number; reason?: string };
+  before?: { capacity?: number; reason?: string; fileVersion?: number };
   paused: boolean;
   /** When the pause ends by itself; absent when it does not. */
   pausedUntil?: Date;
   reason?: string;
+  /**
+   * The version of the limits file that has set it. Absent if an operator has set it by hand. One
+   * alone, with nothing else set: such a file has ended what another one had set.
+   */
+  fileVersion?: number;
 }

@@ -353,6 +353,7 @@ export function shown({
   paused,
   pausedUntilMs,
   reason,
+  fileVersion,
 }: OverrideState): Override {
   return {
     version,
@@ -362,5 +363,6 @@ export function shown({
     paused,
     ...(pausedUntilMs !== undefined && { pausedUntil: new Date(pausedUntilMs) }),
     ...(reason !== undefined && { reason }),
+    ...(fileVersion !== undefined && { fileVersion }),
   };
 }

@@ -68,7 +68,7 @@ export interface InspectOptions {
 }
 
 /** What an order changes. */
-type OverrideChange = Pick<OverrideInput, 'capacity' | 'capacityUntilMs' | 'paused'>;
+type OverrideChange = Pick<OverrideInput, 'capacity' | 'capacityUntilMs' | 'paused' | 'fileVersion'>;
 
 /** An order under way. */
 interface Order {

@@ -350,6 +350,8 @@ export interface OverrideInput {
    */
   pauseUntilMs?: number;
   reason?: string;
+  /** The version of the limits file that says so. */
+  fileVersion?: number;
   /** Only if the override is of this version now; `0`: only if there is none. */
   ifVersion?: number;
 }
@@ -364,11 +366,16 @@ export interface OverrideState {
   /** When the capacity ends by itself, if it does … */
   capacityUntilMs?: number;
   /** … and what is set again then, as if it had been all the time. */
-  before?: Pick<OverrideState, 'capacity' | 'reason'>;
+  before?: Pick<OverrideState, 'capacity' | 'reason' | 'fileVersion'>;
   paused: boolean;
   /** When the pause ends by itself, if it does. */
   pausedUntilMs?: number;
   reason?: string;
+  /**
+   * The version of the limits file that has said so last; absent if an operator has set something since that has no end. One file's order
+   * in the place of another's leaves this also where nothing else is set, so that the older file does not come back.
+   */
+  fileVersion?: number;
 }
 
 // --- What the queue remembers, shows, and hands to its next run --------------------------------------------------------------

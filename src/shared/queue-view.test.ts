@@ -31,9 +31,20 @@ test('of a share, the sound part is kept; an override with a malformed field is 
     readQueueView('r', { override, shares: [[3, 0, [null, ['key'], [5, 6], ['key', 7]]]] }) ?? assert.fail();
   assert.deepEqual(read(OVERRIDE).override, OVERRIDE);
   assert.deepEqual(read(OVERRIDE).shares, [[3, 0, [['key', 7]]]]);
-  const temporary = { ...OVERRIDE, capacity: 2, capacityUntilMs: 9, before: { capacity: 3, reason: 'why' } };
+  const temporary = {
+    ...OVERRIDE,
+    capacity: 2,
+    capacityUntilMs: 9,
+    before: { capacity: 3, reason: 'why', fileVersion: 7 },
+  };
   assert.deepEqual(read(temporary).override, temporary);
-  const malformed = [{ capacity: 1e9 }, { reason: 5 }, { pausedUntilMs: 'x' }, { capacityUntilMs: 'x' }];
+  const malformed = [
+    { capacity: 1e9 },
+    { reason: 5 },
+    { pausedUntilMs: 'x' },
+    { capacityUntilMs: 'x' },
+    { fileVersion: 0 },
+  ];
   for (const bad of [...malformed, ...[{ capacity: 1e9 }, { reason: 5 }].map((before) => ({ before }))])
     assert.equal(read({ ...OVERRIDE, ...bad }).override, undefined);
 });

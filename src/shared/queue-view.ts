@@ -61,13 +61,20 @@ export function readShares(value: unknown): QueueView['shares'] {
 }
 
 export function readOverride(resource: string, value: unknown): OverrideState | undefined {
-  const { version, slots, capacity, capacityUntilMs, before: sent, paused, pausedUntilMs, reason } = fieldsOf(value);
-  if (!isOverride(resource, { slots, capacity, paused, reason }) || typeof paused !== 'boolean') return undefined;
+  const { version, slots, capacityUntilMs, before: sent, paused, pausedUntilMs } = fieldsOf(value);
+  const set = readSetting(value);
+  if (!isOverride(resource, { slots, ...set, paused }) || typeof paused !== 'boolean') return undefined;
   if (!isCount(version, MAX_TIME_MS)) return undefined;
   const isTime = (it: unknown) => it === undefined || isNumber(it, 0, MAX_TIME_MS);
   if (!isTime(pausedUntilMs) || !isTime(capacityUntilMs)) return undefined;
-  const before = sent === undefined ? undefined : { capacity: fieldsOf(sent).capacity, reason: fieldsOf(sent).reason };
+  const before = sent === undefined ? undefined : readSetting(sent);
   if (!isOverride(resource, { slots, ...before, paused })) return undefined;
-  const state = { version, slots, capacity, capacityUntilMs, before, paused, pausedUntilMs, reason };
+  const state = { version, slots, ...set, capacityUntilMs, before, paused, pausedUntilMs };
   return JSON.parse(JSON.stringify(state)) as OverrideState; // without what is absent
+}
+
+/** What is set now, or was before. */
+function readSetting(value: unknown) {
+  const { capacity, reason, fileVersion } = fieldsOf(value);
+  return { capacity, reason, fileVersion };
 }

@@ -209,7 +209,7 @@ export function readTurn(value: unknown): Turn | undefined {
 }
 
 export function isOverride(resource: string, value: unknown): value is OverrideInput {
-  const { slots, capacity, capacityUntilMs, paused, pauseUntilMs, reason, ifVersion } = fieldsOf(value);
+  const { slots, capacity, capacityUntilMs, paused, pauseUntilMs, reason, fileVersion, ifVersion } = fieldsOf(value);
   const isPauseWithEnd = pauseUntilMs !== undefined;
   if (!areSlots(resource, slots) || isPauseWithEnd === (capacity !== undefined || paused !== undefined)) return false;
   const most = typeof slots === 'number' ? MAX_SLOTS : (slots as string[]).length;
@@ -220,6 +220,7 @@ export function isOverride(resource: string, value: unknown): value is OverrideI
     (paused === undefined || typeof paused === 'boolean') &&
     (!isPauseWithEnd || isCount(pauseUntilMs, MAX_TIME_MS, 0)) &&
     isAbsentOr(reason, (it) => typeof it === 'string' && it.length <= MAX_REASON_LENGTH) &&
+    (fileVersion === undefined || isCount(fileVersion, Number.MAX_SAFE_INTEGER)) &&
     (ifVersion === undefined || isCount(ifVersion, Number.MAX_SAFE_INTEGER, 0))
   );
 }

@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { NativeConnection, Worker, type WorkerOptions } from '@temporalio/worker';
+import { NativeConnection, Runtime, Worker, type WorkerOptions } from '@temporalio/worker';
 import { version } from '@temporalio/worker/package.json';
 import { entryPath } from '../fencing/entry-path';
 import { nonEmpty, refuse, refuseKind } from '../shared/check';
@@ -38,6 +38,13 @@ export const PERMIT_WORKER_DEFAULTS = {
 export interface PermitWorkerOptions extends Omit<WorkerOptions, (typeof OURS)[number] | 'taskQueue'> {
   /** The task queue on which permits run: that of the semaphores. @default "permits" */
   taskQueue?: string | undefined;
+  /**
+   * The path of a limits file, which the worker keeps in force while it runs: it compares the file with what is in force at its start and
+   * then each minute, and mends what differs, as `temporal-semaphore apply` does. It reads the file again when the file changes. Of two
+   * files, the one of the greater version wins. What it does, and what it can't do, it says through the logger of the SDK's `Runtime`.
+   * @default none
+   */
+  limits?: string | undefined;
 }
 
 /**
@@ -71,10 +78,11 @@ export interface PermitWorkerOptions extends Omit<WorkerOptions, (typeof OURS)[n
  */
 export async function createPermitWorker(options: PermitWorkerOptions): Promise<Worker> {
   checkPermitWorker(options);
-  const { taskQueue = DEFAULT_TASK_QUEUE } = options;
-  return await Worker.create({
+  const { taskQueue = DEFAULT_TASK_QUEUE, limits, ...rest } = options;
+  const keep = limits === undefined ? undefined : await keeping(limits, taskQueue);
+  const worker = await Worker.create({
     ...PERMIT_WORKER_DEFAULTS,
-    ...options,
+    ...rest,
     taskQueue,
     ...WITHOUT_WARNING,
     ...permitWorkflows(options),
@@ -87,6 +95,21 @@ export async function createPermitWorker(options: PermitWorkerOptions): Promise<
       taskQueue,
     );
   });
+  keep?.(worker);
+  return worker;
+}
+
+/** Reads the file, and has a worker keep it in force while it runs. @throws InvalidOptionsError */
+async function keeping(path: string, ownTaskQueue: string): Promise<(worker: Worker) => void> {
+  // Only here: it has a YAML parser.
+  const { LimitsKeeper } = await import('../limits/limits-keeper.js');
+  const { logger: log } = Runtime.instance();
+  const keeper = new LimitsKeeper(path, { log, ownTaskQueue });
+  return (worker) => {
+    const run = worker.run.bind(worker);
+    const { client } = worker; // none for a worker that replays
+    if (client) worker.run = async () => await keeper.during(run, client);
+  };
 }
 
 /** The SDK's words for a second worker of one connection, namespace and task queue. */
@@ -95,9 +118,10 @@ const REGISTERED_TWICE = /overlapping worker task types/;
 /** @throws InvalidOptionsError */
 export function checkPermitWorker(options: PermitWorkerOptions): void {
   if (typeof options !== 'object' || options === null) refuse('options', 'an object', options);
-  const { connection, namespace, taskQueue } = options;
+  const { connection, namespace, taskQueue, limits } = options;
   if (taskQueue !== undefined) nonEmpty(taskQueue, 'taskQueue');
   if (namespace !== undefined) nonEmpty(namespace, 'namespace');
+  if (limits !== undefined) nonEmpty(limits, 'limits');
   if (connection !== undefined && !(connection instanceof NativeConnection)) {
     refuseKind('connection', 'a NativeConnection of @temporalio/worker', connection);
   }

@@ -593,6 +593,27 @@ const BUGS: readonly PlantedBug[] = [
     caughtBy: 'a capacity with an end ends by itself',
   },
   {
+    name: 'A limits file undoes what a newer file has set',
+    in: 'supersededBy',
+    find: 'fileVersion < version',
+    replace: 'fileVersion !== version',
+    caughtBy: 'other than a newer file has set',
+  },
+  {
+    name: 'A queue forgets the limits file that has ended what an older one had set',
+    in: 'InUse.set',
+    find: '(this.state?.before ?? this.state)?.fileVersion !== undefined',
+    replace: 'false',
+    caughtBy: 'is remembered; one that undoes',
+  },
+  {
+    name: 'An error of the server ends the keeper of a limits file',
+    in: 'LimitsKeeper.round',
+    find: 'return false;',
+    replace: 'throw error;',
+    caughtBy: 'whatever the server does, the work goes on',
+  },
+  {
     name: 'plan undoes what an operator has set until a time',
     in: 'compareOne',
     find: 'override?.capacityUntilMs !== undefined',

@@ -154,3 +154,36 @@ test('a pause and a capacity each end at their own time', () => {
   inUse.expire(9_500); // no worker ran for a while
   assert.equal(inUse.override, undefined);
 });
+
+test('what a limits file has set tells its version, until an operator sets something without an end', () => {
+  const inUse = new InUse();
+  const now = () => inUse.override;
+  const file = inUse.set({ slots: 3, capacity: 2, fileVersion: 7, reason: 'broken' }, 100);
+  assert.equal(file.fileVersion, 7);
+  inUse.set({ slots: 3, pauseUntilMs: 400 }, 200);
+  assert.equal(now()?.fileVersion, 7);
+  inUse.expire(400);
+  assert.deepEqual(now(), { version: 400, slots: 3, capacity: 2, paused: false, fileVersion: 7 });
+  inUse.set({ slots: 3, capacity: 1, capacityUntilMs: 600 }, 500);
+  assert.deepEqual([now()?.fileVersion, now()?.before?.fileVersion], [undefined, 7]);
+  inUse.expire(600);
+  assert.deepEqual([now()?.fileVersion, now()?.capacity], [7, 2]);
+  inUse.set({ slots: 3, capacity: 1 }, 700);
+  assert.equal(now()?.fileVersion, undefined);
+});
+
+test("a limits file that leaves another file's resource to its callers is remembered; one that undoes an operator's order is not", () => {
+  const inUse = new InUse();
+  const now = () => inUse.override;
+  inUse.set({ slots: 3, capacity: 2 }, 100);
+  inUse.set({ slots: 3, capacity: 3, fileVersion: 7 }, 200);
+  assert.equal(now(), undefined);
+  inUse.set({ slots: 3, capacity: 2, fileVersion: 6 }, 300);
+  inUse.set({ slots: 3, capacity: 3, fileVersion: 7 }, 400);
+  assert.deepEqual(now(), { version: 400, slots: 3, paused: false, fileVersion: 7 });
+  inUse.set({ slots: 3, capacity: 1, capacityUntilMs: 600 }, 500);
+  inUse.expire(600);
+  assert.equal(now()?.fileVersion, 7);
+  inUse.set({ slots: 3, capacity: 3 }, 700);
+  assert.equal(now(), undefined);
+});

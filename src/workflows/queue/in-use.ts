@@ -38,6 +38,7 @@ export class InUse {
     const version = Math.max(this.lastVersion + 1, nowMs);
     const isChanged = capacity !== undefined && capacity !== slotNames(slots).length;
     const end = this.endOfCapacity(input);
+    const fileVersion = pauseUntilMs === undefined ? input.fileVersion : this.state?.fileVersion;
     const state: OverrideState = {
       version,
       slots,
@@ -46,9 +47,13 @@ export class InUse {
       paused,
       ...(pausedUntilMs !== undefined && { pausedUntilMs }),
       ...(reason && { reason }),
+      ...(fileVersion !== undefined && { fileVersion }),
     };
+    // An older file might set it again.
+    const isAfterFile = fileVersion !== undefined && (this.state?.before ?? this.state)?.fileVersion !== undefined;
+    const isAnySet = isChanged || paused || end.capacityUntilMs !== undefined || isAfterFile;
     this.lastVersion = version;
-    this.state = isChanged || paused || end.capacityUntilMs !== undefined ? state : undefined;
+    this.state = isAnySet ? state : undefined;
     return state;
   }
 
@@ -60,7 +65,8 @@ export class InUse {
       this.set({ slots, capacity: slotNames(slots).length, ...before }, nowMs);
     }
     if (this.state && isOver(this.state.pausedUntilMs)) {
-      this.set({ slots: this.state.slots, paused: false }, nowMs);
+      const { slots, fileVersion } = this.state;
+      this.set({ slots, paused: false, fileVersion }, nowMs);
     }
   }
 
@@ -93,7 +99,7 @@ export class InUse {
 
   /** When the capacity is to end, and what comes back then: what was set before the first of the capacities that have an end. */
   private endOfCapacity(input: OverrideInput): Pick<OverrideState, 'capacityUntilMs' | 'before'> {
-    const { capacityUntilMs, before, capacity, reason } = this.state ?? {};
+    const { capacityUntilMs, before, capacity, reason, fileVersion } = this.state ?? {};
     const hasEnd = capacityUntilMs !== undefined;
     if (input.capacity === undefined) {
       if (!hasEnd) return {};
@@ -102,9 +108,13 @@ export class InUse {
       return { capacityUntilMs, ...(stays && { before: stays }) };
     }
     if (input.capacityUntilMs === undefined) return {};
-    const lasting = hasEnd ? before : { ...(capacity !== undefined && { capacity }), ...(reason && { reason }) };
-    const isAny = lasting !== undefined && Object.keys(lasting).length > 0;
-    return { capacityUntilMs: input.capacityUntilMs, ...(isAny && { before: lasting }) };
+    const lasting = {
+      ...(capacity !== undefined && { capacity }),
+      ...(reason && { reason }),
+      ...(fileVersion !== undefined && { fileVersion }),
+    };
+    const stays = hasEnd ? before : Object.keys(lasting).length > 0 && lasting;
+    return { capacityUntilMs: input.capacityUntilMs, ...(stays && { before: stays }) };
   }
 
   /** Whether acquirers try the slot without being told to. */
