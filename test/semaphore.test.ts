@@ -122,7 +122,7 @@ test('a holder that continues as new inside withPermit gives its permit back, an
 });
 
 test('work that was done under the permit counts, though the lease ends before the release comes', async () => {
-  const semaphore = { capacity: 1, lease: '2s' } as const;
+  const semaphore = { capacity: 1, lease: '4s' } as const;
   const pool = () => ({ resource: temporal.resource(), semaphore });
   const [one, other, pools] = [pool(), pool(), [pool(), pool()]];
   const execute = (type: string, input: unknown) =>

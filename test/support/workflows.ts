@@ -126,9 +126,9 @@ export async function limitedNothing(_: HolderInput): Promise<void> {}
 const SLOW: readonly string[] = ['slowHolder', 'slowSetHolder'];
 const LIMITED: readonly string[] = ['limitedHolder', 'limitedNothing', 'limitedLedger', 'limitedDesk', 'limitedBill'];
 
-/** A release takes longer than a lease of two seconds. */
+/** A release takes longer than a lease of four seconds. */
 const afterTheLease: WorkflowOutboundCallsInterceptor['signalWorkflow'] = async (input, next) => {
-  if (input.signalName === RELEASE) await sleep(4_000);
+  if (input.signalName === RELEASE) await sleep(6_000);
   return await next(input);
 };
 
