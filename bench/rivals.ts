@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Redis } from 'ioredis';
 import { Semaphore as RedisSemaphore } from 'redis-semaphore';
-import { startPostgres } from '../scripts/support/postgres-server';
+import { startPostgres } from '../scripts/support/postgres/server';
 import { SemaphoreClient } from '../src/client';
 import { startRedis } from './redis-server';
 import { type Row, row } from './report';

@@ -8,7 +8,7 @@ import { Worker } from '@temporalio/worker';
 import { fencingInterceptors } from 'temporal-semaphore/fencing-worker';
 import { diesWithUs } from '../../scripts/support/dies-with-us';
 import { aborted, runMain } from '../../scripts/support/main';
-import { type Postgres, startPostgres } from '../../scripts/support/postgres-server';
+import { type Postgres, startPostgres } from '../../scripts/support/postgres/server';
 import { startServer, type TemporalServer } from '../../scripts/support/temporal-server';
 import { bundleExample } from '../../scripts/support/workflow-bundles';
 import { fence, type Report } from './activities';

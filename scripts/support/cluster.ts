@@ -8,7 +8,7 @@ import { makeDatabases, shardOwners } from './cluster/database';
 import { ClusterNode } from './cluster/node';
 import { type NodeConfig, PORTS_PER_NODE } from './cluster/node-config';
 import { freePorts } from './cluster/ports';
-import { type PostgresEnd, PostgresProcess } from './postgres-process';
+import { type PostgresEnd, PostgresProcess } from './postgres/process';
 import { checkPortIsFree } from './server-process';
 import { makeNamespace } from './temporal-server';
 

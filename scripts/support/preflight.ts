@@ -1,6 +1,6 @@
-import { chromiumIsThere, NO_CHROMIUM } from './chromium';
-import { postgresIsThere } from './postgres-binaries';
-import { NO_POSTGRES } from './postgres-process';
+import { chromiumIsThere, NO_CHROMIUM } from '../../test/support/chromium';
+import { postgresIsThere } from './postgres/binaries';
+import { NO_POSTGRES } from './postgres/process';
 import { leftOut, type Need } from './requirements';
 import { mentions } from './test-files';
 

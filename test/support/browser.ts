@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, afterEach, before } from 'node:test';
 import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
-import { startChromium } from '../../scripts/support/chromium';
+import { startChromium } from './chromium';
 import { eventually } from './temporal';
 
 interface TestBrowser {

@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { PostgresFence } from '@/fencing';
-import type { Postgres } from '../../scripts/support/postgres-server';
+import type { Postgres } from '../../scripts/support/postgres/server';
 import { endWithTests } from './children';
 import { type HolderOptions, type HolderReport, LEDGERS } from './ledger-holder';
 import { usePostgres } from './postgres';

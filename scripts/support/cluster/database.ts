@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { Client } from 'pg';
-import type { PostgresProcess } from '../postgres-process';
+import type { PostgresProcess } from '../postgres/process';
 import { DATABASE_USER, DATABASES } from './node-config';
 import { HOST } from './ports';
 

@@ -1,5 +1,5 @@
 import { Client, Pool } from 'pg';
-import { type PostgresConnection, PostgresProcess } from './postgres-process';
+import { type PostgresConnection, PostgresProcess } from './process';
 
 /** A private PostgreSQL for one test file, or for the example. */
 export interface Postgres {

@@ -4,7 +4,7 @@ import { mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { devDependencies } from '../../package.json';
-import { CACHE } from './find-server';
+import { CACHE } from '../../scripts/support/find-server';
 
 const { '@sparticuz/chromium': VERSION } = devDependencies;
 

@@ -5,8 +5,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Client, type PoolConfig } from 'pg';
-import { diesWithUs } from './dies-with-us';
-import { copyNpmsPostgres, machinesPostgres, npmsPostgres } from './postgres-binaries';
+import { diesWithUs } from '../dies-with-us';
+import { copyNpmsPostgres, machinesPostgres, npmsPostgres } from './binaries';
 
 /** Said where neither the machine nor npm has one. */
 export const NO_POSTGRES =
