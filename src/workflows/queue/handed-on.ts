@@ -39,6 +39,9 @@ export function handOn(view: QueueView, unanswered: Iterable<string>, inDoubt: I
   return { tickets: [], view: asTable(view), unanswered: rowsOf(unanswered), inDoubt: rowsOf(inDoubt) };
 }
 
+/** What a run was handed: its memory, and of the tickets in it, those that are owed an answer, and those in doubt. */
+export type HandedOn = ReturnType<typeof readHandedOn>;
+
 /** Keeps what is credible in the argument of a queue. */
 export function readHandedOn(resource: string, { view, unanswered, inDoubt }: Partial<QueueInput>, nowMs: number) {
   const { slots, shares, override, calledAtMs } = fieldsOf(view);

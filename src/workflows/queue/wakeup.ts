@@ -1,0 +1,41 @@
+import { condition, sleep } from '@temporalio/workflow';
+
+/** What the queue waits for between two rounds: news, or a time. */
+export class Wakeup {
+  private hasNews = true; // what came before the first round
+
+  /** One timer, left alone while it rings early enough: a timer for each wake would fill the history. */
+  private ringsAtMs = Number.POSITIVE_INFINITY;
+  private hasRung = false;
+
+  readonly wake = () => {
+    this.hasNews = true;
+  };
+
+  /** A round begins, which takes all news into account that has come so far. */
+  beginRound(): void {
+    this.hasNews = false;
+  }
+
+  /** Waits for news. @returns `false` if none has come within this time */
+  news(withinMs: number): Promise<boolean> {
+    return condition(() => this.hasNews, withinMs);
+  }
+
+  /** Waits for news, but no longer than until then. */
+  newsOr(dueMs: number): Promise<void> {
+    this.setTimer(dueMs);
+    return condition(() => this.hasNews || this.hasRung);
+  }
+
+  private setTimer(dueMs: number): void {
+    this.hasRung = false;
+    if (dueMs >= this.ringsAtMs) return;
+    this.ringsAtMs = dueMs;
+    void sleep(Math.max(1, dueMs - Date.now())).then(() => {
+      if (this.ringsAtMs !== dueMs) return; // an earlier timer has replaced this one
+      this.ringsAtMs = Number.POSITIVE_INFINITY;
+      this.hasRung = true;
+    });
+  }
+}
