@@ -329,3 +329,26 @@ test('a permit that runs tells an operator the task queue, and a queue the slots
     /says how many slots it has: give capacity or slots/,
   );
 });
+
+test('an order of an operator that knows only the name asks the server about the queue once', async () => {
+  const resource = temporal.resource();
+  const described: string[] = [];
+  const { connection, options } = temporal.client;
+  const counting = new Client({
+    connection,
+    namespace: options.namespace,
+    interceptors: {
+      workflow: [
+        {
+          describe: async (input, next) => {
+            described.push(input.workflowExecution.workflowId ?? '');
+            return await next(input);
+          },
+        },
+      ],
+    },
+  });
+  await operatorOf(semaphore(resource)).resize(2);
+  await new Operator(counting, resource).resize(3);
+  assert.deepEqual(described, [queueId(resource)]);
+});

@@ -18,6 +18,7 @@ import {
   type Ticket,
 } from '../shared/protocol';
 import { readQueueView } from '../shared/queue-view';
+import { waiterKey } from '../shared/request';
 import { MAX_SLOTS, slotNames, slotsMark } from '../shared/slots';
 import { TurnOrder } from '../shared/turn-order';
 import type {
@@ -56,7 +57,7 @@ export interface Asking {
 const SPARED = Symbol('spared');
 
 /** What one look at a resource finds. */
-type Look = Omit<Inspection, 'held' | 'free' | 'waiting' | 'recent'> & { capacity: number };
+export type Look = Omit<Inspection, 'held' | 'free' | 'waiting' | 'recent'> & { capacity: number };
 
 /** What the server says of a Workflow that has waited for long. */
 interface LookedAtWaiter {
@@ -105,7 +106,7 @@ export class Inspector {
       return added.includes(seen.slot) ? [{ ...seen, state: view?.override?.paused ? 'drained' : 'free' }] : [];
     });
     const holders = new Map([...own, ...others].map(({ slot, permit }) => [slot, permit?.holder]));
-    const waiters = view ? waitersOf(view, holders, (ticket) => this.waiters.get(keyOf(ticket))) : [];
+    const waiters = view ? waitersOf(view, holders, (ticket) => this.waiters.get(waiterKey(ticket))) : [];
     const override = view?.override && shown(view.override);
     const capacity = override?.capacity ?? slots.length;
     const seen = [...own, ...others];
@@ -129,10 +130,14 @@ export class Inspector {
     return description && permitOf(description);
   }
 
-  /** The task queue of the resource's queue, or else of a permit in one of these slots; `undefined` when neither runs. */
-  async taskQueue(slots: readonly string[]): Promise<string | undefined> {
-    const queue = await this.describe(queueId(this.resource));
-    if (queue?.type === QUEUE_WORKFLOW) return queue.taskQueue;
+  /**
+   * The task queue of the resource's queue, or else of a permit in one of these slots; `undefined` when neither runs.
+   * @param queue what the caller knows of the queue already
+   */
+  async taskQueue(slots: readonly string[], queue?: { taskQueue?: string }): Promise<string | undefined> {
+    const running = queue ? undefined : await this.describe(queueId(this.resource));
+    const ofQueue = running?.type === QUEUE_WORKFLOW ? running.taskQueue : queue?.taskQueue;
+    if (ofQueue !== undefined) return ofQueue;
     const permits = await mapConcurrently(slots, (slot) => this.describe(permitId({ resource: this.resource, slot })));
     return permits.find((permit) => permit && PERMIT_WORKFLOWS.includes(permit.type))?.taskQueue;
   }
@@ -156,6 +161,7 @@ export class Inspector {
     return { slot, state: stateOf(this.resource, permit), permit };
   }
 
+  /** The queue, and what it says of itself: no `view` when no queue runs, the queue is paused, or no worker answers for it. */
   async queue(
     asking: Asking,
     strangers: Stranger[] = [],
@@ -165,7 +171,7 @@ export class Inspector {
     if (queue.type === QUEUE_WORKFLOW) {
       const { taskQueue } = queue;
       if (isPaused(queue)) return { queue: 'paused', taskQueue };
-      const view = await this.viewOf(queue, asking);
+      const view = readQueueView(this.resource, await this.answer(queue, QUEUE_VIEW, asking));
       return view ? { queue: 'running', taskQueue, view } : { queue: 'silent', taskQueue };
     }
     const { workflowId, runId, type } = queue;
@@ -173,20 +179,10 @@ export class Inspector {
     return { queue: 'silent' };
   }
 
-  /** What the queue says of itself. `undefined` when no queue runs, the queue is paused, or no worker answers for it. */
-  async view(asking: Asking): Promise<QueueView | undefined> {
-    const queue = await this.describe(queueId(this.resource));
-    return queue?.type === QUEUE_WORKFLOW && !isPaused(queue) ? await this.viewOf(queue, asking) : undefined;
-  }
-
   /** Whether the resource's queue is paused on the server: it takes no order then. */
   async isQueuePaused(): Promise<boolean> {
     const queue = await this.describe(queueId(this.resource));
     return queue !== undefined && isPaused(queue);
-  }
-
-  private async viewOf(queue: WorkflowExecutionDescription, asking: Asking) {
-    return readQueueView(this.resource, await this.answer(queue, QUEUE_VIEW, asking));
   }
 
   /**
@@ -215,19 +211,19 @@ export class Inspector {
   /** The tickets without those whose Workflow has ended, as far as this look asks. */
   private async thoseThere(tickets: readonly Ticket[]): Promise<Ticket[]> {
     const old = tickets.filter(({ sinceMs }) => Date.now() - sinceMs >= WAITS_LONG_MS);
-    const known = new Map(old.map((ticket) => [keyOf(ticket), this.waiters.get(keyOf(ticket))]));
-    const askedAtMs = (ticket: Ticket) => known.get(keyOf(ticket))?.atMs ?? Number.NEGATIVE_INFINITY;
+    const known = new Map(old.map((ticket) => [waiterKey(ticket), this.waiters.get(waiterKey(ticket))]));
+    const askedAtMs = (ticket: Ticket) => known.get(waiterKey(ticket))?.atMs ?? Number.NEGATIVE_INFINITY;
     const toAsk = old
       .filter((ticket) => monotonicMs() - askedAtMs(ticket) >= WAITS_LONG_MS)
       .sort((a, b) => askedAtMs(a) - askedAtMs(b) || a.sinceMs - b.sinceMs);
-    const waiters = new Map(toAsk.map((ticket) => [keyOf(ticket), ticket.waiter.workflowId]));
+    const waiters = new Map(toAsk.map((ticket) => [waiterKey(ticket), ticket.waiter.workflowId]));
     await mapConcurrently([...waiters].slice(0, WAITERS_PER_LOOK), async ([key, workflowId]) => {
       const atMs = monotonicMs();
       known.set(key, { atMs, ...(await this.lookAtWaiter(workflowId)) });
     });
     this.waiters.clear(); // who waits no longer is forgotten
     for (const [key, seen] of known) if (seen) this.waiters.set(key, seen);
-    return tickets.filter((ticket) => !known.get(keyOf(ticket))?.isGone);
+    return tickets.filter((ticket) => !known.get(waiterKey(ticket))?.isGone);
   }
 
   private canBe(slot: string): boolean {
@@ -298,11 +294,6 @@ function waitersOf(
       ...(isPaused && { paused: true }),
     };
   });
-}
-
-/** Names the run that waits. */
-function keyOf({ waiter }: Ticket): string {
-  return `${waiter.runId} ${waiter.workflowId}`;
 }
 
 /** Whether the waiter holds the slot by now. A client waits through a Workflow, and holds by its identity. */

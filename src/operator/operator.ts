@@ -6,7 +6,7 @@ import { NoAnswerError } from '../client/server/errors';
 import { isFailedPrecondition } from '../client/server/grpc-errors';
 import { PermitRun } from '../client/server/permit-run';
 import { noAnswer, Pollers } from '../client/server/pollers';
-import { checkClient, type Persistence, QUERY_MS, Server } from '../client/server/server';
+import { checkClient, type Persistence, Server } from '../client/server/server';
 import {
   asIs,
   boolean,
@@ -22,17 +22,17 @@ import {
 import { checkNotDerived, isKeyResource, keyResource } from '../shared/key-names';
 import { checkKey, checkPerKey, endMs, resolveSlots } from '../shared/options';
 import { checkResource, checkSlot, queueId } from '../shared/permit-id';
-import { DEFAULT_TASK_QUEUE, MAX_REASON_LENGTH, type OverrideInput, type QueueView, REVOKE } from '../shared/protocol';
+import { DEFAULT_TASK_QUEUE, MAX_REASON_LENGTH, type OverrideInput, REVOKE } from '../shared/protocol';
 import { MAX_SLOTS, type Slots, slotNames } from '../shared/slots';
 import { isCount } from '../shared/untyped';
-import { areSlots } from '../shared/wire-input';
+import { DeployedSlots } from './deployed-slots';
 import { NotHeldError } from './errors';
 import type { Inspection, Override, PermitInspection, ResourceSlot, SlotInspection } from './inspection';
-import { ANSWERS_WITHIN_MS, type Asking, Inspector, isSet } from './inspector';
+import { Inspector, isSet } from './inspector';
 import { isLate, overrideQueue } from './override';
 import { isLineKnown } from './reader';
-import { type KnownOutcomes, listHolders, listPastHolds } from './visibility';
-import { WorkerQueries } from './worker-queries';
+import { type KnownOutcomes, listPastHolds } from './visibility';
+import type { WorkerQueries } from './worker-queries';
 
 /** What an operator knows of a resource. Without `capacity` and `slots`, the resource's queue is asked, and its permits. */
 export interface OperatorOptions {
@@ -137,9 +137,6 @@ const CHANGE_WITH_END = { ...CHANGE, until: asIs<Date>() } satisfies Checks<Paus
 
 const ANSWER_WITHIN_MS = 10_000;
 
-/** A server allows few calls to visibility, and visibility is seconds late. */
-const SEARCH_EVERY_MS = 10_000;
-
 /**
  * Sees and steers one resource: who holds, who waits, and how many slots are in use. It holds nothing and waits for no permit.
  *
@@ -164,19 +161,7 @@ export class Operator {
   readonly resource: string;
   private readonly server: Server;
   private readonly inspector: Inspector;
-  /** The slots that the operator has named, or else those that the queue or permits named last. */
-  private slots: Slots | undefined;
-  /** Whether the queue has named the slots just now. */
-  private isTold = false;
-  private readonly isGiven: boolean;
-  /** Whether the slots were known at the last look. */
-  private isSized = false;
-  /** The slots to look at while nobody knows how many there are. */
-  private readonly asked = new Set<string>();
-  private readonly seenHeld = new Set<string>();
-  /** Slots that were found held, which may be more than the permits state: an operator had added them. */
-  private readonly found = new Set<string>();
-  private searchAgainMs = Number.NEGATIVE_INFINITY;
+  private readonly deployed: DeployedSlots;
   private readonly knownOutcomes: KnownOutcomes = new Map();
 
   /**
@@ -185,7 +170,7 @@ export class Operator {
    * @throws InvalidOptionsError that names the expected and the given value
    */
   constructor(
-    private readonly client: Client,
+    client: Client,
     resource: string,
     private readonly options: OperatorOptions = {},
   ) {
@@ -193,10 +178,10 @@ export class Operator {
     checkOperator(resource, options);
     const { capacity, slots, key, perKey } = options;
     this.resource = key === undefined ? resource : keyResource(resource, key);
-    this.slots = capacity ?? perKey ?? (slots && [...slots]);
-    this.isGiven = this.slots !== undefined;
     this.server = new Server(client);
     this.inspector = new Inspector(this.server, this.resource);
+    const given = capacity ?? perKey ?? (slots && [...slots]);
+    this.deployed = new DeployedSlots(this.server, this.resource, this.inspector, given);
   }
 
   /**
@@ -208,11 +193,10 @@ export class Operator {
   async inspect(options: InspectOptions = {}): Promise<Inspection> {
     const { recent = 20, search = true, queries, servesMs = 0, mayAskPermit } = checkOptions(options, INSPECT);
     const [{ known, look }, past] = await Promise.all([
-      this.look(search, { queries, servesMs, mayAskPermit }),
+      this.deployed.look(search, { queries, servesMs, mayAskPermit }),
       listPastHolds(this.server, this.resource, recent, this.knownOutcomes),
     ]);
-    const { resource, capacity, slots: all, ...seen } = look;
-    const slots = known === undefined ? this.onlySeenHeld(all) : all;
+    const { resource, capacity, slots, ...seen } = look;
     const count = (state: SlotInspection['state']) => slots.filter((slot) => slot.state === state).length;
     return {
       resource,
@@ -316,57 +300,20 @@ export class Operator {
 
   /** @internal Adds a slot that the caller has found held: the next look asks for it. */
   addSlot(slot: string): void {
-    this.asked.add(slot);
+    this.deployed.addSlot(slot);
   }
 
   /** @internal Adds permits that the caller has found: the next look asks for their slots, and for as many as they state. */
   addHeld(held: readonly ResourceSlot[]): void {
-    for (const { slot } of held) this.addSlot(slot);
-    this.heed(held);
+    this.deployed.addHeld(held);
   }
 
   /**
    * @internal The slots that the resource is deployed with; `undefined` when nobody knows them. The resource may have been deployed
    * anew with other slots, so this asks its queue each time.
    */
-  async deployedSlots(search = false, asking: Partial<Asking> = {}): Promise<Slots | undefined> {
-    if (this.isGiven) return this.slots;
-    const withinMs = this.isSized ? QUERY_MS : ANSWERS_WITHIN_MS;
-    const { queries = new WorkerQueries(this.server, withinMs), servesMs = 0 } = asking;
-    const told = slotsOf(this.resource, await this.inspector.view({ queries, servesMs }));
-    this.isTold = told !== undefined;
-    if (told !== undefined) {
-      this.slots = told;
-      this.asked.clear();
-    } else if (search) {
-      await this.search();
-    }
-    const slots = this.isOutgrown() ? undefined : this.slots;
-    this.isSized = slots !== undefined;
-    return slots;
-  }
-
-  /** Looks, and once more where the permits that it has found state other slots. */
-  private async look(search: boolean, asking: Partial<Asking>) {
-    const known = await this.deployedSlots(search, asking);
-    const slots = known === undefined ? this.askedSlots() : slotNames(known);
-    const look = await this.inspector.look(slots, asking, this.found);
-    // While the queue does not answer, an operator may have set more slots than the permits state.
-    const stated = this.heed(look.slots, isLineKnown(look));
-    if (stated === undefined || stated === known) return { known, look };
-    for (const slot of this.asked) this.found.add(slot);
-    this.asked.clear();
-    return { known: stated, look: await this.inspector.look(slotNames(stated), asking, this.found) };
-  }
-
-  /** Takes the slots that these permits state, unless somebody knows them better. @returns the slots that they state */
-  private heed(held: readonly SlotInspection[], maySurpass = false): Slots | undefined {
-    if (this.isGiven || this.isTold) return undefined;
-    const stated = statedCapacity(held, maySurpass);
-    if (stated === undefined) return undefined;
-    this.slots = stated;
-    this.isSized = true;
-    return stated;
+  async deployedSlots(search = false): Promise<Slots | undefined> {
+    return (await this.deployed.find(search)).slots;
   }
 
   private async override(
@@ -377,7 +324,8 @@ export class Operator {
     const { ifVersion, reason, timeout: timeoutMs = ANSWER_WITHIN_MS } = checkOptions(options, CHANGE);
     const order: Order = { timeoutMs, taskQueue: this.options.taskQueue };
     return await this.carryOut(order, async (persistence) => {
-      const slots = await this.server.persist(() => this.deployedSlots(this.slots === undefined), persistence);
+      const find = () => this.deployed.find(!this.deployed.areRemembered);
+      const { slots, queue } = await this.server.persist(find, persistence);
       if (slots === undefined) {
         await this.refuseIfPaused(timeoutMs);
         throw new InvalidOptionsError(
@@ -385,7 +333,7 @@ export class Operator {
         );
       }
       const input = { slots, ...changeOf(slots), reason, ifVersion };
-      const running = () => this.inspector.taskQueue(slotNames(slots));
+      const running = () => this.inspector.taskQueue(slotNames(slots), queue);
       const taskQueue = order.taskQueue ?? (await this.server.persist(running, persistence)) ?? DEFAULT_TASK_QUEUE;
       order.taskQueue = taskQueue;
       try {
@@ -421,30 +369,6 @@ export class Operator {
       clearTimeout(timer);
     }
   }
-
-  private async search(): Promise<void> {
-    if (monotonicMs() < this.searchAgainMs) return;
-    const held = await listHolders(this.client, this.resource, { limit: Number.POSITIVE_INFINITY });
-    this.searchAgainMs = monotonicMs() + SEARCH_EVERY_MS;
-    this.addHeld(held);
-  }
-
-  /** Whether a slot was seen held that the queue's last answer did not name: the resource has been deployed anew. */
-  private isOutgrown(): boolean {
-    if (this.slots === undefined) return false;
-    const names = new Set(slotNames(this.slots));
-    return [...this.asked].some((slot) => !names.has(slot));
-  }
-
-  private askedSlots(): string[] {
-    const slots = [...this.asked].sort((a, b) => a.localeCompare(b, undefined, { numeric: true }));
-    return slots.length > 0 ? slots : ['0'];
-  }
-
-  private onlySeenHeld(slots: SlotInspection[]): SlotInspection[] {
-    for (const { slot, state } of slots) if (state !== 'free') this.seenHeld.add(slot);
-    return slots.filter(({ slot }) => this.seenHeld.has(slot));
-  }
 }
 
 /** Checks what an operator is given, before any call to the server. @throws InvalidOptionsError */
@@ -461,28 +385,4 @@ function checkOperator(resource: string, options: OperatorOptions): void {
   if (isSized)
     refuse('key', 'perKey in place of capacity and slots, which are those of the whole', { capacity, slots });
   checkPerKey(resource, perKey ?? 1);
-}
-
-/**
- * The capacity that the holders of these slots were configured with. When they differ, the largest number counts. Of slots with names, a
- * permit tells only how many there are.
- *
- * @param maySurpass whether more slots may be held, which an operator had added: then each of their permits must state the capacity too
- */
-export function statedCapacity(slots: readonly SlotInspection[], maySurpass = false): number | undefined {
-  const held = slots.filter(({ state, permit }) => permit && state !== 'drained');
-  const marks = held.flatMap(({ permit }) => permit?.slots ?? []);
-  const capacities = marks.filter((mark) => isCount(mark, MAX_SLOTS));
-  if (capacities.length === 0 || capacities.length < marks.length) return undefined;
-  const names = slotNames(Math.max(...capacities));
-  const isCovered = ({ slot, permit }: SlotInspection) =>
-    names.includes(slot) || (maySurpass && permit?.slots !== undefined);
-  return held.every(isCovered) ? names.length : undefined;
-}
-
-/** The slots that the waiters, or an earlier operator, have named. When waiters differ, the largest number counts. */
-function slotsOf(resource: string, view: QueueView | undefined): Slots | undefined {
-  const named = view?.override ? [view.override.slots] : (view?.tickets ?? []).map(({ slots }) => slots);
-  const sound = named.filter((slots) => areSlots(resource, slots));
-  return sound.sort((a, b) => slotNames(b).length - slotNames(a).length)[0];
 }

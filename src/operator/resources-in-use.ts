@@ -5,9 +5,10 @@ import { mapConcurrently } from '../client/server/map-concurrently';
 import { Server } from '../client/server/server';
 import { isKeyResource, wholeOf } from '../shared/key-names';
 import { isResource } from '../shared/permit-id';
+import { statedCapacity } from './deployed-slots';
 import type { Inspection, ResourceSlot } from './inspection';
 import { ANSWERS_WITHIN_MS, disagreement } from './inspector';
-import { Operator, type OperatorOptions, statedCapacity } from './operator';
+import { Operator, type OperatorOptions } from './operator';
 import { listHolders, listQueues } from './visibility';
 import { WorkerQueries } from './worker-queries';
 

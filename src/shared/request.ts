@@ -89,6 +89,11 @@ export function again<R extends Request>(request: R): R {
   };
 }
 
+/** Names who waits: one run of a Workflow, whatever it waits for. */
+export function waiterKey({ waiter }: Pick<Ticket, 'waiter'>): string {
+  return `${waiter.runId} ${waiter.workflowId}`;
+}
+
 /** The reference of a permit that a request has become. */
 export function refOf({ semaphore: { resource, leaseMs }, memo }: Request, slot: string, runId: string): PermitRef {
   const ref: PermitRef = { resource, slot, workflowId: permitId({ resource, slot }), runId, leaseMs };

@@ -95,6 +95,13 @@ const BUGS: readonly PlantedBug[] = [
     caughtBy: 'dead-waiters.slow.test.ts',
   },
   {
+    name: 'An operator who changes what is in use asks the server about the queue twice',
+    in: 'Operator.override',
+    find: 'this.inspector.taskQueue(slotNames(slots), queue)',
+    replace: 'this.inspector.taskQueue(slotNames(slots))',
+    caughtBy: 'asks the server about the queue once',
+  },
+  {
     name: 'A slot that an operator had added counts as free in a pause',
     in: 'Inspector.look',
     find: "view?.override?.paused ? 'drained' : 'free'",

@@ -1,4 +1,5 @@
 import type { Ticket } from '../../shared/protocol';
+import { waiterKey } from '../../shared/request';
 
 /** A waiter that has sent no word for so long may be gone: nobody tells the queue when a waiter's Workflow is terminated or times out. */
 export const SILENT_MS = 30_000;
@@ -39,7 +40,7 @@ export class RollCall {
 
   /** The waiter has sent its ticket. */
   heard(ticket: Ticket, nowMs: number): void {
-    this.heardAtMs.set(keyOf(ticket), nowMs);
+    this.heardAtMs.set(waiterKey(ticket), nowMs);
   }
 
   /**
@@ -51,7 +52,7 @@ export class RollCall {
   begin(waiting: Iterable<Ticket>, nowMs: number): boolean {
     if (this.isUnderWay || nowMs < this.notBeforeMs) return this.isUnderWay;
     const silent = new Map<string, Ticket>();
-    for (const ticket of waiting) if (this.isToAsk(ticket, nowMs)) silent.set(keyOf(ticket), ticket);
+    for (const ticket of waiting) if (this.isToAsk(ticket, nowMs)) silent.set(waiterKey(ticket), ticket);
     this.toAsk.push(...[...silent.values()].sort((a, b) => this.lastWordMs(a) - this.lastWordMs(b)));
     this.beganAtMs = nowMs;
     this.notBeforeMs = nowMs + NOBODY_MS;
@@ -83,7 +84,7 @@ export class RollCall {
     const sinceMs = Math.min(ticket.sinceMs, nowMs);
     const doublings = Math.ceil(Math.log2(Math.max(1, (nowMs - sinceMs) / OFTEN_MS)));
     const everyMs = SILENT_MS * 2 ** doublings;
-    const heardAtMs = this.heardAtMs.get(keyOf(ticket));
+    const heardAtMs = this.heardAtMs.get(waiterKey(ticket));
     if (heardAtMs !== undefined) return nowMs - heardAtMs >= everyMs;
     // An earlier run of the queue knew when it had asked this waiter. So each waiter has its times, which all runs know.
     const timesUntil = (ms: number) => Math.floor((ms - sinceMs) / everyMs);
@@ -91,11 +92,6 @@ export class RollCall {
   }
 
   private lastWordMs(ticket: Ticket): number {
-    return this.heardAtMs.get(keyOf(ticket)) ?? ticket.sinceMs;
+    return this.heardAtMs.get(waiterKey(ticket)) ?? ticket.sinceMs;
   }
-}
-
-/** A waiter is one run of a Workflow, whatever it waits for. */
-function keyOf({ waiter }: Ticket): string {
-  return `${waiter.runId} ${waiter.workflowId}`;
 }
