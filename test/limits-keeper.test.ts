@@ -10,6 +10,7 @@ import { LimitsKeeper } from '../src/limits/limits-keeper';
 import { Operator } from '../src/operator';
 import { queueId } from '../src/shared/permit-id';
 import { createPermitWorker } from '../src/worker';
+import { CliHost } from './support/cli-host';
 import { eventually, useTemporal } from './support/temporal';
 
 // A limits file that stays in force, on a real server. The comparison itself is tested in src/limits.
@@ -24,6 +25,7 @@ const temporal = useTemporal({ shared: true });
 const directory = mkdtempSync(join(tmpdir(), 'kept-limits-'));
 after(() => rmSync(directory, { recursive: true }));
 
+const host = new CliHost();
 const DECLARED = 3;
 const ROUND_MS = 300;
 
@@ -98,6 +100,15 @@ test('what drifts is mended: a terminated queue, and a resize by hand, but for o
   await delay(5 * ROUND_MS);
   const temporary = await overrideOf(operator);
   assert.deepEqual([temporary?.capacity, temporary?.before?.capacity, temporary?.before?.fileVersion], [1, 2, 4]);
+  const listed = await host.run([
+    'ls',
+    resource,
+    '--address',
+    temporal.env.address,
+    '--namespace',
+    temporal.client.options.namespace,
+  ]);
+  assert.match(listed.stdout, /\[resized to 1 until .*Z, then 2 \(limits file, version 4\): a demo\]/);
   assert.deepEqual(file.warnings, []);
   assert.equal(file.info.filter((text) => /-> 2, by version 4 of the limits file /.test(text)).length, 3);
 });

@@ -5,7 +5,7 @@ import { shown } from '../operator/inspector';
 import { shownPurpose } from '../operator/reader';
 import { holderName } from './terminal';
 import { dim, green, red, Text, text, yellow } from './text';
-import { disagreementLine, fromNow, pauseNote, sinceNow } from './wording';
+import { disagreementLine, fromNow, pauseNote, sinceNow, untilNote } from './wording';
 
 /** What is to be said of a limit. */
 export function kindOf({ problem, change, unused }: Comparison): 'problem' | 'change' | 'unused' | 'in-force' {
@@ -53,7 +53,9 @@ function wantedNote({ now: { override }, inUse, change }: Comparison): string {
 }
 
 function beliefNotes({ limit, now, outgrown, declared, inUse }: Comparison): Text[] {
+  const { capacityUntil } = now.override ? shown(now.override) : {};
   return [
+    ...(capacityUntil ? [text`    ${inUse} was set${untilNote(capacityUntil)}, and is left alone until then`] : []),
     ...(outgrown ? [text`    ${inUse} was set for fewer slots than the ${declared} that callers declare now`] : []),
     ...(now.disagreement ? [text`    ${yellow(disagreementLine(now.disagreement))}`] : []),
     ...(isOtherThanDeclared(limit, declared)

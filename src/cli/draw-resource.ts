@@ -7,7 +7,7 @@ import type { SeenResource } from '../operator/resources-in-use';
 import { queueId } from '../shared/permit-id';
 import { holderName } from './terminal';
 import { type Align, dim, green, red, Text, table, text, yellow } from './text';
-import { disagreementLine, fromNow, pauseNote, resizeNote, sinceNow, span } from './wording';
+import { disagreementLine, fileNote, fromNow, pauseNote, resizeNote, sinceNow, span } from './wording';
 
 interface Drawing {
   /** At most so many slots, and as many waiters. @default all */
@@ -115,8 +115,9 @@ export function heldOf({ capacity, held }: Pick<Inspection, 'capacity' | 'held'>
 
 /** `paused: node drain`, `paused until 2027-01-31T18:00:00.000Z`, `resized to 5: two more GPUs` */
 export function overrideNote(override: Override): Text {
-  const { paused, reason } = override;
+  const { paused, fileVersion } = override;
   const what = paused ? pauseNote(override) : resizeNote(override);
+  const reason = override.reason ?? (fileVersion === undefined ? undefined : fileNote(fileVersion));
   return reason === undefined ? text`${what}` : text`${what}: ${reason}`;
 }
 

@@ -50,10 +50,17 @@ export function untilNote(until?: Date): string {
   return until ? ` until ${until.toISOString()}` : '';
 }
 
-/** `"resized to 5"`, `"resized to 1 until 2027-01-31T18:00:00.000Z, then 5"`. */
+/** `"resized to 5"`, `"resized to 1 until 2027-01-31T18:00:00.000Z, then 5 (limits file, version 7)"`. */
 export function resizeNote({ capacity, capacityUntil, before }: Override): string {
   const now = capacity === undefined ? 'as declared' : `resized to ${capacity}`;
-  return capacityUntil ? `${now}${untilNote(capacityUntil)}, then ${before?.capacity ?? 'as declared'}` : now;
+  if (!capacityUntil) return now;
+  const source = before?.fileVersion === undefined ? '' : ` (${fileNote(before.fileVersion)})`;
+  return `${now}${untilNote(capacityUntil)}, then ${before?.capacity ?? 'as declared'}${source}`;
+}
+
+/** Where a limit comes from that no operator has set by hand. */
+export function fileNote(fileVersion: number): string {
+  return `limits file, version ${fileVersion}`;
 }
 
 /** `its callers disagree on the slots: 3 (2 of them, such as train-7), 2 (one, 4711@host)` */

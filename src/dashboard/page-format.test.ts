@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { asOf, type Connection, duration, resizeText, shortNames, silenceOf, ticking } from './page/format';
+import { asOf, type Connection, duration, resizeText, shortNames, silenceOf, sourceText, ticking } from './page/format';
 import { emptyView } from './view-diff';
 
 test('durations are short, and say no more than one can read', () => {
@@ -20,15 +20,24 @@ test('durations are short, and say no more than one can read', () => {
   assert.equal(ticking(120_000), '2 m');
 });
 
-test('what operators have set says until when, and what comes back', () => {
+test('what is set says who has set it, until when, and what comes back', () => {
   const untilMs = new Date().setHours(18, 0, 0, 0);
-  assert.equal(resizeText({}), '');
-  assert.equal(resizeText({ capacity: 5 }), 'resized to 5');
-  assert.match(
-    resizeText({ capacity: 1, capacityUntilMs: untilMs, before: { capacity: 5 } }),
-    /^resized to 1 until .*00, then 5$/,
+  const shown = (override: Partial<Parameters<typeof sourceText>[0]>) => {
+    const all = { version: 1, paused: false, ...override };
+    return [resizeText(all), sourceText(all)].join(' | ').replace(/\d+:\d+:\d+( PM)?/, 'T');
+  };
+  const before = { capacity: 5, fileVersion: 7 };
+  assert.equal(shown({ capacity: 5 }), 'resized to 5 | set by hand');
+  assert.equal(shown({ capacity: 5, fileVersion: 7 }), 'resized to 5 | limits file, version 7');
+  assert.equal(
+    shown({ capacity: 1, capacityUntilMs: untilMs, before }),
+    'resized to 1 until T, then 5 (limits file, version 7) | set by hand',
   );
-  assert.match(resizeText({ capacityUntilMs: untilMs }), /^as declared until .*, then as declared$/);
+  assert.equal(shown({ capacityUntilMs: untilMs }), 'as declared until T, then as declared | set by hand');
+  assert.equal(shown({ fileVersion: 8 }), 'as declared | limits file, version 8');
+  assert.equal(shown({ paused: true }), ' | set by hand');
+  assert.equal(shown({ paused: true, fileVersion: 7 }), ' | limits file, version 7');
+  assert.equal(shown({ paused: true, pausedUntilMs: untilMs }), ' | ');
 });
 
 test('short names leave out what all share, but never everything', () => {

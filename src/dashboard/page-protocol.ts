@@ -37,10 +37,11 @@ export interface ResourceHead {
     version: number;
     capacity?: number;
     capacityUntilMs?: number;
-    before?: { capacity?: number; reason?: string };
+    before?: { capacity?: number; reason?: string; fileVersion?: number };
     paused: boolean;
     pausedUntilMs?: number;
     reason?: string;
+    fileVersion?: number;
   };
   /** What callers take the slots to be, where two of them differ: the most common belief first. */
   disagreement?: readonly { slots: number | string; count: number; by: string }[];

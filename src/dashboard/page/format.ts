@@ -36,15 +36,27 @@ export function pauseText(untilMs?: number): string {
   return `paused${untilText(untilMs)}`;
 }
 
-type Resized = Pick<NonNullable<ResourceView['head']['override']>, 'capacity' | 'capacityUntilMs' | 'before'>;
+type Override = NonNullable<ResourceView['head']['override']>;
 
-/** `resized to 5`, `resized to 1 until 18:00:00, then 5`; empty if no capacity is set. */
-export function resizeText({ capacity, capacityUntilMs, before }: Resized): string {
-  if (capacity === undefined && capacityUntilMs === undefined) return '';
+/** `resized to 5`, `resized to 1 until 18:00:00, then 5 (limits file, version 7)`; empty if a pause alone is set. */
+export function resizeText({ capacity, capacityUntilMs, before, paused, fileVersion }: Override): string {
+  const isNone = capacity === undefined && capacityUntilMs === undefined;
+  if (isNone && (paused || fileVersion === undefined)) return '';
   const now = capacity === undefined ? 'as declared' : `resized to ${capacity}`;
-  return capacityUntilMs === undefined
-    ? now
-    : `${now}${untilText(capacityUntilMs)}, then ${before?.capacity ?? 'as declared'}`;
+  if (capacityUntilMs === undefined) return now;
+  const source = before?.fileVersion === undefined ? '' : ` (${fileText(before.fileVersion)})`;
+  return `${now}${untilText(capacityUntilMs)}, then ${before?.capacity ?? 'as declared'}${source}`;
+}
+
+/** Who has set what has no end, or the capacity that has one. */
+export function sourceText({ fileVersion, capacity, capacityUntilMs, paused, pausedUntilMs }: Override): string {
+  if (fileVersion !== undefined) return fileText(fileVersion);
+  const isOnlyPauseWithEnd = paused && pausedUntilMs !== undefined && capacity === undefined;
+  return isOnlyPauseWithEnd && capacityUntilMs === undefined ? '' : 'set by hand'; // a Workflow may pause, too
+}
+
+function fileText(version: number): string {
+  return `limits file, version ${version}`;
 }
 
 /** With the day when that is not today. */

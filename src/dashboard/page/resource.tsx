@@ -1,7 +1,7 @@
 import type { KeysView, ResourceHead, ResourceView, Session } from '../page-protocol';
 import type { Act, Question } from './confirm';
 import { find } from './find';
-import { clock, pauseText, resizeText } from './format';
+import { clock, pauseText, resizeText, sourceText } from './format';
 import { Keys } from './keys';
 import { Load } from './load';
 import { Queue } from './queue';
@@ -106,6 +106,7 @@ function Title({ view, act }: { view: ResourceView; act?: Act }) {
       </h2>
       {paused && <span class="badge warn">{pauseText(override?.pausedUntilMs)}</span>}
       {override && resizeText(override) && <span class="badge">{resizeText(override)}</span>}
+      {override && sourceText(override) && <span class="badge">{sourceText(override)}</span>}
       {override?.reason && <span class="reason">“{override.reason}”</span>}
       {act && capacity !== undefined && (
         <p class="actions">
