@@ -1,4 +1,4 @@
-/** One consumer's process: a worker with a task queue of its own, which reports each step to its parent. */
+/** One consumer's process: a worker with its own task queue, which reports each step to its parent. */
 import { NativeConnection, Worker } from '@temporalio/worker';
 import { Pool, type PoolConfig } from 'pg';
 import { fencingInterceptors } from 'temporal-semaphore/fencing-worker';

@@ -36,7 +36,7 @@ async function main(interrupt: AbortSignal): Promise<number> {
   }
 }
 
-/** Each of the three workers would take seconds to do it for itself. */
+/** Each of the three workers would take seconds to bundle them itself. */
 async function bundled(): Promise<string> {
   const { code } = await bundleExample({
     workflowsPath: require.resolve('./workflows'),
@@ -55,7 +55,7 @@ async function run(
   await fence.migrate(postgres.pool);
   await postgres.pool.query('CREATE TABLE ledger (id serial, epoch bigint, line text)');
 
-  // The permits run apart from the consumers: when a consumer stops, its permit's lease goes on running out.
+  // The permits run apart from the consumers: when a consumer stops, its permit's lease still runs out.
   const permits = await Worker.create({
     connection: temporal.nativeConnection,
     taskQueue: 'permits',

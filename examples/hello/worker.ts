@@ -9,7 +9,7 @@ async function main(): Promise<void> {
     taskQueue: 'training',
     workflowsPath: require.resolve('./workflows'),
     activities,
-    maxHeartbeatThrottleInterval: '3s', // a heartbeat is sent, and answered, each 3 s
+    maxHeartbeatThrottleInterval: '3s', // a heartbeat is sent, and answered, every 3 s
     plugins: [new SemaphorePlugin()], // runs the permits too
   });
   await worker.run(); // until Ctrl-C

@@ -4,7 +4,7 @@ import type * as activities from './activities';
 
 const { train } = proxyActivities<typeof activities>({
   startToCloseTimeout: '1 hour',
-  heartbeatTimeout: '10s', // an activity hears by its heartbeats that it has to stop
+  heartbeatTimeout: '10s', // an activity learns from its heartbeats that it must stop
   cancellationType: 'WAIT_CANCELLATION_COMPLETED', // the permit is held until the activity has stopped
 });
 

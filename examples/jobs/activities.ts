@@ -1,6 +1,6 @@
 import { Context } from '@temporalio/activity';
 
-/** A job. No more of them run at once than the worker's plugin says, in all workers together. */
+/** A job. The worker's plugin limits how many run at once, in all workers together. */
 export async function convert(video: string): Promise<string> {
   console.log(`begins with ${video}`);
   for (let part = 1; part <= 5; part++) {

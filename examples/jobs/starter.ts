@@ -9,8 +9,8 @@ async function convertAll(client: Client, videos: string[]): Promise<string[]> {
       id: `convert-${video}`,
       taskQueue: 'jobs',
       args: [video],
-      startToCloseTimeout: '1 hour', // a job waits for its permit for half of that, and is then tried again
-      heartbeatTimeout: '10s', // by its heartbeats, a job that waits or runs hears of a cancellation or a pause
+      startToCloseTimeout: '1 hour', // a job waits for its permit for half of that, and is then retried
+      heartbeatTimeout: '10s', // from its heartbeats, a job that waits or runs learns of a cancellation or a pause
     });
   return await Promise.all(videos.map(convert));
 }

@@ -4,7 +4,7 @@ import { limitWorkflows, Semaphore } from 'temporal-semaphore/workflow';
 import type * as activities from './activities';
 import type * as workflows from './workflows';
 
-export const gpus = new Semaphore('gpus', { capacity: 3, perKey: 2 }); // 3 in all, 2 of a tenant
+export const gpus = new Semaphore('gpus', { capacity: 3, perKey: 2 }); // 3 in all, 2 for each tenant
 export const reports = new Semaphore('reports', { capacity: 1 });
 export const vendor = new Semaphore('vendor', { capacity: 2 });
 

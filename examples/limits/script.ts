@@ -3,7 +3,7 @@ import { SemaphoreClient } from 'temporal-semaphore/client';
 import { callVendor } from './activities';
 import { vendor } from './limits';
 
-// A script that waits for the vendor in one line with the Workflows' activities.
+// A script that waits for the vendor in the same queue as the Workflows' activities.
 async function main(): Promise<void> {
   const connection = await Connection.connect({ address: process.env.TEMPORAL_ADDRESS ?? 'localhost:7233' });
   const semaphore = new SemaphoreClient(new Client({ connection }), vendor);

@@ -45,7 +45,7 @@ export async function standForLeader(
     try {
       await leader.withPermit(({ signal }) => lead(AbortSignal.any([signal, stop])), { signal: stop });
     } catch (error) {
-      if (!stop.aborted && !(error instanceof PermitLostError)) throw error; // lost: stand again
+      if (!stop.aborted && !(error instanceof PermitLostError)) throw error; // lost: try again
     }
   }
 }

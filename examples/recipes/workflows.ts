@@ -37,7 +37,7 @@ export async function trainUnlessBusy(dataset: string): Promise<string> {
 // #endregion
 
 // #region vendor-api
-const vendor = new Semaphore('vendor-api', { capacity: 20, perKey: 2, fair: true }); // fair: nobody gets past a pause
+const vendor = new Semaphore('vendor-api', { capacity: 20, perKey: 2, fair: true }); // fair: no caller gets past a pause
 
 export async function askFor(tenant: string, question: string): Promise<string> {
   for (;;) {
@@ -50,7 +50,7 @@ export async function askFor(tenant: string, question: string): Promise<string> 
 // #endregion
 
 // #region read-write-lock
-const READERS = 4; // so many may read at once
+const READERS = 4; // how many may read at once
 const table = new Semaphore('table', { capacity: READERS, fair: true }); // fair: no reader overtakes a writer
 
 export async function read(): Promise<string[]> {
