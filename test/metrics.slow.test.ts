@@ -3,14 +3,14 @@ import { randomUUID } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { Client } from '@temporalio/client';
+import { Client, type WorkflowClientInterceptor } from '@temporalio/client';
 import { Runtime } from '@temporalio/worker';
 import { type Sample, scrape } from '../scripts/support/prometheus';
 import { freePort } from '../scripts/support/server-process';
-import { PermitLostError, PermitPool, PermitTimeoutError, SemaphoreClient } from '../src/client';
+import { type Permit, PermitLostError, PermitPool, PermitTimeoutError, SemaphoreClient } from '../src/client';
 import { permitId, queueId } from '../src/shared/permit-id';
-import { MISSED, REVOKE, type Ticket, TURN, WATCH } from '../src/shared/protocol';
-import { HISTOGRAM_BUCKETS } from '../src/worker';
+import { DECLINED, MISSED, REVOKE, type Ticket, TURN, WATCH } from '../src/shared/protocol';
+import { createPermitWorker, HISTOGRAM_BUCKETS } from '../src/worker';
 import { CliProcess } from './support/cli-process';
 import { failureOf, startHolder, startHolding, startOptions, untilAt } from './support/holders';
 import { operatorOf } from './support/operators';
@@ -114,6 +114,90 @@ test('no replay counts again: with every Workflow Task replayed from the start, 
     ({ name, labels }) => name === 'temporal_sticky_cache_total_forced_eviction' && labels.task_queue === taskQueue,
   );
   assert.ok(evictions && evictions.value >= 20, 'it did replay');
+});
+
+/** Of the queue's history: how many waiters it was told of that wait no longer. */
+async function toldOf(resource: string): Promise<number> {
+  const { events } = await temporal.client.workflow.getHandle(queueId(resource)).fetchHistory();
+  return (events ?? []).filter((e) => e.workflowExecutionSignaledEventAttributes?.signalName === DECLINED).length;
+}
+
+/** Waits until the gauge of waiters shows this. */
+async function waitersAre(resource: string, count: number): Promise<void> {
+  await eventually(async () => assert.equal(counts(await scrape(address), resource).waiters, count));
+}
+
+test('Workflows that were terminated as they waited count no more after half a minute, and have no turns', async () => {
+  const resource = temporal.resource();
+  const taskQueue = `permits-${randomUUID()}`;
+  const input = { resource, semaphore: { ...CAPACITY_1, taskQueue } };
+  const worker = await createPermitWorker({ connection: temporal.env.nativeConnection, taskQueue });
+  await worker.runUntil(async () => {
+    const { handle } = await startHolding(temporal, input);
+    const waiters = [];
+    for (let place = 1; place <= 5; place++) waiters.push(await startHolder(temporal, { ...input, holdMs: 0 }));
+    await waitersAre(resource, 5);
+    for (const waiter of waiters.slice(0, 3)) await waiter.terminate();
+    await waitersAre(resource, 2); // the slot is held, so none of the three has a turn
+    assert.equal(await toldOf(resource), 3);
+    await handle.signal(workflows.finish);
+    await Promise.all(waiters.slice(3).map((waiter) => waiter.result()));
+    await waitersAre(resource, 0);
+    const { offered, missed } = await turnsOf(resource);
+    assert.equal(offered, 2 + missed);
+  });
+});
+
+test('when a queue was terminated, nobody waits in it', async () => {
+  const resource = temporal.resource();
+  const taskQueue = `permits-${randomUUID()}`;
+  const input = { resource, semaphore: { ...CAPACITY_1, taskQueue } };
+  const worker = await createPermitWorker({ connection: temporal.env.nativeConnection, taskQueue });
+  await worker.runUntil(async () => {
+    const { handle } = await startHolding(temporal, input);
+    const waiter = await startHolder(temporal, input);
+    await waitersAre(resource, 1);
+    await temporal.client.workflow.getHandle(queueId(resource)).terminate();
+    await waiter.terminate(); // or it starts another queue
+    await waitersAre(resource, 0);
+    await handle.signal(workflows.finish);
+    await handle.result();
+  });
+});
+
+test('a client that has its turn while the permit worker asks about its waiter keeps the turn', async () => {
+  const resource = temporal.resource();
+  const taskQueue = `permits-${randomUUID()}`;
+  const semaphore = new SemaphoreClient(temporal.client, resource, { ...CAPACITY_1, taskQueue });
+  const described: string[] = [];
+  let first: Permit | undefined;
+  let served: Promise<Permit> | undefined;
+  const describe: WorkflowClientInterceptor['describe'] = async (input, next) => {
+    const { workflowId = '' } = input.workflowExecution;
+    described.push(workflowId);
+    if (workflowId.startsWith('permit-waiter:')) {
+      await first?.release();
+      await served; // its waiter has ended with the turn
+    }
+    return await next(input);
+  };
+  const { nativeConnection: connection } = temporal.env;
+  const interceptors = { client: { workflow: [{ describe }] } };
+  const worker = await createPermitWorker({ connection, taskQueue, interceptors });
+  await worker.runUntil(async () => {
+    first = await semaphore.acquire();
+    served = semaphore.acquire();
+    await untilWaiting(temporal.client, resource, 1);
+    const third = await startHolder(temporal, { resource, semaphore: { ...CAPACITY_1, taskQueue }, holdMs: 0 });
+    await untilWaiting(temporal.client, resource, 2);
+    const second = await served;
+    const looks = () => described.filter((workflowId) => workflowId === queueId(resource)).length;
+    const soFar = looks();
+    await until(() => looks() > soFar);
+    assert.equal(await toldOf(resource), 0);
+    await second.release();
+    await third.result();
+  });
 });
 
 test('acquires that got nothing count by how they ended', async () => {

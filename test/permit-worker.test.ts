@@ -51,6 +51,15 @@ test('a permit worker breaks no Workflow off in the middle, however long the mac
   assert.equal(isolateExecutionTimeoutMs, 2 ** 32 - 1, "the SDK has no option 'isolateExecutionTimeout' any more");
 });
 
+test('where no metrics are exported, a permit worker hears of no line, and so asks about no waiter', async () => {
+  const { nativeConnection: connection } = temporal.env;
+  const worker = await createPermitWorker({ connection, taskQueue: `permits-${randomUUID()}` });
+  const { setMetricGaugeValue: gauge } = worker.options.sinks?.__temporal_metrics ?? {};
+  const { fn } = gauge ?? {};
+  await worker.runUntil(async () => undefined);
+  assert.ok(fn && gauge?.fn === fn);
+});
+
 test('permits run on the task queue "permits" unless their worker is told otherwise', async () => {
   const { nativeConnection: connection } = temporal.env;
   const dedicated = await createPermitWorker({ connection });

@@ -1,9 +1,11 @@
-import { type WorkflowClient, type WorkflowExecutionDescription, WorkflowNotFoundError } from '@temporalio/client';
+import type { WorkflowClient, WorkflowExecutionDescription } from '@temporalio/client';
 import { monotonicMs } from '../client/server/clock';
+import { describeOpen, lenientReader } from '../client/server/lenient-reader';
+import { LongWaiters, type LookedAtWaiter } from '../client/server/long-waiters';
 import { mapConcurrently } from '../client/server/map-concurrently';
 import type { Server } from '../client/server/server';
 import { readDeadlineMs } from '../shared/lenient-input';
-import { isOpen, isPaused } from '../shared/open';
+import { isPaused } from '../shared/open';
 import { permitId, queueId } from '../shared/permit-id';
 import { DEFAULT_PRIORITY_KEY } from '../shared/priority';
 import {
@@ -18,7 +20,6 @@ import {
   type Ticket,
 } from '../shared/protocol';
 import { readQueueView } from '../shared/queue-view';
-import { waiterKey } from '../shared/request';
 import { MAX_SLOTS, slotNames, slotsMark } from '../shared/slots';
 import { TurnOrder } from '../shared/turn-order';
 import type {
@@ -30,20 +31,14 @@ import type {
   Stranger,
   WaiterInspection,
 } from './inspection';
-import { lenientReader, permitAddress, permitOf, stateOf } from './reader';
+import { permitAddress, permitOf, stateOf } from './reader';
 import { WorkerQueries } from './worker-queries';
+
+/** A look asks about each Workflow that has waited for so long. */
+const WAITS_LONG_MS = 30_000;
 
 /** The limit of time for all queries of one look. */
 export const ANSWERS_WITHIN_MS = 2_000;
-
-/**
- * Nobody tells the queue that a waiter's Workflow was terminated or has timed out. So a look asks the server about each that has waited
- * for so long, and again after this time …
- */
-const WAITS_LONG_MS = 30_000;
-
-/** … so many of them at each look, those first that have waited longest. */
-const WAITERS_PER_LOOK = 100;
 
 /** Who makes the queries of a look, each of which is an Action on Temporal Cloud. */
 export interface Asking {
@@ -59,21 +54,13 @@ const SPARED = Symbol('spared');
 /** What one look at a resource finds. */
 export type Look = Omit<Inspection, 'held' | 'free' | 'waiting' | 'recent'> & { capacity: number };
 
-/** What the server says of a Workflow that has waited for long. */
-interface LookedAtWaiter {
-  readonly isGone: boolean;
-  readonly isPaused?: boolean;
-  readonly parent?: string | undefined;
-}
-
 /** Inspects one resource. It never writes: `describe` and queries leave no trace in a history. */
 export class Inspector {
   private readonly reader: WorkflowClient;
   /** The last answer of each Workflow. */
   private readonly answers = new Map<string, { runId: string; historyLength: number; atMs: number; answer: unknown }>();
 
-  /** The runs that wait: when the server was last asked about each, and what it said. */
-  private readonly waiters = new Map<string, { atMs: number } & LookedAtWaiter>();
+  private readonly waiters = new LongWaiters(WAITS_LONG_MS);
 
   constructor(
     private readonly server: Server,
@@ -106,7 +93,7 @@ export class Inspector {
       return added.includes(seen.slot) ? [{ ...seen, state: view?.override?.paused ? 'drained' : 'free' }] : [];
     });
     const holders = new Map([...own, ...others].map(({ slot, permit }) => [slot, permit?.holder]));
-    const waiters = view ? waitersOf(view, holders, (ticket) => this.waiters.get(waiterKey(ticket))) : [];
+    const waiters = view ? waitersOf(view, holders, (ticket) => this.waiters.of(ticket)) : [];
     const override = view?.override && shown(view.override);
     const capacity = override?.capacity ?? slots.length;
     const seen = [...own, ...others];
@@ -210,49 +197,18 @@ export class Inspector {
 
   /** The tickets without those whose Workflow has ended, as far as this look asks. */
   private async thoseThere(tickets: readonly Ticket[]): Promise<Ticket[]> {
-    const old = tickets.filter(({ sinceMs }) => Date.now() - sinceMs >= WAITS_LONG_MS);
-    const known = new Map(old.map((ticket) => [waiterKey(ticket), this.waiters.get(waiterKey(ticket))]));
-    const askedAtMs = (ticket: Ticket) => known.get(waiterKey(ticket))?.atMs ?? Number.NEGATIVE_INFINITY;
-    const toAsk = old
-      .filter((ticket) => monotonicMs() - askedAtMs(ticket) >= WAITS_LONG_MS)
-      .sort((a, b) => askedAtMs(a) - askedAtMs(b) || a.sinceMs - b.sinceMs);
-    const waiters = new Map(toAsk.map((ticket) => [waiterKey(ticket), ticket.waiter.workflowId]));
-    await mapConcurrently([...waiters].slice(0, WAITERS_PER_LOOK), async ([key, workflowId]) => {
-      const atMs = monotonicMs();
-      known.set(key, { atMs, ...(await this.lookAtWaiter(workflowId)) });
-    });
-    this.waiters.clear(); // who waits no longer is forgotten
-    for (const [key, seen] of known) if (seen) this.waiters.set(key, seen);
-    return tickets.filter((ticket) => !known.get(waiterKey(ticket))?.isGone);
+    const ask = (ticket: Ticket) => this.waiters.ask(ticket, (workflowId) => this.describe(workflowId));
+    await mapConcurrently(this.waiters.due(tickets), ask);
+    return tickets.filter((ticket) => !this.waiters.of(ticket)?.isGone);
   }
 
   private canBe(slot: string): boolean {
     return permitAddress(permitId({ resource: this.resource, slot })) !== undefined;
   }
 
-  private async lookAtWaiter(workflowId: string): Promise<LookedAtWaiter> {
-    try {
-      const waiter = await this.server.call(() => this.reader.getHandle(workflowId).describe());
-      return {
-        isGone: !isOpen(waiter),
-        isPaused: isPaused(waiter),
-        parent: waiter.parentExecution?.workflowId ?? undefined,
-      };
-    } catch (error) {
-      if (error instanceof WorkflowNotFoundError) return { isGone: true };
-      throw error;
-    }
-  }
-
   /** `undefined` when the Workflow has ended, or there is none. */
-  private async describe(workflowId: string): Promise<WorkflowExecutionDescription | undefined> {
-    try {
-      const description = await this.server.call(() => this.reader.getHandle(workflowId).describe());
-      return isOpen(description) ? description : undefined;
-    } catch (error) {
-      if (error instanceof WorkflowNotFoundError) return undefined;
-      throw error;
-    }
+  private describe(workflowId: string): Promise<WorkflowExecutionDescription | undefined> {
+    return describeOpen(this.server, this.reader, workflowId);
   }
 }
 

@@ -1,41 +1,8 @@
-import { type Client, WorkflowClient, type WorkflowExecutionInfo } from '@temporalio/client';
-import type { Payload, SerializationContext } from '@temporalio/common';
+import type { WorkflowExecutionInfo } from '@temporalio/client';
 import { readPermitMemo } from '../shared/lenient-input';
 import { isPaused } from '../shared/open';
 import { checkResource, checkSlot, type PermitAddress, parsePermitId, queueId } from '../shared/permit-id';
 import type { Inspection, PermitInspection, SlotInspection, Stranger } from './inspection';
-
-/**
- * A client for reading only. It reads a payload that it can't decode as `undefined`. Anybody may have written a memo, with
- * another codec or none, and one unreadable memo must not hide all others from an operator.
- */
-export function lenientReader({ connection, workflow }: Client): WorkflowClient {
-  const { payloadConverter, payloadCodecs, ...rest } = workflow.options.loadedDataConverter;
-  const dataConverter: typeof workflow.options.loadedDataConverter = {
-    ...rest,
-    payloadConverter: {
-      toPayload: (value, context) => payloadConverter.toPayload(value, context),
-      fromPayload<T>(payload: Payload, context?: SerializationContext) {
-        try {
-          return payloadConverter.fromPayload<T>(payload, context);
-        } catch {
-          return undefined as T;
-        }
-      },
-    },
-    payloadCodecs: payloadCodecs.map((codec) => ({
-      encode: (payloads, context) => codec.encode(payloads, context),
-      async decode(payloads, context) {
-        try {
-          return await codec.decode(payloads, context);
-        } catch {
-          return payloads;
-        }
-      },
-    })),
-  };
-  return new WorkflowClient({ ...workflow.options, connection, dataConverter });
-}
 
 /** Reads a permit from the server's description of its Workflow. */
 export function permitOf(

@@ -1,10 +1,10 @@
 import { type Client, isGrpcServiceError, type WorkflowExecutionInfo } from '@temporalio/client';
+import { lenientReader } from '../client/server/lenient-reader';
 import { mapConcurrently } from '../client/server/map-concurrently';
 import { isPaused } from '../shared/open';
 import { OUR_WORKFLOWS } from '../shared/protocol';
 import { addTo } from './add-to';
 import type { Inspection } from './inspection';
-import { lenientReader } from './reader';
 
 /** How many running Workflows of each type to look at. They are the newest, which today's workers run. */
 const LOOKED_AT = 20;

@@ -6,6 +6,7 @@ import {
   WorkflowNotFoundError,
 } from '@temporalio/client';
 import { monotonicMs } from '../client/server/clock';
+import { lenientReader } from '../client/server/lenient-reader';
 import { mapConcurrently } from '../client/server/map-concurrently';
 import { Server } from '../client/server/server';
 import { readPermitMemo } from '../shared/lenient-input';
@@ -13,7 +14,7 @@ import { isOpen } from '../shared/open';
 import { permitId, resourceOfQueue } from '../shared/permit-id';
 import { PERMIT_WORKFLOWS, type PermitOutcome, QUEUE_WORKFLOW } from '../shared/protocol';
 import type { PastHold, ResourceSlot } from './inspection';
-import { lenientReader, permitAddress, permitOf, stateOf } from './reader';
+import { permitAddress, permitOf, stateOf } from './reader';
 
 // Visibility is seconds late, and a server allows few calls to it (by default 10 a second for a whole namespace, on Temporal
 // Cloud 30): never poll it.

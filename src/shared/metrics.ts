@@ -13,6 +13,9 @@ type HandoffStage = 'turn' | 'claim';
 /** Why nobody got a permit by a turn: another acquirer was faster, or the waiter had left, had ended, or did nothing. */
 type UnusedTurn = 'missed' | 'declined' | 'gone' | 'overdue';
 
+/** The gauge of those who wait in line. */
+export const WAITERS = 'temporal_semaphore_waiters';
+
 const ACQUIRE_LATENCY = 'temporal_semaphore_acquire_latency';
 const HOLD_DURATION = 'temporal_semaphore_hold_duration';
 const HANDOFF_LATENCY = 'temporal_semaphore_handoff_latency';
@@ -72,9 +75,9 @@ export class SemaphoreMetrics {
   /** Not of a key's pool: it has a queue of its own, and one series can't tell the waiters of many. */
   waiters(resource: string, count: number): void {
     if (isKeyResource(resource)) return;
-    const name = 'temporal_semaphore_waiters';
-    const make = () => this.meter.createGauge(name, 'int', undefined, 'Waiters in line, turns under way not counted');
-    this.metric(name, make).set(count, { resource });
+    const make = () =>
+      this.meter.createGauge(WAITERS, 'int', undefined, 'Waiters in line, turns under way not counted');
+    this.metric(WAITERS, make).set(count, { resource });
   }
 
   /** A caller of a permit pool, in its process: no server was asked for it. */

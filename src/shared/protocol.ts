@@ -282,7 +282,10 @@ export interface MissedNotice {
   slot: string;
 }
 
-/** `declined`, from a waiter that waits no longer (served, timed out or cancelled). `slot`: the turn that it passes on. */
+/**
+ * `declined`, from a waiter that waits no longer (served, timed out or cancelled); from a permit worker, of a waiter whose Workflow has
+ * ended. `slot`: the turn that it passes on.
+ */
 export interface DeclinedNotice {
   ticketId: string;
   slot?: string;

@@ -23,6 +23,12 @@ export function readQueueView(resource: string, answer: unknown): QueueView | un
   };
 }
 
+/** The tickets in line that have no turn. */
+export function withoutTurn({ tickets, slots }: QueueView): Ticket[] {
+  const offered = new Set(slots.flatMap(([, state]) => (state.at === 'offered' ? state.ticketId : [])));
+  return tickets.filter(({ id }) => !offered.has(id));
+}
+
 function readSlot(value: unknown): QueueView['slots'] {
   const [name, state] = listOf(value);
   const slot = textOf(name);

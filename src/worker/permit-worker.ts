@@ -1,16 +1,20 @@
 import { existsSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { NativeConnection, Runtime, Worker, type WorkerOptions } from '@temporalio/worker';
+import { NativeConnection, Runtime, Worker, type WorkerOptions, type WorkerPlugin } from '@temporalio/worker';
 import { version } from '@temporalio/worker/package.json';
 import { entryPath } from '../fencing/entry-path';
 import { nonEmpty, refuse, refuseKind } from '../shared/check';
 import { DEFAULT_TASK_QUEUE } from '../shared/protocol';
+import { withoutDeadWaiters } from './dead-waiters';
 
 /** This library decides what a permit worker runs, so the caller can't set these options of the SDK. */
 const OURS = ['activities', 'enableNonLocalActivities', 'nexusServices', 'workflowBundle', 'workflowsPath'] as const;
 
 /** Nobody calls it. The SDK warns of a worker without activities. One with local activities alone polls for none either. */
 const WITHOUT_WARNING = { activities: { none: async () => {} }, enableNonLocalActivities: false };
+
+/** The public means to do something for as long as a worker runs. It has no part in the bundle. */
+const DEAD_WAITERS: WorkerPlugin = { name: 'temporal-semaphore-dead-waiters', runWorker: withoutDeadWaiters };
 
 /** What a worker of permits has unlike other workers, unless its caller says otherwise. */
 export const PERMIT_WORKER_DEFAULTS = {
@@ -87,6 +91,7 @@ export async function createPermitWorker(options: PermitWorkerOptions): Promise<
     ...WITHOUT_WARNING,
     ...permitWorkflows(options),
     ...inCurrentVersion(options),
+    plugins: [...(options.plugins ?? []), DEAD_WAITERS],
   }).catch((error: Error) => {
     if (!REGISTERED_TWICE.test(error.message)) throw error;
     return refuse(

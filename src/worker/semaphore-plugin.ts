@@ -12,6 +12,7 @@ import type { WorkflowLimits } from '../workflows/holder/limit-workflows';
 import { activityPurpose } from './activity-purpose';
 import { runBeside } from './beside';
 import { checkBundle } from './bundle-limits';
+import { withoutDeadWaiters } from './dead-waiters';
 import {
   type ActivityLimits,
   ActivityPools,
@@ -176,7 +177,7 @@ export class SemaphorePlugin implements WorkerPlugin {
       const warned = warnIfUnpolled(worker.client, this.servedElsewhere(), ended.signal);
       this.pools.open(worker.client);
       try {
-        await next(worker);
+        await withoutDeadWaiters(worker, next);
       } finally {
         ended.abort();
         await Promise.all([warned, this.pools.close()]); // while the connection is open, and a worker runs the permits

@@ -89,8 +89,8 @@ const BUGS: readonly PlantedBug[] = [
   },
   {
     name: 'A look counts waiters whose Workflow has ended',
-    in: 'Inspector.lookAtWaiter',
-    find: '!isOpen(waiter)',
+    in: 'LongWaiters.ask',
+    find: '!waiter',
     replace: 'false',
     caughtBy: 'dead-waiters.slow.test.ts',
   },
@@ -100,6 +100,20 @@ const BUGS: readonly PlantedBug[] = [
     find: 'this.inspector.taskQueue(slotNames(slots), queue)',
     replace: 'this.inspector.taskQueue(slotNames(slots))',
     caughtBy: 'asks the server about the queue once',
+  },
+  {
+    name: 'A permit worker does not tell its queues of waiters that have died',
+    in: 'lookAgainAndAgain',
+    find: '!line.isLong',
+    replace: 'true',
+    caughtBy: 'Workflows that were terminated as they waited count no more',
+  },
+  {
+    name: 'A permit worker takes a client that has its turn for a dead waiter',
+    in: 'LineHere.look',
+    find: '(await this.read(server, reader)).filter(isGone)',
+    replace: 'this.tickets.filter(isGone)',
+    caughtBy: 'a client that has its turn while the permit worker asks',
   },
   {
     name: 'A slot that an operator had added counts as free in a pause',

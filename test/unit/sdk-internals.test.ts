@@ -8,6 +8,7 @@ import { Connection, isGrpcServiceError } from '@temporalio/client';
 import { defaultPayloadConverter, type Payload, RawValue } from '@temporalio/common';
 import { MockActivityEnvironment } from '@temporalio/testing';
 import { Runtime } from '@temporalio/worker';
+import { initMetricSink } from '@temporalio/worker/lib/workflow/metrics';
 import { setActivator } from '@temporalio/workflow/lib/global-attributes';
 import { Activator } from '@temporalio/workflow/lib/internals';
 import { activate } from '@temporalio/workflow/lib/worker-interface';
@@ -146,6 +147,18 @@ test('a worker hears of signals by a method of the Runtime, which its class has'
   const because = 'src/worker/beside.ts covers this method, so that a permit worker outlives the signal';
   assert.equal(typeof register, 'function', because);
   assert.match(worker, /this\.runtime\.registerShutdownSignalCallback\(/, because);
+});
+
+test('a worker hears what its Workflows say to a gauge by a sink among its options', () => {
+  const because = 'src/worker/dead-waiters.ts hears by this sink in which lines somebody waits';
+  const set: unknown[] = [];
+  const createGauge = (name: string) => ({ set: (value: number, labels: object) => set.push([name, value, labels]) });
+  const { setMetricGaugeValue: gauge } = initMetricSink({ createGauge } as never).__temporal_metrics;
+  gauge.fn({} as never, 'waiters', 'int', undefined, undefined, 2, { resource: 'pool' });
+  assert.deepEqual(set, [['waiters', 2, { resource: 'pool' }]], because);
+  const worker = readFileSync(require.resolve('@temporalio/worker/lib/worker.js'), 'utf8');
+  assert.match(worker, /const \{ sinks \} = this\.options/, because);
+  assert.match(worker, /sink\?\.fn\(call\.workflowInfo, /, because);
 });
 
 test('an activity under a limit sees an abort for its permit by the signal of its context, which is as before afterwards', async () => {

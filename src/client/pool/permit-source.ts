@@ -4,7 +4,7 @@ import { isOpen, isPaused } from '../../shared/open';
 import { type ResolvedAcquire, type ResolvedSemaphore, resolveSetAcquire } from '../../shared/options';
 import { queueId } from '../../shared/permit-id';
 import { QUEUE_VIEW, type QueueView } from '../../shared/protocol';
-import { readQueueView } from '../../shared/queue-view';
+import { readQueueView, withoutTurn } from '../../shared/queue-view';
 import { shuffle } from '../../shared/shuffle';
 import { hasMore, isSlotInUse, slotsMark } from '../../shared/slots';
 import { clientAcquirer, warnOfDisagreement } from '../holder/acquire';
@@ -117,9 +117,9 @@ export class PermitSource {
     return { tickets: [], isInUse: (slot) => this.semaphore.slots.includes(slot) };
   }
 
-  private othersIn({ tickets, slots, override }: QueueView): Others {
-    const offered = new Set(slots.flatMap(([, state]) => (state.at === 'offered' ? state.ticketId : [])));
-    const waiting = tickets.filter(({ id, pool }) => pool?.id !== this.poolId && !offered.has(id));
+  private othersIn(view: QueueView): Others {
+    const { override } = view;
+    const waiting = withoutTurn(view).filter(({ pool }) => pool?.id !== this.poolId);
     const lists = [...new Set(waiting.map((ticket) => ticket.slots))];
     const fewer = lists.find((list) => hasMore(this.semaphore.compactSlots, list));
     if (fewer !== undefined && override?.capacity === undefined) warnOfDisagreement(this.semaphore, slotsMark(fewer));
