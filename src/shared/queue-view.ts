@@ -4,8 +4,8 @@ import type { OverrideState, QueueView, SlotState, Ticket } from './protocol';
 import { ticketsOf } from './ticket-rows';
 import { fieldsOf, isCount, isNumber, listOf, MAX_TIME_MS } from './untyped';
 import { areSlots, isOverride, readTicket } from './wire-input';
-// Readers of what a wait queue remembers: for its next run, to which anybody may hand anything, and for callers that only look. They
-// keep each sound part, and leave out the rest.
+// Readers of what a wait queue remembers, for callers that only look, and partly for its next run. They keep each sound part, and leave
+// out the rest.
 
 /** Reads a wait queue's answer. `undefined` when it is no answer at all. */
 export function readQueueView(resource: string, answer: unknown): QueueView | undefined {
@@ -53,7 +53,7 @@ export function readTickets(resource: string, view: unknown): Map<string, Ticket
 /** Far more than a queue can charge, and far from where numbers get coarse. */
 const MAX_VIRTUAL_TIME = 1e12;
 
-export function readShares(value: unknown): QueueView['shares'] {
+function readShares(value: unknown): QueueView['shares'] {
   const isShare = (it: unknown) => isNumber(it, 0, MAX_VIRTUAL_TIME);
   return listOf(value).flatMap((share): QueueView['shares'] => {
     const [priorityKey, nowAt, keys] = listOf(share);

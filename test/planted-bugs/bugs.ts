@@ -707,7 +707,7 @@ const BUGS: readonly PlantedBug[] = [
   {
     name: 'A queue that continues as new forgets who waits',
     in: 'keepQueue',
-    find: 'isContinued ? readHandedOn(resource, input ?? {}, Date.now()) : undefined',
+    find: 'isContinued ? readHandedOn(resource, input ?? {}) : undefined',
     replace: 'undefined',
     caughtBy: 'what an operator has set outlives the run',
   },

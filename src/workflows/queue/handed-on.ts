@@ -1,16 +1,12 @@
 import { isRunId } from '../../shared/permit-id';
-import type { AskedSlot, QueueInput, QueueView, ShownView, SlotState, Ticket } from '../../shared/protocol';
-import { readOverride, readShares, readTickets } from '../../shared/queue-view';
+import type { QueueInput, QueueView, ShownView, SlotState } from '../../shared/protocol';
+import { readOverride, readTickets } from '../../shared/queue-view';
 import { tableOf, ticketsOf } from '../../shared/ticket-rows';
-import { fieldsOf, isNumber, listOf, MAX_TIME_MS } from '../../shared/untyped';
-import { areSlots, readTerms } from '../../shared/wire-input';
-import { DRAIN_RENEWAL_MS } from './drains';
-import { OFFER_TIMEOUT_MS } from './offer-timeouts';
-import { ANSWERS_WITHIN_MS, LATE_MS } from './preemption';
-import { MOST_MS as PROBE_WITHIN_MS } from './queue-command';
+import { fieldsOf } from '../../shared/untyped';
+import { areSlots } from '../../shared/wire-input';
 
-// What one run of the queue hands to the next. Nothing proves where the argument comes from: a stranger's Workflow may continue as our
-// queue. So a run reads it like any message, and takes no time that is further away than the queue would set it: no slot waits for ever.
+// What one run of the queue hands to the next. The next run trusts it as its own memory, but for what would end its worker
+// (docs/security.md#who-is-trusted).
 
 /** The query shows so many tickets as objects, which others read. */
 const MAX_SHOWN = 1_000;
@@ -40,80 +36,38 @@ export function handOn(view: QueueView, unanswered: Iterable<string>, inDoubt: I
 }
 
 /** What a run was handed: its memory, and of the tickets in it, those that are owed an answer, and those in doubt. */
-export type HandedOn = ReturnType<typeof readHandedOn>;
+export interface HandedOn {
+  view: QueueView;
+  unanswered: string[];
+  inDoubt: string[];
+}
 
-/** Keeps what is credible in the argument of a queue. */
-export function readHandedOn(resource: string, { view, unanswered, inDoubt }: Partial<QueueInput>, nowMs: number) {
-  const { slots, shares, override, calledAtMs } = fieldsOf(view);
+/** Reads what {@link handOn} gave, or an earlier or a later version of it. */
+export function readHandedOn(resource: string, { view, unanswered, inDoubt }: Partial<QueueInput>): HandedOn {
   const tickets = readTickets(resource, view);
-  const rows = listOf(fieldsOf(view).rows);
-  const idOf = (row: number) => fieldsOf(ticketsOf([rows[row]])[0]).id;
-  const ofTickets = (named: unknown) =>
-    listOf(named)
-      .map((it) => (typeof it === 'number' ? idOf(it) : it))
-      .filter((id): id is string => tickets.has(id as string));
+  const ids = ticketsOf(view?.rows).map((ticket) => fieldsOf(ticket).id);
+  const ofTickets = (named: QueueInput['unanswered'] = []) =>
+    named.map((it) => (typeof it === 'number' ? ids[it] : it)).filter((id): id is string => tickets.has(id as string));
   return {
     view: {
       tickets: [...tickets.values()],
-      slots: readSlots(resource, slots, tickets, nowMs),
-      shares: readShares(shares),
-      override: readOverride(resource, override),
-      ...(calledAtMs !== undefined && { calledAtMs: by(nowMs, calledAtMs) }),
-    } satisfies QueueView,
+      slots: (view?.slots ?? []).filter(([slot, state]) => areSlots(resource, [slot]) && isKnown(state)),
+      shares: view?.shares ?? [],
+      override: readOverride(resource, view?.override),
+      calledAtMs: view?.calledAtMs,
+    },
     unanswered: ofTickets(unanswered),
     inDoubt: ofTickets(inDoubt),
   };
 }
 
-function readSlots(
-  resource: string,
-  value: unknown,
-  tickets: Map<string, Ticket>,
-  nowMs: number,
-): [slot: string, SlotState][] {
-  const offered = new Set<string>();
-  return listOf(value).flatMap((entry): [string, SlotState][] => {
-    const [slot, sent] = listOf(entry);
-    const state = areSlots(resource, [slot]) ? readState(sent, nowMs) : undefined;
-    if (!state) return [];
-    if (state.at === 'offered') {
-      if (offered.has(state.ticketId) || !tickets.has(state.ticketId)) return []; // a ticket has one turn at most
-      offered.add(state.ticketId);
-    }
-    return [[slot as string, state]];
-  });
-}
+const HANDED_ON: readonly SlotState['at'][] = ['free', 'unseen', 'held', 'offered', 'drained'];
 
-/** Takes no slot that a run is probing or claiming: a run continues as new only when no answer is due. */
-function readState(value: unknown, nowMs: number): SlotState | undefined {
-  const { at, sinceMs, probeAtMs, runId, ticketId, untilMs, reserved, renewAtMs } = fieldsOf(value);
-  const asked = readAsked(value, nowMs);
-  if (at === 'free' || at === 'unseen') return { at };
-  if (at === 'held') {
-    const times = { sinceMs: by(nowMs, sinceMs), probeAtMs: by(nowMs + PROBE_WITHIN_MS, probeAtMs) };
-    return { at, ...times, ...(isRunId(runId) && { runId }), ...asked };
-  }
-  if (at === 'offered' && !reserved && typeof ticketId === 'string') {
-    return { at, ticketId, untilMs: by(nowMs + OFFER_TIMEOUT_MS, untilMs), ...asked };
-  }
-  if (at === 'drained' && isRunId(runId)) return { at, runId, renewAtMs: by(nowMs + DRAIN_RENEWAL_MS, renewAtMs) };
-  return undefined;
-}
-
-function readAsked(value: unknown, nowMs: number): AskedSlot {
-  const { answersByMs, holder } = fieldsOf(value);
-  const { runId, untilMs } = fieldsOf(holder);
-  const terms = readTerms(holder);
-  const asked: AskedSlot = {};
-  if (answersByMs !== undefined) asked.answersByMs = by(nowMs + ANSWERS_WITHIN_MS, answersByMs);
-  if (terms && isRunId(runId)) {
-    const endsBy = untilMs !== undefined && { untilMs: by(nowMs + terms.graceMs + LATE_MS, untilMs) };
-    asked.holder = { ...terms, runId, ...endsBy };
-  }
-  return asked;
-}
-
-/** A time, but no later than `latestMs`. Anything else is long ago: then the queue probes. */
-function by(latestMs: number, value: unknown): number {
-  return isNumber(value, 0, MAX_TIME_MS) ? Math.min(latestMs, value) : 0;
+/**
+ * Of any other slot, the queue knows nothing, and asks. A run continues as new only when no answer is due: so none waits for an answer that
+ * an earlier run with a bug was owed. Another version may know other states. And what is no run ID can't be sent to the server.
+ */
+function isKnown(state: SlotState): boolean {
+  const { runId, holder } = state as { runId?: string; holder?: { runId: string } };
+  return HANDED_ON.includes(state.at) && [runId, holder?.runId].every((it) => it === undefined || isRunId(it));
 }

@@ -110,9 +110,9 @@ test("a Workflow's next run takes the place of what its earlier runs have waited
 
 test('the next run of the queue settles what a round has left open, and asks nobody again too early', () => {
   const waiters = ['a', 'b'].map((id) => ticket(id));
-  const nextRun = (state: QueueState, nowMs: number) => {
+  const nextRun = (state: QueueState) => {
     const wire = JSON.parse(JSON.stringify(handOn(state.view(), [], state.inDoubt)));
-    const handedOn = readHandedOn('pool', wire, nowMs);
+    const handedOn = readHandedOn('pool', wire);
     const next = new QueueState(handedOn.view);
     next.doubt(handedOn.inDoubt);
     return next;
@@ -122,13 +122,13 @@ test('the next run of the queue settles what a round has left open, and asks nob
   const late = newcomer(2, nowMs);
   assert.ok(first.enqueue(late, nowMs));
   assert.deepEqual(doings(first, nowMs), questions(waiters));
-  const second = nextRun(first, nowMs);
+  const second = nextRun(first);
   assert.deepEqual(doings(second, nowMs), questions(waiters), 'the first run had no answers');
   for (const waiter of waiters) second.present(waiter, true, nowMs);
   assert.deepEqual(doings(second, nowMs), [`refuse ${late.id}`]);
 
   nowMs += SILENT_MS - 1;
-  const third = nextRun(second, nowMs);
+  const third = nextRun(second);
   assert.equal(third.enqueue(newcomer(2, nowMs), nowMs), false);
   nowMs += 2;
   assert.ok(third.enqueue(newcomer(2, nowMs), nowMs));

@@ -66,7 +66,7 @@ async function keepQueue(input?: QueueInput): Promise<void> {
   // Only a former run of this queue hands a state on. Anybody may start a queue with any argument, and with a cron schedule, or retries,
   // the server gives this argument to each run.
   const isContinued = continuedFromExecutionRunId && !cronSchedule && !retryPolicy;
-  const handedOn = isContinued ? readHandedOn(resource, input ?? {}, Date.now()) : undefined;
+  const handedOn = isContinued ? readHandedOn(resource, input ?? {}) : undefined;
   const queue = new WaitQueue(workflowId, resource, handedOn);
   queue.hear();
   queue.takeIn(listOf(input?.tickets), handedOn);
