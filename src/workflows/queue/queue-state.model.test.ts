@@ -72,10 +72,6 @@ interface Waiter {
   fate: 'waits' | 'beside' | 'refused' | 'served' | 'gave up' | 'dead';
 }
 
-/**
- * A world around one queue: permits that are held or not, and messages on their way, in any order and as late as chance
- * will have it. The queue may be wrong; the world knows.
- */
 /** What an operator has set. */
 interface Override {
   capacity?: number;
@@ -84,6 +80,10 @@ interface Override {
   temporary?: { capacity: number; untilMs: number };
 }
 
+/**
+ * A world around one queue: permits that are held or not, and messages on their way, in any order and as late as chance
+ * will have it. The queue may be wrong; the world knows.
+ */
 class World {
   private state = new QueueState();
   private nowMs = 0;

@@ -3,8 +3,8 @@ import type { Ticket } from '../../shared/protocol';
 import type { TurnOrder } from '../../shared/turn-order';
 import { count, TicketSlots } from './ticket-slots';
 
-/** Where a ticket stands. */
-interface Standing {
+/** A ticket in the index. */
+interface Entry {
   readonly ticket: Ticket;
   /** Of equals, the one that came first is first. */
   readonly arrival: number;
@@ -20,8 +20,8 @@ interface Standing {
 export class TurnIndex {
   /** What the tickets name or count. */
   readonly slots = new TicketSlots();
-  private readonly groups = new Map<Ticket['slots'], Map<string, Standing[]>>();
-  private readonly places = new Map<string, Standing>();
+  private readonly groups = new Map<Ticket['slots'], Map<string, Entry[]>>();
+  private readonly entries = new Map<string, Entry>();
   private readonly priorities = new Map<number, number>();
 
   /** @param isSilent whether the ticket's waiter has let a turn pass: it comes last */
@@ -31,7 +31,7 @@ export class TurnIndex {
   ) {}
 
   get size(): number {
-    return this.places.size;
+    return this.entries.size;
   }
 
   /** Infinity when there is no ticket. */
@@ -44,27 +44,27 @@ export class TurnIndex {
     const isSilent = this.isSilent(ticket);
     const priority = priorityOf(ticket);
     const lane = JSON.stringify([isSilent, !ticket.kept, priority, ticket.fairnessKey]);
-    const place = { ticket, arrival, isSilent, lane };
-    this.places.set(ticket.id, place);
-    const lanes = this.groups.get(ticket.slots) ?? new Map<string, Standing[]>();
+    const entry = { ticket, arrival, isSilent, lane };
+    this.entries.set(ticket.id, entry);
+    const lanes = this.groups.get(ticket.slots) ?? new Map<string, Entry[]>();
     this.groups.set(ticket.slots, lanes);
-    const places = lanes.get(lane) ?? [];
-    lanes.set(lane, places);
-    places.splice(this.indexIn(places, place), 0, place);
+    const entries = lanes.get(lane) ?? [];
+    lanes.set(lane, entries);
+    entries.splice(this.indexIn(entries, entry), 0, entry);
     count(this.priorities, priority, 1);
     this.slots.add(ticket);
   }
 
   /** Does nothing where the ticket is not here. */
   remove(ticketId: string): void {
-    const place = this.places.get(ticketId);
-    if (!place) return;
-    const { ticket, lane } = place;
-    this.places.delete(ticketId);
+    const entry = this.entries.get(ticketId);
+    if (!entry) return;
+    const { ticket, lane } = entry;
+    this.entries.delete(ticketId);
     const lanes = this.groups.get(ticket.slots);
-    const places = lanes?.get(lane);
-    places?.splice(this.indexIn(places, place), 1);
-    if (places?.length === 0) lanes?.delete(lane);
+    const entries = lanes?.get(lane);
+    entries?.splice(this.indexIn(entries, entry), 1);
+    if (entries?.length === 0) lanes?.delete(lane);
     if (lanes?.size === 0) this.groups.delete(ticket.slots);
     count(this.priorities, priorityOf(ticket), -1);
     this.slots.remove(ticket);
@@ -72,24 +72,24 @@ export class TurnIndex {
 
   /** @param isEligible whether tickets of these slots can have the slot */
   first(isEligible: (slots: Ticket['slots']) => boolean): Ticket | undefined {
-    let first: Standing | undefined;
+    let first: Entry | undefined;
     for (const [slots, lanes] of this.groups) {
       if (!isEligible(slots)) continue;
-      for (const [place] of lanes.values()) if (place && (!first || this.compare(place, first) < 0)) first = place;
+      for (const [entry] of lanes.values()) if (entry && (!first || this.compare(entry, first) < 0)) first = entry;
     }
     return first?.ticket;
   }
 
-  private compare(a: Standing, b: Standing): number {
+  private compare(a: Entry, b: Entry): number {
     return Number(a.isSilent) - Number(b.isSilent) || this.order.compare(a.ticket, b.ticket) || a.arrival - b.arrival;
   }
 
-  /** Where the place stands in its lane, or would. */
-  private indexIn(places: readonly Standing[], place: Standing): number {
-    let [from, to] = [0, places.length];
+  /** Where the entry stands in its lane, or would. */
+  private indexIn(entries: readonly Entry[], entry: Entry): number {
+    let [from, to] = [0, entries.length];
     while (from < to) {
       const middle = (from + to) >> 1;
-      if (this.compare(places[middle] as Standing, place) < 0) from = middle + 1;
+      if (this.compare(entries[middle] as Entry, entry) < 0) from = middle + 1;
       else to = middle;
     }
     return from;
