@@ -1,12 +1,12 @@
 import { execFileSync } from 'node:child_process';
 import { writeFile } from 'node:fs/promises';
 import { DefaultLogger, Runtime } from '@temporalio/worker';
-import { judgeAgain } from '../test/chaos/again';
-import { clusterServer } from '../test/chaos/cluster-server';
-import { parseChaosOptions } from '../test/chaos/options';
-import { isClean, markdown } from '../test/chaos/report';
-import { runChaos } from '../test/chaos/run';
-import { givenServer, ownServer } from '../test/chaos/server';
+import { judgeAgain } from '../test/reliability/chaos/again';
+import { clusterServer } from '../test/reliability/chaos/cluster-server';
+import { parseChaosOptions } from '../test/reliability/chaos/options';
+import { isClean, markdown } from '../test/reliability/chaos/report';
+import { runChaos } from '../test/reliability/chaos/run';
+import { givenServer, ownServer } from '../test/reliability/chaos/server';
 import { runMain } from './support/main';
 
 /** `pnpm chaos`: real processes on a real server, a nemesis that breaks them, and a verdict on what was promised. */

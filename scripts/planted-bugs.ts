@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { chmod, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { availableParallelism, tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { PLANTED_BUGS } from '../test/planted-bugs/bugs';
+import { PLANTED_BUGS } from '../test/reliability/planted-bugs/bugs';
 import {
   declarationsOf,
   type Files,
@@ -13,7 +13,7 @@ import {
   plant,
   readFiles,
   testOf,
-} from '../test/planted-bugs/plant';
+} from '../test/reliability/planted-bugs/plant';
 import { chaosAgainstBugs } from './support/chaos-against-bugs';
 import { diesWithUs } from './support/dies-with-us';
 import { findServer } from './support/find-server';

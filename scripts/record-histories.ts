@@ -15,7 +15,7 @@ import { startServer } from './support/temporal-server';
 
 /**
  * `pnpm record-histories`: runs each Workflow through its main paths and writes the histories to test/histories, where
- * `test/replay.test.ts` replays them on today's code. Once a version has shipped, add to them and never write them anew.
+ * `test/workflows/replay.test.ts` replays them on today's code. Once a version has shipped, add to them and never write them anew.
  */
 const DIRECTORY = join(__dirname, '..', 'test', 'histories');
 

@@ -8,16 +8,16 @@ const SERVERS = ['v1.25.1', 'v1.27.3', 'v1.29.1', 'v1.30.8', 'v1.31.2', 'v1.32.1
 
 /** Holds, waits, hand-offs, order, adoption, operators, run IDs and Workflow Pause: what rests on the server's behaviour. */
 const TESTS = [
-  'test/permit-slot',
+  'test/workflows/permit/permit-slot',
   'test/contract',
-  'test/semaphore',
-  'test/client.test',
-  'test/wait-queue',
-  'test/adoption',
-  'test/offers',
-  'test/operate',
-  'test/standalone-activities',
-  'test/workflow-pause',
+  'test/workflows/holder/semaphore',
+  'test/client/client.test',
+  'test/workflows/queue/wait-queue',
+  'test/workflows/holder/adoption',
+  'test/workflows/queue/offers',
+  'test/operator/operate',
+  'test/worker/standalone-activities',
+  'test/workflows/permit/workflow-pause',
 ];
 
 /** What differs from run to run, what to run on each by default, and how. */

@@ -1,4 +1,4 @@
-/** The recipes of docs/recipes.md that are clients. The page shows each region word for word, and test/recipes.slow.test.ts runs it. */
+/** The recipes of docs/recipes.md that are clients. The page shows each region word for word, and test/examples/recipes.slow.test.ts runs it. */
 import type { Client } from '@temporalio/client';
 import type { Pool } from 'pg';
 import { PermitLostError, PermitPool, SemaphoreClient } from 'temporal-semaphore/client';

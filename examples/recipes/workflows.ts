@@ -1,4 +1,4 @@
-/** The recipes of docs/recipes.md that are Workflows. The page shows each region word for word, and test/recipes.slow.test.ts runs it. */
+/** The recipes of docs/recipes.md that are Workflows. The page shows each region word for word, and test/examples/recipes.slow.test.ts runs it. */
 import { proxyActivities } from '@temporalio/workflow';
 import { PermitTimeoutError, Semaphore, withPermits } from 'temporal-semaphore/workflow';
 import type { RecipeActivities } from './activities';

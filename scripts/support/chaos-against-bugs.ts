@@ -2,9 +2,9 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { ChaosReport } from '../../test/chaos/report';
-import { CHAOS_BUGS, type ChaosBug } from '../../test/planted-bugs/chaos-bugs';
-import { declarationsOf, type Files, isSource, plant, readFiles } from '../../test/planted-bugs/plant';
+import type { ChaosReport } from '../../test/reliability/chaos/report';
+import { CHAOS_BUGS, type ChaosBug } from '../../test/reliability/planted-bugs/chaos-bugs';
+import { declarationsOf, type Files, isSource, plant, readFiles } from '../../test/reliability/planted-bugs/plant';
 import { diesWithUs } from './dies-with-us';
 import { BUILDS, copyProject } from './project-copy';
 

@@ -17,15 +17,20 @@ export const SDKS: readonly string[] = [OLDEST_SDK, '1.21.1', devDependencies['@
 export const SDK_TESTS: readonly string[] = [
   'src/shared/duration',
   'test/unit/sdk-internals',
-  'test/adoption',
-  'test/cli.test',
-  'test/client',
+  'test/workflows/holder/adoption',
+  'test/cli/cli.test',
+  'test/client/client.test',
   'test/contract',
-  'test/fencing-activity',
-  'test/hostile-turns',
-  'test/limit',
-  'test/permit',
-  'test/semaphore',
+  'test/fencing/fencing-activity',
+  'test/workflows/queue/hostile-turns',
+  'test/worker/limit-activities',
+  'test/worker/limits-keeper',
+  'test/workflows/holder/limited-workflows',
+  'test/client/pool/permit-pool',
+  'test/worker/permit-worker',
+  'test/workflows/holder/permit-set',
+  'test/workflows/permit/permit-slot',
+  'test/workflows/holder/semaphore',
 ];
 
 /**
@@ -41,7 +46,7 @@ export async function againstSdk(version: string, tests: readonly string[]): Pro
     const env = { [PACKED_PACKAGE]: await pack(project) };
     const tested = await runTests(tests, { project, env });
     if (tests !== SDK_TESTS) return tested;
-    const packed = await runTests(['--slow', 'test/package'], { project, env });
+    const packed = await runTests(['--slow', 'test/package/package'], { project, env });
     return { passed: tested.passed && packed.passed, what: `${tested.what}; of the package: ${packed.what}` };
   } catch (error) {
     return { passed: false, what: `can't be installed: ${messageOf(error).split('\n')[0]}` };

@@ -14,7 +14,7 @@ export type Tier = 'unit' | 'all' | 'slow' | 'soak';
 const APART = /\.(slow|soak)\.test\.ts$/;
 
 /** The rooms of tests that need no server, no build and no other process. */
-const PURE = ['src', join('test', 'unit'), join('test', 'chaos'), join('test', 'model')];
+const PURE = ['src', join('test', 'unit'), join('test', 'reliability')];
 
 /** The test files of a tier whose path has one of the texts; all of the tier where there are no texts. */
 export function testFiles(tier: Tier, texts: readonly string[]): string[] {

@@ -5,7 +5,7 @@ import { PermitTimeoutError, SemaphoreClient } from '../../src/client';
 import { queueId } from '../../src/shared/permit-id';
 import type { QueueInput } from '../../src/shared/protocol';
 import { ENQUEUE, type Ticket, TURN, type Turn } from '../../src/shared/protocol';
-import { payload } from '../chaos/checks/queue-order';
+import { payload } from '../reliability/chaos/checks/queue-order';
 import { assertEnds, type Caller, contract, drivers, finishAll, startHolding } from '../support/drivers';
 import { assertSafe, untilWaiting, useTemporal } from '../support/temporal';
 import type { HolderInput } from '../support/workflows';

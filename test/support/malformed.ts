@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { json, nested, type RawPayload, UNCONVERTIBLE } from './strangers';
 
 // What anyone in the namespace can send: other versions, other languages, other codecs, and mistakes. The readers refuse it
-// (`src/shared/wire-input.test.ts`), and the Workflows outlive it (`test/hostile-input.slow.test.ts`, `test/hostile-turns.test.ts`).
+// (`src/shared/wire-input.test.ts`), and the Workflows outlive it (`test/workflows/permit/hostile-input.slow.test.ts`, `test/workflows/queue/hostile-turns.test.ts`).
 
 export const NO_OBJECTS = [null, 5, 'x', true, [], {}];
 

@@ -143,7 +143,7 @@ describe('commands', () => {
 
   /** The names of the options that scripts of this repository read: keys and texts of their sources. */
   function optionsOfScripts(): Set<string> {
-    const sources = ['scripts', 'bench', 'test/chaos', 'test/planted-bugs'].flatMap((directory) =>
+    const sources = ['scripts', 'bench', 'test/reliability'].flatMap((directory) =>
       readdirSync(join(ROOT, directory), { recursive: true, encoding: 'utf8' })
         .filter((file) => file.endsWith('.ts'))
         .map((file) => readFileSync(join(ROOT, directory, file), 'utf8')),

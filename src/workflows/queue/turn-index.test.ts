@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Luck } from '../../../test/chaos/random';
+import { Luck } from '../../../test/reliability/chaos/random';
 import type { Ticket } from '../../shared/protocol';
 import { wantsSlot } from '../../shared/slots';
 import { TurnOrder } from '../../shared/turn-order';

@@ -1,0 +1,46 @@
+import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
+import { test } from 'node:test';
+import { DefaultLogger, Runtime, Worker } from '@temporalio/worker';
+import { startServer } from '../../scripts/support/temporal-server';
+import { failingTasks } from '../../src/cli/doctor-checks';
+import { SemaphoreClient } from '../../src/client';
+import { eventually } from '../support/temporal';
+
+test('doctor says which Workflow a worker lacks, and the one line that its Workflows file needs', async (t) => {
+  const errors: string[] = [];
+  Runtime.install({ logger: new DefaultLogger('ERROR', ({ meta }) => errors.push(String(meta?.error))) });
+  const env = await startServer();
+  t.after(async () => await env.teardown());
+  const taskQueue = `half-${randomUUID()}`;
+  const worker = await Worker.create({
+    connection: env.nativeConnection,
+    taskQueue,
+    workflowsPath: require.resolve('../support/half-registered-workflows'),
+  });
+  await worker.runUntil(async () => {
+    const pool = new SemaphoreClient(env.client, 'half', { capacity: 1, taskQueue });
+    const permit = await pool.acquire();
+    assert.deepEqual(await failingTasks(env.client), [], 'a permit alone is well');
+
+    const waiting = new AbortController();
+    const waiter = pool.acquire({ signal: waiting.signal }).catch(() => undefined);
+    const advice = "Its Workflows file needs: export * from 'temporal-semaphore/workflows';";
+    await eventually(async () => {
+      const found = await failingTasks(env.client);
+      assert.deepEqual(
+        found.find(({ what }) => what.includes('awaitTurnWorkflow')),
+        {
+          is: 'bad',
+          what: `a worker of task queue "${taskQueue}" has no awaitTurnWorkflow: 1 Workflow can't go on`,
+          advice,
+        },
+      );
+    }, 30_000);
+    // The worker's own log names the type too, which docs/troubleshooting.md tells the reader to look for.
+    assert.match(errors.join('\n'), /'awaitTurnWorkflow': no such function is exported by the workflow bundle/);
+    waiting.abort();
+    await permit.release();
+    await waiter;
+  });
+});

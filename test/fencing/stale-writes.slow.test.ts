@@ -1,0 +1,3 @@
+import { testStaleWrites } from '../support/stale-writes';
+
+testStaleWrites(10, 40);

@@ -1,3 +1,0 @@
-import { testStaleWrites } from './support/stale-writes';
-
-testStaleWrites(10, 40);
