@@ -23,12 +23,14 @@ const CLAIMED_WITHIN_MS = 500;
 export const LATE_MS = 2_000;
 
 /**
- * Asks holders to give way to preemptors: waiters that ask for a holder to give way, and have no turn. It does nothing while no
- * preemptor is in line. The {@link Answer} in a slot's state says what is known of its holder:
+ * Asks holders to give way to preemptors: waiters that ask for a holder to give way, and have no turn. First it asks the holder of each slot
+ * for which a preemptor is eligible whether it may have to give way, and at what priority it holds. When all have answered, or a second has
+ * gone by, it tells one holder for each preemptor to give way: one of the lowest priority. While no preemptor is in line, it does nothing.
  *
- *     not asked --a probe asks--> due --answer--> known --picked: preempt sent--> gives way --closing--> the slot is free
- *         ^                        '--no answer in time--> none: it is left alone   '--grace long over--> not asked
- *         '---- a new holder ----------------------------------------------------------'
+ * The {@link Answer} in a slot's state says how far that has come:
+ *
+ *     not asked --asked--> due --answer--> known --picked: preempt sent--> gives way --closing--> the slot is free
+ *                           '--none in time--> none: it is left alone         '--grace long over--> not asked
  *
  * What the queue knows is a hint, like all that it says: the permit decides, and ends by itself. Invariants, which the model test
  * checks:

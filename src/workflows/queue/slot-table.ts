@@ -31,14 +31,11 @@ export type MaybeHeld = SlotAt<'held' | 'probing' | 'offered'>;
 const UNKNOWN: Slot = { at: 'unknown' };
 
 /**
- * What each slot is doing, and each move that a slot can make. The parts of the queue decide which move comes next; they write the states
- * by these methods alone.
+ * What each slot is doing, and each move that a slot can make. The parts of the queue decide which move comes next; only these methods
+ * write the states. `QueueState` draws the way of a slot from waiter to waiter, `Drains` that of a slot which is out of use.
  *
- *     unknown | unseen --probe--> probing --hold--> held --free--> free --offer | reserve--> offered --free | forget--> …
- *                                    '------------free-------------^  '--drain--> draining --keepOut--> drained --hold | free--> …
- *
- * What is `unknown` is not in the table, so the table is as long as what the queue remembers. It keeps the order in which the slots
- * became known, in which the queue looks at them.
+ * A slot of which the queue knows nothing is `unknown`, and not in the table: so the table is as long as what the queue remembers. It keeps
+ * the order in which the slots became known, in which the queue looks at them.
  */
 export class SlotTable implements Iterable<[slot: string, state: KnownSlot]> {
   private readonly slots = new Map<string, KnownSlot>();
