@@ -141,7 +141,7 @@ Examples:
   temporal-semaphore resize openai 5 --key acme --reason 'a bigger plan'
   temporal-semaphore resize openai 3 --key '*'
 
---key '*' changes each key that is in use, waits or has an override now. Keys
+--key '*' changes each key that has a holder, a waiter or an override now. Keys
 that come later have the limit that their callers declare (perKey).
 `;
 

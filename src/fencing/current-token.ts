@@ -4,9 +4,10 @@ import { FencingToken, type FencingTokenSource, MissingTokenError } from '../sha
 const storage = new AsyncLocalStorage<() => FencingToken>();
 
 /**
- * The token of the permit under which this code runs. An activity has one when a Workflow called it inside `withPermit` and
- * the workers of both have `fencingInterceptors` (`temporal-semaphore/fencing-worker`). Code inside
- * {@link withFencingToken} has one too.
+ * The token of the permit under which this code runs. An activity has a token if a Workflow called it inside `withPermit` and
+ * the workers of both have a `SemaphorePlugin`, or `fencingInterceptors` (`temporal-semaphore/fencing-worker`); and if it is limited by a
+ * `SemaphorePlugin`. Code inside {@link withFencingToken} has a token too, and so has the function of
+ * `withPermit` of a client or a permit pool.
  *
  * @throws MissingTokenError when there is none: with `undefined`, a write would go unfenced
  *

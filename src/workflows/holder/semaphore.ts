@@ -187,6 +187,7 @@ export class Semaphore implements DeclaredSemaphore {
    * @param until in the future, by this Workflow's clock
    * @param options with a `reason`, shown to operators; at most 1,000 characters
    * @throws ApplicationFailure of type `InvalidOptionsError`
+   * @throws ApplicationFailure of type `NoAnswerError` if no queue has taken the pause, since each ended; call it again
    *
    * @example
    * ```ts
