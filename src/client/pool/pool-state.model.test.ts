@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { LineEntry } from './caller-line';
-import type { Place } from './growth';
+import type { Place } from './pool-sizing';
 import { type Held, PoolState } from './pool-state';
 
 const MAX = 3;

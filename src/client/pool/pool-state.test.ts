@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { LineEntry } from './caller-line';
-import type { Place } from './growth';
+import type { Place } from './pool-sizing';
 import { type Held, type PoolCommand, type PoolRules, PoolState } from './pool-state';
 
 class Caller extends LineEntry {

@@ -1,5 +1,5 @@
 import { CallerLine, type LineEntry } from './caller-line';
-import { Growth, type GrowthCommand, type Place, type Standing } from './growth';
+import { type Place, PoolSizing, type PoolStatus, type SizingCommand } from './pool-sizing';
 import { type Others, Turnover } from './turnover';
 
 /** How long a permit waits for the answer of a look before it serves on. */
@@ -26,7 +26,7 @@ export type PoolCommand<Call, Permit> =
   | { do: 'fail'; caller: Call; error: unknown }
   | { do: 'release'; held: Held<Permit> }
   /** `caller`: the first of those for whom it is. */
-  | (GrowthCommand & { caller?: Call });
+  | (SizingCommand & { caller?: Call });
 
 export interface PoolRules {
   /** On the tickets of the pool. */
@@ -71,7 +71,7 @@ export class PoolState<Call extends LineEntry, Permit extends { readonly slot: s
   private readonly asking = new Set<Held<Permit>>();
   private releasing = 0;
   private isClosed = false;
-  private readonly growth: Growth;
+  private readonly sizing: PoolSizing;
   private readonly turnover: Turnover;
   private outbox: PoolCommand<Call, Permit>[] = [];
 
@@ -80,7 +80,7 @@ export class PoolState<Call extends LineEntry, Permit extends { readonly slot: s
     private readonly rules: PoolRules,
     private readonly looksHeld: (permit: Permit) => boolean,
   ) {
-    this.growth = new Growth(rules.max, rules.idleForMs, rules.mayGrowTo);
+    this.sizing = new PoolSizing(rules.max, rules.idleForMs, rules.mayGrowTo);
     this.turnover = new Turnover(rules.reuseForMs, rules.id);
   }
 
@@ -105,12 +105,12 @@ export class PoolState<Call extends LineEntry, Permit extends { readonly slot: s
   }
 
   get isTrying(): boolean {
-    return this.growth.isTrying;
+    return this.sizing.isTrying;
   }
 
   /** Nothing is held or asked for. */
   get isEmpty(): boolean {
-    return this.held.size === 0 && this.growth.asked === 0 && !this.growth.isTrying;
+    return this.held.size === 0 && this.sizing.asked === 0 && !this.sizing.isTrying;
   }
 
   enqueue(caller: Call): void {
@@ -134,7 +134,7 @@ export class PoolState<Call extends LineEntry, Permit extends { readonly slot: s
 
   /** A try has brought a permit, or a place in line has. */
   acquired(permit: Permit, nowMs: number, place?: Place): Held<Permit> {
-    this.growth.acquired(place);
+    this.sizing.acquired(place);
     const held: Held<Permit> = {
       permit,
       sinceMs: nowMs,
@@ -152,8 +152,8 @@ export class PoolState<Call extends LineEntry, Permit extends { readonly slot: s
   /** The try is over. @param failure why it could not be made; one that passes is not told to those who wait on */
   tried(nowMs: number, failure?: { error: unknown; passes: boolean }): void {
     this.serve(); // what it has brought by now
-    const isEachHad = !failure && this.growth.isEachHad;
-    this.growth.tried(nowMs, failure?.passes ? undefined : failure?.error);
+    const isEachHad = !failure && this.sizing.isEachHad;
+    this.sizing.tried(nowMs, failure?.passes ? undefined : failure?.error);
     if (isEachHad) {
       this.tryers.unshift(...this.trying); // slots may be free for the others too
     } else {
@@ -166,7 +166,7 @@ export class PoolState<Call extends LineEntry, Permit extends { readonly slot: s
 
   /** A place in line has ended without a permit. @param error what the server refused */
   left(place: Place, nowMs: number, error?: unknown): void {
-    this.growth.left(place, nowMs, error);
+    this.sizing.left(place, nowMs, error);
   }
 
   /** The call under this permit has ended. */
@@ -200,7 +200,7 @@ export class PoolState<Call extends LineEntry, Permit extends { readonly slot: s
     this.turnover.answered(others, { holding: this.holding, releasing, isSettled, priorityKey });
     if (others) for (const held of this.held) held.isUnwanted = !others.isInUse(held.permit.slot);
     const isWanted = others && (others.tickets.length > 0 || [...this.held].some((held) => held.isUnwanted));
-    this.growth.looked(isWanted, others?.capacity);
+    this.sizing.looked(isWanted, others?.capacity);
     this.settleAsking(nowMs);
   }
 
@@ -228,7 +228,7 @@ export class PoolState<Call extends LineEntry, Permit extends { readonly slot: s
     this.tryers = [];
     this.trying = [];
     for (let caller = this.line.shift(); caller; caller = this.line.shift()) waiting.push(caller);
-    this.outbox.push(...this.growth.leaveAll());
+    this.outbox.push(...this.sizing.leaveAll());
     for (const held of [...this.idle, ...this.asking]) this.release(held);
     this.idle = [];
     this.asking.clear();
@@ -256,7 +256,7 @@ export class PoolState<Call extends LineEntry, Permit extends { readonly slot: s
   dueMs(): number {
     if (this.isClosed) return Number.POSITIVE_INFINITY; // it waits for calls and answers alone
     const idleSinceMs = this.idle[0]?.idleSinceMs ?? Number.POSITIVE_INFINITY;
-    return Math.min(this.line.dueMs, idleSinceMs + this.rules.idleForMs, this.answerDueMs, this.growth.dueMs());
+    return Math.min(this.line.dueMs, idleSinceMs + this.rules.idleForMs, this.answerDueMs, this.sizing.dueMs());
   }
 
   private get answerDueMs(): number {
@@ -322,7 +322,7 @@ export class PoolState<Call extends LineEntry, Permit extends { readonly slot: s
 
   private grow(nowMs: number): void {
     const { first } = this.line;
-    const standing: Standing = {
+    const status: PoolStatus = {
       nowMs,
       waiting: this.line.size,
       priorityKey: first?.priorityKey ?? 0,
@@ -332,31 +332,31 @@ export class PoolState<Call extends LineEntry, Permit extends { readonly slot: s
       asking: this.asking.size,
       isLooking: this.turnover.isLooking,
     };
-    this.tryForTryers(standing);
-    const refusal = this.growth.takeRefusal(standing);
+    this.tryForTryers(status);
+    const refusal = this.sizing.takeRefusal(status);
     if (refusal) {
       for (let caller = this.line.shift(); caller; caller = this.line.shift())
         this.outbox.push({ do: 'fail', caller, error: refusal.error });
       return;
     }
-    for (const command of this.growth.next(standing)) {
+    for (const command of this.sizing.next(status)) {
       if (command.do === 'look') this.look(nowMs);
       else this.outbox.push({ ...command, caller: first });
     }
   }
 
   /** Where the pool may ask for no more, or others wait for what it gets, there is nothing to try. */
-  private tryForTryers(standing: Standing): void {
+  private tryForTryers(status: PoolStatus): void {
     const [caller] = this.tryers;
     if (!caller) return;
-    const room = this.growth.room(standing);
-    if (standing.waiting > 0 || room <= 0) {
+    const room = this.sizing.room(status);
+    if (status.waiting > 0 || room <= 0) {
       for (const late of this.tryers) this.outbox.push({ do: 'refuse', caller: late });
       this.tryers = [];
-    } else if (!this.growth.isTrying) {
+    } else if (!this.sizing.isTrying) {
       this.trying = this.tryers;
       this.tryers = [];
-      this.outbox.push({ ...this.growth.tryOnce(Math.min(this.trying.length, room)), caller });
+      this.outbox.push({ ...this.sizing.tryOnce(Math.min(this.trying.length, room)), caller });
     }
   }
 }

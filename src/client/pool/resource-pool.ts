@@ -12,9 +12,9 @@ import { isTransient } from '../server/grpc-errors';
 import { onAbort } from '../server/on-abort';
 import { type AdmittedCall, AdmittedCalls } from './admitted-calls';
 import { LineEntry } from './caller-line';
-import type { Place } from './growth';
 import type { PermitSource } from './permit-source';
 import type { PoolCall } from './pool-options';
+import type { Place } from './pool-sizing';
 import { type Held, type PoolCommand, type PoolRules, PoolState } from './pool-state';
 import { PooledPermit } from './pooled-permit';
 

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import type { Ticket as SentTicket } from '../../shared/protocol';
 import { TurnOrder } from '../../shared/turn-order';
 import { LineEntry } from './caller-line';
-import type { Place } from './growth';
+import type { Place } from './pool-sizing';
 import { type PoolCommand, PoolState } from './pool-state';
 
 // Several pools and plain acquirers share the slots of one resource, on a clock of their own. The delays are those of a real

@@ -80,9 +80,16 @@ export const MENDED: readonly PlantedBug[] = [
     caughtBy: 'held-here.test.ts',
   },
   {
+    name: 'A permit pool whose place in line was served lines up again without a look',
+    in: 'PoolSizing.acquired',
+    find: "this.mode = 'look'",
+    replace: '',
+    caughtBy: 'pool-sizing.test.ts',
+  },
+  {
     name: 'A permit pool refuses the callers that its one try did not serve, though slots are free',
     in: 'PoolState.tried',
-    find: '!failure && this.growth.isEachHad',
+    find: '!failure && this.sizing.isEachHad',
     replace: 'false',
     caughtBy: 'pool-state.test.ts',
   },

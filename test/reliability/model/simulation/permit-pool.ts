@@ -1,5 +1,5 @@
 import { LineEntry } from '../../../../src/client/pool/caller-line';
-import type { Place } from '../../../../src/client/pool/growth';
+import type { Place } from '../../../../src/client/pool/pool-sizing';
 import { type Held, type PoolCommand, PoolState } from '../../../../src/client/pool/pool-state';
 import type { Others } from '../../../../src/client/pool/turnover';
 import type { ResolvedSemaphore } from '../../../../src/shared/options';

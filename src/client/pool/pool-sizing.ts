@@ -18,7 +18,7 @@ export interface Place {
   isLeaving: boolean;
 }
 
-export type GrowthCommand =
+export type SizingCommand =
   /** Try slots that the pool does not hold: some, or every one, until `count` permits are had. */
   | { do: 'try'; count: number; everySlot: boolean }
   | { do: 'line-up'; place: Place }
@@ -26,7 +26,7 @@ export type GrowthCommand =
   | { do: 'look' };
 
 /** How things stand in the pool. */
-export interface Standing {
+export interface PoolStatus {
   nowMs: number;
   /** How many callers wait, and the priority of the first. */
   waiting: number;
@@ -42,21 +42,36 @@ export interface Standing {
 }
 
 /**
- * What a pool asks for. Pure. It tries free slots while nobody else wants them. Once a try was in vain, or others wait, it
- * lines up behind them.
+ * What a pool asks for when a caller lacks a permit: it tries free slots, lines up behind others, or first looks whether others wait.
+ *
+ *     try --a try was in vain | a look: others wait--> line-up --a place was served--> look
+ *      ^                                                |   ^                            |
+ *      |--a look: nobody waits, nor does the pool-------'   '--a look: others wait, or---|
+ *      |                                                       nobody answers            |
+ *      '--a look: nobody waits-----------------------------------------------------------'
+ *     line-up, look --nothing is held, asked for or wanted--> try
  */
-export class Growth {
+type Mode = 'try' | 'line-up' | 'look';
+
+/**
+ * How many permits a pool asks for, and how: see {@link Mode}. Pure.
+ *
+ * Invariants, which its test checks after each event:
+ *
+ * - **G1** It asks for no more permits than it has {@link room} for (so P2 holds).
+ * - **G2** One try is under way at a time.
+ * - **G3** A pool without a permit takes a new place in line only while it has fewer than four, a pool with a permit only while it has none:
+ *   pools with none come first. A caller that is more urgent than all places has one more.
+ * - **G4** Places that stay state different numbers of permits.
+ */
+export class PoolSizing {
+  private mode: Mode = 'try';
   private readonly places = new Set<Place>();
-  /** Permits that the try which is under way may still bring. */
-  private triesLeft = 0;
-  private trying = false;
-  /** Others wait, or hold all the other slots: a try would be in vain, or unfair. */
-  private isCrowded = false;
-  /** A permit has come through the line: perhaps nobody waits there now. */
-  private hasBeenServed = false;
+  /** The try that is under way, and how many permits it may still bring. */
+  private attempt: { left: number } | undefined;
   private lackingSinceMs: number | undefined;
   private surplusSinceMs: number | undefined;
-  private growthDueMs = Number.POSITIVE_INFINITY;
+  private askDueMs = Number.POSITIVE_INFINITY;
   private refusal: { error: unknown; untilMs: number } | undefined;
 
   /** The most permits at once, as of the last look. */
@@ -73,7 +88,7 @@ export class Growth {
   }
 
   get isTrying(): boolean {
-    return this.trying;
+    return this.attempt !== undefined;
   }
 
   /** The try that is under way has brought all that it was to bring. */
@@ -86,17 +101,21 @@ export class Growth {
     return this.triesLeft + this.places.size;
   }
 
-  /** How many more it may ask for (P2). */
-  room({ holding, releasing }: Pick<Standing, 'holding' | 'releasing'>): number {
+  private get triesLeft(): number {
+    return this.attempt?.left ?? 0;
+  }
+
+  /** How many more it may ask for (G1). */
+  room({ holding, releasing }: Pick<PoolStatus, 'holding' | 'releasing'>): number {
     return this.most - holding - releasing - this.asked;
   }
 
   acquired(place?: Place): void {
     if (place) {
       this.places.delete(place);
-      this.hasBeenServed = true;
-    } else if (this.triesLeft > 0) {
-      this.triesLeft--;
+      if (this.mode === 'line-up') this.mode = 'look'; // perhaps nobody waits there now
+    } else if (this.attempt && this.attempt.left > 0) {
+      this.attempt.left--;
     }
     this.refusal = undefined;
   }
@@ -104,9 +123,8 @@ export class Growth {
   /** The try is over. Others hold the slots that it has not brought by now. */
   tried(nowMs: number, error?: unknown): void {
     if (error !== undefined) this.refused(error, nowMs);
-    else if (this.triesLeft > 0) this.isCrowded = true;
-    this.triesLeft = 0;
-    this.trying = false;
+    else if (this.triesLeft > 0 && this.mode === 'try') this.mode = 'line-up';
+    this.attempt = undefined;
   }
 
   /** A place in line has ended without a permit. @param error what the server refused, unless the pool has left */
@@ -122,53 +140,52 @@ export class Growth {
    */
   looked(isWanted: boolean | undefined, capacity = this.max): void {
     if (isWanted !== undefined) this.most = Math.max(this.max, Math.min(capacity, this.mayGrowTo));
-    if (isWanted) this.isCrowded = true;
-    else if (isWanted === false && (this.hasBeenServed || this.places.size === 0)) this.isCrowded = false;
-    this.hasBeenServed = false;
+    if (isWanted === false && (this.mode === 'look' || this.places.size === 0)) this.mode = 'try';
+    else if (isWanted || this.mode === 'look') this.mode = 'line-up';
   }
 
   /** Where nothing is held or asked for after a refusal, nobody will be served: why. Told once. */
-  takeRefusal({ nowMs, holding, releasing }: Standing): { error: unknown } | undefined {
+  takeRefusal({ nowMs, holding, releasing }: PoolStatus): { error: unknown } | undefined {
     const { refusal } = this;
-    if (!refusal || holding + releasing + this.asked > 0 || this.trying) return undefined;
+    if (!refusal || holding + releasing + this.asked > 0 || this.isTrying) return undefined;
     this.refusal = undefined;
     return nowMs < refusal.untilMs ? refusal : undefined;
   }
 
-  tryOnce(count: number): GrowthCommand {
+  tryOnce(count: number): SizingCommand {
     return this.try(count, true);
   }
 
-  leaveAll(): GrowthCommand[] {
+  leaveAll(): SizingCommand[] {
     return this.leave([...this.places]);
   }
 
-  next(standing: Standing): GrowthCommand[] {
-    return [...this.shrink(standing), ...(standing.waiting > 0 ? this.grow(standing) : this.rest(standing))];
+  next(status: PoolStatus): SizingCommand[] {
+    return [...this.shrink(status), ...(status.waiting > 0 ? this.grow(status) : this.rest(status))];
   }
 
   /** When {@link next} has something to do although nothing happens. */
   dueMs(): number {
     const surplusDueMs = (this.surplusSinceMs ?? Number.POSITIVE_INFINITY) + this.idleForMs;
-    return Math.min(this.growthDueMs, surplusDueMs);
+    return Math.min(this.askDueMs, surplusDueMs);
   }
 
-  private rest({ holding, releasing }: Standing): GrowthCommand[] {
-    this.growthDueMs = Number.POSITIVE_INFINITY;
+  private rest({ holding, releasing }: PoolStatus): SizingCommand[] {
+    this.askDueMs = Number.POSITIVE_INFINITY;
     this.lackingSinceMs = undefined;
     // A look from the last time of use says nothing of now.
-    if (holding + releasing + this.asked === 0 && !this.trying) this.isCrowded = false;
+    if (holding + releasing + this.asked === 0 && !this.isTrying) this.mode = 'try';
     return [];
   }
 
-  private grow(standing: Standing): GrowthCommand[] {
-    const { nowMs, waiting, holding, owed, asking, isLooking } = standing;
-    this.growthDueMs = Number.POSITIVE_INFINITY;
-    const commands = this.hasten(standing);
-    const lacking = Math.min(waiting - asking - this.asked, this.room(standing));
-    const most = holding > owed ? 1 : PLACES_WITHOUT_PERMIT;
+  private grow(status: PoolStatus): SizingCommand[] {
+    const { nowMs, waiting, holding, owed, asking } = status;
+    this.askDueMs = Number.POSITIVE_INFINITY;
+    const commands = this.hasten(status);
+    const lacking = Math.min(waiting - asking - this.asked, this.room(status));
+    const most = holding > owed ? 1 : PLACES_WITHOUT_PERMIT; // G3
     const free = Math.max(0, Math.min(lacking, most - this.places.size));
-    commands.push(...this.correct(standing, free));
+    commands.push(...this.correct(status, free));
     if (lacking <= 0) {
       this.lackingSinceMs = undefined;
       return commands;
@@ -176,50 +193,52 @@ export class Growth {
     this.lackingSinceMs ??= nowMs;
     const patientUntilMs = holding > 0 ? this.lackingSinceMs + GROW_AFTER_MS : nowMs;
     const fromMs = Math.max(patientUntilMs, this.refusal?.untilMs ?? 0);
-    if (nowMs < fromMs) this.growthDueMs = fromMs;
-    else if (this.trying) return commands;
-    else if (!this.isCrowded) commands.push(this.try(lacking, false));
-    else if (!this.hasBeenServed) commands.push(...Array.from({ length: free }, () => this.newPlace(standing)));
-    // Perhaps the line is empty now, and slots are free.
-    else if (!isLooking) commands.push({ do: 'look' });
+    if (nowMs < fromMs) this.askDueMs = fromMs;
+    else if (!this.isTrying) commands.push(...this.askFor(lacking, free, status)); // G2
     return commands;
   }
 
-  private try(count: number, everySlot: boolean): GrowthCommand {
-    this.trying = true;
-    this.triesLeft = Math.min(count, TRIES_AT_ONCE);
-    return { do: 'try', count: this.triesLeft, everySlot };
+  private askFor(lacking: number, free: number, status: PoolStatus): SizingCommand[] {
+    if (this.mode === 'try') return [this.try(lacking, false)];
+    if (this.mode === 'line-up') return Array.from({ length: free }, () => this.newPlace(status));
+    return status.isLooking ? [] : [{ do: 'look' }];
   }
 
-  private newPlace(standing: Standing): GrowthCommand {
-    const { priorityKey } = standing;
+  private try(count: number, everySlot: boolean): SizingCommand {
+    this.attempt = { left: Math.min(count, TRIES_AT_ONCE) };
+    return { do: 'try', count: this.attempt.left, everySlot };
+  }
+
+  private newPlace(status: PoolStatus): SizingCommand {
+    const { priorityKey } = status;
     const taken = new Set([...this.staying()].map(({ nth }) => nth));
-    let nth = this.nextNth(standing);
-    while (taken.has(nth)) nth++;
+    let nth = this.nextNth(status);
+    while (taken.has(nth)) nth++; // G4
     const place: Place = { nth, priorityKey, isLeaving: false };
     this.places.add(place);
     return { do: 'line-up', place };
   }
 
   /** A caller that is more urgent than any place in line gets one of its own, if need be in exchange. */
-  private hasten(standing: Standing): GrowthCommand[] {
+  private hasten(status: PoolStatus): SizingCommand[] {
     const [...places] = this.places;
-    const isUrgent = places.every(({ priorityKey, isLeaving }) => priorityKey > standing.priorityKey && !isLeaving);
+    const isUrgent = places.every(({ priorityKey, isLeaving }) => priorityKey > status.priorityKey && !isLeaving);
     if (places.length === 0 || !isUrgent) return [];
-    return this.room(standing) > 0 ? [this.newPlace(standing)] : this.leave(lastOf(places, 1));
+    return this.room(status) > 0 ? [this.newPlace(status)] : this.leave(lastOf(places, 1));
   }
 
-  private nextNth({ holding, owed }: Standing): number {
+  private nextNth({ holding, owed }: PoolStatus): number {
     return Math.max(0, holding - owed) + this.triesLeft + 1;
   }
 
   /**
-   * Its share has changed since it lined up. With fewer permits it would ask for more than its share, and get nothing: where it may
-   * have no place more, it exchanges one. With more, because a later place was served first, it would take from pools that have no more than it has.
+   * Leaves places whose number of permits is out of date. A place that states too many asks for more than the pool's share, and gets
+   * nothing: where the pool may have no place more, it exchanges one. A place that states too few, because a later place was served first,
+   * would take from pools that have no more than this one has.
    */
-  private correct(standing: Standing, free: number): GrowthCommand[] {
+  private correct(status: PoolStatus, free: number): SizingCommand[] {
     const staying = [...this.staying()];
-    const nextNth = this.nextNth(standing);
+    const nextNth = this.nextNth(status);
     const isTooMuch = staying.length > 0 && staying.every(({ nth }) => nth > nextNth);
     const isExchanging = staying.length < this.places.size;
     return this.leave(
@@ -230,7 +249,7 @@ export class Growth {
   }
 
   /** Leaves places that nobody here waits for, after as long as the pool keeps an idle permit. */
-  private shrink({ nowMs, waiting }: Standing): GrowthCommand[] {
+  private shrink({ nowMs, waiting }: PoolStatus): SizingCommand[] {
     const staying = [...this.staying()];
     const surplus = Math.min(staying.length, staying.length + this.triesLeft - waiting);
     if (surplus <= 0) {
@@ -247,7 +266,7 @@ export class Growth {
     for (const place of this.places) if (!place.isLeaving) yield place;
   }
 
-  private leave(places: Place[]): GrowthCommand[] {
+  private leave(places: Place[]): SizingCommand[] {
     const leaving = places.filter(({ isLeaving }) => !isLeaving);
     for (const place of leaving) place.isLeaving = true;
     return leaving.map((place) => ({ do: 'leave', place }));
