@@ -3,7 +3,7 @@ import type { Command } from 'commander';
 import { type Applied, applyChanges, type ToChange } from '../limits/apply';
 import { type Comparison, compare } from '../limits/compare';
 import { exportLimits, limitsText } from '../limits/export';
-import { lookAtPools, withLeases } from '../limits/in-force';
+import { lookAtLimits, lookAtPools, withLeases } from '../limits/in-force';
 import { type LimitsFile, poolOf } from '../limits/limit';
 import { limitsFileAt } from '../limits/limits-file-at';
 import type { ResourceSlot } from '../operator';
@@ -118,7 +118,8 @@ export function addExport(program: Command, done: (exitCode: number) => void): v
 
 /** With the leases of those who hold more than their limit, as far as they are named. */
 async function planned(client: Client, limits: LimitsFile): Promise<Comparison[]> {
-  const comparisons = compare(limits, await lookAtPools(client, limits.limits.map(poolOf)));
+  const { file, seen: inForce } = await lookAtLimits(client, limits);
+  const comparisons = compare(file, inForce);
   const asked = await withLeases(
     client,
     comparisons.flatMap(({ above }) => above.slice(0, NAMED)),

@@ -8,6 +8,7 @@ import { listHolders } from '../operator/visibility';
 import { WorkerQueries } from '../operator/worker-queries';
 import type { OverrideState } from '../shared/protocol';
 import type { Slots } from '../shared/slots';
+import { type LimitsFile, poolOf, withKeysInUse } from './limit';
 
 /** What limits one resource now, and who uses it. */
 export interface InForce {
@@ -28,22 +29,45 @@ export interface InForce {
 /** What earlier looks have found, by resource: a queue whose history has not changed since is not asked again. */
 export type Looks = Map<string, Inspector>;
 
+/** All permits of the namespace, by resource, as visibility lists them: seconds late. */
+async function heldPermits(client: Client): Promise<Map<string, ResourceSlot[]>> {
+  const permits = new Map<string, ResourceSlot[]>();
+  const held = await listHolders(client, undefined, { limit: Number.POSITIVE_INFINITY });
+  for (const permit of held) addTo(permits, permit.resource, permit);
+  return permits;
+}
+
+/** Looks at all that a file limits. @returns the file with a limit for each key in use that it does not name, and what is in force for each */
+export async function lookAtLimits(
+  client: Client,
+  named: LimitsFile,
+  looks?: Looks,
+): Promise<{ file: LimitsFile; seen: Map<string, InForce> }> {
+  const permits = await heldPermits(client);
+  const isHeld = (of: readonly ResourceSlot[]) => of.some(({ state }) => state !== 'drained');
+  const held = [...permits].flatMap(([pool, of]) => (isHeld(of) ? pool : []));
+  const file = withKeysInUse(named, held);
+  return { file, seen: await look(client, file.limits.map(poolOf), permits, looks) };
+}
+
 /**
  * Looks at many resources. It writes nothing. A resource costs one `describe` of its queue, and one query while that runs, unless an earlier
  * look tells its answer; all permits of the namespace cost one call to visibility for each thousand.
  *
  * @param pools the names of resources; the permits of a key are one
  */
-export async function lookAtPools(
+export async function lookAtPools(client: Client, pools: readonly string[]): Promise<Map<string, InForce>> {
+  return await look(client, pools, await heldPermits(client));
+}
+
+async function look(
   client: Client,
   pools: readonly string[],
+  permits: ReadonlyMap<string, ResourceSlot[]>,
   looks: Looks = new Map(),
 ): Promise<Map<string, InForce>> {
   const server = new Server(client);
   const queries = new WorkerQueries(server, ANSWERS_WITHIN_MS);
-  const permits = new Map<string, ResourceSlot[]>();
-  const held = await listHolders(client, undefined, { limit: Number.POSITIVE_INFINITY });
-  for (const permit of held) addTo(permits, permit.resource, permit);
   const seen = await mapConcurrently(pools, async (pool): Promise<[string, InForce]> => {
     const inspector = looks.get(pool) ?? new Inspector(server, pool);
     looks.set(pool, inspector);

@@ -1,4 +1,4 @@
-import { keyResource } from '../shared/key-names';
+import { isKeyResource, keyOfResource, keyResource, nextOf, wholeOf } from '../shared/key-names';
 import { MAX_REASON_LENGTH } from '../shared/protocol';
 import type { Slots } from '../shared/slots';
 
@@ -8,12 +8,16 @@ export interface LimitsFile {
   readonly version: number;
   /** A limit for each resource, and for each key that the file names. */
   readonly limits: readonly Limit[];
+  /** Of a resource: the limit of each of its keys that the file does not name. */
+  readonly keyDefaults?: readonly Limit[];
 }
 
 /** What is to be in force for one resource, or for one of its keys. What is absent stays as it is. */
 export interface Limit {
   readonly resource: string;
   readonly key?: string;
+  /** The resource of a key that the file does not name, and whose own name may not tell the key. */
+  readonly keyPool?: string;
   /** How many slots are to be in use. A number that was set with an end stays all the same … */
   readonly capacity?: number;
   /** … or which: all that callers declare, or the first of them. */
@@ -27,8 +31,25 @@ export interface Limit {
 }
 
 /** The resource that has these permits: with a key, the key's own. */
-export function poolOf({ resource, key }: Pick<Limit, 'resource' | 'key'>): string {
-  return key === undefined ? resource : keyResource(resource, key);
+export function poolOf({ resource, key, keyPool }: Pick<Limit, 'resource' | 'key' | 'keyPool'>): string {
+  return keyPool ?? (key === undefined ? resource : keyResource(resource, key));
+}
+
+/**
+ * The file with a limit for each key that is held and that the file does not name, where it has a default for such keys.
+ *
+ * @param held the names of resources
+ */
+export function withKeysInUse(file: LimitsFile, held: Iterable<string>): LimitsFile {
+  const defaults = new Map(file.keyDefaults?.map((limit) => [limit.resource, limit]));
+  const named = new Set(file.limits.map(poolOf));
+  const later = [...held].flatMap((pool): Limit | [] => {
+    const limit = isKeyResource(pool) ? defaults.get(wholeOf(pool)) : undefined;
+    if (!limit || named.has(pool) || nextOf(pool) !== limit.resource) return [];
+    const key = keyOfResource(pool);
+    return { ...limit, ...(key !== undefined && { key }), keyPool: pool };
+  });
+  return { ...file, limits: [...file.limits, ...later] };
 }
 
 /** How many slots are to be in use. `undefined`: as many as now. */

@@ -217,13 +217,13 @@ const MALFORMED: [what: string, file: string, at: string, expected: RegExp, unse
     /which names the resource of a key: give "perKey"/,
     'unseen by the schema',
   ],
-  ['perKey that is a number', of('perKey: 2'), '4:13', /perKey: expected a mapping of declared, keys, got 2/],
+  ['perKey that is a number', of('perKey: 2'), '4:13', /perKey: expected a mapping of declared, default, keys, got 2/],
   ['perKey without keys', of('perKey: { declared: 2 }'), '4:13', /perKey: expected "keys"/],
   [
-    'a default of later keys, which nothing enforces yet',
-    keys('default: 2', 'keys: { acme: 5 }'),
-    '5:7',
-    /Unknown option "default"/,
+    'a default of no permits',
+    keys('default: 0', 'keys: { acme: 5 }'),
+    '5:16',
+    /perKey\.default: expected a whole number from 1 to 1000, got 0/,
   ],
   ['no keys', keys('keys: {}'), '5:13', /perKey\.keys: expected an entry for a key, got none/],
   [

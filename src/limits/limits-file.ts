@@ -21,7 +21,7 @@ import { isFirstOf, type Limit, type LimitsFile, MAX_NOTE_LENGTH, wantedCount } 
 export const FILE_FIELDS = ['version', 'resources'] as const;
 const POOL_FIELDS = ['capacity', 'slots', 'declared', 'paused', 'owner', 'note'] as const;
 export const RESOURCE_FIELDS = [...POOL_FIELDS, 'perKey'] as const;
-export const PER_KEY_FIELDS = ['declared', 'keys'] as const;
+export const PER_KEY_FIELDS = ['declared', 'default', 'keys'] as const;
 export const KEY_FIELDS = ['capacity', 'paused', 'owner', 'note'] as const;
 export const PAUSE_FIELDS = ['reason'] as const;
 
@@ -51,6 +51,7 @@ class Reader {
   private readonly lines = new LineCounter();
   private readonly mistakes: Mistake[] = [];
   private readonly limits: Limit[] = [];
+  private readonly keyDefaults: Limit[] = [];
   private document: Document.Parsed | undefined;
 
   constructor(
@@ -62,7 +63,8 @@ class Reader {
     const root = this.parse();
     const version = root && this.file(root);
     if (version === undefined || this.mistakes.length > 0) throw this.error();
-    return { version, limits: this.limits };
+    const { limits, keyDefaults } = this;
+    return { version, limits, ...(keyDefaults.length > 0 && { keyDefaults }) };
   }
 
   private parse(): Place | undefined {
@@ -106,11 +108,14 @@ class Reader {
   }
 
   private keys(resource: string, place: Place): void {
-    const { declared, keys } = this.fields(place, 'perKey', PER_KEY_FIELDS);
+    const { declared, default: others, keys } = this.fields(place, 'perKey', PER_KEY_FIELDS);
     this.sound(place, () => checkPerKey(resource, 1));
     const count = wholeFrom(1, MAX_SLOTS);
     const declares = declared && this.value(declared, 'perKey.declared', count);
-    if (!keys) this.add(place.offset, 'perKey: expected "keys", such as { acme: 5 }');
+    if (!keys && !others) this.add(place.offset, 'perKey: expected "keys", such as { acme: 5 }, or "default"');
+    const ofOthers = others && this.value(others, 'perKey.default', count);
+    if (ofOthers !== undefined)
+      this.keyDefaults.push({ resource, ...present({ capacity: ofOthers, declared: declares }) });
     for (const { name: key, at, value } of keys ? this.entries(keys, 'perKey.keys', 'a key') : []) {
       if (!this.sound(at, () => checkKey(key))) continue;
       const isNumber = !isMap(this.resolved(value));

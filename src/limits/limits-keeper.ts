@@ -4,7 +4,7 @@ import { pause } from '../client/server/clock';
 import { messageOf } from '../client/server/errors';
 import { type Applied, applyChanges, type ToChange } from './apply';
 import { type Comparison, compare } from './compare';
-import { type Looks, lookAtPools } from './in-force';
+import { type Looks, lookAtLimits } from './in-force';
 import { type LimitsFile, poolOf } from './limit';
 import { readLimitsFile } from './limits-file';
 import { textAt } from './limits-file-at';
@@ -89,8 +89,8 @@ export class LimitsKeeper {
   }
 
   private async mend(client: Client): Promise<boolean> {
-    const { file, looks } = this;
-    const comparisons = compare(file, await lookAtPools(client, file.limits.map(poolOf), looks));
+    const { file, seen } = await lookAtLimits(client, this.file, this.looks);
+    const comparisons = compare(file, seen);
     this.warnOfProblems(comparisons);
     const changes = comparisons.filter((it): it is ToChange => it.change !== undefined);
     const { ownTaskQueue } = this.options;

@@ -31,8 +31,13 @@ const PER_KEY: Schemas<typeof PER_KEY_FIELDS> = {
     ...COUNT,
     description: 'What callers declare as perKey. With it, apply sets the limit of a key that is not in use yet.',
   },
+  default: {
+    ...COUNT,
+    description: 'The limit of each key that the file does not name, within a minute after it comes into use.',
+  },
   keys: {
-    description: 'The limit of each key. A key that the file does not name has the limit that callers declare.',
+    description:
+      'The limit of each key. A key that the file does not name has the default, or else the limit that callers declare.',
     ...entries({ oneOf: [COUNT, { ...mapping(KEY), ...withOneOf(['capacity', 'paused']) }] }),
   },
 };
@@ -49,7 +54,7 @@ const RESOURCE: Schemas<typeof RESOURCE_FIELDS> = {
     oneOf: [COUNT, NAMES],
   },
   ...COMMON,
-  perKey: mapping(PER_KEY, ['keys']),
+  perKey: { ...mapping(PER_KEY), ...withOneOf(['keys', 'default']) },
 };
 
 const FILE: Schemas<typeof FILE_FIELDS> = {

@@ -6,8 +6,10 @@ import { join } from 'node:path';
 import { after, afterEach, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Client } from '@temporalio/client';
+import { SemaphoreClient } from '../../src/client';
 import { LimitsKeeper } from '../../src/limits/limits-keeper';
 import { Operator } from '../../src/operator';
+import { keyResource } from '../../src/shared/key-names';
 import { queueId } from '../../src/shared/permit-id';
 import { createPermitWorker } from '../../src/worker';
 import { CliHost } from '../support/cli-host';
@@ -165,6 +167,28 @@ test('of two files the greater version wins, also where it sets nothing, and the
     /^\S+( and 1 more)?: version 7 of a limits file has set something else, which stays: raise the version of this file, which is 6\.$/,
   );
   assert.deepEqual(newer.warnings, []);
+});
+
+test('a key that comes later gets the default of its resource, and a named key its own limit', async () => {
+  const resource = temporal.resource();
+  const [acme, globex] = ['acme', 'globex'].map((key) => keyResource(resource, key)) as [string, string];
+  const { taskQueue } = temporal;
+  const operators = [acme, globex].map((pool) => new Operator(temporal.client, pool, { capacity: 1, taskQueue }));
+  const [named, later] = operators as [Operator, Operator];
+  for (const operator of operators) undo.push(() => operator.resize(1));
+  const file = keptFile(1, { [resource]: '{ perKey: { declared: 1, default: 2, keys: { acme: 3 } } }' });
+  file.start();
+  await untilCapacity(named, 3);
+  assert.equal(await overrideOf(later), undefined, 'nothing for a key that nobody has used');
+  const calls = new SemaphoreClient(temporal.client, resource, { capacity: 9, perKey: 1, taskQueue });
+  const first = await calls.acquire({ key: 'globex' });
+  const second = await calls.acquire({ key: 'globex' }); // the keeper gives it a second slot
+  assert.equal((await overrideOf(later))?.capacity, 2);
+  await Promise.all([first.release(), second.release()]);
+  const other = await calls.acquire({ key: 'acme' });
+  await delay(3 * ROUND_MS);
+  assert.deepEqual([(await overrideOf(named))?.capacity, file.warnings], [3, []]);
+  await other.release();
 });
 
 test('whatever the server does, the work goes on, and the keeper goes on once the server answers', async () => {

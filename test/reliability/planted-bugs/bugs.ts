@@ -628,6 +628,13 @@ const BUGS: readonly PlantedBug[] = [
     caughtBy: 'is remembered; one that undoes',
   },
   {
+    name: 'The default of later keys is that of named keys, too',
+    in: 'withKeysInUse',
+    find: 'named.has(pool)',
+    replace: 'false',
+    caughtBy: 'a key in use that the file does not name',
+  },
+  {
     name: 'An error of the server ends the keeper of a limits file',
     in: 'LimitsKeeper.round',
     find: 'return false;',
