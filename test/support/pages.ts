@@ -30,6 +30,7 @@ export function pages(): Page[] {
     ...readdirSync(ROOT).filter(isPage),
     ...filesIn('docs'),
     ...filesIn('bench'),
+    ...filesIn('test').filter((path) => !path.includes('node_modules')),
     ...filesIn('examples').filter((path) => !path.includes('node_modules')),
   ];
   return files.map((path) => readPage(path, readFileSync(join(ROOT, path), 'utf8')));

@@ -43,8 +43,8 @@ test('without any kind there is no fault', () => {
   assert.deepEqual(planFaults([], { seed: 'seed', durationMs: 1_000, everyMs: 10 }), []);
 });
 
-test('every kind of fault is another, and docs/reliability.md says what it does', () => {
-  const page = readFileSync(join(__dirname, '..', '..', '..', 'docs', 'reliability.md'), 'utf8');
+test('every kind of fault is another, and the page on reliability tests says what it does', () => {
+  const page = readFileSync(join(__dirname, '..', 'README.md'), 'utf8');
   const kinds = [...FAULTS, ...STRANGERS].map(({ kind }) => kind);
   assert.equal(new Set(kinds).size, kinds.length);
   assert.deepEqual(
