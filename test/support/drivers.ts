@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import { AsyncLocalStorage } from 'node:async_hooks';
+import { randomUUID } from 'node:crypto';
 import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
-import { type Workflow, WorkflowFailedError, type WorkflowHandle } from '@temporalio/client';
+import { Client, type Workflow, WorkflowFailedError, type WorkflowHandle } from '@temporalio/client';
 import { ApplicationFailure, CancelledFailure } from '@temporalio/common';
 import type { HoldInterval, ReportedHold } from '../../scripts/support/holder-intervals';
 import { type ClientAcquireOptions, type ClientSetOptions, SemaphoreClient, withPermits } from '../../src/client';
@@ -208,8 +209,10 @@ class ClientDriver implements Driver {
   constructor(readonly temporal: Temporal) {}
 
   async start({ resource, semaphore, acquire, ...how }: HolderInput): Promise<Caller> {
+    // To the queue, one identity is one waiter: if the machine is slow to use one turn, all its tickets come last.
+    const identity = `client-${randomUUID()}`;
     return this.call(how, (hold, signal) =>
-      this.semaphore({ resource, semaphore }).withPermit((permit) => hold([permit], permit.signal), {
+      this.semaphore({ resource, semaphore }, identity).withPermit((permit) => hold([permit], permit.signal), {
         ...(acquire as ClientAcquireOptions),
         signal,
       }),
@@ -261,8 +264,10 @@ class ClientDriver implements Driver {
     await Promise.all(this.callers.map((caller) => caller.outcome()));
   }
 
-  private semaphore({ resource, semaphore }: PoolInput): SemaphoreClient {
-    const { client, taskQueue } = this.temporal;
+  private semaphore({ resource, semaphore }: PoolInput, identity?: string): SemaphoreClient {
+    const { client: own, taskQueue } = this.temporal;
+    const { connection, options } = own;
+    const client = identity === undefined ? own : new Client({ connection, namespace: options.namespace, identity });
     return new SemaphoreClient(client, resource, { taskQueue, ...semaphore });
   }
 }
