@@ -17,8 +17,8 @@ import type { Circumstances } from '../server/errors';
 import { isSilence } from '../server/grpc-errors';
 import { Pollers } from '../server/pollers';
 import { QUERY_MS, Server } from '../server/server';
+import type { Others } from './fair-share';
 import type { Place } from './pool-sizing';
-import type { Others } from './turnover';
 
 /** How many slots more than it needs a pool tries before it lines up. Each is one call. */
 const SPARE_TRIES = 2;

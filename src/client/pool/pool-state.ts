@@ -1,6 +1,6 @@
 import { CallerLine, type LineEntry } from './caller-line';
+import { FairShare, type Others } from './fair-share';
 import { type Place, PoolSizing, type PoolStatus, type SizingCommand } from './pool-sizing';
-import { type Others, Turnover } from './turnover';
 
 /** How long a permit waits for the answer of a look before it serves on. */
 export const ANSWER_MS = 250;
@@ -72,7 +72,7 @@ export class PoolState<Call extends LineEntry, Permit extends { readonly slot: s
   private releasing = 0;
   private isClosed = false;
   private readonly sizing: PoolSizing;
-  private readonly turnover: Turnover;
+  private readonly fairShare: FairShare;
   private outbox: PoolCommand<Call, Permit>[] = [];
 
   /** @param looksHeld whether the permit is held, by all that is known here; one that is not is gone */
@@ -81,7 +81,7 @@ export class PoolState<Call extends LineEntry, Permit extends { readonly slot: s
     private readonly looksHeld: (permit: Permit) => boolean,
   ) {
     this.sizing = new PoolSizing(rules.max, rules.idleForMs, rules.mayGrowTo);
-    this.turnover = new Turnover(rules.reuseForMs, rules.id);
+    this.fairShare = new FairShare(rules.reuseForMs, rules.id);
   }
 
   /** How many callers wait. */
@@ -101,7 +101,7 @@ export class PoolState<Call extends LineEntry, Permit extends { readonly slot: s
 
   /** How many permits are to go back to those who wait elsewhere. */
   get owed(): number {
-    return this.turnover.owed;
+    return this.fairShare.owed;
   }
 
   get isTrying(): boolean {
@@ -172,14 +172,14 @@ export class PoolState<Call extends LineEntry, Permit extends { readonly slot: s
   /** The call under this permit has ended. */
   finished(held: Held<Permit>, nowMs: number): void {
     if (held.phase !== 'busy' || !this.held.has(held)) return; // lost meanwhile
-    const { turnover } = this;
+    const { fairShare } = this;
     const { sinceMs } = held;
     if (this.isClosed || nowMs - sinceMs >= this.rules.retireAfterMs) {
       this.release(held);
       return;
     }
-    if (turnover.isLookDue(sinceMs, nowMs)) this.look(nowMs);
-    if (turnover.isRipe(sinceMs, nowMs) && turnover.isLooking && turnover.isStale(nowMs)) {
+    if (fairShare.isLookDue(sinceMs, nowMs)) this.look(nowMs);
+    if (fairShare.isRipe(sinceMs, nowMs) && fairShare.isLooking && fairShare.isStale(nowMs)) {
       held.phase = 'asking';
       this.asking.add(held);
     } else {
@@ -189,15 +189,15 @@ export class PoolState<Call extends LineEntry, Permit extends { readonly slot: s
 
   /** Somebody elsewhere may wait for the permit of a call that goes on. */
   lookNow(nowMs: number): void {
-    if (!this.turnover.isLooking && !this.isClosed) this.look(nowMs);
+    if (!this.fairShare.isLooking && !this.isClosed) this.look(nowMs);
   }
 
   /** The look is over. @param others `undefined` when nobody has answered */
   looked(others: Others | undefined, nowMs: number): void {
     const { releasing } = this;
-    const isSettled = [...this.held].every(({ sinceMs }) => this.turnover.isSettled(sinceMs, nowMs));
+    const isSettled = [...this.held].every(({ sinceMs }) => this.fairShare.isSettled(sinceMs, nowMs));
     const priorityKey = this.line.first?.priorityKey ?? Number.POSITIVE_INFINITY;
-    this.turnover.answered(others, { holding: this.holding, releasing, isSettled, priorityKey });
+    this.fairShare.answered(others, { holding: this.holding, releasing, isSettled, priorityKey });
     if (others) for (const held of this.held) held.isUnwanted = !others.isInUse(held.permit.slot);
     const isWanted = others && (others.tickets.length > 0 || [...this.held].some((held) => held.isUnwanted));
     this.sizing.looked(isWanted, others?.capacity);
@@ -260,7 +260,7 @@ export class PoolState<Call extends LineEntry, Permit extends { readonly slot: s
   }
 
   private get answerDueMs(): number {
-    return this.asking.size > 0 ? this.turnover.lookedMs + ANSWER_MS : Number.POSITIVE_INFINITY;
+    return this.asking.size > 0 ? this.fairShare.lookedMs + ANSWER_MS : Number.POSITIVE_INFINITY;
   }
 
   private serve(): void {
@@ -290,7 +290,7 @@ export class PoolState<Call extends LineEntry, Permit extends { readonly slot: s
   }
 
   private isToGoBack(held: Held<Permit>, nowMs: number): boolean {
-    return this.turnover.isRipe(held.sinceMs, nowMs) && (held.isUnwanted || this.turnover.takeDue());
+    return this.fairShare.isRipe(held.sinceMs, nowMs) && (held.isUnwanted || this.fairShare.takeDue());
   }
 
   private rest(held: Held<Permit>, nowMs: number): void {
@@ -316,7 +316,7 @@ export class PoolState<Call extends LineEntry, Permit extends { readonly slot: s
   }
 
   private look(nowMs: number): void {
-    this.turnover.asked(nowMs);
+    this.fairShare.asked(nowMs);
     this.outbox.push({ do: 'look' });
   }
 
@@ -328,9 +328,9 @@ export class PoolState<Call extends LineEntry, Permit extends { readonly slot: s
       priorityKey: first?.priorityKey ?? 0,
       holding: this.holding,
       releasing: this.releasing,
-      owed: this.turnover.owed,
+      owed: this.fairShare.owed,
       asking: this.asking.size,
-      isLooking: this.turnover.isLooking,
+      isLooking: this.fairShare.isLooking,
     };
     this.tryForTryers(status);
     const refusal = this.sizing.takeRefusal(status);

@@ -665,7 +665,7 @@ const BUGS: readonly PlantedBug[] = [
   {
     name: 'A pool keeps its permits although others wait for them',
     in: 'PoolState.isToGoBack',
-    find: 'held.isUnwanted || this.turnover.takeDue()',
+    find: 'held.isUnwanted || this.fairShare.takeDue()',
     replace: 'held.isUnwanted',
     caughtBy: 'beside a pool that is always busy, others',
   },

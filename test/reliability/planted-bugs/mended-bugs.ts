@@ -60,17 +60,17 @@ export const MENDED: readonly PlantedBug[] = [
   },
   {
     name: 'Every permit pool gives a permit to one and the same ticket',
-    in: 'Turnover.owedTo',
+    in: 'FairShare.owedTo',
     find: 'able.slice(0, 1 + (this.seen.get(id) ?? 0))',
     replace: 'able',
-    caughtBy: 'turnover.test.ts',
+    caughtBy: 'fair-share.test.ts',
   },
   {
     name: 'A permit pool gives way to waiters of lower priority than its own callers',
-    in: 'Turnover.owedTo',
+    in: 'FairShare.owedTo',
     find: 'rank <= (ranks.get(giver) ?? rank)',
     replace: 'true',
-    caughtBy: 'turnover.test.ts',
+    caughtBy: 'fair-share.test.ts',
   },
   {
     name: 'A chain of withPermits keeps all of its permits in memory',

@@ -1,7 +1,7 @@
 import { LineEntry } from '../../../../src/client/pool/caller-line';
+import type { Others } from '../../../../src/client/pool/fair-share';
 import type { Place } from '../../../../src/client/pool/pool-sizing';
 import { type Held, type PoolCommand, PoolState } from '../../../../src/client/pool/pool-state';
-import type { Others } from '../../../../src/client/pool/turnover';
 import type { ResolvedSemaphore } from '../../../../src/shared/options';
 import { leastPaceMs } from '../../../../src/shared/pace';
 import { type Asking, acquire, endWait, Hold, type Process } from './caller';

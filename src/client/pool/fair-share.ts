@@ -54,7 +54,7 @@ const STALE = 1.25;
  * All pools see the same line, and they agree on one giver for each ticket: the pool that has most; of equals, one by lot. A
  * ticket that waits still at the next look gets a giver more, since the first may be dead or busy.
  */
-export class Turnover {
+export class FairShare {
   private askedMs = Number.NEGATIVE_INFINITY;
   /** When the last look that is over began. */
   private knownMs = Number.NEGATIVE_INFINITY;
