@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { after, afterEach, test } from 'node:test';
+import { after, type TestContext, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Client } from '@temporalio/client';
 import { SemaphoreClient } from '../../src/client';
@@ -17,11 +17,19 @@ import { eventually, useTemporal } from '../support/temporal';
 
 // A limits file that stays in force, on a real server. The comparison itself is tested in src/limits.
 
-/** What to take back after a test, the last first. It comes before the check for permits that are left. */
+/** What to take back at the end of a test, the last first. */
 const undo: (() => unknown)[] = [];
-afterEach(async () => {
-  for (const step of undo.splice(0).reverse()) await step();
-});
+
+/** Takes all back within the test: a hook would come after the check for permits that are left, where another file has set that up. */
+function keeping(name: string, body: (context: TestContext) => Promise<void>): void {
+  test(name, async (context) => {
+    try {
+      await body(context);
+    } finally {
+      for (const step of undo.splice(0).reverse()) await step();
+    }
+  });
+}
 
 const temporal = useTemporal({ shared: true });
 const directory = mkdtempSync(join(tmpdir(), 'kept-limits-'));
@@ -77,99 +85,108 @@ async function untilCapacity(operator: Operator, capacity: number | undefined): 
   await eventually(async () => assert.equal((await overrideOf(operator))?.capacity, capacity));
 }
 
-test('what drifts is mended: a terminated queue, and a resize by hand, but for one with an end; what is in force gets no order', async () => {
-  const resource = temporal.resource();
-  const operator = operatorOf(resource);
-  const file = keptFile(4, { [resource]: '{ capacity: 2, declared: 3, note: one is broken }' });
-  file.start();
-  await untilCapacity(operator, 2);
-  const set = await overrideOf(operator);
-  assert.deepEqual([set?.fileVersion, set?.reason], [4, 'limits file, version 4: one is broken']);
+keeping(
+  'what drifts is mended: a terminated queue, and a resize by hand, but for one with an end; what is in force gets no order',
+  async () => {
+    const resource = temporal.resource();
+    const operator = operatorOf(resource);
+    const file = keptFile(4, { [resource]: '{ capacity: 2, declared: 3, note: one is broken }' });
+    file.start();
+    await untilCapacity(operator, 2);
+    const set = await overrideOf(operator);
+    assert.deepEqual([set?.fileVersion, set?.reason], [4, 'limits file, version 4: one is broken']);
 
-  const queue = temporal.client.workflow.getHandle(queueId(resource));
-  await eventually(async () => assert.equal((await operator.inspect({ recent: 0 })).slots[2]?.state, 'drained'));
-  const { historyLength } = await queue.describe();
-  await delay(5 * ROUND_MS);
-  assert.deepEqual(await overrideOf(operator), set);
-  const after = (await queue.describe()).historyLength;
-  assert.equal(after, historyLength, 'nothing is sent where nothing differs');
+    const queue = temporal.client.workflow.getHandle(queueId(resource));
+    await eventually(async () => assert.equal((await operator.inspect({ recent: 0 })).slots[2]?.state, 'drained'));
+    const { historyLength } = await queue.describe();
+    await delay(5 * ROUND_MS);
+    assert.deepEqual(await overrideOf(operator), set);
+    const after = (await queue.describe()).historyLength;
+    assert.equal(after, historyLength, 'nothing is sent where nothing differs');
 
-  await queue.terminate();
-  await untilCapacity(operator, 2);
-  await operator.resize(1, { reason: 'by hand' });
-  await untilCapacity(operator, 2);
-  await operator.resize(1, { until: new Date(Date.now() + 3_600_000), reason: 'a demo' });
-  await delay(5 * ROUND_MS);
-  const temporary = await overrideOf(operator);
-  assert.deepEqual([temporary?.capacity, temporary?.before?.capacity, temporary?.before?.fileVersion], [1, 2, 4]);
-  const listed = await host.run([
-    'ls',
-    resource,
-    '--address',
-    temporal.env.address,
-    '--namespace',
-    temporal.client.options.namespace,
-  ]);
-  assert.match(listed.stdout, /\[resized to 1 until .*Z, then 2 \(limits file, version 4\): a demo\]/);
-  assert.deepEqual(file.warnings, []);
-  assert.equal(file.info.filter((text) => /-> 2, by version 4 of the limits file /.test(text)).length, 3);
-});
+    await queue.terminate();
+    await untilCapacity(operator, 2);
+    await operator.resize(1, { reason: 'by hand' });
+    await untilCapacity(operator, 2);
+    await operator.resize(1, { until: new Date(Date.now() + 3_600_000), reason: 'a demo' });
+    await delay(5 * ROUND_MS);
+    const temporary = await overrideOf(operator);
+    assert.deepEqual([temporary?.capacity, temporary?.before?.capacity, temporary?.before?.fileVersion], [1, 2, 4]);
+    const listed = await host.run([
+      'ls',
+      resource,
+      '--address',
+      temporal.env.address,
+      '--namespace',
+      temporal.client.options.namespace,
+    ]);
+    assert.match(listed.stdout, /\[resized to 1 until .*Z, then 2 \(limits file, version 4\): a demo\]/);
+    assert.deepEqual(file.warnings, []);
+    assert.equal(file.info.filter((text) => /-> 2, by version 4 of the limits file /.test(text)).length, 3);
+  },
+);
 
-test('a file that changes is read again; one that becomes malformed leaves the last good one in force, and says so once, by line and column', async () => {
-  const resource = temporal.resource();
-  const operator = operatorOf(resource);
-  const file = keptFile(1, { [resource]: '{ capacity: 2, declared: 3 }' });
-  file.start();
-  await untilCapacity(operator, 2);
-  file.write(2, { [resource]: '{ capacity: 1, declared: 3 }' });
-  await untilCapacity(operator, 1);
-  file.write(3, { [resource]: '{ capcity: 3, declared: 3 }' });
-  await eventually(async () => assert.equal(file.warnings.length, 1));
-  assert.match(
-    file.warnings[0] ?? '',
-    /^version 2 of the limits file .* stays in force\. The limits file has 2 mistakes:\n.*\.yaml:3:3: .*\n.*:3:\d+: .*Did you mean "capacity"\?$/,
-  );
-  await operator.resize(2);
-  await untilCapacity(operator, 1);
-  rmSync(file.path);
-  await eventually(async () => assert.match(file.warnings[1] ?? '', /stays in force\. .* can't be read \(ENOENT\)/));
-  assert.equal(file.warnings.length, 2);
-  file.write(3, { [resource]: '{ capacity: 3, declared: 3 }' });
-  await eventually(async () => assert.equal((await overrideOf(operator))?.fileVersion, 3));
-  assert.equal(file.warnings.length, 2);
-});
+keeping(
+  'a file that changes is read again; one that becomes malformed leaves the last good one in force, and says so once, by line and column',
+  async () => {
+    const resource = temporal.resource();
+    const operator = operatorOf(resource);
+    const file = keptFile(1, { [resource]: '{ capacity: 2, declared: 3 }' });
+    file.start();
+    await untilCapacity(operator, 2);
+    file.write(2, { [resource]: '{ capacity: 1, declared: 3 }' });
+    await untilCapacity(operator, 1);
+    file.write(3, { [resource]: '{ capcity: 3, declared: 3 }' });
+    await eventually(async () => assert.equal(file.warnings.length, 1));
+    assert.match(
+      file.warnings[0] ?? '',
+      /^version 2 of the limits file .* stays in force\. The limits file has 2 mistakes:\n.*\.yaml:3:3: .*\n.*:3:\d+: .*Did you mean "capacity"\?$/,
+    );
+    await operator.resize(2);
+    await untilCapacity(operator, 1);
+    rmSync(file.path);
+    await eventually(async () => assert.match(file.warnings[1] ?? '', /stays in force\. .* can't be read \(ENOENT\)/));
+    assert.equal(file.warnings.length, 2);
+    file.write(3, { [resource]: '{ capacity: 3, declared: 3 }' });
+    await eventually(async () => assert.equal((await overrideOf(operator))?.fileVersion, 3));
+    assert.equal(file.warnings.length, 2);
+  },
+);
 
-test('of two files the greater version wins, also where it sets nothing, and the other says so once; two of one file leave each other alone', async () => {
-  const [shrunk, asDeclared] = [temporal.resource('shrunk'), temporal.resource('as-declared')];
-  const [first, second] = [operatorOf(shrunk), operatorOf(asDeclared)];
-  const limits = (a: number, b: number) => ({
-    [shrunk]: `{ capacity: ${a}, declared: 3 }`,
-    [asDeclared]: `{ capacity: ${b}, declared: 3 }`,
-  });
-  const older = keptFile(6, limits(1, 1));
-  const newer = keptFile(7, limits(2, 3));
-  older.start();
-  await untilCapacity(first, 1);
-  await untilCapacity(second, 1);
-  newer.start();
-  newer.start(); // a second worker with the same file
-  const settled = async () => {
-    const [a, b] = [await overrideOf(first), await overrideOf(second)];
-    assert.deepEqual([a?.capacity, a?.fileVersion, b?.capacity, b?.fileVersion], [2, 7, undefined, 7]);
-    assert.equal(older.warnings.length, 1, older.warnings.join('\n'));
-    return [a, b];
-  };
-  const set = await eventually(settled);
-  await delay(5 * ROUND_MS);
-  assert.deepEqual(await settled(), set, 'no file undoes what the other has set');
-  assert.match(
-    older.warnings[0] ?? '',
-    /^\S+( and 1 more)?: version 7 of a limits file has set something else, which stays: raise the version of this file, which is 6\.$/,
-  );
-  assert.deepEqual(newer.warnings, []);
-});
+keeping(
+  'of two files the greater version wins, also where it sets nothing, and the other says so once; two of one file leave each other alone',
+  async () => {
+    const [shrunk, asDeclared] = [temporal.resource('shrunk'), temporal.resource('as-declared')];
+    const [first, second] = [operatorOf(shrunk), operatorOf(asDeclared)];
+    const limits = (a: number, b: number) => ({
+      [shrunk]: `{ capacity: ${a}, declared: 3 }`,
+      [asDeclared]: `{ capacity: ${b}, declared: 3 }`,
+    });
+    const older = keptFile(6, limits(1, 1));
+    const newer = keptFile(7, limits(2, 3));
+    older.start();
+    await untilCapacity(first, 1);
+    await untilCapacity(second, 1);
+    newer.start();
+    newer.start(); // a second worker with the same file
+    const settled = async () => {
+      const [a, b] = [await overrideOf(first), await overrideOf(second)];
+      assert.deepEqual([a?.capacity, a?.fileVersion, b?.capacity, b?.fileVersion], [2, 7, undefined, 7]);
+      assert.equal(older.warnings.length, 1, older.warnings.join('\n'));
+      return [a, b];
+    };
+    const set = await eventually(settled);
+    await delay(5 * ROUND_MS);
+    assert.deepEqual(await settled(), set, 'no file undoes what the other has set');
+    assert.match(
+      older.warnings[0] ?? '',
+      /^\S+( and 1 more)?: version 7 of a limits file has set something else, which stays: raise the version of this file, which is 6\.$/,
+    );
+    assert.deepEqual(newer.warnings, []);
+  },
+);
 
-test('a key that comes later gets the default of its resource, and a named key its own limit', async () => {
+keeping('a key that comes later gets the default of its resource, and a named key its own limit', async () => {
   const resource = temporal.resource();
   const [acme, globex] = ['acme', 'globex'].map((key) => keyResource(resource, key)) as [string, string];
   const { taskQueue } = temporal;
@@ -191,7 +208,7 @@ test('a key that comes later gets the default of its resource, and a named key i
   await other.release();
 });
 
-test('whatever the server does, the work goes on, and the keeper goes on once the server answers', async () => {
+keeping('whatever the server does, the work goes on, and the keeper goes on once the server answers', async () => {
   const resource = temporal.resource();
   const operator = operatorOf(resource);
   const file = keptFile(1, { [resource]: '{ capacity: 2, declared: 3 }' });
@@ -206,7 +223,7 @@ test('whatever the server does, the work goes on, and the keeper goes on once th
   await untilCapacity(operator, 2);
 });
 
-test('a permit worker keeps its file in force while it runs, and is not made with a malformed one', async () => {
+keeping('a permit worker keeps its file in force while it runs, and is not made with a malformed one', async () => {
   const resource = temporal.resource();
   const operator = new Operator(temporal.client, resource, { capacity: DECLARED });
   const { nativeConnection: connection } = temporal.env;
