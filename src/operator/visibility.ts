@@ -12,14 +12,12 @@ import { Server } from '../client/server/server';
 import { readPermitMemo } from '../shared/lenient-input';
 import { isOpen } from '../shared/open';
 import { permitId, resourceOfQueue } from '../shared/permit-id';
-import { PERMIT_WORKFLOWS, type PermitOutcome, QUEUE_WORKFLOW } from '../shared/protocol';
+import { PERMIT_OUTCOMES, PERMIT_WORKFLOWS, type PermitOutcome, QUEUE_WORKFLOW } from '../shared/protocol';
 import type { PastHold, ResourceSlot } from './inspection';
 import { permitAddress, permitOf, stateOf } from './reader';
 
 // Visibility is seconds late, and a server allows few calls to it (by default 10 a second for a whole namespace, on Temporal
 // Cloud 30): never poll it.
-
-const OUTCOMES: readonly PermitOutcome[] = ['released', 'lease-expired', 'revoked', 'preempted'];
 
 /** The most runs to look through for one resource's past holds. */
 const MAX_LISTED = 100;
@@ -177,7 +175,7 @@ async function outcomeOf(
   if (readPermitMemo(run.memo).wasRevoked) return 'revoked';
   try {
     const result: unknown = await server.call(() => reader.getHandle(run.workflowId, run.runId).result());
-    return OUTCOMES.find((outcome) => outcome === result) ?? 'unknown';
+    return PERMIT_OUTCOMES.find((outcome) => outcome === result) ?? 'unknown';
   } catch (error) {
     if (error instanceof WorkflowNotFoundError) return undefined;
     throw error;

@@ -131,8 +131,10 @@ export interface PermitInput extends PermitMemo {
   watchedBy?: string;
 }
 
+export const PERMIT_OUTCOMES = ['released', 'lease-expired', 'revoked', 'preempted'] as const;
+
 /** How a permit ended: its Workflow's result. */
-export type PermitOutcome = 'released' | 'lease-expired' | 'revoked' | 'preempted';
+export type PermitOutcome = (typeof PERMIT_OUTCOMES)[number];
 
 /** A permit's answer to a query: the part that its memo does not have. */
 export interface PermitStatus {

@@ -59,7 +59,17 @@ test('500 resources: plan compares them; apply changes each once, and then costs
   const first = await measured('plan before', 'plan', path);
   assert.equal(first.code, 2, first.stderr);
   assert.match(first.stdout, new RegExp(`\n${RESIZED} to change, ${COUNT - RESIZED} in force\\.\n$`));
-  const applied = await measured('apply', 'apply', path, '--yes', '--task-queue', taskQueue);
+  const apply = () => measured('apply', 'apply', path, '--yes', '--task-queue', taskQueue);
+  let applied = await apply();
+  // A busy machine may take longer for an order than apply waits. Then apply says so, and can be repeated.
+  for (
+    let times = 1;
+    times < 3 && /\d+ may not have changed\. Run plan, then apply again/.test(applied.stderr);
+    times++
+  ) {
+    assert.equal(applied.code, 69);
+    applied = await apply();
+  }
   assert.deepEqual([applied.code, applied.stderr], [0, '']);
   const second = await measured('plan after', 'plan', path);
   assert.deepEqual([second.code, second.stdout], [0, `Nothing to change, ${COUNT} in force.\n`]);
