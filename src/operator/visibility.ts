@@ -12,7 +12,7 @@ import { Server } from '../client/server/server';
 import { readPermitMemo } from '../shared/lenient-input';
 import { isOpen } from '../shared/open';
 import { permitId, resourceOfQueue } from '../shared/permit-id';
-import { PERMIT_OUTCOMES, PERMIT_WORKFLOWS, type PermitOutcome, QUEUE_WORKFLOW } from '../shared/protocol';
+import { PERMIT_OUTCOMES, PERMIT_WORKFLOWS, QUEUE_WORKFLOW } from '../shared/protocol';
 import type { PastHold, ResourceSlot } from './inspection';
 import { permitAddress, permitOf, stateOf } from './reader';
 
