@@ -119,7 +119,7 @@ async function pictureScenes({ client, server, browser, interrupt }: Stage, dire
   let dashboard = await open();
   try {
     const pages = await openAll(browser, dashboard);
-    for (const { page } of pages) await page.getByText('Nobody holds or waits').waitFor();
+    for (const { page } of pages) await page.getByText('No caller holds or waits').waitFor();
     await take('empty', pages);
 
     const crowd = { resource: 'evaluations', capacity: 3, arrivalsEveryMs: RUN_MS, job: 'evaluate' };

@@ -92,7 +92,7 @@ export type Output = 'text' | 'json' | 'jsonl';
 export function withOutputFlags(command: Command): Command {
   return command
     .addOption(
-      new Option('-o, --output <format>', 'text for people, one JSON text, or a line of JSON for each thing')
+      new Option('-o, --output <format>', 'text, one JSON document, or JSON Lines')
         .choices(['text', 'json', 'jsonl'])
         .default('text'),
     )
@@ -116,11 +116,11 @@ export function withTaskQueueFlag(command: Command): Command {
 export function withResourceFlags(command: Command): Command {
   withSlotFlags(
     command,
-    'how many permits the resource is deployed with (default: what its queue or its permits say)',
+    'how many permits the resource is deployed with (default: as its queue or permits report)',
     'the names of its slots instead, separated by commas',
   );
   command
-    .option('--key <key>', 'the permits of this key instead, which are a resource of their own')
+    .option('--key <key>', "act on this key's permits instead of the resource's")
     .option(
       '--per-key <n>',
       'with --key: how many permits the key is declared with (default: as --capacity)',

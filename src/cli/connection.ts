@@ -37,15 +37,18 @@ export function withConnectionFlags(command: Command): Command {
     .option('--address <host:port>', 'the server (default: localhost:7233)')
     .option('-n, --namespace <name>', 'the namespace (default: default)')
     .option('--profile <name>', 'the profile of the configuration file (default: TEMPORAL_PROFILE, or "default")')
-    .option('--config-file <path>', "the configuration file (default: TEMPORAL_CONFIG_FILE, or Temporal's own place)")
-    .option('--api-key <key>', 'the API key; others see it in the list of processes, so prefer TEMPORAL_API_KEY')
-    .option('--tls', 'connect by TLS')
-    .option('--no-tls', 'connect without TLS, whatever the configuration says')
+    .option(
+      '--config-file <path>',
+      "the configuration file (default: TEMPORAL_CONFIG_FILE, or Temporal's default path)",
+    )
+    .option('--api-key <key>', 'the API key; the process list shows it, so prefer TEMPORAL_API_KEY')
+    .option('--tls', 'use TLS')
+    .option('--no-tls', 'connect without TLS, even if the configuration has it')
     .option('--tls-ca-path <path>', "the server's CA certificate")
     .option('--tls-cert-path <path>', 'the client certificate')
     .option('--tls-key-path <path>', "the client certificate's private key")
     .option('--tls-server-name <name>', 'the name that the server certificate must have')
-    .option('--data-converter <path>', 'a module that exports "dataConverter", where payloads are encrypted');
+    .option('--data-converter <path>', 'a module that exports "dataConverter", if payloads are encrypted');
 }
 
 export type ConnectConfig = ReturnType<typeof toClientOptions> & { namespace: string; address: string };
@@ -86,7 +89,7 @@ function merged(flags: ConnectionFlags): ConnectConfig {
     throw new InvalidOptionsError(`${ADDRESS}: expected <host>:<port>, such as localhost:7233, without http://`);
   }
   const namespace = textOf(NAMESPACE, flags.namespace ?? profile.namespace);
-  if (namespace === '') throw new InvalidOptionsError(`${NAMESPACE}: expected a name, got an empty text`);
+  if (namespace === '') throw new InvalidOptionsError(`${NAMESPACE}: expected a name, got an empty string`);
   const apiKey = headerOf('the API key (api_key, TEMPORAL_API_KEY, --api-key)', flags.apiKey ?? profile.apiKey);
   const grpcMeta = metadataOf(profile.grpcMeta);
   const config = toClientOptions({ ...profile, address, namespace, apiKey, grpcMeta, tls: tlsOf(flags, profile.tls) });
@@ -103,7 +106,7 @@ function whyUnusable(error: unknown, file: string): string {
   }
   if (path !== undefined) {
     const isContent = path.includes('\n') || path.includes('-----BEGIN');
-    return isContent ? 'the content of a certificate or key stands in place of its path' : `${path}: ${code}`;
+    return isContent ? 'got the content of a certificate or key instead of its path' : `${path}: ${code}`;
   }
   // These messages quote no value. All other messages may.
   if (/^(Profile '.*' not found|Cannot specify both \w+ and \w+$)/.test(message)) return message;
@@ -111,7 +114,7 @@ function whyUnusable(error: unknown, file: string): string {
 }
 
 function textOf(what: string, value: unknown): string | undefined {
-  if (value !== undefined && typeof value !== 'string') throw new InvalidOptionsError(`${what}: expected a text`);
+  if (value !== undefined && typeof value !== 'string') throw new InvalidOptionsError(`${what}: expected a string`);
   return value;
 }
 
@@ -167,7 +170,7 @@ export async function loadDataConverter(path: string | undefined): Promise<DataC
   try {
     loaded = await import(pathToFileURL(resolve(path)).href);
   } catch (error) {
-    throw new InvalidOptionsError(`${expected}, and "${path}" can't be loaded`, { cause: error });
+    throw new InvalidOptionsError(`${expected}, but "${path}" can't be loaded`, { cause: error });
   }
   // Node does not always see a CommonJS module's exports by name.
   const converter = loaded.dataConverter ?? loaded.default?.dataConverter;

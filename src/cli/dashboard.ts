@@ -23,14 +23,14 @@ interface DashboardFlags extends ConnectionFlags {
 }
 
 const HELP = `
-Without resources, the page shows all that are in use. Give a resource with its
-capacity or its slots (gpu-pool=3, licences=a,b,c), or by its name alone: the
-page then takes the capacity from its queue or its permits. The last = counts,
-so a name with a = in it needs its capacity or slots.
+Without arguments, the dashboard shows all resources in use. Give a resource
+with its capacity or slots (gpu-pool=3, licences=a,b,c), or only its name: the
+dashboard then takes the capacity from its queue or permits. The last = counts,
+so a name that contains = needs its capacity or slots.
 
-By default, only this machine reaches the page. With a --host that others can
-reach, visitors need a token: the one that you give, or a new one in the printed
-address. The page has no TLS: put it behind a proxy that has.
+By default, only this machine can reach the dashboard. With a --host that other
+machines can reach, visitors need a token: yours, or a new one in the printed
+address. The dashboard does not use TLS: put it behind a proxy that does.
 
 Example:
   temporal-semaphore dashboard gpu-pool=3 licences=a,b,c
@@ -39,12 +39,12 @@ Example:
 export function addDashboard(program: Command, done: (exitCode: number) => void): void {
   const dashboard = program
     .command('dashboard [resources...]')
-    .summary('a live page: who holds, who waits; revoke, resize, pause')
-    .description('Serves a live page of these resources until SIGTERM or SIGINT.')
+    .summary('a web dashboard: who holds, who waits; revoke, resize, pause')
+    .description('Serves a web dashboard of these resources until SIGTERM or SIGINT.')
     .option('--port <n>', 'the port to listen on; 0: any free one', Number, 8244)
     .option('--host <name>', 'the address to listen on', '127.0.0.1')
     .option('--token <text>', 'the token that visitors need (default: TEMPORAL_SEMAPHORE_TOKEN, or a new one)')
-    .option('--ui <url>', 'the Temporal Web UI, for links (default: that of a dev server, or of Temporal Cloud)')
+    .option('--ui <url>', "the Temporal Web UI, for links (default: the dev server's, or Temporal Cloud's)")
     .option('--read-only', 'offer no actions')
     .addHelpText('after', HELP)
     .action(async (resources: string[], flags: DashboardFlags) => {

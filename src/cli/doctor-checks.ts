@@ -71,9 +71,9 @@ export async function findings(client: Client, options: DoctorOptions): Promise<
   if (resources.length < inUse.length) {
     found.push({
       is: 'warning',
-      what: `${inUse.length - resources.length} of ${count(inUse.length, 'resource')} in use could not be looked at in time, so nothing is known of them`,
+      what: `${inUse.length - resources.length} of ${count(inUse.length, 'resource')} in use could not be inspected in time, so their state is unknown`,
       advice:
-        'Run doctor again when the permit worker has its Workflows cached, or look at one: temporal-semaphore ls <resource>.',
+        'Run doctor again once the permit worker has cached its Workflows, or inspect one resource: temporal-semaphore ls <resource>.',
     });
   }
   if (options.probe) found.push(await probe(client, options.taskQueue));
@@ -91,10 +91,10 @@ async function server({ workflowService }: Client, resources: SeenResource[]): P
       : major > sinceMajor || (major === sinceMajor && minor >= sinceMinor);
   const found: Finding[] = [
     ordered
-      ? { is: 'ok', what: `server ${serverVersion} orders its run IDs, and so the fencing tokens` }
+      ? { is: 'ok', what: `server ${serverVersion} generates ordered run IDs, so fencing tokens are ordered` }
       : {
           is: 'bad',
-          what: `server ${serverVersion} does not order its run IDs, nor the fencing tokens made of them`,
+          what: `server ${serverVersion} does not generate ordered run IDs, so fencing tokens are not ordered`,
           advice: `Upgrade the server to ${ORDERED_SINCE.join('.')} or later.`,
         },
   ];
@@ -109,7 +109,7 @@ async function pollers(client: Client, taskQueue: string): Promise<Finding> {
   }
   return {
     is: 'bad',
-    what: `nobody polls task queue "${taskQueue}", so no slot there comes free`,
+    what: `no worker polls task queue "${taskQueue}", so no slot there comes free`,
     advice: `Start a permit worker (${workerCommand(taskQueue)}), or name its task queue with --task-queue.`,
   };
 }
@@ -136,8 +136,8 @@ function shortHolds({ resource, slots, waiters }: SeenResource, namespace: strin
   return [
     {
       is: 'warning',
-      what: `"${resource}": holds are shorter than a second, and Temporal Cloud starts one Workflow ID only once a second, so each slot serves one hold a second`,
-      advice: 'A permit pool holds one permit for many calls. Or give one permit to a batch of work.',
+      what: `"${resource}": holds are shorter than a second, and Temporal Cloud starts Workflows with the same ID only once a second, so each slot serves one hold a second`,
+      advice: 'Use a permit pool, which holds one permit for many calls, or do a batch of work under one permit.',
     },
   ];
 }
@@ -149,7 +149,7 @@ function longWaits({ resource, waiters, slots }: SeenResource, longerMs: number,
   if (!longest) return [];
   const isPaced = slots.some(({ state }) => state === 'paced');
   const cause = isPaced
-    ? ' Its pace keeps each slot for a while after a hold.'
+    ? ' Its pace keeps each slot taken for a while after a hold.'
     : ' The resource may have too few slots.';
   return [
     {
@@ -228,6 +228,6 @@ function finding({ type, reason, runs }: StuckWorkflows): Finding {
   return {
     is: 'bad',
     what: `${runs[0]?.workflowId} on task queue ${queues} can't go on because its Workflow Task fails: ${reason}`,
-    advice: "The worker's log says more.",
+    advice: "See the worker's log.",
   };
 }

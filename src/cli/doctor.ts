@@ -26,15 +26,15 @@ Example:
 export function addDoctor(program: Command, done: (exitCode: number) => void): void {
   const doctor = program
     .command('doctor')
-    .summary('look for what is wrong')
+    .summary('check for problems')
     .description(
-      `Looks at the server, the permit worker's task queue and all resources in use, and says what is wrong. Without --probe it changes nothing. Exit code ${EXIT.no}: something is bad.`,
+      `Checks the server, the permit worker's task queue and all resources in use, and reports problems. Without --probe it changes nothing. Exit code ${EXIT.no}: a finding is "bad".`,
     )
     .option('--task-queue <name>', "the permit worker's task queue", DEFAULT_TASK_QUEUE)
     .addOption(
-      durationOption('--waiting-longer <duration>', 'warn of waiters that have waited longer than this', '10m'),
+      durationOption('--waiting-longer <duration>', 'warn about waiters that have waited longer than this', '10m'),
     )
-    .option('--probe', 'also acquire and release permits of a resource of its own, and say how long that takes')
+    .option('--probe', 'also acquire and release permits of a dedicated resource, and report how long that takes')
     .addHelpText('after', HELP)
     .action(async ({ taskQueue, waitingLonger, probe, output, ...connection }: DoctorFlags) => {
       const options = { taskQueue, waitingLongerMs: waitingLonger, probe };
@@ -51,7 +51,7 @@ function lines(found: Finding[]): Text[] {
   return (['ok', 'warning', 'bad'] as const).flatMap((kind) => {
     const ofKind = found.filter(({ is }) => is === kind);
     const more = ofKind.length - SHOWN;
-    const rest = more > 0 ? [drawFinding({ is: kind, what: `… and ${more} more: -o json has them all` })] : [];
+    const rest = more > 0 ? [drawFinding({ is: kind, what: `… and ${more} more: -o json lists them all` })] : [];
     return [...ofKind.slice(0, SHOWN).map(drawFinding), ...rest];
   });
 }

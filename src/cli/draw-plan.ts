@@ -33,7 +33,7 @@ function drawLimit(comparison: Comparison): Text[] {
 }
 
 const UNUSED =
-  'What is not in use has the limit that callers declare when they come, unless the file says what they declare ("declared").';
+  'apply skips a resource or key that is not in use, unless the file names what its callers declare ("declared").';
 
 /** `gpu-pool: 3, as declared -> 5 (ml-platform: two more GPUs)` */
 export function changeNote(comparison: Comparison): Text {
@@ -55,11 +55,13 @@ function wantedNote({ now: { override }, inUse, change }: Comparison): string {
 function beliefNotes({ limit, now, outgrown, declared, inUse }: Comparison): Text[] {
   const { capacityUntil } = now.override ? shown(now.override) : {};
   return [
-    ...(capacityUntil ? [text`    ${inUse} was set${untilNote(capacityUntil)}, and is left alone until then`] : []),
+    ...(capacityUntil
+      ? [text`    ${inUse} was set${untilNote(capacityUntil)}, and apply leaves it alone until then`]
+      : []),
     ...(outgrown ? [text`    ${inUse} was set for fewer slots than the ${declared} that callers declare now`] : []),
     ...(now.disagreement ? [text`    ${yellow(disagreementLine(now.disagreement))}`] : []),
     ...(isOtherThanDeclared(limit, declared)
-      ? [text`    its callers declare ${declared}, other than the file says`]
+      ? [text`    its callers declare ${declared}, which differs from the file`]
       : []),
   ];
 }

@@ -30,7 +30,7 @@ const WAITERS: Columns = {
   align: ['right', 'left', 'right', 'right', 'left', 'left'],
 };
 const PAST: Columns = {
-  head: ['slot', 'held until lately by', 'for', 'ended', 'how'],
+  head: ['slot', 'last holder', 'for', 'ended', 'how'],
   align: ['right', 'left', 'right', 'right', 'left'],
 };
 
@@ -163,7 +163,7 @@ function pastRow({ slot, holder, from, to, outcome }: PastHold): unknown[] {
 export function whoHas(inspection: SlotInspection, seen: Pick<Inspection, 'strangers'>): unknown {
   const { state, permit } = inspection;
   if (state === 'drained') return yellow('nobody: drained');
-  if (permit?.pacedUntil) return yellow(`nobody: paced, free in ${fromNow(permit.pacedUntil)}`);
+  if (permit?.pacedUntil) return yellow(`no holder: paced, free in ${fromNow(permit.pacedUntil)}`);
   const stranger = strangerIn(inspection, seen);
   return stranger ? red(text`a Workflow of type "${stranger.type}"`) : holderName(permit?.holder ?? {});
 }
@@ -202,7 +202,9 @@ function unansweredNotes(seen: Inspection): Text[] {
   return [...new Set(ofPermits(seen))]
     .slice(0, NAMED)
     .map((taskQueue) =>
-      yellow(text`No worker answers for a permit with "?". Is one up? This starts one: ${workerCommand(taskQueue)}`),
+      yellow(
+        text`No worker answers for the permits marked "?". If no permit worker runs, start one: ${workerCommand(taskQueue)}`,
+      ),
     );
 }
 

@@ -22,10 +22,10 @@ export class Guard {
       env: {},
     });
     this.process.unref();
-    this.process.on('error', (error) => say(`no guard watches over the command: ${error.message}`));
+    this.process.on('error', (error) => say(`the command runs without its guard process: ${error.message}`));
     this.process.on('exit', (code, signal) => {
       if (code === 0 || this.isDismissed) return; // it ends by itself when it has ended the group
-      say(`no guard watches over the command: it ended with ${signal ?? `exit code ${code}`}`);
+      say(`the command runs without its guard process, which ended with ${signal ?? `exit code ${code}`}`);
     });
     this.ready = new Promise<void>((resolve) => {
       for (const event of ['message', 'error', 'exit']) this.process.once(event, () => resolve());

@@ -53,7 +53,7 @@ export async function runHolding(
   interrupted.throwIfAborted(); // from here to `take`, nothing waits
   if (set.signal.aborted) {
     guard.dismiss();
-    say(text`${messageOf(set.signal.reason)} The command has not run.`);
+    say(text`${messageOf(set.signal.reason)} The command was not run.`);
     return EXIT.busy;
   }
   const { noticeMs } = soonest(set);
@@ -178,7 +178,7 @@ export class Signals {
       group.signal('SIGSTOP');
       const leftMs = soonest(set).deadline.getTime() - Date.now();
       say(
-        `stopped, and the command with it. The lease runs on: in ${span(leftMs)} it is over, and the command is ended before.`,
+        `stopped, and the command with it. The lease keeps running: it ends in ${span(leftMs)}, and the command is killed before then.`,
       );
     };
     this.continued = () => group.signal('SIGCONT');

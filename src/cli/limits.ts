@@ -30,8 +30,8 @@ interface ApplyFlags extends LimitsFlags {
 
 const PLAN_HELP = `
 It changes nothing. Exit code 0: nothing to change. ${EXIT.changes}: something to change.
-${EXIT.no}: a limit can't be put into force. ${EXIT.usage}: the file is wrong; each mistake is
-told with its line and column. ${EXIT.unavailable}: a limit can't be compared.
+${EXIT.no}: a limit can't be put into force. ${EXIT.usage}: the file is invalid; each mistake is
+reported with its line and column. ${EXIT.unavailable}: a limit can't be compared.
 
 Example:
   temporal-semaphore plan limits.yaml
@@ -65,9 +65,10 @@ export function addPlan(program: Command, done: (exitCode: number) => void): voi
 }
 
 const APPLY_HELP = `
-It asks first; without a terminal it needs --yes. It can be repeated: what is in
-force already is left alone. Exit code ${EXIT.busy}: an operator has changed something
-since the plan; apply stops there, and says what it has done. Repeat it.
+apply asks first; without a terminal it needs --yes. It is safe to run again: it
+leaves alone what is in force already. Exit code ${EXIT.busy}: an operator has made a
+change since the plan; apply stops there, and reports what it has done. Run it
+again.
 
 Example:
   temporal-semaphore apply limits.yaml --yes
@@ -78,7 +79,7 @@ export function addApply(program: Command, done: (exitCode: number) => void): vo
     .command('apply <file>')
     .summary('put a limits file into force')
     .description(
-      'Changes what is in force to what a limits file says, as resize, pause and resume do. Holders keep their permits until they release them.',
+      'Changes what is in force to match a limits file, as resize, pause and resume do. Holders keep their permits until they release them.',
     )
     .option('-y, --yes', 'do not ask for confirmation')
     .addHelpText('after', APPLY_HELP)
@@ -90,8 +91,8 @@ export function addApply(program: Command, done: (exitCode: number) => void): vo
 }
 
 const EXPORT_HELP = `
-It has each resource, and each key, that is held, waited for, or has something
-set. A pause with an end is left out: it ends by itself.
+The file lists each resource and each key that has a holder, a waiter or an
+override. It leaves out a pause with an end, which ends by itself.
 
 Example:
   temporal-semaphore export > limits.yaml
@@ -168,7 +169,7 @@ function failureCode(all: readonly Applied[]): number {
   const numberOf = (is: Applied['is']) => all.filter((it) => it.is === is).length;
   const [changed, stale, failed] = [numberOf('changed'), numberOf('stale'), numberOf('failed')];
   if (changed === all.length) return 0;
-  const why = stale > 0 ? 'an operator has changed what is set since the plan' : `${failed} may not have changed`;
+  const why = stale > 0 ? 'an operator has made a change since the plan' : `${failed} may not have changed`;
   say(text`${changed} of ${count(all.length, 'change')} made: ${why}. Run plan, then apply again.`);
   return stale > 0 ? EXIT.busy : EXIT.unavailable;
 }

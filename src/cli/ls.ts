@@ -22,9 +22,8 @@ interface LsFlags extends ResourceFlags {
 }
 
 const HELP = `
-Exit code ${EXIT.no}: nobody holds or waits for a permit of that resource, and nothing is
-set for it.
-Exit code ${EXIT.busy}: some of the resources in use could not be looked at; their
+Exit code ${EXIT.no}: the resource has no holder, no waiter and no override.
+Exit code ${EXIT.busy}: some of the resources in use could not be inspected; their
 rows say why.
 
 Examples:
@@ -40,8 +39,8 @@ export function addLs(program: Command, done: (exitCode: number) => void): void 
     .summary('show who holds and who waits')
     .description('Shows who holds and who waits for permits of <resource>, or all resources in use.')
     .option('--recent <n>', 'also show the last n holds that have ended, at most 100', wholeNumber, 0)
-    .addOption(new Option('--keys', 'list each key in a row of its own, with its limit').conflicts(['key', 'recent']))
-    .option('--wide', 'also show the run IDs, and cut no line to the terminal')
+    .addOption(new Option('--keys', 'list each key in its own row, with its limit').conflicts(['key', 'recent']))
+    .option('--wide', 'also show the run IDs, and do not cut long lines')
     .addHelpText('after', HELP)
     .action(async (resource: string | undefined, flags: LsFlags) => {
       done(await (resource === undefined || flags.keys ? all(flags, resource) : one(resource, flags)));
@@ -61,7 +60,9 @@ async function one(resource: string, flags: LsFlags): Promise<number> {
 
 /** @returns the exit code */
 function sayUnknown(resource: string): number {
-  say(text`nobody holds or waits for a permit of "${resource}". If it is a resource, --capacity shows its free slots.`);
+  say(
+    text`no caller holds or waits for a permit of "${resource}". If it is a resource, --capacity shows its free slots.`,
+  );
   return EXIT.no;
 }
 
@@ -83,7 +84,7 @@ async function all({ output, wide, keys, key, ...connection }: LsFlags, of?: str
   if (of !== undefined && resources.length === 0) return sayUnknown(of);
   const exitCode = resources.some(({ problem }) => problem !== undefined) ? EXIT.busy : 0;
   if (output !== 'text') return exitCode;
-  if (resources.length === 0) print(text`Nobody holds or waits for a permit.`);
+  if (resources.length === 0) print(text`No caller holds or waits for a permit.`);
   else {
     const lines = [table(HEAD, resources.map(row), ALIGN, wide ? Number.POSITIVE_INFINITY : undefined)];
     const all = [...lines, ...silences(resources, polled), ...resources.flatMap(notes)];
@@ -119,7 +120,7 @@ function notes(seen: SeenResource): Text[] {
   const { resource, disagreement, strangers, keys } = seen;
   return [
     ...(keys?.queued
-      ? [text`${resource}: each key has a line of its own: temporal-semaphore ls ${shellWord(resource)} --keys`]
+      ? [text`${resource}: each key has its own queue: temporal-semaphore ls ${shellWord(resource)} --keys`]
       : []),
     ...(disagreement ? [yellow(text`${resource}: ${disagreementLine(disagreement)}`)] : []),
     ...pausedIn(seen).map(({ what, advice }) => yellow(text`${what}. ${advice}`)),

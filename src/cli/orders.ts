@@ -22,7 +22,7 @@ function withOverrideFlags(command: Command): Command {
   command
     .option(
       '--if-version <n>',
-      'act only if nobody has changed it since: the version that ls -o json shows; 0: only if nothing is set',
+      'act only if the override still has this version, which ls -o json shows; 0: only if there is none',
       wholeNumber,
     )
     .option('-y, --yes', 'do not ask for confirmation');
@@ -79,7 +79,7 @@ async function overrideKeys(resource: string, { flags, question, act }: Order): 
   const { ifVersion, perKey, capacity, slots, taskQueue, output } = flags;
   if ([ifVersion, perKey, capacity, slots].some((flag) => flag !== undefined)) {
     throw new InvalidOptionsError(
-      `--key '${EVERY_KEY}' goes with none of --if-version, --per-key, --capacity and --slots: each key has its own.`,
+      `--key '${EVERY_KEY}' can't be combined with --if-version, --per-key, --capacity or --slots: each key has its own.`,
     );
   }
   return await withClient(
@@ -87,7 +87,7 @@ async function overrideKeys(resource: string, { flags, question, act }: Order): 
     async (client) => {
       const keys = await keysInUse(client, resource, { taskQueue });
       if (keys.length === 0) {
-        say(text`nobody holds or waits for a permit of a key of "${resource}", and nothing is set for one.`);
+        say(text`no key of "${resource}" has a holder, a waiter or an override.`);
         return EXIT.no;
       }
       if (question && !(await confirmed(question(text`${count(keys.length, 'key')} of "${resource}"`), flags)))
@@ -98,7 +98,7 @@ async function overrideKeys(resource: string, { flags, question, act }: Order): 
       const failed = changes.filter(({ problem }) => problem !== undefined).length;
       if (failed === 0) return 0;
       say(
-        text`${failed} of ${count(changes.length, 'key')} of "${resource}" may not have changed. The order can be repeated.`,
+        text`${failed} of ${count(changes.length, 'key')} of "${resource}" may not have changed. You can run the command again.`,
       );
       return EXIT.unavailable;
     },
@@ -148,13 +148,13 @@ that come later have the limit that their callers declare (perKey).
 export function addResize(program: Command, done: (exitCode: number) => void): void {
   const resize = program
     .command('resize')
-    .argument('<resource>', 'whose slots they are')
+    .argument('<resource>', 'the resource')
     .argument('<n>', 'how many slots to use', wholeNumber)
     .summary('change how many slots are in use')
     .description(
-      'Changes how many slots are in use, until the next change. Held slots stay held, and go out of use as they come free. To undo it, resize to the number that the resource is deployed with.',
+      'Changes how many slots are in use, until the next change. Held slots stay held, and go out of use as they come free. To undo the change, resize to the number that the resource is deployed with.',
     )
-    .option('--until <time>', 'set what is set now again at this time, or after this duration', timeFromNow)
+    .option('--until <time>', 'return to the current setting at this time, or after this duration', timeFromNow)
     .option('--reason <text>', 'shown to operators')
     .addHelpText('after', RESIZE_HELP)
     .action(async (resource: string, n: number, flags: OverrideFlags & { until?: Date }) => {
@@ -184,9 +184,9 @@ Examples:
 export function addPause(program: Command, done: (exitCode: number) => void): void {
   const pause = program
     .command('pause <resource>')
-    .summary('give no more permits')
+    .summary('stop giving permits')
     .description(
-      'Gives no more permits, until resume. Holders keep theirs until they release them, and waiters go on waiting.',
+      'Stops giving permits until resume. Holders keep their permits until they release them, and waiters keep waiting.',
     )
     .option('--until <time>', 'resume by itself at this time, or after this duration', timeFromNow)
     .option('--reason <text>', 'shown to operators')
@@ -212,7 +212,7 @@ export function addResume(program: Command, done: (exitCode: number) => void): v
   const resume = program
     .command('resume <resource>')
     .summary('end a pause')
-    .description('Ends a pause. The size that resize has set stays.')
+    .description('Ends a pause. A size set with resize stays.')
     .addHelpText('after', RESUME_HELP)
     .action(async (resource: string, flags: OverrideFlags) => {
       const { ifVersion } = flags;
@@ -237,7 +237,7 @@ export function addRevoke(program: Command, done: (exitCode: number) => void): v
     .command('revoke <resource> <slot>')
     .summary('take a permit away')
     .description(
-      'Takes the permit of a slot away. The holder learns that at once, with the reason. The slot goes to the next waiter.',
+      'Takes the permit of a slot away. The holder is notified at once, with the reason. The slot goes to the next waiter.',
     )
     .option('--reason <text>', 'shown to the holder')
     .option('--run-id <id>', 'only if this run holds the slot')
@@ -250,7 +250,7 @@ export function addRevoke(program: Command, done: (exitCode: number) => void): v
 }
 
 const STILL_WORKS =
-  "Until the holder hears of it, its work goes on, although the slot is free. To free a slot only after the work has stopped, cancel the holder's Workflow instead.";
+  "Until the holder is notified, its work goes on, although the slot is free. To free a slot only after the work has stopped, cancel the holder's Workflow instead.";
 
 /** @returns the exit code */
 async function take(of: string, slot: string, flags: RevokeFlags): Promise<number> {

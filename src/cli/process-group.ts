@@ -66,7 +66,7 @@ export class ProcessGroup {
       const { code } = error as NodeJS.ErrnoException;
       if (code === 'ESRCH') return false;
       if (name !== 0 && name !== 'SIGWINCH')
-        say(text`the command does not take ${name} from this user (${code}), and runs on`);
+        say(text`can't send ${name} to the command (${code}), which keeps running`);
       return true;
     }
   }

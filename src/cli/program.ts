@@ -45,7 +45,7 @@ const COMMANDS: AddCommand[] = [
 export async function makeProgram(done: (exitCode: number) => void, command?: string[]): Promise<Command> {
   const program = new Command('temporal-semaphore')
     .description(
-      'Limits how many Workflows, services and scripts use a thing at once: a distributed semaphore on Temporal.',
+      'Limits how many Workflows, services and scripts use a resource at once: a distributed semaphore on Temporal.',
     )
     .version(version())
     .addHelpText('after', START)
@@ -64,7 +64,7 @@ function refuseByName(command: Command): void {
 
 const START = `
 Start with:
-  temporal-semaphore worker                       # runs permits; one for all
+  temporal-semaphore worker                       # runs permits; at least one
   temporal-semaphore run nightly --capacity 1 -- ./backup.sh
   temporal-semaphore ls                           # who holds, who waits
 `;
@@ -86,8 +86,8 @@ async function addCompletion(program: Command): Promise<void> {
   const { default: tab } = await import('@bomb.sh/tab/commander');
   tab(program, { completionCommandName: 'completion' });
   const completion = program.commands.find((command) => command.name() === 'completion');
-  completion?.description('Prints a script by which a shell completes commands and flags by TAB.');
-  completion?.summary('print a script for completion by TAB').addHelpText('after', HELP);
+  completion?.description('Prints a script that completes commands and flags with TAB in your shell.');
+  completion?.summary('print a script for shell completion').addHelpText('after', HELP);
 }
 
 /** Runs one command. @returns its exit code */

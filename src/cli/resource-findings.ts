@@ -55,7 +55,7 @@ export async function pollersOn(client: Client, taskQueues: readonly string[]): 
 
 export function resourceFindings(seen: SeenResource, polled: Polled): Finding[] {
   const { resource, taskQueue = '', disagreement, problem, strangers } = seen;
-  if (problem !== undefined) return [{ is: 'bad', what: `"${resource}" can't be looked at: ${problem}` }];
+  if (problem !== undefined) return [{ is: 'bad', what: `"${resource}" can't be inspected: ${problem}` }];
   const found: Finding[] = [];
   if (strangers)
     found.push({ is: 'bad', what: `"${resource}": ${strangersLine(strangers)}`, advice: strangersRemedy(strangers) });
@@ -77,7 +77,7 @@ export function resourceFindings(seen: SeenResource, polled: Polled): Finding[] 
     found.push({
       is: 'warning',
       what: `"${resource}": ${disagreementLine(disagreement)}`,
-      advice: 'Give all callers the same capacity or slots. While a rollout lasts, both are in use for a while.',
+      advice: 'Give all callers the same capacity or slots. During a rollout, both are in use for a while.',
     });
   }
   return found;
@@ -103,7 +103,7 @@ function unanswered(seen: SeenResource, polled: Polled): Finding[] {
   return [...byTaskQueue].map(([taskQueue, slots]) => ({
     is: 'bad',
     what: `${named(seen, slots)}: no worker answers for the permit${whoPolls(taskQueue, polled)}`,
-    advice: `Until one does, no release frees the slot. ${remedy(taskQueue, polled)}`,
+    advice: `Until a worker answers, no release frees the slot. ${remedy(taskQueue, polled)}`,
   }));
 }
 
@@ -117,20 +117,20 @@ export function waitingChildren(seen: SeenResource): Finding[] {
       is: 'warning',
       what: `"${seen.resource}": ${first.parent} holds a permit while its child ${first.child} waits for one${others}; no other permit can come free`,
       advice:
-        "If the parent waits for its child, neither goes on. Start the child outside withPermit, or let it run under the parent's permit without one of its own.",
+        "If the parent waits for its child, neither can continue. Start the child outside withPermit, or let it run under the parent's permit instead of its own.",
     },
   ];
 }
 
 function whoPolls(taskQueue: string, polled: Polled): string {
   const pollers = polled.get(taskQueue);
-  if (pollers === 0) return `, and nobody polls its task queue "${taskQueue}"`;
+  if (pollers === 0) return `, and no worker polls its task queue "${taskQueue}"`;
   return ` on task queue "${taskQueue}"${pollers === undefined ? '' : `, which has ${count(pollers, 'poller')}`}`;
 }
 
 function remedy(taskQueue: string, polled: Polled): string {
   if (polled.get(taskQueue))
-    return "The worker there is overloaded, is no permit worker, or can't read payloads: read its log.";
+    return "The worker there is overloaded, is not a permit worker, or can't read payloads: read its log.";
   return `Start a permit worker there: ${workerCommand(taskQueue)}`;
 }
 
@@ -156,7 +156,7 @@ function leftDrained({ resource, slots, queue }: SeenResource): Finding[] {
   return [
     {
       is: 'bad',
-      what: `slot ${names} of "${resource}" is out of use, by the order of a queue that was terminated`,
+      what: `slot ${names} of "${resource}" is out of use by an operator command, whose queue was terminated`,
       advice: `\`temporal-semaphore resume\` with --capacity or --slots frees the slots that are to be in use. The next waiter does too; otherwise a slot comes free within an hour.`,
     },
   ];
@@ -164,7 +164,7 @@ function leftDrained({ resource, slots, queue }: SeenResource): Finding[] {
 
 export function deadlockFinding(steps: readonly DeadlockStep[], resources: readonly SeenResource[]): Finding {
   const taken = lastTaken(steps, resources);
-  const order = 'withPermits takes several resources in one order, so that none can block another.';
+  const order = 'withPermits acquires several resources in a fixed order, so that callers cannot deadlock.';
   const revoke =
     taken &&
     `temporal-semaphore revoke ${shellWord(taken.resource)} ${shellWord(taken.slot)} --run-id ${taken.permit.runId}`;
@@ -172,7 +172,7 @@ export function deadlockFinding(steps: readonly DeadlockStep[], resources: reado
     is: 'bad',
     what: `deadlock: ${deadlockLine(steps)}`,
     advice: revoke
-      ? `To go on, revoke a permit, such as the one held shortest: ${revoke}. Its holder, ${holderName(taken.permit.holder)}, gets PermitLostError, and fails unless it catches that. ${order}`
+      ? `To break the deadlock, revoke a permit, such as the one held shortest: ${revoke}. Its holder, ${holderName(taken.permit.holder)}, gets PermitLostError, and fails unless it catches the error. ${order}`
       : order,
   };
 }
@@ -211,10 +211,10 @@ function pausedFindings(seen: SeenResource): Finding[] {
 /** @param who a Workflow */
 export function stuckFinding(who: string, reason: string): Finding {
   const changed =
-    'Its code has changed since it began. If that is a capacity or another option of a semaphore, name the former value in `before`, and deploy again: docs/options.md. ';
+    'Its code has changed since it began. If the change is a capacity or another option of a semaphore, name the former value in `before`, and deploy again: docs/options.md. ';
   return {
     is: 'bad',
     what: `${who} can't go on: its Workflow Task fails: ${reason}`,
-    advice: `${NONDETERMINISM.test(reason) ? changed : ''}The log of its worker says more.`,
+    advice: `${NONDETERMINISM.test(reason) ? changed : ''}See its worker's log.`,
   };
 }

@@ -65,21 +65,22 @@ The command inherits the environment of run, without TEMPORAL_SEMAPHORE_TOKEN.
 It also gets PERMIT_RESOURCE, PERMIT_SLOT, PERMIT_WORKFLOW_ID, PERMIT_RUN_ID and
 PERMIT_FENCING_TOKEN. The token is <resource>/<slot>/<run ID>: pass it to
 whatever must refuse late writes. With --also, these variables belong to the
-permit of <resource>. PERMITS has all permits as JSON, in the order of the
-command line:
+permit of <resource>. PERMITS contains all permits as JSON, in the order
+of the command line:
   [{"resource", "slot", "workflowId", "runId", "fencingToken"}, ...]
 The command inherits TEMPORAL_API_KEY too; -- env -u TEMPORAL_API_KEY <command>
 keeps it out.
 
 run renews the permit while the command runs. It releases the permit when the
 command's whole process group has ended. When the permit is lost, the group gets
-TERM, and KILL before the lease ends. The same happens when run is killed, or
-stopped (Ctrl-Z) for as long. A process that leaves the group (setsid) escapes.
-The command has no controlling terminal. A hang-up under nohup ends nothing.
+TERM, and KILL before the lease ends. The same happens if run is killed, or
+stays stopped (Ctrl-Z) until the lease is about to end. A process that leaves
+the group (setsid) escapes. The command has no controlling terminal. Under
+nohup, a hang-up is ignored.
 
 Exit code: the command's own; 128+n if signal n ended it; never 0 after a loss.
   ${EXIT.busy}   no permit: all slots are held (--try), none came free in time
-       (--timeout), or the line is full (--max-waiting)
+       (--timeout), or the queue is full (--max-waiting)
   ${EXIT.usage}   wrong usage
   ${EXIT.unavailable}   the server can't be reached, or refuses
   ${EXIT.notExecutable}  the command can't be executed
@@ -113,13 +114,13 @@ export function addRun(program: Command, done: (exitCode: number) => void, comma
     .addOption(
       new Option(
         '--per-key <n>',
-        'how many permits of <resource> each --key may have; everybody must say the same',
+        'how many permits of <resource> each --key may have; must match across callers',
       ).argParser(wholeNumber),
     )
     .addOption(
       durationOption(
         '--pace <duration>',
-        'a slot of <resource> is not given again before this time has passed; everybody must say the same',
+        'a slot of <resource> is not given again before this time has passed; must match across callers',
         undefined,
         1,
       ),
@@ -130,7 +131,7 @@ export function addRun(program: Command, done: (exitCode: number) => void, comma
     .option('--key <key>', 'whose permit it is: a tenant, a customer (with --per-key)')
     .option('--task-queue <name>', "the permit worker's task queue", DEFAULT_TASK_QUEUE)
     .addOption(
-      durationOption('--lease <duration>', 'how long the permit stays taken when this process dies (default: 30s)'),
+      durationOption('--lease <duration>', 'how long the permit stays taken if this process dies (default: 30s)'),
     )
     .addOption(durationOption('--renew-every <duration>', 'how often the lease is renewed (default: a third of it)'))
     .addOption(
@@ -139,15 +140,15 @@ export function addRun(program: Command, done: (exitCode: number) => void, comma
         'the longest hold: the server then ends the permit (default: 24h, or what renewals allow)',
       ),
     )
-    .addOption(durationOption('--timeout <duration>', 'how long to wait for a permit (default: for ever)'))
+    .addOption(durationOption('--timeout <duration>', 'how long to wait for a permit (default: indefinitely)'))
     .option('--try', 'do not wait')
     .addOption(
-      new Option('--max-waiting <n>', `fail (exit code ${EXIT.busy}) if n wait already`).argParser(wholeNumber),
+      new Option('--max-waiting <n>', `fail (exit code ${EXIT.busy}) if n callers wait already`).argParser(wholeNumber),
     )
     .option('--fair', 'never overtake a waiter')
-    .option('--priority <n>', 'the rank in the line, 1 is served first (default: 3)', Number)
+    .option('--priority <n>', 'the rank in the queue, 1 is served first (default: 3)', Number)
     .option('--fairness-key <key>', 'keys of one priority get equal shares')
-    .option('--purpose <text>', 'shown to operators beside the holder')
+    .option('--purpose <text>', 'shown to operators next to the holder')
     // Otherwise commander complains about the command's words, and does not say that -- is missing.
     .allowExcessArguments(command === undefined)
     .allowUnknownOption(command === undefined)
@@ -164,7 +165,7 @@ async function runUnderPermit(resource: string, command: string[] | undefined, f
       'put -- before the command: flags before it belong to this program, everything after it to the command.',
     );
   }
-  if (command.length === 0) throw new InvalidOptionsError('the command is missing behind the --.');
+  if (command.length === 0) throw new InvalidOptionsError('the command is missing after the --.');
   const { capacity, slots, perKey, also = [], taskQueue, lease, renewEvery, maxHold, fair } = flags;
   if (capacity === undefined && slots === undefined) {
     throw new InvalidOptionsError(
@@ -265,7 +266,7 @@ async function release(set: RunSet): Promise<PermitLostError | undefined> {
 
 async function giveUp(set: RunSet): Promise<undefined> {
   await delay(LAST_MS);
-  tellNotFree(set, 'a signal has ended the wait for the server. The lease ends the permit.');
+  tellNotFree(set, 'a signal has ended the wait for the server. The permit ends with its lease.');
 }
 
 function tellNotFree(set: RunSet, why: string): void {
@@ -310,7 +311,7 @@ function details(seen: Inspection, identity: string): unknown {
   const paused = seen.override?.paused ? text`, and the resource is ${pauseNote(seen.override)}` : '';
   const line = seen.waiting === undefined ? '' : text`, ${ahead} ahead`;
   const differing = seen.disagreement ? text`; ${disagreementLine(seen.disagreement)}` : '';
-  const held = heldAround(seen) ? ', one of them by the run around this one: run the command under that permit' : '';
+  const held = heldAround(seen) ? ', one of them by the enclosing run: run the command under its permit' : '';
   return text`: ${heldOf(seen)}${held}${line}${paused}${differing}`;
 }
 

@@ -71,7 +71,7 @@ export class Interrupted extends Error {
 export async function confirmed(question: Text, { yes }: { yes?: true }): Promise<boolean> {
   if (yes) return true;
   if (!process.stdin.isTTY || !process.stderr.isTTY) {
-    throw new InvalidOptionsError(`${question} There is no terminal to ask on: give --yes.`);
+    throw new InvalidOptionsError(`${question} No terminal for confirmation: pass --yes.`);
   }
   // Not on standard output, which may go to a file.
   const terminal = createInterface({ input: process.stdin, output: process.stderr });

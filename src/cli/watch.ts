@@ -32,11 +32,11 @@ Examples:
 export function addWatch(program: Command, done: (exitCode: number) => void): void {
   const watch = program
     .command('watch <resource>')
-    .summary('show who holds and who waits, over and over')
+    .summary('keep showing who holds and who waits')
     .description(
-      'Shows who holds and who waits, until Ctrl-C. It redraws a terminal. Elsewhere it prints a line with the time for each change, and with -o jsonl a line of JSON for each look.',
+      'Shows who holds and who waits, until Ctrl-C. On a terminal it redraws the screen. Otherwise it prints a line with the time for each change, or with -o jsonl a line of JSON for each refresh.',
     )
-    .addOption(durationOption('--every <duration>', 'how often to look', '1s', LEAST_MS))
+    .addOption(durationOption('--every <duration>', 'how often to refresh', '1s', LEAST_MS))
     .option('--wide', 'also show the run IDs')
     .addHelpText('after', HELP)
     .action(async (resource: string, flags: WatchFlags) => {
@@ -80,7 +80,7 @@ async function lookOnce(operator: Operator, screen: Screen): Promise<void> {
     screen.show(await operator.inspect({ recent: 0 }));
   } catch (error) {
     if (!isTransient(error)) throw error;
-    say(text`looking again: ${messageOf(error)}`);
+    say(text`trying again: ${messageOf(error)}`);
   }
 }
 

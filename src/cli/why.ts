@@ -60,8 +60,8 @@ const SHOWN = 10;
 
 const HELP = `
 Exit code ${EXIT.no}: it neither waits for a permit nor holds one.
-Exit code ${EXIT.unavailable}: nobody can tell, since no worker answers for a queue, or a
-resource can't be looked at.
+Exit code ${EXIT.unavailable}: unknown, because no worker answers for a queue, or a resource
+can't be inspected.
 
 Examples:
   temporal-semaphore why train-7
@@ -71,11 +71,11 @@ Examples:
 export function addWhy(program: Command, done: (exitCode: number) => void): void {
   const why = program
     .command('why <workflowId>')
-    .summary('say what a Workflow waits for')
+    .summary('show what a Workflow waits for')
     .description(
-      'Says what a Workflow (or a client, by its identity) waits for, its place in line, who is ahead, who holds, what it holds itself, and what is wrong there. It looks through all resources in use. It may miss a resource that came into use in the last seconds: name it with --resource.',
+      'Shows what a Workflow (or a client, by its identity) waits for, its place in the queue, who is ahead, who holds, what it holds itself, and what is wrong there. It searches all resources in use, and may miss a resource that came into use in the last seconds: name that resource with --resource.',
     )
-    .option('--resource <name>', 'look at this resource only')
+    .option('--resource <name>', 'search this resource only')
     .addHelpText('after', HELP)
     .action(async (workflowId: string, flags: WhyFlags) => {
       const { resources, ...seen } = await withClient(flags, (client) => lookFor(client, workflowId, flags));
@@ -108,7 +108,7 @@ function sayNothingFound(who: string, resources: SeenResource[], status: string 
     say(text`can't tell whether ${who} waits for a permit of ${seen.resource}: ${silenceOf(seen)}${remedyOf(seen)}`);
   }
   if (untold.length > SHOWN) say(text`… nor of ${untold.length - SHOWN} more resources`);
-  if (resources.length > 1) say(text`With --resource, why asks of one resource only.`);
+  if (resources.length > 1) say(text`With --resource, why searches one resource only.`);
   return EXIT.unavailable;
 }
 
@@ -231,7 +231,7 @@ async function show(
 ): Promise<void> {
   for (const { resource, holds, released } of parts) {
     for (const { slot, permit } of holds.filter(({ slot }) => released.includes(slot))) {
-      const until = permit?.paused ? 'until the permit is unpaused' : 'for a permit worker that takes the release';
+      const until = permit?.paused ? 'until the permit is unpaused' : 'for a permit worker to take the release';
       print(text`${who} has released slot ${slot} of ${resource}, and waits ${until}.`);
     }
   }
@@ -248,7 +248,7 @@ async function show(
     }
     if (!waits) continue;
     const turn = waits.turn === undefined ? '' : text` It has its turn: slot ${waits.turn}.`;
-    const place = ahead.length === 0 ? 'next in line' : `number ${waits.place} in line`;
+    const place = ahead.length === 0 ? 'next in line' : `number ${waits.place} in the queue`;
     print(text`${who} waits for a permit of ${resource}, ${place}, for ${sinceNow(waits.since)}.${turn}`);
     const held = slots.filter(({ state }) => state === 'held').length;
     print(text`${resource}: ${heldOf({ capacity, held })}${override ? text` [${overrideNote(override)}]` : ''}.`);

@@ -27,7 +27,7 @@ Examples:
   temporal-semaphore worker --limits limits.yaml
 
 With --limits, the worker compares the file with what is in force, at once and
-each minute, and mends what differs. It reads the file again when it changes.
+each minute, and corrects what differs. It reads the file again when it changes.
 `;
 
 export function addWorker(program: Command, done: (exitCode: number) => void): void {
@@ -35,7 +35,7 @@ export function addWorker(program: Command, done: (exitCode: number) => void): v
     .command('worker')
     .summary('run the permit Workflows')
     .description(
-      'Runs the permit Workflows on a task queue of their own, until SIGTERM or SIGINT; within 25 s then. Stopping the worker ends no permit.',
+      'Runs the permit Workflows on a dedicated task queue until SIGTERM or SIGINT, and then ends within 25 s. Stopping the worker ends no permit.',
     )
     .option('--task-queue <name>', 'the task queue of the permits', DEFAULT_TASK_QUEUE)
     .addHelpText('after', HELP)
@@ -99,7 +99,7 @@ async function lateEnd(signals: NodeJS.Signals[]): Promise<number> {
   });
   await delay(DRAIN_MS);
   say(
-    `the worker has not ended within ${DRAIN_MS / 1_000} s after ${signal}: its tasks or the server do not answer. It ends without them.`,
+    `the worker has not ended within ${DRAIN_MS / 1_000} s after ${signal}: its tasks or the server do not answer. It exits without them.`,
   );
   return signalCode(signal);
 }

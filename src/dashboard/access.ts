@@ -83,7 +83,7 @@ export function checkChange({ csrfToken }: Access): MiddlewareHandler {
   return async (c, next) => {
     const origin = c.req.header('origin');
     if (!origin || hostOf(origin) !== c.req.header('host')) return c.text('Another origin.\n', 403);
-    if (!equal(c.req.header(CSRF_HEADER) ?? '', csrfToken)) return c.text('No or a wrong CSRF token.\n', 403);
+    if (!equal(c.req.header(CSRF_HEADER) ?? '', csrfToken)) return c.text('Missing or wrong CSRF token.\n', 403);
     return await next();
   };
 }

@@ -16,7 +16,7 @@ export function entryPath(name: 'fencing-workflow' | 'workflows'): string {
     return createRequire(file).resolve(`temporal-semaphore/${name}`);
   } catch (error) {
     throw new Error(
-      `temporal-semaphore/${name} can't be found from ${file}, into which a bundler has put this package. The SDK bundles its Workflows from the package itself: keep it out of the bundle (esbuild --packages=external, ncc -e temporal-semaphore/worker), and install it beside.`,
+      `temporal-semaphore/${name} can't be found from ${file}, into which a bundler has put this package. The SDK bundles its Workflows from the package itself: keep this package out of the bundle (esbuild --packages=external, ncc -e temporal-semaphore/worker), and install it alongside.`,
       { cause: error },
     );
   }

@@ -8,7 +8,7 @@ export class TransactionAbortedError extends Error {
   constructor(options?: ErrorOptions) {
     super(
       'Nothing was committed. A statement in the transaction failed, and the function caught the error. Postgres then ' +
-        'refuses the whole transaction. Let the error pass, or use a savepoint.',
+        'rolls back the whole transaction. Let the error propagate, or use a savepoint.',
       options,
     );
   }
@@ -40,8 +40,8 @@ export class TransactionOverError extends Error {
 
   constructor() {
     super(
-      'The fenced transaction is over, so this query would not be fenced. The function must await all its queries, also ' +
-        'when it stops early on a time-out.',
+      'The fenced transaction is over, so this query would not be fenced. The function must await all its queries, even ' +
+        'if it stops early because of a time-out.',
     );
   }
 }

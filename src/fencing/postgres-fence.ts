@@ -243,7 +243,7 @@ export function migrationOf(table: string, newest = STEPS.length): string {
       found := pg_catalog.to_regclass('${table}');
       ${REFUSE_STRANGERS}
       IF strange IS NOT NULL THEN
-        RAISE EXCEPTION 'Table % %. That role could run code as role %. Use a table in a schema in which nobody else may create ("schema.name"), or give it to the owner of its schema.',
+        RAISE EXCEPTION 'Table % %. That role could run code as role %. Use a table in a schema in which no other role may create ("schema.name"), or give it to the owner of its schema.',
           '${table}', strange, current_user USING ERRCODE = 'insufficient_privilege';
       END IF;
       version := coalesce(

@@ -139,9 +139,7 @@ function problemOf(limit: Limit, now: InForce, belief: Belief | undefined, isToC
   const { count, slots } = belief;
   if (slots === undefined) {
     if (!isToChange && !limit.slots) return undefined;
-    return impossible(
-      `its callers declare ${count} named slots, and neither a waiter nor "declared" tells their names`,
-    );
+    return impossible(`its callers declare ${count} named slots, and neither a waiter nor "declared" names them`);
   }
   const names = slotNames(slots);
   if (limit.slots && !isFirstOf(limit.slots, names)) {

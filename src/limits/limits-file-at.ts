@@ -19,6 +19,6 @@ export function textAt(path: string): string {
   try {
     return new TextDecoder('utf-8', { fatal: true }).decode(bytes);
   } catch {
-    throw new InvalidOptionsError(`The file "${path}" is no text in UTF-8.`);
+    throw new InvalidOptionsError(`The file "${path}" is not text in UTF-8.`);
   }
 }

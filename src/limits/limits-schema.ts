@@ -46,7 +46,7 @@ const RESOURCE: Schemas<typeof RESOURCE_FIELDS> = {
   capacity: { ...COUNT, description: 'How many slots are in use.' },
   slots: {
     ...NAMES,
-    description: 'In place of capacity: the named slots in use, all that callers declare or the first of them.',
+    description: 'Instead of capacity: the named slots in use, all that callers declare or the first of them.',
   },
   declared: {
     description:

@@ -14,7 +14,7 @@ export class NotHeldError extends Error {
   ) {
     super(
       runId === undefined
-        ? `Nobody holds slot "${slot}" of "${resource}".`
+        ? `No caller holds slot "${slot}" of "${resource}".`
         : `Run ${runId} does not hold slot "${slot}" of "${resource}" (any more). Inspect the resource again.`,
     );
     this.resource = resource;

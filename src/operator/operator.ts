@@ -382,7 +382,6 @@ function checkOperator(resource: string, options: OperatorOptions): void {
     return;
   }
   checkNotDerived(resource);
-  if (isSized)
-    refuse('key', 'perKey in place of capacity and slots, which are those of the whole', { capacity, slots });
+  if (isSized) refuse('key', 'perKey instead of capacity and slots, which belong to the resource', { capacity, slots });
   checkPerKey(resource, perKey ?? 1);
 }

@@ -32,7 +32,7 @@ export function pausedIn({ resource, slots, waiters, queue }: Seen): Paused[] {
     found.push({
       stops: true,
       what: `${workflowId} is paused on the server`,
-      advice: `Until the queue is unpaused, it takes no orders, and waiters find free slots only by trying: ${unpauseCommand(workflowId)}`,
+      advice: `Until the queue is unpaused, it takes no operator commands, and waiters find free slots only by trying: ${unpauseCommand(workflowId)}`,
     });
   }
   if (waiter) found.push(pausedCaller({ resource, ...waiter }, moreWaiters.length));
@@ -44,7 +44,7 @@ export function pausedWorkflow(workflowId: string): Paused {
   return {
     stops: false,
     what: `${workflowId} is paused on the server`,
-    advice: `A permit that it held has ended by its lease. To let it go on: ${unpauseCommand(workflowId)}`,
+    advice: `A permit that it held has ended with its lease. To let it go on: ${unpauseCommand(workflowId)}`,
   };
 }
 
@@ -58,7 +58,7 @@ export function pausedCaller(
   const comes =
     slot === undefined
       ? 'Its turns pass to the next waiters'
-      : 'It does not renew, so its lease ends the permit, although an activity that runs goes on';
+      : 'It does not renew, so its lease ends the permit, although a running activity goes on';
   return {
     stops: false,
     what: `${workflowId}, which ${does} of "${resource}"${others}, is paused on the server`,

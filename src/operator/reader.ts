@@ -31,7 +31,7 @@ export function shownPurpose({
 /** `permit:gpu:0 is a Workflow of type "train", and 3 more like it` */
 export function strangersLine([first, ...more]: readonly Stranger[]): string {
   const others = more.length > 0 ? `, and ${more.length} more like it` : '';
-  return `${first?.workflowId} is a Workflow of type "${first?.type}", none of ours${others}`;
+  return `${first?.workflowId} is a Workflow of type "${first?.type}", not of temporal-semaphore${others}`;
 }
 
 /** A permit's resource and slot. `undefined` when the Workflow ID is no permit's, whatever the Workflow's type. */

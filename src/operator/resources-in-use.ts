@@ -116,7 +116,7 @@ export async function inspectAllInUse(client: Client, options: LookOptions = {})
   const queries = new WorkerQueries(new Server(client), ANSWERS_WITHIN_MS);
   const over = new AbortController();
   const tooLate = new Error(
-    `not looked at: the looks at ${inUse.size} resources took more than ${LOOKS_WITHIN_MS / 1_000} s`,
+    `not inspected: inspecting ${inUse.size} resources took more than ${LOOKS_WITHIN_MS / 1_000} s`,
   );
   const timeUp = pause(LOOKS_WITHIN_MS, over.signal).then(() => {
     throw tooLate;

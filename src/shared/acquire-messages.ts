@@ -8,7 +8,7 @@ export function timeoutMessage(resource: string, timeoutMs: number, own = 0): st
   const none = `No permit of "${resource}" ${when}`;
   if (own > 0) {
     const held = `its caller holds ${own === 1 ? 'one' : own} itself`;
-    return `${none}: ${held}. Use the permit that is held, or set reentrant.`;
+    return `${none}: ${held}. Use a permit that it holds, or set reentrant.`;
   }
   if (timeoutMs === 0) return `${none}: all slots are held. Try later, or give a timeout to wait.`;
   return `${none}. Wait longer, or add capacity.`;
@@ -17,12 +17,12 @@ export function timeoutMessage(resource: string, timeoutMs: number, own = 0): st
 /** The message of a `SelfDeadlockError`. */
 export function selfDeadlockMessage(resource: string, held: number, capacity: number): string {
   return (
-    `This would wait for itself for ever: its caller holds ${held} of the ${capacity} permits of "${resource}" already. ` +
-    'Use the permit that is held, or give a timeout.'
+    `Deadlock: this caller already holds ${held} of the ${capacity} permits of "${resource}" and would wait for itself indefinitely. ` +
+    'Use a permit that it holds, or give a timeout.'
   );
 }
 
 /** The message of a `LineFullError`. */
 export function lineFullMessage(resource: string, maxWaiting: number): string {
-  return `No permit of "${resource}" is free, and the line is full: maxWaiting is ${maxWaiting}. Try later.`;
+  return `No permit of "${resource}" is free, and the queue is full: maxWaiting is ${maxWaiting}. Try later.`;
 }

@@ -25,7 +25,7 @@ export interface ActivityAttempt {
 }
 
 const SEPARATOR = '/';
-const FORM = '"<resource>/<slot>/<run ID>", percent-encoded, and of an activity "/<scheduled>.<attempt>"';
+const FORM = '"<resource>/<slot>/<run ID>", percent-encoded, and for an activity "/<scheduled>.<attempt>"';
 const ACTIVITY = /^(\d{1,15})\.(\d{1,9})$/;
 
 const UUID_V7 = /^.{14}7.{4}[89ab]/;
@@ -237,8 +237,8 @@ export class FutureTokenError extends FencingError {
     readonly nowMs: number,
   ) {
     super(
-      `Run ID ${token.runId} says that it was drawn at ${iso(drawnAtMs)}, and this guard's clock says ${iso(nowMs)}. ` +
-        'A permit has no such run ID: look where the token came from, or set the clock.',
+      `Run ID ${token.runId} was generated at ${iso(drawnAtMs)} according to its timestamp, but this guard's clock shows ${iso(nowMs)}. ` +
+        'No permit has such a run ID: check where the token came from, or set the clock.',
     );
   }
 }

@@ -177,7 +177,7 @@ export abstract class HeldPermit<G extends Grant<Lost>, Lost extends Error> impl
     if (!this.isHeld) throw this.grant.notHeld();
     if (!lineUp)
       return this.check(() =>
-        refusePermit("can't be given up: one of a set, of a key, or an adopted one can't line up again"),
+        refusePermit("can't yield: an adopted permit, or a permit of a set or of a key, can't rejoin the queue"),
       );
     this.check(() => checkFunction(work, 'work'));
     this.away = true;
@@ -220,7 +220,7 @@ export abstract class HeldPermit<G extends Grant<Lost>, Lost extends Error> impl
       if (!outlivesRun)
         refusePermit("can't be handed over: it ends with this run, unless it is acquired with outlivesRun: true");
       if (key !== undefined)
-        refusePermit(`can't be handed over: nobody could adopt the permit of its key ${show(key)}`);
+        refusePermit(`can't be handed over: no caller could adopt the permit of its key ${show(key)}`);
     });
     return { ...this.grant.ref };
   }

@@ -14,14 +14,14 @@ export function isEndByTime(how: PermitLoss): boolean {
 
 const LOSS_TOLD: Record<PermitLoss, string> = {
   released: 'it was released or cancelled',
-  'lease-expired': 'its lease ended before a renewal came',
+  'lease-expired': 'its lease ended before it was renewed',
   revoked: 'an operator revoked it',
   preempted: 'a waiter of higher priority has asked for it',
   terminated: 'its Workflow was terminated',
   'timed-out': 'it was held for longer than maxHold',
   failed: 'its Workflow failed',
-  'not-found': 'the server has no such run: it never was, or was deleted since',
-  unknown: 'it runs no more, or never did, and nothing says how it ended',
+  'not-found': 'the server has no such run: it never existed, or was deleted',
+  unknown: 'it no longer runs, or never did, and how it ended is unknown',
 };
 
 /** How a permit ended, as a message says it; `unknown` where it says nothing that we know. */

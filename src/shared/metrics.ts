@@ -69,14 +69,14 @@ export class SemaphoreMetrics {
   }
 
   turnUnused(resource: string, reason: UnusedTurn): void {
-    this.count('temporal_semaphore_turn_unused', 'Turns that gave nobody a permit', { resource, reason });
+    this.count('temporal_semaphore_turn_unused', 'Turns that ended without a permit', { resource, reason });
   }
 
   /** Not of a key's pool: it has a queue of its own, and one series can't tell the waiters of many. */
   waiters(resource: string, count: number): void {
     if (isKeyResource(resource)) return;
     const make = () =>
-      this.meter.createGauge(WAITERS, 'int', undefined, 'Waiters in line, turns under way not counted');
+      this.meter.createGauge(WAITERS, 'int', undefined, 'Waiters in the queue, not counting turns under way');
     this.metric(WAITERS, make).set(count, { resource });
   }
 

@@ -83,7 +83,7 @@ export interface SemaphoreOptions {
    * `docs/pacing.md`. The idea is epocxy's fount.
    *
    * In a namespace whose name has the form of Temporal Cloud's, `<name>.<account>`, each slot has a pace of at least one second, because
-   * Temporal Cloud starts one Workflow ID only once a second. `false` is for a server of your own with such a namespace.
+   * Temporal Cloud starts Workflows with the same ID only once a second. `false` is for a server of your own with such a namespace.
    * @default none: a slot is free when it is released; one second in such a namespace
    */
   pace?: Pace | false | undefined;
@@ -164,7 +164,7 @@ export interface AcquireOptions {
    */
   key?: string | undefined;
   /**
-   * The permit's purpose, shown to operators beside the holder; at most 1,000 characters.
+   * The permit's purpose, shown to operators next to the holder; at most 1,000 characters.
    * @default none; for a `SemaphoreClient` in an activity whose worker has a `SemaphorePlugin`, the activity and its Workflow
    */
   purpose?: string | undefined;
@@ -295,7 +295,7 @@ function resolveBefore(
   return before.map((former: FormerOptions, at) => {
     const { capacity, slots, perKey } = checkOptions(former, FORMER, `before[${at}]`);
     if (perKey !== undefined && present.perKey === undefined) {
-      refuseBeside(`before[${at}].perKey`, 'a semaphore without perKey', 'its callers name no key any more');
+      refuseBeside(`before[${at}].perKey`, 'a semaphore without perKey', 'its callers no longer give a key');
     }
     const kept = capacity === undefined && slots === undefined ? present : withoutSlots;
     return saying(`before[${at}]: `, () => resolve({ ...kept, ...former } as AnySemaphoreOptions));
@@ -404,10 +404,10 @@ export function resolveAcquire(
   if (preempt) {
     if (isKeyed) refuseBeside('preempt', 'key', KEY_IS_KEPT);
     if (timeoutMs === 0)
-      refuseBeside('preempt', 'a timeout of 0 (tryAcquire)', 'nobody gives way to a caller that does not wait');
+      refuseBeside('preempt', 'a timeout of 0 (tryAcquire)', 'no holder gives way to a caller that does not wait');
     priorityKeyFor('preempt', priority);
   }
-  if (outlivesRun && isKeyed) refuseBeside('outlivesRun', 'key', "nobody could adopt the key's own permit");
+  if (outlivesRun && isKeyed) refuseBeside('outlivesRun', 'key', "no caller could adopt the key's own permit");
   if (asked !== undefined && isKeyed) refuseBeside('preemptible', 'key', KEY_IS_KEPT);
   const preemptible = asked === undefined ? undefined : resolvePreemptible(asked, priority, semaphore);
   return { timeoutMs, maxWaiting, priority, purpose, key, preempt, preemptible, outlivesRun };
@@ -447,7 +447,8 @@ function resolvePreemptible(
     refuse('preemptible', 'an object such as { grace: "30s" }', preemptible);
   }
   const { grace: graceMs = 0, atCheckpoints = false } = checkOptions(preemptible, PREEMPTIBLE, 'preemptible');
-  if (paceMs !== undefined) refuseBeside('preemptible', 'a pace', 'the pace keeps the slot taken, whoever gives way');
+  if (paceMs !== undefined)
+    refuseBeside('preemptible', 'a pace', 'the pace keeps the slot taken even if the holder gives way');
   if (graceMs > leaseMs) refuse('preemptible.grace', `at most the lease (${durationText(leaseMs)})`, preemptible.grace);
   return { graceMs, priorityKey, atCheckpoints };
 }

@@ -52,7 +52,7 @@ test("a key's pool comes right before its resource, whatever else is in the set"
 test('an entry with a key is refused where the permits may be handed over: nobody could adopt that of the key', () => {
   assert.throws(
     () => parts([poolOf('a'), { of: poolOf('b', 2), key: 'x' }], true),
-    /outlivesRun can't be combined with key: nobody could adopt/,
+    /outlivesRun can't be combined with key: no caller could adopt/,
   );
   assert.equal(parts([{ of: poolOf('a'), permits: 2 }], true).length, 3);
 });

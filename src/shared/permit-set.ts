@@ -77,7 +77,8 @@ export function partsInOrder<S extends ResolvedSemaphore>(
   { outlivesRun }: Pick<ResolvedAcquire, 'outlivesRun'>,
 ): SetPart<S>[] {
   const resources = wanted.flatMap(({ semaphore: whole, key, permits = 1 }, index) => {
-    if (outlivesRun && key !== undefined) refuseBeside('outlivesRun', 'key', "nobody could adopt the key's own permit");
+    if (outlivesRun && key !== undefined)
+      refuseBeside('outlivesRun', 'key', "no caller could adopt the key's own permit");
     return semaphoresFor(whole, key).map((semaphore) => ({
       semaphore,
       key,

@@ -99,7 +99,7 @@ function checkLimits(wanted: Record<string, string>, found: Record<string, strin
     }
     refuse(
       `workflows.${type}`,
-      `the limit that the Workflow bundle has (${found[type] ?? 'none'}); if that is old, bundle anew`,
+      `the limit that the Workflow bundle has (${found[type] ?? 'none'}); if the bundle is old, bundle again`,
       limit,
     );
   }

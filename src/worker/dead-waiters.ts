@@ -138,7 +138,7 @@ async function lookAgainAndAgain(worker: Worker, lines: Map<string, LineHere>, e
         line.showNone();
       } catch (error) {
         // The worker goes on, and the next look may find more.
-        if (!ended.aborted) Runtime.instance().logger.debug('A line could not be looked at.', { queueId, error });
+        if (!ended.aborted) Runtime.instance().logger.debug('A queue could not be probed.', { queueId, error });
       }
     }
   }

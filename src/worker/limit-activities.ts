@@ -131,7 +131,7 @@ function checkNotHeld(resource: string, { activityType, workflowType }: Context[
   if (!held || !defaultPayloadConverter.fromPayload<string[]>(held).includes(resource)) return;
   const message =
     `The activity "${activityType}" is limited by "${resource}", and the Workflow "${workflowType}" calls it under a permit of ` +
-    `"${resource}": each would wait for the other. Limit only one of the two, or the activity by a resource of its own.`;
+    `"${resource}": each would wait for the other. Limit only one of the two, or limit the activity with its own resource.`;
   throw ApplicationFailure.create({ type: 'SelfDeadlockError', message, nonRetryable: true, details: [{ resource }] });
 }
 

@@ -84,7 +84,7 @@ export function checkPlace(message = WRONG_PLACE): void {
 }
 
 const WRONG_PLACE =
-  'The Semaphore of temporal-semaphore/workflow works only in Workflow code. Activities, services and scripts take the ' +
+  'The Semaphore of temporal-semaphore/workflow works only in Workflow code. Activities, services and scripts use the ' +
   'SemaphoreClient of temporal-semaphore/client; an activity is also limited by a withPermit around it in its Workflow.';
 
 /** Runs a check of the caller's input; what it refuses fails the Workflow instead of its task. */

@@ -115,7 +115,7 @@ test('plan tells what would change and who is above the limit; apply changes it;
 
   const unasked = await apply(path);
   assert.equal(unasked.code, 64);
-  assert.match(unasked.stderr, /Apply 1 change\? There is no terminal to ask on: give --yes\.\n$/);
+  assert.match(unasked.stderr, /Apply 1 change\? No terminal for confirmation: pass --yes\.\n$/);
   assert.equal(await overrideOf(operator), undefined);
 
   const applied = await apply(path, '--yes');
@@ -213,11 +213,11 @@ test('apply stops where somebody has changed something since the plan, and says 
   assert.deepEqual(set?.capacity, isDone ? 2 : undefined, asked.stdout);
   assert.match(
     asked.stdout,
-    /temporal-semaphore: [01] of 2 changes made: an operator has changed what is set since the plan\./,
+    /temporal-semaphore: [01] of 2 changes made: an operator has made a change since the plan\./,
   );
   assert.equal((operators[1] && (await overrideOf(operators[1])))?.capacity, 1);
 
-  assert.equal((await apply(path, '--yes')).code, 0, 'it can be repeated');
+  assert.equal((await apply(path, '--yes')).code, 0, 'it can be run again');
   assert.equal((await plan(path)).code, 0);
 });
 
@@ -232,10 +232,7 @@ test('what is not in use is left to its callers; what can not be, and what no wo
 
   const wrong = limitsFile({ [named]: '{ slots: [x, y] }' });
   const [impossible] = await untilPlanned(wrong, 1);
-  assert.match(
-    impossible?.problem ?? '',
-    /declare 3 named slots, and neither a waiter nor "declared" tells their names/,
-  );
+  assert.match(impossible?.problem ?? '', /declare 3 named slots, and neither a waiter nor "declared" names them/);
   assert.equal((await apply(wrong, '--yes')).code, 1);
   assert.equal(await overrideOf(operator), undefined);
 
@@ -306,7 +303,7 @@ test('a malformed file: exit code 64, line and column, before any server is aske
     );
   }
   writeFileSync(path, Buffer.from([0x76, 0xff]));
-  assert.match((await host.run(['plan', path, ...address])).stderr, /is no text in UTF-8\.\n$/);
+  assert.match((await host.run(['plan', path, ...address])).stderr, /is not text in UTF-8\.\n$/);
   const missing = await host.run(['plan', join(directory, 'missing.yaml'), ...address]);
   assert.deepEqual([missing.code, /can't be read \(ENOENT\)/.test(missing.stderr)], [64, true]);
 });

@@ -129,7 +129,7 @@ test('doctor names a slot that a terminated queue has left out of use, and resum
   await eventually(async () => {
     const { is, what, advice } = (await finding()) ?? assert.fail();
     assert.equal(is, 'bad');
-    assert.match(what, /is out of use, by the order of a queue that was terminated/);
+    assert.match(what, /is out of use by an operator command, whose queue was terminated/);
     assert.match(advice ?? '', /temporal-semaphore resume/);
   });
   await output(['resume', resource, '--capacity', '1']);
@@ -154,7 +154,10 @@ test('a Workflow of another type under an ID of ours is named, with what to do, 
   ]);
   const text = await output(['ls', resource, '--capacity', '2']);
   assert.match(text, /a Workflow of type "train" has the queue's ID/);
-  assert.match(text, /is a Workflow of type "train", none of ours, and 1 more like it\n.*terminate it by its ID/);
+  assert.match(
+    text,
+    /is a Workflow of type "train", not of temporal-semaphore, and 1 more like it\n.*terminate it by its ID/,
+  );
   assert.match(text, /within 4 minutes/);
   assert.match(text, /\n +1 +held +a Workflow of type "train" /);
   const finding = await eventually(async () => {
@@ -163,7 +166,7 @@ test('a Workflow of another type under an ID of ours is named, with what to do, 
     assert.deepEqual(more, []);
     return first ?? assert.fail();
   });
-  assert.match(finding.what, /permit-queue:.* is a Workflow of type "train", none of ours/);
+  assert.match(finding.what, /permit-queue:.* is a Workflow of type "train", not of temporal-semaphore/);
   assert.match(finding.advice ?? '', /temporal workflow terminate/);
   await Promise.all(strangers.map((stranger) => stranger.terminate()));
   await permit.release();
@@ -182,9 +185,15 @@ test('why names a stranger in a slot, and a pace with its end; doctor blames no 
 
   const why = await output(['why', behind.workflowId, '--resource', strange]);
   assert.match(why, /\n +0 +a Workflow of type "train" /);
-  assert.match(why, /bad +".*": permit:.* is a Workflow of type "train", none of ours\n.*terminate it by its ID/);
-  assert.match(await output(['why', next.workflowId, '--resource', paced]), /\n +0 +nobody: paced, free in 9m \d+s /);
-  assert.match(await output(['ls', paced, '--capacity', '1']), /\n +0 +paced +nobody: paced, free in 9m \d+s /);
+  assert.match(
+    why,
+    /bad +".*": permit:.* is a Workflow of type "train", not of temporal-semaphore\n.*terminate it by its ID/,
+  );
+  assert.match(
+    await output(['why', next.workflowId, '--resource', paced]),
+    /\n +0 +no holder: paced, free in 9m \d+s /,
+  );
+  assert.match(await output(['ls', paced, '--capacity', '1']), /\n +0 +paced +no holder: paced, free in 9m \d+s /);
   await eventually(async () => {
     const found: Finding[] = JSON.parse((await run(['doctor', '--waiting-longer', '0s', '--json'])).stdout);
     const advices = [strange, paced].map((resource) => {
@@ -193,7 +202,7 @@ test('why names a stranger in a slot, and a pace with its end; doctor blames no 
     });
     assert.deepEqual(
       advices.map((advice) => advice?.split('. ').slice(1)),
-      [[], ['Its pace keeps each slot for a while after a hold.']],
+      [[], ['Its pace keeps each slot taken for a while after a hold.']],
     );
   });
   const ended = await output(['revoke', paced, '0', '--yes']);
@@ -236,7 +245,7 @@ test('why: what a Workflow waits for, who is ahead, who holds; and what the hold
   assert.equal(resources[0].slots[0].permit.holder.workflowId, holder.workflowId);
   const text = await eventually(async () => {
     const said = await output(['why', second.workflowId]);
-    assert.match(said, new RegExp(`waits for a permit of ${resource}, number 2 in line`));
+    assert.match(said, new RegExp(`waits for a permit of ${resource}, number 2 in the queue`));
     return said;
   });
   assert.match(text, new RegExp(`\n${first.workflowId} +3 `));
@@ -280,7 +289,7 @@ test('revoke: not unasked; with --yes the holder is told why; what is not held e
   const { handle, runId } = await startHolding(temporal, { resource, semaphore: CAPACITY_1 });
   const unasked = await run(['revoke', resource, '0']);
   assert.equal(unasked.code, 64);
-  assert.match(unasked.stderr, /There is no terminal to ask on: give --yes\.\n$/);
+  assert.match(unasked.stderr, /No terminal for confirmation: pass --yes\.\n$/);
   const other = await run(['revoke', resource, '0', '--run-id', randomUUID(), '--yes']);
   assert.equal(other.code, 66);
   assert.equal((await handle.describe()).status.name, 'RUNNING');
@@ -292,11 +301,11 @@ test('revoke: not unasked; with --yes the holder is told why; what is not held e
   const said = await output(['revoke', resource, next.slot, '--yes']);
   assert.match(
     said,
-    /^Took slot "0" .*\nUntil the holder hears of it, its work goes on, .* cancel the holder's Workflow instead\.\n$/,
+    /^Took slot "0" .*\nUntil the holder is notified, its work goes on, .* cancel the holder's Workflow instead\.\n$/,
   );
   const gone = await run(['revoke', resource, '0', '--yes']);
   assert.equal(gone.code, 66);
-  assert.match(gone.stderr, /Nobody holds slot "0"/);
+  assert.match(gone.stderr, /No caller holds slot "0"/);
 });
 
 test('on a terminal it asks, no means no, and Ctrl-C exits 130', { skip: lacking('terminal') }, async () => {
@@ -327,7 +336,7 @@ test('ls of what nobody holds or waits for exits 1 and says so; with its capacit
   const [text, json] = [await run(['ls', resource]), await run(['ls', resource, '--json'])];
   assert.deepEqual([text.code, json.code], [1, 1]);
   assert.deepEqual([text.stdout, JSON.parse(json.stdout).slots], ['', []]);
-  assert.match(text.stderr, new RegExp(`^temporal-semaphore: nobody holds or waits for a permit of "${resource}"`));
+  assert.match(text.stderr, new RegExp(`^temporal-semaphore: no caller holds or waits for a permit of "${resource}"`));
   assert.match(await output(['ls', resource, '--capacity', '2']), / 1 +free/);
 });
 
@@ -512,7 +521,7 @@ test('watch: it goes on when the server does not answer for a while', async () =
   clean.push(() => watch.signal('SIGKILL'));
   await watch.says(/(0 of 1 held)/);
   proxy.cut('reset');
-  await watch.says(/(looking again)/);
+  await watch.says(/(trying again)/);
   proxy.mend();
   const permit = await pool(resource).acquire();
   await watch.says(/(1 of 1 held)/);
@@ -573,7 +582,7 @@ test('doctor: finds a healthy pool well, and what is wrong with another', { skip
   await eventually(async () => {
     const found: Finding[] = await jsonOf(['doctor', '--waiting-longer', '0s', '--probe']);
     const all = found.map(({ is, what }) => `${is} ${what}`).join('\n');
-    assert.match(all, /^ok server 1\.\d+\.\d+ orders its run IDs/m);
+    assert.match(all, /^ok server 1\.\d+\.\d+ generates ordered run IDs/m);
     assert.match(all, /^ok task queue "test-.*" has [1-9]\d* pollers?, last seen \d+\.\d s ago$/m);
     assert.doesNotMatch(all, /development server/, 'ours has no limit, and the probe shows it');
     assert.match(all, new RegExp(`^warning "${resource}": 1 waiting .*, ${waiter.workflowId}, for `, 'm'));
@@ -593,7 +602,7 @@ test('doctor: finds a healthy pool well, and what is wrong with another', { skip
     assert.match(doctor.stdout, new RegExp(`bad +slot "0" of "${stuck.resource}".*: no worker answers`));
     return doctor.stdout;
   });
-  assert.match(found, /bad +nobody polls task queue "nobody-/);
+  assert.match(found, /bad +no worker polls task queue "nobody-/);
   assert.match(found, /Start a permit worker/);
   await temporal.client.workflow.getHandle(permit.workflowId).terminate();
 });

@@ -58,7 +58,7 @@ for (const [what, toml, expected] of [
   ['the key of a codec', `${PROFILE}[profile.default.codec]\nauth = SECRET\n`, /line 3: invalid value/],
   ['metadata without quotes', `${PROFILE}[profile.default.grpc_meta]\nauthorization = SECRET\n`, /line 3/],
   ['a profile that is a text', 'profile.default = "SECRET"\n', /value of the wrong type/],
-  ['an API key that is a list', `${PROFILE}api_key = ["SECRET"]\n`, /API key.*expected a text/],
+  ['an API key that is a list', `${PROFILE}api_key = ["SECRET"]\n`, /API key.*expected a string/],
   ['an API key of two lines', `${PROFILE}api_key = "SECRET\\n1234"\n`, /API key.*printable ASCII/],
   ['an API key with a control character', `${PROFILE}api_key = "SECRET\\u0001"\n`, /API key.*printable ASCII/],
   ['an API key with an accent', `${PROFILE}api_key = "SECRETé"\n`, /API key.*printable ASCII/],
@@ -70,7 +70,7 @@ for (const [what, toml, expected] of [
   [
     'metadata that is a list',
     `${PROFILE}[profile.default.grpc_meta]\nx-key = ["SECRET"]\n`,
-    /"x-key".*expected a text/,
+    /"x-key".*expected a string/,
   ],
   ['a name of metadata that none can be', `${PROFILE}[profile.default.grpc_meta]\n"SECRET é" = "1"\n`, /metadata/],
   ['a key in place of its path', `${TLS}client_key_path = "-----BEGIN PRIVATE KEY-----\\nSECRET"\n`, /content.*path/],

@@ -18,7 +18,7 @@ async function cli(...args: string[]) {
 
 for (const [what, args, expected] of [
   ['no --', ['run', 'pool', '--capacity', '1', 'echo'], /put -- before the command/],
-  ['nothing behind --', ['run', 'pool', '--capacity', '1', '--'], /: the command is missing behind the --\./],
+  ['nothing behind --', ['run', 'pool', '--capacity', '1', '--'], /: the command is missing after the --\./],
   ['neither capacity nor slots', ['run', 'pool', '--', 'true'], /: give --capacity .* or --slots/],
   ['both', ['run', 'pool', '--capacity', '1', '--slots', 'a', '--', 'true'], /'--capacity <n>' cannot be used with/],
   ['a timeout without a unit', ['run', 'pool', '--capacity', '1', '--timeout', '5', '--', 'true'], /such as 5s/],
@@ -30,7 +30,7 @@ for (const [what, args, expected] of [
   ['a URL for an address', ['ls', '--address', 'http://127.0.0.1:7233'], /the address .*: expected <host>:<port>/],
   ['a port that is none', ['worker', '--address', 'localhost:72333'], /the address .*: expected <host>:<port>/],
   ['an empty address', ['ls', '--address', ''], /the address .*: expected <host>:<port>/],
-  ['an empty namespace', ['ls', '-n', ''], /the namespace .*: expected a name, got an empty text/],
+  ['an empty namespace', ['ls', '-n', ''], /the namespace .*: expected a name, got an empty string/],
   ['a day that no calendar has', ['pause', 'pool', '--until', '2027-02-30T10:00:00Z'], /Expected a time in the future/],
   ['a profile that is not there', ['ls', '--profile', 'nosuch'], /nosuch/],
   ['a configuration that is not there', ['ls', '--config-file', '/nonexistent'], /--config-file: .*\/nonexistent/],

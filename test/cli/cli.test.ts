@@ -82,7 +82,7 @@ test('full: --try exits 75 at once, --timeout when late, and neither runs the co
   assert.match(tried.stderr, /is free: all slots are held\. Try later/);
   assert.doesNotMatch(tried.stderr, /within/);
   assert.match(late.stderr, /came free within 1 s.* \(namespace "default" at \S+:\d+\)\n$/);
-  assert.match(bounded.stderr, /the line is full: maxWaiting is 1/);
+  assert.match(bounded.stderr, /the queue is full: maxWaiting is 1/);
   await permit.release();
   await (await waiting).release();
 });

@@ -519,10 +519,13 @@ test('a release on a connection that was closed says that withPermit was not awa
     const [warning] = await warned;
     assert.match(
       warning.message,
-      /could not be released, for its connection was closed before\. It ends by its lease\.$/,
+      /could not be released, because its connection was already closed\. It ends with its lease\.$/,
     );
     assert.match(warning.detail, /Await withPermit, or the release, before you close the connection\.$/);
-    const closed = { name: 'ServiceError', message: /^The connection of this client was closed\. Make another, / };
+    const closed = {
+      name: 'ServiceError',
+      message: /^The connection of this client was closed\. Make a new connection, /,
+    };
     await assert.rejects(semaphore.acquire(), closed);
     await assert.rejects(semaphore.tryAcquire(), closed);
     await assert.rejects(operatorOf(semaphore).inspect(), closed);

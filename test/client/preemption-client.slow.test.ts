@@ -208,7 +208,7 @@ test('yield gives the slot to others, and comes back; a release ends what it hol
   const [[of]] = (await acquireAll([{ of: clientOf(temporal, resource, { capacity: 2 }), permits: 2 }])).permits;
   await assert.rejects(
     of?.yield(async () => undefined) ?? assert.fail(),
-    /^InvalidOptionsError: This permit can't be given up: one of a set, of a key, or an adopted one can't line up again\.$/,
+    /^InvalidOptionsError: This permit can't yield: an adopted permit, or a permit of a set or of a key, can't rejoin the queue\.$/,
   );
   assert.equal(of?.isHeld, true);
   for (const slot of ['0', '1']) await temporal.client.workflow.getHandle(permitId({ resource, slot })).terminate();
@@ -246,7 +246,7 @@ test('an adopter hears that its permit is wanted: a Workflow by a signal, a clie
   assert.equal((await adopter.query(workflows.stage)).at, 'holding', 'it was cancelled, and has stopped by itself');
   await assert.rejects(
     adopted.checkpoint(),
-    /^InvalidOptionsError: This permit can't be given up: one of a set, of a key, or an adopted one can't line up again\.$/,
+    /^InvalidOptionsError: This permit can't yield: an adopted permit, or a permit of a set or of a key, can't rejoin the queue\.$/,
   );
   await adopted.release();
   for (const alarm of await Promise.all(alarms)) await alarm.release();

@@ -183,7 +183,7 @@ contract(temporal, 'a line of maxWaiting takes no more, says so at once, and los
     await driver.start({ ...input, acquire: { maxWaiting: 1 } }),
     await driver.startMany({ ...input, acquire: { maxWaiting: 1 } }, 1),
   ]) {
-    const { details } = await assertEnds(refused, 'LineFullError', /the line is full: maxWaiting is 1/);
+    const { details } = await assertEnds(refused, 'LineFullError', /the queue is full: maxWaiting is 1/);
     assert.deepEqual(details, { resource, maxWaiting: 1 });
   }
   const third = await driver.start({ ...input, acquire: { maxWaiting: 3 } });

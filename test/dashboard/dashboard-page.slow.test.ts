@@ -157,10 +157,12 @@ test("a stranger's Workflow under the ID of the queue is named, with what to do,
   const taskQueue = `nobody-${randomUUID()}`;
   const stranger = await temporal.client.workflow.start('train', { workflowId, taskQueue });
   const page = await browser.open(url);
-  await page.getByText(/is a Workflow of type "train", none of ours\. .* terminate it by its ID/).waitFor(WITHIN);
+  await page
+    .getByText(/is a Workflow of type "train", not of temporal-semaphore\. .* terminate it by its ID/)
+    .waitFor(WITHIN);
   assert.equal(await page.getByText(/does not answer/).count(), 0);
   await stranger.terminate();
-  await page.getByText(/none of ours/).waitFor({ ...WITHIN, state: 'detached' });
+  await page.getByText(/not of temporal-semaphore/).waitFor({ ...WITHIN, state: 'detached' });
   await permit.release();
   await page.context().close();
 });
@@ -214,14 +216,14 @@ test('while nobody answers for the queue, its waiters are shown as of the last l
   await permits.stop();
   await page.getByText(/The waiters are those of \d+:\d+:\d+/).waitFor(WITHIN);
   await page.locator('.queue.old li').waitFor(WITHIN);
-  assert.equal(await page.getByText('Nobody waits').count(), 0);
+  assert.equal(await page.getByText('No waiters.').count(), 0);
 
   const late = await browser.open((await show(resource, { capacity: 1 })).url);
-  await late.getByText('Nobody knows the waiters until it answers.').waitFor(WITHIN);
-  await late.getByText('Nobody knows the waiters.').waitFor(WITHIN);
+  await late.getByText('The waiters are unknown until it answers.').waitFor(WITHIN);
+  await late.getByText('The waiters are unknown.').waitFor(WITHIN);
   const tile = late.locator('.tiles > div', { hasText: 'Waiting' }).locator('dd').first();
   assert.equal(await tile.textContent(), '?');
-  assert.equal(await late.getByText('Nobody waits').count(), 0);
+  assert.equal(await late.getByText('No waiters.').count(), 0);
   await temporal.worker({ taskQueue });
   await handle.signal(workflows.finish);
   await waiter.result();

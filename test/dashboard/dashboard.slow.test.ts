@@ -165,7 +165,7 @@ test('resources that nobody named are found; how many slots with names there are
   const page = await browser.open(`${url}#${encodeURIComponent(resource)}`);
   await page.getByRole('heading', { name: resource }).waitFor();
   await assertCount(page, '.slot', 1);
-  await page.getByText('Nobody has said how many slots there are').waitFor();
+  await page.getByText('The number of slots is unknown').waitFor();
   assert.equal(await page.getByRole('button', { name: 'Resize …' }).count(), 0);
   await page.getByRole('button', { name: /^Revoke slot/ }).waitFor();
 

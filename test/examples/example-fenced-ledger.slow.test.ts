@@ -10,7 +10,7 @@ test('the fenced ledger: the holder that was stopped is refused, and its line is
     { timeout: 180_000 },
   );
   assert.match(stdout, /Refused: Stale fencing token for "ledger"/);
-  assert.match(stdout, /Her Workflow learns of it: .* was lost: its lease ended before a renewal came/);
+  assert.match(stdout, /Her Workflow learns of it: .* was lost: its lease ended before it was renewed/);
   assert.doesNotMatch(stderr, /Error/, 'a worker complained');
   const waitedSeconds = secondsOf(stdout, "alice's lease has run out") - secondsOf(stdout, 'bob asks for the permit');
   // The lease is 2 s, and his recheck would come after 30 s.

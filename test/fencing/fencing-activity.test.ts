@@ -113,7 +113,7 @@ describe('on a worker with the interceptors', () => {
     await temporal.client.workflow.execute(forgetful, { ...options(), workflowId, args: [resource] });
     await temporal.client.workflow.execute(nestedTokens, options());
     const ofThese = warnings.filter(({ meta }) => meta?.taskQueue === TASK_QUEUE);
-    const message = `This Workflow has returned before its withPermit of "${resource}": what that still does is cut off. Await it.`;
+    const message = `This Workflow has returned before its withPermit of "${resource}": the rest of that call is cut off. Await it.`;
     assert.deepEqual(
       ofThese.map((entry) => [entry.message, entry.meta?.workflowId]),
       [[message, workflowId]],

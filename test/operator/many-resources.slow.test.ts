@@ -84,7 +84,7 @@ test('ls tells rows that were not seen from others, in words, in JSON and by its
   const doctor = await host.run(['doctor', ...at, '--task-queue', temporal.taskQueue, '--json']);
   const found: { is: string; what: string }[] = JSON.parse(doctor.stdout);
   assert.deepEqual(
-    found.filter(({ is, what }) => is === 'bad' && what.includes('looked at')),
+    found.filter(({ is, what }) => is === 'bad' && what.includes('inspect')),
     [],
   );
 });

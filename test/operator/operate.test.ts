@@ -68,7 +68,7 @@ test('what nobody holds, or another run than was named, is not revoked', async (
   await assert.rejects(operatorOf(pool).revoke('0'), (error) => {
     assert.ok(error instanceof NotHeldError);
     assert.deepEqual([error.resource, error.slot, error.runId], [resource, '0', undefined]);
-    assert.match(error.message, /Nobody holds slot "0"/);
+    assert.match(error.message, /No caller holds slot "0"/);
     return true;
   });
   const former = await pool.acquire();

@@ -84,7 +84,7 @@ test('the grid fills and drains while the demo runs, and nothing is drawn anew t
   await until(async () => (await page.locator('.queue li').count()) >= 2);
   await demo.says(/The dashboard stays until Ctrl-C/);
   await assertCount(page, '.slot.free', 3);
-  await page.getByText('Nobody waits.').waitFor();
+  await page.getByText('No waiters.').waitFor();
   await assertCount(page, '.timeline .hold', 8);
   await assertCount(page, '.recent li', 8);
   assert.equal(await page.evaluate('window.slots.every((slot) => slot.isConnected)'), true);

@@ -4,7 +4,7 @@ import type { NoAnswerError, PermitTimeoutError } from '../../src/client';
 
 export const taskQueueOfNobody = () => `nobody-${randomUUID()}`;
 
-export const nobodyPolls = (taskQueue: string) => `nobody polls task queue "${taskQueue}"`;
+export const nobodyPolls = (taskQueue: string) => `no worker polls task queue "${taskQueue}"`;
 
 /** That the error is of that class, and names the task queue which nobody polls. */
 export const isUnpolled = (taskQueue: string, type: typeof NoAnswerError | typeof PermitTimeoutError) => {

@@ -101,7 +101,7 @@ test('a plugin without a permit worker warns if no worker polls the permits, and
       });
       assert.equal(warnings.length, most ?? 0);
       for (const message of warnings)
-        assert.match(message, /^nobody polls .* \(temporal-semaphore worker --task-queue nobody-/);
+        assert.match(message, /^no worker polls .* \(temporal-semaphore worker --task-queue nobody-/);
     }
   } finally {
     process.off('warning', listen);

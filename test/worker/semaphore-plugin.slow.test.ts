@@ -130,7 +130,7 @@ test('an activity that needs a permit which its Workflow holds is refused for go
       assert.equal(
         cause.message,
         `The activity "callVendor" is limited by "plugin-circle", and the Workflow "${type}" calls it under a permit of ` +
-          '"plugin-circle": each would wait for the other. Limit only one of the two, or the activity by a resource of its own.',
+          '"plugin-circle": each would wait for the other. Limit only one of the two, or limit the activity with its own resource.',
       );
     }
     assert.equal(FencingToken.parse(await run('beside')).resource, 'plugin-circle');

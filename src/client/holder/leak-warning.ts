@@ -25,7 +25,7 @@ export function warnIfForgotten(permits: readonly Permit[], place: Error): void 
     if (!permits.every(({ isForgotten }) => isForgotten)) return;
     const which = more.length > 0 ? `${workflowId} and ${more.length} more` : workflowId;
     process.emitWarning(
-      `The permit ${which} was acquired ${durationText(leaseMs)} ago, a whole lease, and nobody has released it or looked whether it is lost (permit.signal). It is renewed, and keeps its slot, until release() or the end of this process.`,
+      `The permit ${which} was acquired ${durationText(leaseMs)} ago, a whole lease, and its holder has neither released it nor checked whether it is lost (permit.signal). It is renewed, and keeps its slot, until release() or the end of this process.`,
       { code: FORGOTTEN_WARNING, detail: place.stack?.replace(/^Error: /, '') },
     );
   };

@@ -14,7 +14,7 @@ import { releaseOrWarn } from './release';
  *      '---permit Workflow closed | no renewal got through in time--> lost: `signal` aborts
  *
  * `release` resolves when the slot is free. When the server can't be reached, it resolves by the end of the lease, which nothing renews
- * any more. It throws a `NoAnswerError` with `unpolled` when the slot is not free after 14 seconds and nobody polls its task queue: the
+ * any more. It throws a `NoAnswerError` with `unpolled` when the slot is not free after 14 seconds and no worker polls its task queue: the
  * release has been sent, and takes effect when a worker runs. Where `SemaphorePlugin` has run the permits in this process, and its permit
  * worker has ended, it resolves a second after the release has been sent. It throws a `ServiceError` when the server refuses, for example because
  * the caller lacks permission; the lease then ends the permit.

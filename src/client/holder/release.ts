@@ -26,7 +26,7 @@ export async function releaseOrWarn(permit: Released): Promise<void> {
 function warn({ workflowId, runId, deadline }: Released, error: unknown): void {
   const isClosed = isClosedConnection(error);
   process.emitWarning(
-    `The permit ${workflowId}, run ${runId}, could not be released${isClosed ? ', for its connection was closed before' : ''}. It ends by its lease.`,
+    `The permit ${workflowId}, run ${runId}, could not be released${isClosed ? ', because its connection was already closed' : ''}. It ends with its lease.`,
     {
       type: 'PermitReleaseWarning',
       detail: `At ${deadline.toISOString()} at the latest, while a permit worker runs. ${isClosed ? 'Await withPermit, or the release, before you close the connection.' : messageOf(error)}`,

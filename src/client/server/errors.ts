@@ -16,7 +16,7 @@ export interface Circumstances extends ErrorOptions {
 
 /** Tells a user that nobody polls the task queue of the permits, and what to do. */
 export function unpolledMessage(taskQueue: string): string {
-  return `nobody polls task queue "${taskQueue}", so no slot comes free. Start a permit worker there (${workerCommand(taskQueue)}).`;
+  return `no worker polls task queue "${taskQueue}", so no slot comes free. Start a permit worker there (${workerCommand(taskQueue)}).`;
 }
 
 /** No permit came free within the acquire's `timeout`. `cause` is set when the server could not be reached at the end. */
@@ -119,7 +119,7 @@ export class NoAnswerError extends Error {
 
 function whyNotAnswered(resource: string, timeoutMs: number, { unpolled, paused }: Circumstances): string {
   if (paused === queueId(resource))
-    return `${paused} is paused on the server, so it takes no order: nothing has changed. Unpause it, and repeat the order: ${unpauseCommand(paused)}`;
+    return `${paused} is paused on the server, so it takes no operator command: nothing has changed. Unpause it, and repeat the command: ${unpauseCommand(paused)}`;
   if (paused !== undefined)
     return `${paused} is paused on the server, so it keeps its slot. It ends once it is unpaused: ${unpauseCommand(paused)}`;
   const silence = `No worker has answered for "${resource}" within ${durationText(timeoutMs)}`;
@@ -147,7 +147,7 @@ export class PoolClosedError extends Error {
   override readonly name = 'PoolClosedError';
 
   constructor(readonly resource: string) {
-    super(`The permit pool of "${resource}" is closed: it serves nobody any more. Make a new PermitPool.`);
+    super(`The permit pool of "${resource}" is closed: it serves no more callers. Make a new PermitPool.`);
   }
 }
 
@@ -156,6 +156,6 @@ export class SemaphoreClosedError extends Error {
   override readonly name = 'SemaphoreClosedError';
 
   constructor(readonly resource: string) {
-    super(`The SemaphoreClient of "${resource}" is closed: it serves nobody any more. Make a new SemaphoreClient.`);
+    super(`The SemaphoreClient of "${resource}" is closed: it serves no more callers. Make a new SemaphoreClient.`);
   }
 }

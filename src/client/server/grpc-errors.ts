@@ -76,7 +76,7 @@ export function isSilence(error: unknown): boolean {
 }
 
 const CLOSED =
-  'The connection of this client was closed. Make another, and close it when no permit is held or awaited any more.';
+  'The connection of this client was closed. Make a new connection, and close it only when no permit is held or awaited any more.';
 
 /** The error of a call on a connection that was closed. */
 export function closedConnection(cause?: unknown): ServiceError {

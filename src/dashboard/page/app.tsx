@@ -133,12 +133,12 @@ function Banner({ silence, nowMs }: { silence: Silence; nowMs: number }) {
 }
 
 function emptyText(wanted: string | undefined, { search: { done, problem }, resources }: State): string {
-  if (wanted === undefined && resources.length > 0) return 'Looking at the resources in use …';
+  if (wanted === undefined && resources.length > 0) return 'Loading the resources in use …';
   if (problem !== undefined) return `The dashboard can't find the resources in use: ${problem}`;
-  if (!done) return 'Looking for resources in use …';
+  if (!done) return 'Searching for resources in use …';
   return wanted === undefined
-    ? 'Nobody holds or waits for a permit anywhere in this namespace. When somebody does, it shows up here.'
-    : `Nobody holds or waits for a permit of ${wanted}. When somebody does, it shows up here.`;
+    ? 'No caller holds or waits for a permit in this namespace. A resource shows up here when it comes into use.'
+    : `No caller holds or waits for a permit of ${wanted}. A resource shows up here when it comes into use.`;
 }
 
 /**

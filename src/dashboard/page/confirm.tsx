@@ -110,7 +110,7 @@ function wordsOf(question: Question) {
     case 'revoke':
       return {
         title: `Revoke slot ${question.slot} of ${resource}?`,
-        text: `${question.holder} loses its permit at once, and learns why. The slot goes to the next waiter.`,
+        text: `${question.holder} loses its permit at once, and is told why. The slot goes to the next waiter.`,
         verb: 'Revoke',
         done: `Slot ${question.slot} of ${resource} was taken from ${question.holder}.`,
         danger: true,
@@ -118,7 +118,7 @@ function wordsOf(question: Question) {
     case 'resize':
       return {
         title: `Resize ${resource}?`,
-        text: 'Nobody loses a permit: surplus slots go out of use as they come free. The new size lasts until the next change.',
+        text: 'No holder loses its permit: surplus slots go out of use as they come free. The new size lasts until the next change.',
         verb: 'Resize',
         done: `${resource} was resized.`,
         danger: false,
@@ -126,7 +126,7 @@ function wordsOf(question: Question) {
     case 'pause':
       return {
         title: `Pause ${resource}?`,
-        text: 'Holders keep their permits. Nobody gets a new one until you resume.',
+        text: 'Holders keep their permits. No caller gets a new one until you resume.',
         verb: 'Pause',
         done: `${resource} is paused.`,
         danger: true,

@@ -38,7 +38,7 @@ export function Load({ view, nowMs }: { view: ResourceView; nowMs: number }) {
       <figure>
         <figcaption>
           <b>Waiting</b>{' '}
-          {waiting.length > 0 && <small>{mostWaiting > 0 ? `at most ${tenths(mostWaiting)}` : 'nobody'}</small>}
+          {waiting.length > 0 && <small>{mostWaiting > 0 ? `at most ${tenths(mostWaiting)}` : 'none'}</small>}
         </figcaption>
         <Chart
           load={load}

@@ -72,6 +72,6 @@ function Tags({ turn, priorityKey, fairnessKey }: WaiterView) {
 }
 
 function emptyText(waiting: number | undefined, text: string): string {
-  if (waiting === undefined) return 'Nobody knows the waiters.';
-  return waiting > 0 && text !== '' ? 'No waiter matches.' : 'Nobody waits.';
+  if (waiting === undefined) return 'The waiters are unknown.';
+  return waiting > 0 && text !== '' ? 'No waiter matches.' : 'No waiters.';
 }

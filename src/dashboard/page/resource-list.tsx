@@ -53,7 +53,7 @@ function ResourceLink({ view, isChosen, isCurrent, isToldAbove }: ResourceLinkPr
         {head.problem && !isToldAbove && <b class="bad"> · no answer</b>}
         {!head.problem && !head.strangers && head.queue === 'silent' && <b class="bad"> · queue silent</b>}
         {head.paused && <b class="bad"> · paused on the server</b>}
-        {head.strangers && <b class="bad"> · a stranger's Workflow</b>}
+        {head.strangers && <b class="bad"> · foreign Workflow</b>}
         {head.disagreement && <b class="bad"> · callers disagree</b>}
       </span>
     </a>

@@ -29,7 +29,7 @@ interface ResourceProps {
 export function Resource({ view, keys, session, text, nowMs, asOfMs, isToldAbove, ask }: ResourceProps) {
   const { head, resource } = view;
   if (!head.ready) {
-    return <p class={head.problem ? 'problem' : 'empty'}>{head.problem ?? `Looking at ${resource} …`}</p>;
+    return <p class={head.problem ? 'problem' : 'empty'}>{head.problem ?? `Loading ${resource} …`}</p>;
   }
   const isCurrent = asOfMs === undefined;
   const shownMs = asOfMs ?? nowMs;
@@ -40,7 +40,7 @@ export function Resource({ view, keys, session, text, nowMs, asOfMs, isToldAbove
       <Title view={view} act={act} />
       {!isCurrent && !isToldAbove && (
         <p class="problem" role="alert">
-          {head.problem ? `The last look failed: ${head.problem}. ` : ''}
+          {head.problem ? `The last refresh failed: ${head.problem}. ` : ''}
           This page shows the resource as of {clock(asOfMs)}. You can act again when it is current.
         </p>
       )}
@@ -58,7 +58,7 @@ export function Resource({ view, keys, session, text, nowMs, asOfMs, isToldAbove
         <p class="problem" role="alert">
           {head.queue === 'silent' && `The wait queue does not answer. ${workerRemedy(head)} `}
           {head.waitersAsOfMs === undefined
-            ? 'Nobody knows the waiters until it answers.'
+            ? 'The waiters are unknown until it answers.'
             : `The waiters are those of ${clock(head.waitersAsOfMs)}.`}
         </p>
       )}
@@ -73,7 +73,7 @@ export function Resource({ view, keys, session, text, nowMs, asOfMs, isToldAbove
       )}
       {head.capacity === undefined && (
         <p class="hint">
-          Nobody has said how many slots there are, so you see those that were held. To see all, start the dashboard
+          The number of slots is unknown, so you see only slots that were held. To see all slots, start the dashboard
           with <code>{`'${resource}=<capacity>'`}</code>.
         </p>
       )}
@@ -91,7 +91,7 @@ export function Resource({ view, keys, session, text, nowMs, asOfMs, isToldAbove
 }
 
 function workerRemedy({ remedy }: ResourceHead): string {
-  return remedy ? `Is a permit worker up? This starts one: ${remedy}.` : 'Check that a permit worker runs.';
+  return remedy ? `If no permit worker runs, start one: ${remedy}.` : 'Check that a permit worker runs.';
 }
 
 function Title({ view, act }: { view: ResourceView; act?: Act }) {

@@ -28,7 +28,7 @@ export function Tiles({ view, nowMs }: { view: ResourceView; nowMs: number }) {
               ? `as of ${clock(waitersAsOfMs)}`
               : longestSinceMs !== undefined
                 ? `longest ${ticking(nowMs - longestSinceMs)}`
-                : 'nobody'}
+                : 'none'}
         </dd>
       </div>
       <div>

@@ -194,7 +194,7 @@ function ofArguments<T>(what: string, of: (...args: never[]) => T, args: unknown
 function waitingFor(resource: string, key: string | undefined): string {
   const whose = key === undefined ? '' : ` with the key \`${key}\``;
   const since = new Date().toISOString();
-  const place = `\`temporal-semaphore why ${workflowInfo().workflowId}\` tells its place in line`;
+  const place = `\`temporal-semaphore why ${workflowInfo().workflowId}\` shows its place in the queue`;
   return `Waits for a permit of \`${resource}\`${whose} since ${since}: ${place}. Its function has not begun.`;
 }
 

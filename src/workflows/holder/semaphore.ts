@@ -309,7 +309,7 @@ async function orderPause(
     await startQueue(resource, taskQueue);
   }
   throw ApplicationFailure.nonRetryable(
-    `The wait queue of "${resource}" has not taken the pause: it ended each time. Call pauseUntil again.`,
+    `The wait queue of "${resource}" has not taken the pause: the queue ended at each attempt. Call pauseUntil again.`,
     'NoAnswerError',
   );
 }

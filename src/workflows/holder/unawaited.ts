@@ -20,7 +20,7 @@ export const unawaitedWarning: WorkflowInternalsInterceptor = {
     if (resources.size > 0) {
       const which = [...resources].map((resource) => `"${resource}"`).join(', ');
       log.warn(
-        `This Workflow has returned before its withPermit of ${which}: what that still does is cut off. Await it.`,
+        `This Workflow has returned before its withPermit of ${which}: the rest of that call is cut off. Await it.`,
       );
     }
     return next(input);

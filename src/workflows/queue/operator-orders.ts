@@ -17,7 +17,7 @@ export function hearOverrides(resource: string, state: QueueState, wake: () => v
       check(resource, input, state);
     } catch (error) {
       if (!(error instanceof ApplicationFailure)) throw error;
-      log.warn(`An override by signal was left out: ${error.message}.`);
+      log.warn(`An override by signal was ignored: ${error.message}.`);
       return;
     }
     wake();
@@ -50,10 +50,10 @@ function check(resource: string, input: OverrideInput, state: QueueState): void 
     throw ApplicationFailure.nonRetryable('expected slots, and a capacity or a pause of them', 'InvalidOptionsError');
   }
   if (!state.canSet(input)) {
-    throw ApplicationFailure.nonRetryable('the line is too long for so many slots', 'InvalidOptionsError');
+    throw ApplicationFailure.nonRetryable('the queue is too long for that many slots', 'InvalidOptionsError');
   }
   const current = state.overridden;
   if (input.ifVersion !== undefined && input.ifVersion !== (current?.version ?? 0)) {
-    throw ApplicationFailure.nonRetryable('the override is of another version', STALE_OVERRIDE, current);
+    throw ApplicationFailure.nonRetryable('the override has another version', STALE_OVERRIDE, current);
   }
 }

@@ -166,7 +166,7 @@ function hearNoMoreTurns(ticketId: string): void {
 
 /** Logs why a turn is left out, without its content: anybody may have sent it. */
 function leaveOut(because: string): void {
-  log.warn(`A permit-turn was left out: it ${because}.`);
+  log.warn(`A permit-turn was ignored: it ${because}.`);
 }
 
 async function receive(payload: unknown): Promise<void> {

@@ -132,7 +132,7 @@ class WaitQueue {
       const message = read(payload);
       if (message) handle(message);
       // Without its content: a log entry that is nested deep enough ends the worker without a word.
-      else log.warn('A malformed signal was left out.', { signal: signal.name, type: typeof payload });
+      else log.warn('A malformed signal was ignored.', { signal: signal.name, type: typeof payload });
     });
   }
 

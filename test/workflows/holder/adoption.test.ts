@@ -180,7 +180,7 @@ test('a Workflow finds by its next renewal that a permit it adopted was terminat
   await permitOf(ref).terminate();
   assert.match(
     (await failureOf(handle.result())).message,
-    /it runs no more, or never did, and nothing says how it ended/,
+    /it no longer runs, or never did, and how it ended is unknown/,
   );
 });
 
@@ -194,9 +194,9 @@ test('what has ended, and what is no reference, is not adopted', async () => {
     );
   assert.equal((await adopt(permit.ref())).type, 'PermitLostError');
   const never = { ...permit.ref(), runId: randomUUID() };
-  assert.match((await adopt(never)).message, /it runs no more, or never did/);
+  assert.match((await adopt(never)).message, /it no longer runs, or never did/);
   await assert.rejects(client(resource).adopt(permit.ref()), /it was released or cancelled/);
-  await assert.rejects(client(resource).adopt(never), /the server has no such run: it never was, or was deleted since/);
+  await assert.rejects(client(resource).adopt(never), /the server has no such run: it never existed, or was deleted/);
   const bad = await adopt({ ...permit.ref(), workflowId: 'something-else' });
   assert.match(bad.message, /ref\.workflowId: expected "permit:/);
   for (const [wrong, message] of [

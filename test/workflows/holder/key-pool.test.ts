@@ -61,7 +61,7 @@ test('a client hands over no permit that has a key: the permit of the key would 
     [set.permits[0], set],
   ] as const) {
     for (const handOver of [() => permit.ref(), () => permit.detach()]) {
-      assert.throws(handOver, /This permit can't be handed over: nobody could adopt the permit of its key "[ab]"\./);
+      assert.throws(handOver, /This permit can't be handed over: no caller could adopt the permit of its key "[ab]"\./);
     }
     assert.equal(held.signal.aborted, false);
     await held.release();
@@ -171,12 +171,12 @@ test('the command line shows and changes the limits of keys: of one, and of all 
   );
   const nobody = await host.run(['resize', `${resource}-x`, '2', '--key', '*', '--yes', ...to]);
   assert.deepEqual([nobody.code, nobody.stdout], [1, '']);
-  assert.match(nobody.stderr, /nobody holds or waits for a permit of a key of/);
+  assert.match(nobody.stderr, /no caller holds or waits for a permit of a key of/);
 
   const unheld = await host.run(['revoke', resource, '0', '--key', 'nobody', '--yes', ...to]);
   assert.deepEqual(
     [unheld.code, unheld.stderr],
-    [66, `temporal-semaphore: Nobody holds slot "0" of "${nameOf('nobody')}".\n`],
+    [66, `temporal-semaphore: No caller holds slot "0" of "${nameOf('nobody')}".\n`],
   );
   const { slots } = JSON.parse(await output('ls', resource, '--key', 'other', '--json'));
   const { slot } = slots.find(({ state }: { state: string }) => state === 'held');

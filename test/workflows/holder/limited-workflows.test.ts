@@ -48,7 +48,7 @@ test('while it waits, its details say for what and since when; a signal that com
   const [, since = ''] =
     (await detailsOf(waiting))?.match(
       new RegExp(
-        `^Waits for a permit of \`${resource}\` since (\\S+Z): \`temporal-semaphore why ${waiting.workflowId}\` tells its place in line\\. ` +
+        `^Waits for a permit of \`${resource}\` since (\\S+Z): \`temporal-semaphore why ${waiting.workflowId}\` shows its place in the queue\\. ` +
           'Its function has not begun\\.$',
       ),
     ) ?? assert.fail(await detailsOf(waiting));

@@ -78,7 +78,7 @@ for (const [what, workflow, ...under] of [
     await untilTaskFails(handle);
     assert.equal((await handle.describe()).status.name, 'RUNNING');
     await deploy();
-    await assertFails(handle.result(), 'PermitLostError', /its lease ended before a renewal came/);
+    await assertFails(handle.result(), 'PermitLostError', /its lease ended before it was renewed/);
   });
 }
 

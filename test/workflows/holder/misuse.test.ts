@@ -91,7 +91,7 @@ test('likewise a client and an operator, before any call', async () => {
     ],
     [
       () => new Operator(client, 'gpus', { key: 'acme', capacity: 20 }),
-      'key: expected perKey in place of capacity and slots, which are those of the whole, got {"capacity":20}',
+      'key: expected perKey instead of capacity and slots, which belong to the resource, got {"capacity":20}',
     ],
     [() => new Operator(client, 'gpus', { perKey: 2 }), 'perKey: expected none without a key, got 2'],
     [() => operator.inspect({ recnt: 3 } as object), 'Unknown option "recnt". Did you mean "recent"?'],
@@ -122,7 +122,7 @@ test('a semaphore of Workflows says in an activity and in plain Node which one t
     await assert.rejects(use(), {
       type: 'IllegalStateError',
       nonRetryable: true,
-      message: /take the SemaphoreClient of/,
+      message: /use the SemaphoreClient of/,
     });
   }
   assert.throws(() => currentPermit(), { type: 'IllegalStateError', message: /An activity reads currentFencingToken/ });

@@ -20,7 +20,7 @@ test('a Workflow that holds all and asks for more is refused, but not with a tim
   });
   await handle.signal(workflows.finish);
   const asked = await handle.result();
-  const late = `No permit of "${resource}" came free within 200 ms: its caller holds 2 itself. Use the permit that is held, or set reentrant.`;
+  const late = `No permit of "${resource}" came free within 200 ms: its caller holds 2 itself. Use a permit that it holds, or set reentrant.`;
   assert.deepEqual(asked, ['SelfDeadlockError', 'SelfDeadlockError', late, 'acquired']);
 });
 
@@ -55,7 +55,7 @@ test('likewise a client, and for a key', async () => {
     );
     await assert.rejects(semaphore.acquire({ timeout: 100 }), {
       name: 'PermitTimeoutError',
-      message: `No permit of "${resource}" came free within 100 ms: its caller holds one itself. Use the permit that is held, or set reentrant.`,
+      message: `No permit of "${resource}" came free within 100 ms: its caller holds one itself. Use a permit that it holds, or set reentrant.`,
     });
     await assert.rejects(semaphore.acquire({ timeout: 0 }), /is free: its caller holds one itself/);
     await assert.rejects(
@@ -99,7 +99,7 @@ test('a run inside a run says that the outer one holds what it waits for', async
   ];
   const inner = [...CliProcess.command, ...run, '--', 'true'].join(' ');
   const outer = new CliProcess([...run, '--', 'sh', '-c', inner]);
-  await outer.says(/(1 of 1 held, one of them by the run around this one)/);
+  await outer.says(/(1 of 1 held, one of them by the enclosing run)/);
   outer.signal('SIGTERM');
   assert.equal(await outer.exit, 143);
 });

@@ -83,7 +83,7 @@ test('a Workflow whose workers are down for longer than its lease loses the perm
   const permit = temporal.client.workflow.getHandle(permitId({ resource, slot: '0' }), runId);
   assert.equal(await permit.result(), 'lease-expired');
   await temporal.worker({ taskQueue });
-  await assertFails(handle.result(), 'PermitLostError', /its lease ended before a renewal came/);
+  await assertFails(handle.result(), 'PermitLostError', /its lease ended before it was renewed/);
   const { events } = await handle.fetchHistory();
   const tasks = (events ?? []).filter(
     ({ workflowTaskCompletedEventAttributes }) => workflowTaskCompletedEventAttributes,

@@ -118,7 +118,7 @@ test('doctor names the resource whose holds are too short for the rule', async (
     assert.deepEqual(
       found.map(({ what }) => what).filter((what) => what.includes('once a second')),
       [
-        `"${resource}": holds are shorter than a second, and Temporal Cloud starts one Workflow ID only once a second, so each slot serves one hold a second`,
+        `"${resource}": holds are shorter than a second, and Temporal Cloud starts Workflows with the same ID only once a second, so each slot serves one hold a second`,
       ],
     );
   });

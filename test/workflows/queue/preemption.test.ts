@@ -189,5 +189,5 @@ test('bad use is refused before any side effect', async () => {
     ...startOptions(temporal),
     args: [{ resource, semaphore: { capacity: 2 } }],
   });
-  assert.match(await yielder.result(), /This permit can't be given up/);
+  assert.match(await yielder.result(), /This permit can't yield/);
 });
