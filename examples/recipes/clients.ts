@@ -1,7 +1,7 @@
 /** The recipes of docs/recipes.md that are clients. The page shows each region word for word, and test/examples/recipes.slow.test.ts runs it. */
 import type { Client } from '@temporalio/client';
 import type { Pool } from 'pg';
-import { PermitLostError, PermitPool, SemaphoreClient } from 'temporal-semaphore/client';
+import { LineFullError, PermitLostError, PermitPool, SemaphoreClient } from 'temporal-semaphore/client';
 import { PostgresFence } from 'temporal-semaphore/fencing';
 
 // #region migration-lock
@@ -30,6 +30,24 @@ export async function nightly(client: Client, report: (signal: AbortSignal) => P
     return true;
   } finally {
     await permit.release();
+  }
+}
+// #endregion
+
+// #region newest-deploy
+export async function deployNewest(
+  client: Client,
+  commit: string,
+  deploy: (signal: AbortSignal) => Promise<void>,
+): Promise<'deployed' | 'superseded'> {
+  const production = new SemaphoreClient(client, 'production', { capacity: 1, fair: true }); // fair: none overtakes the one that waits
+  try {
+    const newest = { maxWaiting: 1, whenFull: 'drop-oldest', purpose: commit } as const;
+    await production.withPermit(({ signal }) => deploy(signal), newest);
+    return 'deployed';
+  } catch (error) {
+    if (error instanceof LineFullError && error.superseded) return 'superseded'; // a newer deploy waits; nothing has run
+    throw error;
   }
 }
 // #endregion

@@ -48,6 +48,7 @@ interface RunFlags extends ConnectionFlags {
   timeout?: number;
   try?: true;
   maxWaiting?: number;
+  whenFull?: 'refuse' | 'drop-oldest';
   fair?: true;
   priority?: number;
   fairnessKey?: string;
@@ -145,6 +146,12 @@ export function addRun(program: Command, done: (exitCode: number) => void, comma
     .addOption(
       new Option('--max-waiting <n>', `fail (exit code ${EXIT.busy}) if n callers wait already`).argParser(wholeNumber),
     )
+    .addOption(
+      new Option(
+        '--when-full <what>',
+        'with --max-waiting: drop-oldest drops the oldest that waits (exit code 75), not this one (default: refuse)',
+      ).choices(['refuse', 'drop-oldest']),
+    )
     .option('--fair', 'never overtake a waiter')
     .option('--priority <n>', 'the rank in the queue, 1 is served first (default: 3)', Number)
     .option('--fairness-key <key>', 'keys of one priority get equal shares')
@@ -235,6 +242,7 @@ async function acquire(
     const set = await acquireAll([{ of: first, key: flags.key, permits: flags.permits ?? 1 }, ...others], {
       timeout: flags.try ? 0 : timeout,
       maxWaiting: flags.maxWaiting,
+      whenFull: flags.whenFull,
       purpose,
       priority: { priorityKey: priority, fairnessKey },
       signal: interrupted,

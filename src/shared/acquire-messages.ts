@@ -22,7 +22,9 @@ export function selfDeadlockMessage(resource: string, held: number, capacity: nu
   );
 }
 
-/** The message of a `LineFullError`. */
-export function lineFullMessage(resource: string, maxWaiting: number): string {
+/** The message of a `LineFullError`. @param superseded whether a later caller has the place of this one */
+export function lineFullMessage(resource: string, maxWaiting: number, superseded: boolean): string {
+  if (superseded)
+    return `A later caller has taken this one's place in the queue of "${resource}": maxWaiting is ${maxWaiting}, and whenFull is "drop-oldest".`;
   return `No permit of "${resource}" is free, and the queue is full: maxWaiting is ${maxWaiting}. Try later.`;
 }

@@ -31,16 +31,22 @@ export function offerOf(turn: Turn, slots: Slots): Offer | undefined {
   return slot !== undefined && offersSlot(turn, slots) ? { slot, queueId, capacity, others } : undefined;
 }
 
+/** What a turn without a slot, by which a waiter gets no place, says. */
+export function fullOf({ superseded }: Turn): LineMessage {
+  return superseded ? 'superseded' : 'full';
+}
+
 /**
  * The messages to an acquirer in line:
  * - an offer: its turn;
  * - `waiting`: the sign of life that it asked for; the queue has its ticket;
  * - `full`: the queue is alive, and has no room for it;
+ * - `superseded`: the queue has given its place to a later acquirer;
  * - `give-way`: somebody of a better priority waits for what admits the acquirer to this line;
  * - `refused`: the queue takes no messages for now, so it has not got the ticket;
  * - `stuck`: the Workflow that waits on its behalf has found that the queue does not answer.
  */
-export type LineMessage = Offer | 'waiting' | 'full' | 'give-way' | 'refused' | 'stuck';
+export type LineMessage = Offer | 'waiting' | 'full' | 'superseded' | 'give-way' | 'refused' | 'stuck';
 
 /** Ends an acquire: somebody of a better priority waits for what admits the acquirer to this line. Not for users. */
 export class GivesWay extends Error {}
@@ -73,8 +79,8 @@ export interface Surroundings<Won> {
   claim(slot: string, offer?: Offer): Promise<Won | undefined>;
   /** Makes the place in line; called once. */
   place(): Place;
-  /** Gives up because the line is full. Absent where the acquirer comes back later. */
-  full?(): Won;
+  /** Gives up because the line is full, or a later acquirer has its place. Absent where the acquirer comes back later. */
+  full?(isSuperseded: boolean): Won;
 }
 
 export interface AcquirerOptions {
@@ -192,9 +198,11 @@ export class Acquirer<Won> {
     if (message === undefined) return this.leftMs() > 0 ? await this.handleSilence(place) : undefined;
     if (message === 'waiting')
       this.delay.answered(); // A6
-    else if (message === 'full' && this.outside.full) return this.outside.full();
     else if (message === 'give-way') throw new GivesWay();
-    else if (message === 'full' || message === 'refused') this.delay.hadNoRoom();
+    else if (message === 'full' || message === 'superseded') {
+      if (this.outside.full) return this.outside.full(message === 'superseded');
+      this.delay.hadNoRoom();
+    } else if (message === 'refused') this.delay.hadNoRoom();
     else if (message === 'stuck') return await this.tryOnce(this.options.triesPerRound);
     else return await this.handleOffer(message, place);
     return undefined;

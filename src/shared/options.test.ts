@@ -36,6 +36,7 @@ test('defaults are filled in once', () => {
   assert.deepEqual(resolveAcquire(SEMAPHORE), {
     timeoutMs: Number.POSITIVE_INFINITY,
     maxWaiting: undefined,
+    whenFull: undefined,
     key: undefined,
     purpose: undefined,
     priority: undefined,
@@ -169,6 +170,8 @@ const REFUSED_ACQUIRES: [AcquireOptions, RegExp][] = [
   [{ timeout: -1 }, /timeout: expected a duration of 0 ms or more.*got -1/],
   [{ timeout: Number.NaN }, /timeout: .*got NaN/],
   [{ maxWaiting: 0 }, /maxWaiting: expected a whole number from 1, got 0/],
+  [{ maxWaiting: 1, whenFull: 'drop' as 'refuse' }, /whenFull: expected "refuse" or "drop-oldest", got "drop"/],
+  [{ whenFull: 'drop-oldest' }, /whenFull "drop-oldest": no queue is full without a bound\. Give maxWaiting too/],
   [{ maxWaiting: 1.5 }, /maxWaiting: .*got 1.5/],
   [{ outlivesRun: true, key: 'acme' }, /outlivesRun can't be combined with key/],
   [{ priority: { priorityKey: 2 ** 31 } }, /priorityKey: expected a whole number from 1 to 2147483647, got 2147483648/],
@@ -203,6 +206,16 @@ test('an unknown option is an error that names the nearest known one, whatever i
   );
   const preemptible = { grace: '1s', atCheckpoint: true };
   assert.throws(unknown({ preemptible, priority: { priorityKey: 1 } }), refusal(/Did you mean "atCheckpoints"\?/));
+});
+
+test('an acquire with a key drops nobody from a line', () => {
+  const keyed = resolveSemaphore('pool', { capacity: 3, perKey: 1 }, DEFAULTS);
+  const options = { key: 'x', maxWaiting: 1 };
+  assert.throws(
+    () => resolveAcquire(keyed, { ...options, whenFull: 'drop-oldest' }),
+    refusal(/whenFull: "drop-oldest" can't be combined with key/),
+  );
+  assert.equal(resolveAcquire(keyed, { ...options, whenFull: 'refuse' }).whenFull, undefined, 'as without it');
 });
 
 test('the options of a set refuse what belongs to an entry, and pre-emption', () => {

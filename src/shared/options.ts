@@ -13,6 +13,7 @@ import {
   refuse,
   refuseBeside,
   saying,
+  show,
   textWithin,
   wholeFrom,
 } from './check';
@@ -153,6 +154,17 @@ export interface AcquireOptions {
    */
   maxWaiting?: number | undefined;
   /**
+   * What happens when as many as `maxWaiting` wait already:
+   * - `'refuse'`: this acquire throws `LineFullError`;
+   * - `'drop-oldest'`: it joins the queue, and a waiter that says `'drop-oldest'` too is dropped: the oldest of the lowest priority, which is
+   *   this one if its priority is lower than all theirs. The waiter that is dropped throws `LineFullError` with `superseded: true`. A caller
+   *   that has a permit is never dropped, nor a waiter that has its turn. Don't retry a superseded acquire: it would come back as the newest.
+   *
+   * `'drop-oldest'` needs `maxWaiting`. Not with a `key` or several permits.
+   * @default 'refuse'
+   */
+  whenFull?: 'refuse' | 'drop-oldest' | undefined;
+  /**
    * The rank among waiters, as Temporal's own `Priority`: by `priorityKey` (1 is served first), then by weighted fairness between
    * `fairnessKey`s, then by arrival. It ranks waiters only: a newcomer may still take a slot that comes free, unless its semaphore is
    * {@link SemaphoreOptions.fair}. @default in a Workflow its own priority; outside `priorityKey` 3
@@ -222,6 +234,8 @@ export interface ResolvedSemaphore {
 export interface ResolvedAcquire {
   readonly timeoutMs: number;
   readonly maxWaiting: number | undefined;
+  /** `undefined`: it is refused. */
+  readonly whenFull: 'drop-oldest' | undefined;
   readonly key: string | undefined;
   readonly purpose: string | undefined;
   readonly priority: Priority | undefined;
@@ -366,10 +380,14 @@ function resolvePace(pace: Pace | false | undefined, mostMs: number): number | u
 
 const PREEMPTIBLE = { grace: durationFrom(1), atCheckpoints: boolean } satisfies Checks<PreemptibleOptions>;
 
+const whenFull: Check<NonNullable<AcquireOptions['whenFull']>> = (value, what) =>
+  value === 'refuse' || value === 'drop-oldest' ? value : refuse(what, '"refuse" or "drop-oldest"', value);
+
 /** The checks of what every acquire takes. */
 export const ACQUIRE_CHECKS = {
   timeout: durationFrom(0),
   maxWaiting: wholeFrom(1),
+  whenFull,
   priority: checkPriority,
   purpose: textWithin(MAX_PURPOSE_LENGTH),
   outlivesRun: boolean,
@@ -398,7 +416,8 @@ export function resolveAcquire(
     preempt = false,
     ...rest
   } = checkOptions(options, { ...ACQUIRE, ...more }) as Checked<typeof ACQUIRE>;
-  const { maxWaiting, priority, purpose, key, outlivesRun = false } = rest;
+  const { priority, purpose, key, outlivesRun = false } = rest;
+  const bound = resolveBound(rest);
   const timeoutMs = timeout ?? Number.POSITIVE_INFINITY;
   const isKeyed = semaphore.perKey !== undefined || key !== undefined;
   if (preempt) {
@@ -407,10 +426,11 @@ export function resolveAcquire(
       refuseBeside('preempt', 'a timeout of 0 (tryAcquire)', 'no holder gives way to a caller that does not wait');
     priorityKeyFor('preempt', priority);
   }
+  if (bound.whenFull && isKeyed) refuseBeside('whenFull: "drop-oldest"', 'key', DROPPED_HALFWAY);
   if (outlivesRun && isKeyed) refuseBeside('outlivesRun', 'key', "no caller could adopt the key's own permit");
   if (asked !== undefined && isKeyed) refuseBeside('preemptible', 'key', KEY_IS_KEPT);
   const preemptible = asked === undefined ? undefined : resolvePreemptible(asked, priority, semaphore);
-  return { timeoutMs, maxWaiting, priority, purpose, key, preempt, preemptible, outlivesRun };
+  return { timeoutMs, ...bound, priority, purpose, key, preempt, preemptible, outlivesRun };
 }
 
 /** The options of an acquire that does not wait. @throws InvalidOptionsError for a timeout */
@@ -430,9 +450,23 @@ export function resolveSetAcquire(
   if (preempt !== undefined) refuseBeside('preempt', 'several permits', 'a set of permits does not pre-empt');
   if (preemptible !== undefined) refuseBeside('preemptible', 'several permits', 'a set of permits is not pre-empted');
   const checked = checkOptions(options, { ...ACQUIRE_CHECKS, ...more }) as Checked<typeof ACQUIRE_CHECKS>;
-  const { timeout: timeoutMs = Number.POSITIVE_INFINITY, maxWaiting, priority, purpose, outlivesRun = false } = checked;
+  const { timeout: timeoutMs = Number.POSITIVE_INFINITY, priority, purpose, outlivesRun = false } = checked;
   const alone = { key: undefined, preempt: false, preemptible: undefined };
-  return { timeoutMs, maxWaiting, priority, purpose, outlivesRun, ...alone };
+  return { timeoutMs, ...resolveBound(checked), priority, purpose, outlivesRun, ...alone };
+}
+
+/** Why an acquire that waits in several queues can't be dropped from one of them. */
+export const DROPPED_HALFWAY =
+  'a later caller could drop it from one queue while it keeps its permit or its place of another';
+
+function resolveBound({
+  maxWaiting,
+  whenFull,
+}: Pick<Checked<typeof ACQUIRE>, 'maxWaiting' | 'whenFull'>): Pick<ResolvedAcquire, 'maxWaiting' | 'whenFull'> {
+  if (whenFull !== undefined && maxWaiting === undefined) {
+    throw new InvalidOptionsError(`whenFull ${show(whenFull)}: no queue is full without a bound. Give maxWaiting too.`);
+  }
+  return { maxWaiting, whenFull: whenFull === 'drop-oldest' ? whenFull : undefined };
 }
 
 const KEY_IS_KEPT = "the key's own permit can't be pre-empted";

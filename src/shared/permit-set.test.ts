@@ -57,6 +57,15 @@ test('an entry with a key is refused where the permits may be handed over: nobod
   assert.equal(parts([{ of: poolOf('a'), permits: 2 }], true).length, 3);
 });
 
+test('a set drops nobody from a line and is not dropped, unless it is one permit', () => {
+  const dropping = (entries: Entry[]) =>
+    partsInOrder(wantedOf(entries, isPool), { outlivesRun: false, whenFull: 'drop-oldest' }).length;
+  assert.equal(dropping([{ of: poolOf('a'), permits: 1 }]), 1);
+  for (const entries of [pools('a', 'b'), [{ of: poolOf('a'), permits: 2 }], [{ of: poolOf('a', 2), key: 'x' }]]) {
+    assert.throws(() => dropping(entries), /whenFull: "drop-oldest" can't be combined with several permits or a key/);
+  }
+});
+
 test('who wants several of one resource takes the permit to accumulate first', () => {
   const names = (entries: Entry[]) => parts(entries).map(({ semaphore }) => semaphore.resource);
   assert.deepEqual(names([{ of: poolOf('b'), permits: 2 }, poolOf('a')]), ['a', 'b~set', 'b', 'b']);

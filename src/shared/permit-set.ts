@@ -4,7 +4,7 @@ import { backoffMs } from './backoff';
 import { asIs, checkOptions, InvalidOptionsError, refuse, refuseBeside, refuseKind, show, wholeFrom } from './check';
 import { accumulatorResource, claimOrder, keyResource, wholeOf } from './key-names';
 import { earliest } from './lease';
-import { checkKey, type ResolvedAcquire, type ResolvedSemaphore } from './options';
+import { checkKey, DROPPED_HALFWAY, type ResolvedAcquire, type ResolvedSemaphore } from './options';
 import { checkResource } from './permit-id';
 import type { PartOfSet } from './request';
 import { MAX_SLOTS, slotNames } from './slots';
@@ -74,7 +74,7 @@ export function wantedOf<S, Resolved>(
  */
 export function partsInOrder<S extends ResolvedSemaphore>(
   wanted: readonly Wanted<S>[],
-  { outlivesRun }: Pick<ResolvedAcquire, 'outlivesRun'>,
+  { outlivesRun, whenFull }: Pick<ResolvedAcquire, 'outlivesRun'> & Partial<Pick<ResolvedAcquire, 'whenFull'>>,
 ): SetPart<S>[] {
   const resources = wanted.flatMap(({ semaphore: whole, key, permits = 1 }, index) => {
     if (outlivesRun && key !== undefined)
@@ -87,6 +87,9 @@ export function partsInOrder<S extends ResolvedSemaphore>(
       isKeys: semaphore !== whole,
     }));
   });
+  if (whenFull && (resources.length > 1 || resources.some(({ permits }) => permits > 1))) {
+    refuseBeside('whenFull: "drop-oldest"', 'several permits or a key', DROPPED_HALFWAY);
+  }
   resources.sort((a, b) => claimOrder(a.semaphore.resource, b.semaphore.resource));
   return resources.flatMap(({ semaphore, key, permits, index, isKeys }, at) => {
     const { resource, slots } = semaphore;

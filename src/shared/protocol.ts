@@ -236,6 +236,11 @@ export interface Ticket {
   answer?: boolean;
   /** Takes no place when so many wait already: the answer is a turn without a slot. */
   maxWaiting?: number;
+  /**
+   * How a line that is full makes room for it, within its `maxWaiting`: of the tickets that say this too, and of itself, the oldest of the
+   * lowest priority leaves the line. Absent: the ticket itself gets no place.
+   */
+  whenFull?: 'drop-oldest';
   /** The identity of the client that waits through it, for showing. */
   identity?: string;
   /** Temporal's own priority: 1 is served first, 3 is the default; then weighted fairness between keys. */
@@ -268,6 +273,8 @@ export interface Turn {
   slot?: string;
   /** In a waiter's result: the line has as many as its ticket's `maxWaiting`. */
   full?: boolean;
+  /** Out of the line, without a slot: a later ticket has taken the place of this one, whose `whenFull` is `drop-oldest`. */
+  superseded?: boolean;
   /** No turn yet, but an answer: the queue is alive and has your ticket. */
   waiting?: boolean;
   /** No turn, and out of the line: somebody of a better priority waits for what admits the waiter, whose ticket says `givesWay`. */
@@ -448,6 +455,7 @@ export type TicketRow = [
 export const ROW_LETTERS = {
   answer: 'a',
   maxWaiting: 'm',
+  whenFull: 'd',
   identity: 'i',
   priorityKey: 'p',
   fairnessKey: 'f',

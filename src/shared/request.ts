@@ -46,7 +46,7 @@ export type PartOfSet = Pick<Ticket, 'permits' | 'kept' | 'inherits' | 'givesWay
 /** Makes a request. Tickets, and the memos and arguments of permits, are made here and nowhere else. */
 export function requestOf(
   semaphore: ResolvedSemaphore,
-  { timeoutMs, maxWaiting, key, purpose, priority, preempt, preemptible, outlivesRun }: ResolvedAcquire,
+  { timeoutMs, maxWaiting, whenFull, key, purpose, priority, preempt, preemptible, outlivesRun }: ResolvedAcquire,
   caller: Caller,
   { permits, kept, inherits, givesWay }: PartOfSet = {},
 ): Request {
@@ -61,6 +61,7 @@ export function requestOf(
     fairnessWeight: priority?.fairnessWeight || caller.priority?.fairnessWeight || undefined,
     pool,
     maxWaiting,
+    whenFull,
     preempt: preempt || undefined,
     permits,
     kept: permits && kept,
@@ -85,7 +86,7 @@ export function again<R extends Request>(request: R): R {
     ...request,
     semaphore: { ...request.semaphore, fair: true },
     timeoutMs: request.timeoutMs || Number.POSITIVE_INFINITY,
-    ticket: { ...request.ticket, maxWaiting: undefined },
+    ticket: { ...request.ticket, maxWaiting: undefined, whenFull: undefined },
   };
 }
 

@@ -18,7 +18,14 @@ test('a table has all that the tickets have, in their order', () => {
   const tickets = [
     ticket(),
     ticket({ slots: names, priorityKey: 1, fairnessKey: 'é', fairnessWeight: 0.5, identity: '4711@host' }),
-    ticket({ slots: [...names], answer: true, maxWaiting: 7, preempt: true, pool: { id: 'p', nth: 2 } }),
+    ticket({
+      slots: [...names],
+      answer: true,
+      maxWaiting: 7,
+      whenFull: 'drop-oldest',
+      preempt: true,
+      pool: { id: 'p', nth: 2 },
+    }),
     ticket({ slots: names, permits: 3, kept: 0, inherits: ['other'], givesWay: true }),
     ticket({ id: 'no UUID', waiter: { workflowId: 'w', runId: randomUUID() } }),
     ticket({ id: 'A'.repeat(22) }),

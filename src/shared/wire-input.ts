@@ -57,7 +57,7 @@ function isWorkflowId(value: unknown): value is string {
 export function readTicket(resource: string, value: unknown): Ticket | undefined {
   if (!isTicket(resource, value)) return undefined;
   const { id, slots, answer, identity, sinceMs, priorityKey, fairnessKey, fairnessWeight } = value;
-  const { pool, maxWaiting, preempt, permits, kept, inherits, givesWay } = value;
+  const { pool, maxWaiting, whenFull, preempt, permits, kept, inherits, givesWay } = value;
   const { workflowId, runId } = value.waiter;
   return {
     id,
@@ -71,6 +71,7 @@ export function readTicket(resource: string, value: unknown): Ticket | undefined
     fairnessWeight: fairnessWeight || undefined,
     pool: readPoolShare(pool),
     maxWaiting: maxWaiting || undefined,
+    whenFull: whenFull === 'drop-oldest' ? whenFull : undefined,
     preempt: preempt === true || undefined,
     permits: isCount(permits, MAX_SLOTS) ? permits : undefined,
     kept: isCount(kept, MAX_SLOTS, 0) ? kept : undefined,
@@ -194,7 +195,7 @@ export function readClosing(value: unknown): ClosingNotice | undefined {
  * starts a Workflow whose ID has the turn's slot, and signals one whose ID is the turn's queue.
  */
 export function readTurn(value: unknown): Turn | undefined {
-  const { queueId: from, ticketId, slot, waiting, giveWay, full, capacity, others } = fieldsOf(value);
+  const { queueId: from, ticketId, slot, waiting, giveWay, full, superseded, capacity, others } = fieldsOf(value);
   if (!isWorkflowId(from) || queueId(resourceOfQueue(from)) !== from) return undefined;
   if (!isText(ticketId, MAX_TICKET_ID_LENGTH) || !(slot === undefined || isSlotText(slot))) return undefined;
   const turn: Turn = { queueId: from, ticketId };
@@ -202,6 +203,7 @@ export function readTurn(value: unknown): Turn | undefined {
   if (waiting === true) turn.waiting = true;
   if (giveWay === true) turn.giveWay = true;
   if (full === true) turn.full = true;
+  if (superseded === true) turn.superseded = true;
   if (Number.isInteger(capacity)) turn.capacity = capacity as number;
   const mark = readSlotsMark(others);
   if (mark !== undefined) turn.others = mark;

@@ -21,15 +21,21 @@ export class PermitTimeoutError extends ApplicationFailure {
   }
 }
 
-/** No slot was free, and so many waited already that the acquire's `maxWaiting` kept it out. Type `LineFullError`, not retryable. */
+/**
+ * No slot was free, and so many waited already that the acquire's `maxWaiting` kept it out; or it waited with `whenFull: 'drop-oldest'`, and
+ * was dropped for a later caller. Type `LineFullError`, not retryable.
+ */
 export class LineFullError extends ApplicationFailure {
   override readonly name = 'LineFullError';
 
   constructor(
     readonly resource: string,
     readonly maxWaiting: number,
+    /** Whether a later caller has taken its place. */
+    readonly superseded = false,
   ) {
-    super(lineFullMessage(resource, maxWaiting), 'LineFullError', true, [{ resource, maxWaiting }]);
+    const details = [{ resource, maxWaiting, superseded }];
+    super(lineFullMessage(resource, maxWaiting, superseded), 'LineFullError', true, details);
   }
 }
 

@@ -87,6 +87,22 @@ test('full: --try exits 75 at once, --timeout when late, and neither runs the co
   await (await waiting).release();
 });
 
+test('with --when-full drop-oldest, a later command takes the place of the one that waits, which exits 75', async () => {
+  const resource = temporal.resource();
+  const permit = await semaphore(resource).acquire();
+  const flags = ['--max-waiting', '1', '--when-full', 'drop-oldest', '--fair'];
+  const older = start({ resource, flags }, 'echo', 'older');
+  await untilWaiting(temporal.client, resource, 1);
+  const newer = run({ resource, flags }, 'echo', 'newer');
+  assert.deepEqual([await older.exit, older.stdout], [75, '']);
+  assert.match(older.stderr, /A later caller has taken this one's place in the queue/);
+  await permit.release();
+  assert.deepEqual(await newer, { code: 0, stdout: 'newer\n', stderr: '' });
+  const wrong = await run({ resource, flags: [...flags, '--permits', '2', '--capacity', '2'] }, 'true');
+  assert.equal(wrong.code, 64, wrong.stderr);
+  assert.match(wrong.stderr, /can't be combined with several permits or a key/);
+});
+
 test('with --pace a slot is not given again at once', async () => {
   const resource = temporal.resource();
   const flags = ['--pace', '10m', '--try'];

@@ -184,7 +184,7 @@ contract(temporal, 'a line of maxWaiting takes no more, says so at once, and los
     await driver.startMany({ ...input, acquire: { maxWaiting: 1 } }, 1),
   ]) {
     const { details } = await assertEnds(refused, 'LineFullError', /the queue is full: maxWaiting is 1/);
-    assert.deepEqual(details, { resource, maxWaiting: 1 });
+    assert.deepEqual(details, { resource, maxWaiting: 1, superseded: false });
   }
   const third = await driver.start({ ...input, acquire: { maxWaiting: 3 } });
   await untilWaiting(temporal.client, resource, 2);
@@ -196,6 +196,39 @@ contract(temporal, 'a line of maxWaiting takes no more, says so at once, and los
   await Promise.all([second, third, fourth].map((waiter) => waiter.done()));
   await driver.assertSafe(resource, 1);
 });
+
+contract(
+  temporal,
+  'where the oldest is dropped, a later caller takes the place of the one that waits, and of no holder',
+  async (driver) => {
+    const resource = temporal.resource();
+    const acquire = { maxWaiting: 1, whenFull: 'drop-oldest' } as const;
+    const input = { resource, semaphore: { capacity: 1, fair: true, recheckAfter: 500 }, acquire, holdMs: 0 };
+    const running = await startHolding(driver, { ...input, holdMs: undefined });
+    let waiting = await driver.start(input);
+    await untilWaiting(temporal.client, resource, 1);
+    for (const startNext of [() => driver.start(input), () => driver.startMany(input, 1)]) {
+      const next = await startNext();
+      const { details } = await assertEnds(
+        waiting,
+        'LineFullError',
+        /A later caller has taken this one's place in the queue/,
+      );
+      assert.deepEqual(details, { resource, maxWaiting: 1, superseded: true });
+      await untilWaiting(temporal.client, resource, 1);
+      waiting = next;
+    }
+    // The queue dies, and with it the line: who waits lines up again, and stays the newest.
+    await temporal.client.workflow.getHandle(queueId(resource)).terminate();
+    await untilWaiting(temporal.client, resource, 1);
+    const lower = await driver.start({ ...input, acquire: { ...acquire, priority: { priorityKey: 4 } } });
+    const { details } = await assertEnds(lower, 'LineFullError', /the queue is full: maxWaiting is 1/);
+    assert.deepEqual(details, { resource, maxWaiting: 1, superseded: false });
+    await finishAll([running.caller]);
+    await waiting.done();
+    await driver.assertSafe(resource, 1);
+  },
+);
 
 test('in strict order, a client that does not wait overtakes nobody', async () => {
   const resource = temporal.resource();

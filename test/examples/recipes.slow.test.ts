@@ -5,7 +5,7 @@ import { after, before, describe, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Worker } from '@temporalio/worker';
 import type { RecipeActivities } from '../../examples/recipes/activities';
-import { askAll, migrate, nightly, standForLeader, withPythonsGpu } from '../../examples/recipes/clients';
+import { askAll, deployNewest, migrate, nightly, standForLeader, withPythonsGpu } from '../../examples/recipes/clients';
 import * as recipes from '../../examples/recipes/workflows';
 import { bundleExample } from '../../scripts/support/workflow-bundles';
 import { SemaphoreClient } from '../../src/client';
@@ -128,7 +128,7 @@ test('the pages show the code of the examples, word for word, and all of it', ()
       assert.equal(block?.[3], code, `${file}#${name} is not what docs/recipes.md or docs/interop.md shows`);
     }
   }
-  assert.equal(all.length, 12);
+  assert.equal(all.length, 13);
   assert.deepEqual([...new Set(shown.map(([, file, name]) => `${file}#${name}`))].sort(), all.sort());
 });
 
@@ -200,6 +200,31 @@ describe('each recipe runs', { concurrency: 3 }, () => {
       /the report has failed/,
     );
     assert.equal(await nightly(temporal.client, job), true, 'a failure frees the slot');
+  });
+
+  test('only the newest deploy: the one that runs goes on, and those that were superseded never begin', async () => {
+    const begun: string[] = [];
+    let finish = () => {};
+    const finished = new Promise<void>((resolve) => {
+      finish = resolve;
+    });
+    const deploy = (commit: string) =>
+      deployNewest(temporal.client, commit, async () => {
+        begun.push(commit);
+        await finished;
+      });
+    const first = deploy('first');
+    await eventually(async () => assert.deepEqual(begun, ['first']));
+    const second = deploy('second');
+    await untilWaiting(temporal.client, 'production', 1);
+    const third = deploy('third');
+    assert.equal(await second, 'superseded');
+    await untilWaiting(temporal.client, 'production', 1);
+    const fourth = deploy('fourth');
+    assert.equal(await third, 'superseded');
+    finish();
+    assert.deepEqual(await Promise.all([first, fourth]), ['deployed', 'deployed']);
+    assert.deepEqual(begun, ['first', 'fourth']);
   });
 
   test('a leader, and another one when it has lost its permit', async () => {
@@ -315,6 +340,7 @@ test('and leaves nothing behind', async () => {
     'vendor-api',
     'migrations',
     'nightly',
+    'production',
     'leader',
     'table',
     'slow-lane',

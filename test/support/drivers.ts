@@ -365,7 +365,7 @@ async function aborted(signal: AbortSignal): Promise<void> {
   if (!signal.aborted) await new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }));
 }
 
-const FIELDS = ['resource', 'slot', 'runId', 'how', 'reason', 'timeoutMs', 'maxWaiting'] as const;
+const FIELDS = ['resource', 'slot', 'runId', 'how', 'reason', 'timeoutMs', 'maxWaiting', 'superseded'] as const;
 
 /** The fields that errors of both drivers have. */
 function details(error: object): Record<string, unknown> {

@@ -68,6 +68,7 @@ export const ODD_TICKETS: unknown[] = [
     fairnessKey: ['__proto__', 'constructor', '\ud800'],
     fairnessWeight: [1e308, 1e-308],
     answer: ['x', {}],
+    whenFull: ['x', {}, 'refuse'],
   }),
   ticketWith('junk', nested(20_000)),
 ];

@@ -163,11 +163,11 @@ export function clientAcquirer(
   const { slots, recheckAfterMs } = request.semaphore;
   const { deadlineMs } = tries;
   const { maxWaiting, permits } = request.ticket;
-  const full = () => {
+  const full = (isSuperseded: boolean) => {
     const { resource } = request.semaphore;
     throw maxWaiting === undefined
       ? new TooFewSlots(resource, recheckAfterMs)
-      : new LineFullError(resource, maxWaiting);
+      : new LineFullError(resource, maxWaiting, isSuperseded);
   };
   return new Acquirer(
     { slots, recheckAfterMs, triesPerRound: TRIES_PER_ROUND, ...tries },

@@ -179,7 +179,7 @@ async function acquirePart(
   try {
     return await acquireGrant(context, isAgain ? again(request) : request);
   } catch (error) {
-    if (error instanceof LineFullError) throw new LineFullError(resource, error.maxWaiting);
+    if (error instanceof LineFullError) throw new LineFullError(resource, error.maxWaiting, error.superseded);
     if (!(error instanceof PermitTimeoutError) || error.resource === resource) throw error;
     // The accumulator's permit is missing because somebody else accumulates this resource.
     throw new PermitTimeoutError(resource, error.timeoutMs, { unpolled: error.unpolled, cause: error.cause });

@@ -7,7 +7,7 @@ import {
   WorkflowNotFoundError,
 } from '@temporalio/client';
 import type { LineMessage, Offer, Place } from '../../shared/acquirer';
-import { offerOf } from '../../shared/acquirer';
+import { fullOf, offerOf } from '../../shared/acquirer';
 import { isOpen } from '../../shared/open';
 import { queueId, waiterId } from '../../shared/permit-id';
 import type { AwaitTurnInput } from '../../shared/protocol';
@@ -181,7 +181,7 @@ export class ClientQueuePlace implements Place {
     const turn = readTurn(result);
     if (!turn) return undefined;
     if (turn.giveWay) return this.ticket.givesWay ? 'give-way' : undefined;
-    if (turn.slot === undefined) return turn.full ? 'full' : 'stuck';
+    if (turn.slot === undefined) return turn.full ? fullOf(turn) : 'stuck';
     const { resource, compactSlots } = this.request.semaphore;
     return turn.queueId === queueId(resource) ? offerOf(turn, compactSlots) : undefined;
   }

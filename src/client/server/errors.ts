@@ -42,15 +42,20 @@ function whyTimedOut(resource: string, timeoutMs: number, { cause, unpolled, own
   return timeoutMessage(resource, timeoutMs, own);
 }
 
-/** No slot was free, and so many waited already that the acquire's `maxWaiting` kept it out. */
+/**
+ * No slot was free, and so many waited already that the acquire's `maxWaiting` kept it out; or it waited with `whenFull: 'drop-oldest'`, and
+ * was dropped for a later caller.
+ */
 export class LineFullError extends Error {
   override readonly name = 'LineFullError';
 
   constructor(
     readonly resource: string,
     readonly maxWaiting: number,
+    /** Whether a later caller has taken its place. A retry would drop that caller in turn. */
+    readonly superseded = false,
   ) {
-    super(lineFullMessage(resource, maxWaiting));
+    super(lineFullMessage(resource, maxWaiting, superseded));
   }
 }
 

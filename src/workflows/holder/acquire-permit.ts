@@ -69,10 +69,10 @@ function permitOf(request: Request, grant: Grant): Permit {
 function acquirer(request: Request, deadlineMs = Number.POSITIVE_INFINITY): Acquirer<Grant> {
   const { resource, slots, fair, recheckAfterMs, taskQueue } = request.semaphore;
   const { maxWaiting, permits } = request.ticket;
-  const full = () => {
+  const full = (isSuperseded: boolean) => {
     throw maxWaiting === undefined
       ? new TooFewSlots(resource, recheckAfterMs)
-      : new LineFullError(resource, maxWaiting);
+      : new LineFullError(resource, maxWaiting, isSuperseded);
   };
   const place = () => {
     const { workflowId, runId } = workflowInfo();

@@ -69,7 +69,8 @@ const PERMIT_HEADER = 'temporal-semaphore-permit';
  * say for what and since when. Signals that come meanwhile wait for the function; queries and updates find no handler.
  *
  * When its permit is lost or pre-empted, the scope of the function is cancelled, and the run fails by `PermitLostError`; when it waits
- * too long, by `PermitTimeoutError`; when too many wait, by `LineFullError`. These are retryable, so the Workflow's retry policy decides.
+ * too long, by `PermitTimeoutError`; when too many wait, by `LineFullError`. These are retryable, so the Workflow's retry policy decides;
+ * a `LineFullError` that is `superseded` is not.
  *
  * @throws InvalidOptionsError that names the type, what was expected and what came
  *
@@ -198,8 +199,9 @@ function waitingFor(resource: string, key: string | undefined): string {
   return `Waits for a permit of \`${resource}\`${whose} since ${since}: ${place}. Its function has not begun.`;
 }
 
-/** Without a limit, the run would be tried again as its retry policy says. */
+/** Without a limit, the run would be tried again as its retry policy says. A superseded one would come back as the newest. */
 function retryable(error: unknown): unknown {
+  if (error instanceof LineFullError && error.superseded) return error;
   const isOurs = [PermitLostError, PermitTimeoutError, LineFullError].some((type) => error instanceof type);
   if (!isOurs) return error;
   const { message, type, details } = error as ApplicationFailure;

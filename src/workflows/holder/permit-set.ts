@@ -139,7 +139,7 @@ async function acquirePart(
     return await acquireGrant(isAgain ? again(request) : request);
   } catch (error) {
     // The accumulator's permit is missing because somebody else accumulates this resource.
-    if (error instanceof LineFullError) throw new LineFullError(part.resource, error.maxWaiting);
+    if (error instanceof LineFullError) throw new LineFullError(part.resource, error.maxWaiting, error.superseded);
     if (!(error instanceof PermitTimeoutError) || error.resource === part.resource) throw error;
     throw new PermitTimeoutError(part.resource, acquire.timeoutMs);
   }

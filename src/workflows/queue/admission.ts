@@ -37,9 +37,11 @@ export class Admission {
     if (!known) this.dropEarlierRuns(ticket);
     const isBounded = maxWaiting !== undefined && !hadTurn && !known;
     const isFull = isBounded && this.offers.line.waitingCount >= maxWaiting;
-    if (isFull && !this.mayBeFree(ticket) && !this.beginRollCall(nowMs)) return false;
+    const { whenFull } = ticket;
+    if (isFull && !whenFull && !this.mayBeFree(ticket) && !this.beginRollCall(nowMs)) return false;
     const isTaken = this.take(ticket);
-    if (isFull && isTaken) this.doubts.add(id);
+    // One that was beaten at its turn may be older than those who came meanwhile.
+    if (isTaken && (isFull || (whenFull && hadTurn))) this.doubts.add(id);
     return isTaken;
   }
 
@@ -111,9 +113,9 @@ export class Admission {
     for (const other of this.line.besides(ticket)) if (other.waiter.runId !== ticket.waiter.runId) this.drop(other);
   }
 
-  private refuse(ticket: Ticket): QueueCommand {
+  private refuse(ticket: Ticket, superseded = false): QueueCommand {
     this.drop(ticket);
-    return { do: 'refuse', ticket };
+    return { do: 'refuse', ticket, ...(superseded && { superseded }) };
   }
 
   /** Refuses the tickets that want more permits than an operator has left. */
@@ -137,8 +139,8 @@ export class Admission {
   *settleDoubts(nowMs: number): Generator<QueueCommand> {
     const mayBeFree = (it: Ticket) => this.mayBeFree(it);
     const mayBeGone = () => this.beginRollCall(nowMs);
-    for (const ticket of this.doubts.settle(this.offers.line.without(), mayBeFree, mayBeGone))
-      yield this.refuse(ticket);
+    for (const { ticket, superseded } of this.doubts.settle(this.offers.line.without(), mayBeFree, mayBeGone))
+      yield this.refuse(ticket, superseded);
   }
 
   /** Whether the queue is finding out who of the waiters is still there. */

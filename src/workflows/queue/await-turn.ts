@@ -37,7 +37,9 @@ export async function awaitTurnWorkflow(input: AwaitTurnInput): Promise<Turn | n
       random: Math.random,
       claim: async (_slot, offer) => (offer ? { ...tryYourself, ...offer } : tryYourself),
       place: () => new WorkflowQueuePlace(resource, { ...ticket, waiter }, undefined, { missed }),
-      ...((ticket.maxWaiting ?? ticket.permits) !== undefined && { full: () => ({ ...tryYourself, full: true }) }),
+      ...((ticket.maxWaiting ?? ticket.permits) !== undefined && {
+        full: (superseded) => ({ ...tryYourself, full: true, ...(superseded && { superseded }) }),
+      }),
     },
   );
   try {

@@ -37,6 +37,7 @@ export async function carryOut(
       const { id: ticketId, waiter } = command.ticket;
       const turn: Turn = { queueId: queueId(resource), ticketId };
       if (command.do === 'give-way') turn.giveWay = true;
+      else if (command.superseded) turn.superseded = true;
       await deliverAfterReset(waiter, turnSignal, turn);
       return;
     }

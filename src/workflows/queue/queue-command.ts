@@ -16,8 +16,8 @@ export type QueueCommand =
   | { do: 'preempt'; slot: string; runId: string; priorityKey: number }
   /** Ask a waiter that has sent no word for a while whether it is there. */
   | { do: 'ask-waiter'; ticket: Ticket }
-  /** Tell a waiter that the line has no room for it. */
-  | { do: 'refuse'; ticket: Ticket }
+  /** Tell a waiter that the line has no room for it. `superseded`: its place goes to a later one. */
+  | { do: 'refuse'; ticket: Ticket; superseded?: true }
   /** Tell a waiter to give back what admits it to the line. It is out of the line. */
   | { do: 'give-way'; ticket: Ticket };
 

@@ -1,7 +1,7 @@
 import { HandlerUnfinishedPolicy, WorkflowExecutionAlreadyStartedError } from '@temporalio/common';
 import { condition, log, ParentClosePolicy, type SignalDefinition, startChild } from '@temporalio/workflow';
 import type { LineMessage, Offer, Place } from '../../shared/acquirer';
-import { offerOf } from '../../shared/acquirer';
+import { fullOf, offerOf } from '../../shared/acquirer';
 import { queueId } from '../../shared/permit-id';
 import type { Ticket, Turn } from '../../shared/protocol';
 import { WORKFLOW_PRIORITY } from '../../shared/request';
@@ -95,7 +95,7 @@ export class WorkflowQueuePlace implements Place {
     } else if (turn.slot === undefined) {
       if (turn.waiting && !this.isAsking) return;
       this.isAsking = false;
-      if (!isOffer(this.message) && this.message !== 'give-way') this.message = turn.waiting ? 'waiting' : 'full';
+      if (!isOffer(this.message) && this.message !== 'give-way') this.message = turn.waiting ? 'waiting' : fullOf(turn);
     } else {
       const offer = offerOf(turn, this.ticket.slots);
       if (offer) this.message = offer;

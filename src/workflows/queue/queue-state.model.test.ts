@@ -458,6 +458,9 @@ class World {
       // Each ticket is for one permit; an accumulator's says how many it wants in all.
       ...(pick % 5 < 2 ? { preempt: true } : pick % 5 === 2 && this.accumulation(pick >> 3)),
       ...(pick % 5 === 3 && { maxWaiting: 1 + ((pick >> 3) % 2) }),
+      // Older or younger, whatever its priority.
+      ...(pick % 5 === 3 &&
+        (pick >> 4) % 3 > 0 && { whenFull: 'drop-oldest', sinceMs: this.nowMs - ((pick >> 6) % 3) }),
       ...(pick % 5 === 4 && ADMITTED),
     };
     const waiter: Waiter = { ticket, fate: 'waits' };
@@ -560,6 +563,7 @@ class World {
 
   private sendSome(): number {
     const before = this.state.view();
+    const [settled, doubted] = [this.settled(), this.state.inDoubt];
     const commands = this.state.next(this.nowMs, this.room);
     assert.ok(commands.length <= this.room, 'more than there is room for');
     for (const command of commands) {
@@ -584,8 +588,9 @@ class World {
         continue;
       }
       if (command.do === 'refuse') {
-        const { ticket } = command;
-        const isFull = this.state.waitingCount >= (ticket.maxWaiting ?? Number.POSITIVE_INFINITY);
+        const { ticket, superseded } = command;
+        if (superseded || ticket.whenFull) this.checkDropped(ticket, settled);
+        const isFull = superseded || this.state.waitingCount >= (ticket.maxWaiting ?? Number.POSITIVE_INFINITY);
         assert.ok(isFull || !this.hasEnoughFor(ticket), 'Q7: refused one that wants no more than are in use');
         const waiter = this.waiters.get(ticket.id) ?? assert.fail('refused nobody');
         if (waiter.fate === 'waits') waiter.fate = isFull ? 'refused' : 'beside';
@@ -618,7 +623,40 @@ class World {
       this.checkFirst(before, slot, ticket);
       for (const { id } of [ticket, ...(command.also ?? [])]) this.turns.push({ slot, ticketId: id });
     }
+    this.checkRoom(settled, doubted);
     return commands.length;
+  }
+
+  /** The tickets without a turn, but for those that may have to leave for want of room. */
+  private settled(): Ticket[] {
+    const { tickets, slots } = this.state.view();
+    const offered = new Set(slots.map(([, state]) => state.at === 'offered' && state.ticketId));
+    const inDoubt = new Set(this.state.inDoubt);
+    return tickets.filter(({ id }) => !offered.has(id) && !inDoubt.has(id));
+  }
+
+  /** Q9: of those that could be dropped and stay, none is of a lower priority, or as low and older. */
+  private checkDropped(dropped: Ticket, settledBefore: readonly Ticket[]): void {
+    assert.equal(dropped.whenFull, 'drop-oldest', 'Q9: dropped one that does not say so');
+    const now = new Set(this.settled().map(({ id }) => id));
+    for (const other of settledBefore) {
+      if (!other.whenFull || !now.has(other.id)) continue;
+      const isFirst = (dropped.priorityKey ?? 3) - (other.priorityKey ?? 3) || other.sinceMs - dropped.sinceMs;
+      assert.ok(isFirst >= 0, `Q9: ${dropped.id} was dropped before ${other.id}`);
+    }
+  }
+
+  /** Q9: a ticket that is no longer in doubt has room beside those that were there before, unless they can't be dropped. */
+  private checkRoom(settledBefore: readonly Ticket[], doubted: readonly string[]): void {
+    const now = this.settled();
+    const before = new Set(settledBefore.map(({ id }) => id));
+    const stay = now.filter(({ id }) => before.has(id));
+    for (const ticket of now) {
+      if (!ticket.whenFull || !doubted.includes(ticket.id)) continue;
+      const { maxWaiting = 0 } = ticket;
+      const droppable = stay.filter(({ whenFull }) => whenFull);
+      assert.ok(stay.length < maxWaiting || droppable.length === 0, `Q9: ${ticket.id} makes the line too long`);
+    }
   }
 
   /** Nobody who was waiting for this slot, and got nothing now, comes before who got it. */

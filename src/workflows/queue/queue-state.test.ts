@@ -660,6 +660,69 @@ test('a bound refuses nobody while the queue gives back what it kept out of use'
   assert.ok(state.ticket('b') && state.ticket('c'), 'a has the turn');
 });
 
+/** A queue that knows that its slot is held, and in which nobody waits. */
+function held(): QueueState {
+  const state = new QueueState();
+  state.enqueue(ticket('first'));
+  state.next(0);
+  state.probed('0', true, 0);
+  state.declined('first');
+  return state;
+}
+
+/** Sends these tickets to a queue whose only slot is held, each before the next. @returns who was dropped for each: "a!" is superseded */
+function droppedFor(...tickets: Ticket[]): string[][] {
+  const state = held();
+  return tickets.map((it) => {
+    assert.ok(state.enqueue(it, 0), it.id);
+    const dropped = state.next(0).flatMap((command) => (command.do === 'refuse' ? [command] : []));
+    for (const { ticket } of dropped) assert.equal(state.ticket(ticket.id), undefined);
+    return dropped.map(({ ticket, superseded }) => `${ticket.id}${superseded ? '!' : ''}`);
+  });
+}
+
+const droppable = (id: string, fields: Partial<Ticket> = {}) =>
+  ticket(id, { maxWaiting: 1, whenFull: 'drop-oldest', ...fields });
+
+test('where the oldest is dropped, the newest takes its place', () => {
+  assert.deepEqual(droppedFor(droppable('a'), droppable('b'), droppable('c')), [[], ['a!'], ['b!']]);
+  const two = { maxWaiting: 2 };
+  assert.deepEqual(droppedFor(droppable('a', two), droppable('b', two), droppable('c', two)), [[], [], ['a!']]);
+  const [old, late] = [droppable('old', { sinceMs: 1 }), droppable('late', { sinceMs: 2 })];
+  assert.deepEqual(droppedFor(late, old), [[], ['old!']], 'they line up again, in whatever order');
+});
+
+test('of several priorities, the oldest of the lowest is dropped: the newcomer itself, if its own is the lowest', () => {
+  const two = { maxWaiting: 2 };
+  const [high, low] = [droppable('high', { ...two, priorityKey: 1 }), droppable('low', { ...two, priorityKey: 4 })];
+  assert.deepEqual(droppedFor(high, low, droppable('new', two)), [[], [], ['low!']]);
+  assert.deepEqual(droppedFor(high, droppable('mid', two), low), [[], [], ['low']]);
+});
+
+test('nobody is dropped that does not say so', () => {
+  assert.deepEqual(droppedFor(ticket('plain'), droppable('a')), [[], ['a']]);
+  assert.deepEqual(droppedFor(ticket('plain'), droppable('a', { maxWaiting: 2 }), droppable('b')), [[], [], ['a!']]);
+});
+
+test('a ticket that was beaten at its turn is dropped for one that came meanwhile', () => {
+  const [old, late] = [droppable('old', { sinceMs: 1 }), droppable('late', { sinceMs: 2 })];
+  const state = offeredTo(old);
+  assert.ok(state.enqueue(late), 'one that has its turn waits no longer');
+  assert.ok(state.missed(old, '0', 3));
+  state.next(3);
+  state.probed('0', true, 3);
+  assert.deepEqual(state.next(3), [{ do: 'refuse', ticket: old, superseded: true }]);
+  assert.ok(state.ticket('late'));
+});
+
+test('a queue that has no room for messages drops the others later', () => {
+  const state = held();
+  for (const id of ['a', 'b', 'c']) state.enqueue(droppable(id, { maxWaiting: 3 }), 0);
+  state.enqueue(droppable('d'), 0);
+  const dropped = () => state.next(0, 1).map((command) => command.do === 'refuse' && command.ticket.id);
+  assert.deepEqual([dropped(), dropped(), dropped(), dropped()], [['a'], ['b'], ['c'], []]);
+});
+
 test('of those in doubt, as many stay as the bound allows behind the turns that were given', () => {
   const { state, refused } = inDoubt('a', 'b', 'c');
   state.probed('0', false, 1);

@@ -119,6 +119,19 @@ test('one that loses its permit is retried as its policy says, and then waits fo
   await assertSafe(temporal.client, resource, 1);
 });
 
+test('one that a newer run has superseded is not retried: its next attempt would be the newest', async () => {
+  const resource = temporal.resource();
+  const semaphore = { capacity: 1, fair: true };
+  const acquire = { maxWaiting: 1, whenFull: 'drop-oldest' } as const;
+  const first = await startHolding(temporal, { resource, semaphore });
+  const older = await start({ resource, semaphore, acquire }, { retry: RETRY });
+  await untilWaiting(temporal.client, resource, 1);
+  const newer = await start({ resource, semaphore, acquire }, { retry: RETRY });
+  await assertFails(older.result(), 'LineFullError', /A later caller has taken this one's place/);
+  await finish(first.handle, newer);
+  await assertSafe(temporal.client, resource, 1);
+});
+
 test('one that may be pre-empted gives way to a higher priority, and its next attempt waits behind it', async () => {
   const resource = temporal.resource();
   const semaphore = { capacity: 1 };

@@ -321,7 +321,7 @@ export class Queue {
     const { server, resource, state } = this;
     const { world } = server;
     if (command.do === 'refuse' || command.do === 'give-way') {
-      const word = command.do === 'refuse' ? 'full' : 'give-way';
+      const word = command.do === 'give-way' ? 'give-way' : command.superseded ? 'superseded' : 'full';
       await this.deliver(command.ticket.waiter.workflowId, word);
       return;
     }
