@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Ticket } from '../../shared/protocol';
+import { readOverride } from '../../shared/queue-view';
 import { InUse } from './in-use';
 
 function ticket(slots: Ticket['slots']): Ticket {
@@ -186,4 +187,19 @@ test("a limits file that leaves another file's resource to its callers is rememb
   assert.equal(now()?.fileVersion, 7);
   inUse.set({ slots: 3, capacity: 3 }, 700);
   assert.equal(now(), undefined);
+});
+
+test('a later order that names fewer slots keeps no capacity above them, which the next run would take for malformed', () => {
+  const names = ['a', 'b', 'c', 'd', 'e'];
+  for (const capacityUntilMs of [undefined, 100]) {
+    const inUse = new InUse();
+    inUse.set({ slots: names, capacity: 4 }, 1);
+    if (capacityUntilMs) inUse.set({ slots: names, capacity: 3, capacityUntilMs }, 2);
+    inUse.set({ slots: ['a', 'b'], paused: true }, 3);
+    assert.deepEqual(readOverride('r', inUse.override), inUse.override);
+    assert.ok(inUse.override?.paused, 'the pause goes on');
+    inUse.set({ slots: ['a', 'b'], paused: false }, 4);
+    inUse.expire(200);
+    assert.equal(inUse.override, undefined, 'as many as are deployed');
+  }
 });

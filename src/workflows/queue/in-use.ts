@@ -27,11 +27,13 @@ export class InUse {
    * @returns what is set now
    */
   set(input: OverrideInput, nowMs: number): OverrideState {
-    const { slots, capacity = this.state?.capacity, pauseUntilMs, reason } = input;
+    const { slots, pauseUntilMs, reason } = input;
     const isOver = input.capacityUntilMs !== undefined && input.capacityUntilMs <= nowMs;
     if (isOver || (pauseUntilMs !== undefined && pauseUntilMs <= Math.max(this.pausedToMs, nowMs))) {
       return this.state ?? { version: this.lastVersion, slots, paused: false };
     }
+    this.state = this.state && fitted(this.state, slots);
+    const { capacity = this.state?.capacity } = input;
     const { paused = pauseUntilMs !== undefined || this.isPaused } = input;
     const pausedUntilMs = pauseUntilMs ?? (input.paused === undefined ? this.state?.pausedUntilMs : undefined);
     // At least the current time: a new queue does not know the last version, and must still issue a higher one.
@@ -130,4 +132,12 @@ export class InUse {
   private get isPaused(): boolean {
     return this.state?.paused ?? false;
   }
+}
+
+/** What is set, beside these slots: of names, no more can be in use than there are. */
+function fitted(state: OverrideState, slots: OverrideState['slots']): OverrideState {
+  if (typeof slots === 'number') return state;
+  const fit = <Setting extends { capacity?: number }>(it: Setting): Setting =>
+    it.capacity === undefined ? it : { ...it, capacity: Math.min(it.capacity, slots.length) };
+  return { ...fit(state), ...(state.before && { before: fit(state.before) }) };
 }
