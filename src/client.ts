@@ -28,7 +28,15 @@ export {
   SemaphoreClosedError,
 } from './client/server/errors';
 export { InvalidOptionsError } from './shared/check';
+export type { DeclaredSemaphore } from './shared/declared-limits';
 export type { PermitLoss } from './shared/loss';
-export type { AcquireOptions, PreemptibleOptions, SemaphoreOptions } from './shared/options';
+export type {
+  AcquireOptions,
+  FormerOptions,
+  Pace,
+  PerKey,
+  PreemptibleOptions,
+  SemaphoreOptions,
+} from './shared/options';
 export type { PermitsOf, SetEntry } from './shared/permit-set';
 export type { Holder, PermitOutcome, PermitRef } from './shared/protocol';

@@ -25,3 +25,4 @@ export {
   UnorderedRunIdError,
   WrongResourceError,
 } from './shared/fencing-token';
+export type { PermitAddress } from './shared/permit-id';

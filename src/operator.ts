@@ -27,6 +27,6 @@ export {
   type ResizeOptions,
   type RevokeOptions,
 } from './operator/operator';
-export { listHolders } from './operator/visibility';
+export { type ListHoldersOptions, listHolders } from './operator/visibility';
 export { InvalidOptionsError } from './shared/check';
 export type { Holder, PermitOutcome } from './shared/protocol';

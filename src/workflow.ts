@@ -6,10 +6,19 @@
  */
 import './shared/oldest-sdk';
 
+export type { DeclaredSemaphore } from './shared/declared-limits';
 export type { PermitLoss } from './shared/loss';
-export type { AcquireOptions, FormerOptions, PreemptibleOptions, SemaphoreOptions, SetOptions } from './shared/options';
+export type {
+  AcquireOptions,
+  FormerOptions,
+  Pace,
+  PerKey,
+  PreemptibleOptions,
+  SemaphoreOptions,
+  SetOptions,
+} from './shared/options';
 export type { PermitsOf, SetEntry } from './shared/permit-set';
-export type { PermitRef } from './shared/protocol';
+export type { PermitOutcome, PermitRef } from './shared/protocol';
 export { LineFullError, PermitLostError, PermitTimeoutError, SelfDeadlockError } from './workflows/errors';
 export {
   type LimitInterceptors,

@@ -52,6 +52,7 @@ import { checkClient, Server } from './server/server';
  * ```
  */
 export class SemaphoreClient implements AsyncDisposable {
+  /** The name of the shared thing. */
   readonly resource: string;
   /** @internal */
   readonly semaphore: ResolvedSemaphore;
@@ -65,8 +66,10 @@ export class SemaphoreClient implements AsyncDisposable {
    */
   constructor(client: Client, resource: string, options: SemaphoreClientOptions);
   /**
+   * @param client a client of the namespace that shares the resource; its identity names the holder
    * @param declared a `Semaphore` of `temporal-semaphore/workflow` that the application declares for all its callers
    * @param options what is different here, and a `metricMeter`
+   * @throws InvalidOptionsError that names the expected and the given value
    */
   constructor(client: Client, declared: DeclaredSemaphore, options?: Partial<SemaphoreClientOptions>);
   constructor(client: Client, of: string | DeclaredSemaphore, given?: Partial<SemaphoreClientOptions>) {
@@ -93,12 +96,19 @@ export class SemaphoreClient implements AsyncDisposable {
    * permit. Node then emits a warning of the type `PermitReleaseWarning`.
    *
    * With `preemptible`, a waiter of higher priority may ask for the permit: `permit.signal` aborts, unless `fn` gives way
-   * `atCheckpoints`. If `fn` returns within the grace all the same, its result counts.
+   * `atCheckpoints`. If `fn` returns within the grace anyway, its result counts.
    *
    * @throws PermitLostError when the permit was lost before `fn` was done, whatever `fn` returned or threw; with `how: 'preempted'` when
    * a waiter of higher priority asked for it and `fn` threw
-   * @throws PermitTimeoutError, LineFullError and SemaphoreClosedError as {@link acquire} does; `fn` has not run then
-   * @throws the reason of the option `signal` when that aborts before `fn` runs
+   * @throws PermitTimeoutError, LineFullError, SelfDeadlockError, SemaphoreClosedError, InvalidOptionsError and ServiceError as
+   * {@link acquire} does; `fn` has not run then
+   * @throws the reason of the option `signal` if the signal aborts before `fn` runs
+   *
+   * @example
+   * ```ts
+   * const gpus = new SemaphoreClient(client, 'gpu-pool', { capacity: 3 });
+   * await gpus.withPermit((permit) => train(permit.slot, { signal: permit.signal }), { timeout: '5m', purpose: 'nightly' });
+   * ```
    */
   async withPermit<T>(fn: (permit: Permit) => T | Promise<T>, options: ClientWithPermitOptions = {}): Promise<T> {
     checkFunction(fn);
@@ -122,19 +132,30 @@ export class SemaphoreClient implements AsyncDisposable {
    * {@link withPermit}. While the server can't be reached or is overloaded, this goes on trying. With a `key`, the key's own permit
    * stands behind it, and is renewed and released with it.
    *
-   * When nobody releases the permit in a whole lease, nor looks whether it is lost (`permit.signal`, `permit.isHeld`), a Node warning with
-   * the code `TEMPORAL_SEMAPHORE_FORGOTTEN` says where it was acquired.
+   * If its caller neither releases the permit in a whole lease nor checks whether it is lost (`permit.signal`, `permit.isHeld`), a Node
+   * warning with the code `TEMPORAL_SEMAPHORE_FORGOTTEN` says where it was acquired.
    *
-   * When nobody polls the task queue, a wait of more than two seconds emits a Node warning with the code
+   * If no worker polls the task queue, a wait of more than two seconds emits a Node warning with the code
    * `TEMPORAL_SEMAPHORE_UNPOLLED`, once for each client.
    *
    * @throws SelfDeadlockError inside `withPermit`s that hold all permits of this resource, if no `timeout` is given
    * @throws LineFullError when as many as `maxWaiting` wait already
-   * @throws PermitTimeoutError when no permit came within `timeout`; its message says when nobody polls the task queue
-   * @throws the reason of `signal` when that aborts; a slot won meanwhile goes back at once, also after this has thrown
+   * @throws PermitTimeoutError when no permit came within `timeout`; its message says so if no worker polls the task queue
+   * @throws the reason of `signal` when the signal aborts; a slot won meanwhile is released at once, even after this has thrown
    * @throws SemaphoreClosedError when this client is closed, or is closed meanwhile
    * @throws InvalidOptionsError before any call
    * @throws ServiceError when the server refuses, for example because the caller lacks permission, or the connection is closed
+   *
+   * @example
+   * ```ts
+   * const gpus = new SemaphoreClient(client, 'gpu-pool', { capacity: 3 });
+   * const permit = await gpus.acquire({ timeout: '5m' });
+   * try {
+   *   await train(permit.slot, { signal: permit.signal });
+   * } finally {
+   *   await permit.release();
+   * }
+   * ```
    */
   async acquire(options?: ClientAcquireOptions): Promise<Permit> {
     const place = callerOf(this.acquire);
@@ -148,9 +169,22 @@ export class SemaphoreClient implements AsyncDisposable {
   }
 
   /**
-   * Tries every slot once. `undefined` when all are held. With `fair`, if a wait queue runs, it lines up for a second instead, so that it
-   * overtakes no waiter. Throws as {@link acquire} does, except PermitTimeoutError: where the server does
+   * Tries every slot once. Returns `undefined` when all are held. With `fair`, if a wait queue runs, this waits in the queue for a
+   * second instead, so that it overtakes no waiter. Throws as {@link acquire} does, except PermitTimeoutError: if the server does
    * not answer within a second, this throws the `ServiceError`.
+   *
+   * @example
+   * ```ts
+   * const gpus = new SemaphoreClient(client, 'gpu-pool', { capacity: 3 });
+   * const permit = await gpus.tryAcquire();
+   * if (permit) {
+   *   try {
+   *     await train('small', { signal: permit.signal });
+   *   } finally {
+   *     await permit.release();
+   *   }
+   * }
+   * ```
    */
   async tryAcquire(options?: Omit<ClientAcquireOptions, 'timeout'>): Promise<Permit | undefined> {
     const place = callerOf(this.tryAcquire);
@@ -167,25 +201,43 @@ export class SemaphoreClient implements AsyncDisposable {
   /**
    * Takes over a permit that another client acquired, or a Workflow (with `outlivesRun`). It renews the lease, and from now on
    * this side renews and releases the permit. The holder before must have detached it (`permit.detach()`). An adopted permit does not
-   * know its `maxHold`: when this side can't reach the server then, it learns of that end late.
+   * know its `maxHold`: if this side can't reach the server when `maxHold` ends the permit, it is notified late.
    *
    * @param ref the reference that `permit.ref()` or `permit.detach()` returned
-   * @throws PermitLostError when the permit has ended, which says how, or never was; the last error when the server can't be reached for a whole lease
+   * @throws PermitLostError when the permit has ended or never existed; `how` tells how it ended
+   * @throws the last error of the server if it can't be reached for a whole lease
+   * @throws SemaphoreClosedError when this client is closed
    * @throws InvalidOptionsError when `ref` is no reference to a permit of this resource
+   *
+   * @example
+   * ```ts
+   * import type { PermitRef } from 'temporal-semaphore/client';
+   *
+   * // Another process acquired the permit, and sent permit.detach() here as JSON.
+   * const ref: PermitRef = JSON.parse(body);
+   * const gpus = new SemaphoreClient(client, 'gpu-pool', { capacity: 3 });
+   * const permit = await gpus.adopt(ref);
+   * try {
+   *   await train(permit.slot, { signal: permit.signal });
+   * } finally {
+   *   await permit.release();
+   * }
+   * ```
    */
   async adopt(ref: PermitRef): Promise<Permit> {
     return this.handOut(await this.track(adoptPermit(this.context, this.semaphore, ref)));
   }
 
   /**
-   * Refuses whoever waits or comes later, by a {@link SemaphoreClosedError}. Lets each `withPermit` that runs its function finish. Gives
+   * Refuses callers that wait or come later, with a {@link SemaphoreClosedError}. Lets each `withPermit` that runs its function finish. Gives
    * back the permits that {@link acquire}, {@link tryAcquire}, {@link acquireAll} or {@link adopt} have handed out: their `signal` aborts first,
-   * by a `PermitLostError` with `how: 'released'`. Resolves when all of that is done, and nothing of this client needs the connection; where the
+   * with a `PermitLostError` with `how: 'released'`. Resolves when all of that is done, and nothing of this client needs the connection; if the
    * server can't be reached, when the leases of the permits have ended. Idempotent. A function under a permit must not wait for it. A
-   * {@link PermitPool} of this client has a `close` of its own.
+   * {@link PermitPool} of this client has its own `close`.
    *
    * @example
    * ```ts
+   * const gpus = new SemaphoreClient(client, 'gpu-pool', { capacity: 3 });
    * process.once('SIGTERM', () => void gpus.close().then(() => client.connection.close()));
    * ```
    */
@@ -245,6 +297,8 @@ function noneInTime(error: unknown): undefined {
  *
  * @example
  * ```ts
+ * import { SemaphoreClient, withPermits } from 'temporal-semaphore/client';
+ *
  * const gpus = new SemaphoreClient(client, 'gpu-pool', { capacity: 3 });
  * const licences = new SemaphoreClient(client, 'licences', { capacity: 5 });
  *
@@ -268,8 +322,9 @@ export async function withPermits<const Entries extends readonly SetEntry<Semaph
 
 /**
  * Acquires a permit of each resource: all, or none. All callers claim in one order, by the bytes of the resources' names
- * (a key's pool before its resource), whatever order they write. So no two of them can block each other for ever. Permits that this holds already renew themselves
- * while it waits for others. The `timeout` covers all of them together, and the caller keeps its age in every line.
+ * (a key's own permit before its resource), in whatever order they write them. So no two of them can deadlock. Permits that this holds
+ * already renew themselves while it waits for others. The `timeout` covers all of them together, and the caller keeps its age in every
+ * queue.
  *
  * Not guaranteed: freedom from deadlock with callers that nest `withPermit` by hand in another order.
  *
@@ -279,7 +334,23 @@ export async function withPermits<const Entries extends readonly SetEntry<Semaph
  * @throws PermitLostError when one was lost during the wait for another
  * @throws the reason of `signal` when that aborts
  * @throws SemaphoreClosedError when one of the clients is closed, or is closed meanwhile
+ * @throws SelfDeadlockError inside `withPermit`s that hold all permits of one of the resources, if no `timeout` is given
  * @throws InvalidOptionsError, before any call, also when a resource comes twice
+ *
+ * @example
+ * ```ts
+ * import { acquireAll, SemaphoreClient } from 'temporal-semaphore/client';
+ *
+ * const gpus = new SemaphoreClient(client, 'gpu-pool', { capacity: 3 });
+ * const licences = new SemaphoreClient(client, 'licences', { capacity: 5 });
+ * const set = await acquireAll([gpus, licences], { timeout: '10m' });
+ * const [gpu, licence] = set.permits;
+ * try {
+ *   await train(gpu.slot, licence.slot, { signal: set.signal });
+ * } finally {
+ *   await set.release();
+ * }
+ * ```
  */
 export async function acquireAll<const Entries extends readonly SetEntry<SemaphoreClient>[]>(
   entries: Entries,

@@ -9,7 +9,7 @@ const storage = new AsyncLocalStorage<() => FencingToken>();
  * `SemaphorePlugin`. Code inside {@link withFencingToken} has a token too, and so has the function of
  * `withPermit` of a client or a permit pool.
  *
- * @throws MissingTokenError when there is none: with `undefined`, a write would go unfenced
+ * @throws MissingTokenError when there is none: with `undefined`, a write would not be fenced
  *
  * @example
  * ```ts
@@ -30,9 +30,18 @@ export function currentFencingToken(): FencingToken {
 }
 
 /**
- * Runs `fn` with `token` as its {@link currentFencingToken}. Holders outside Workflows use it, and tests.
+ * Runs `fn` with `token` as its {@link currentFencingToken}: for holders outside Workflows, and for tests.
  *
  * @throws MalformedTokenError when `token` is not a fencing token
+ *
+ * @example
+ * ```ts
+ * import { withFencingToken } from 'temporal-semaphore/fencing';
+ *
+ * const held = await calls.acquire();
+ * await withFencingToken(held, () => append('paid')); // append() reads currentFencingToken()
+ * held.release();
+ * ```
  */
 export function withFencingToken<T>(token: FencingTokenSource, fn: () => T): T {
   const fixed = FencingToken.from(token);

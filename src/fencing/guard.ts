@@ -8,6 +8,7 @@ import {
 
 /** A guard's answer for a token that it admitted. */
 export interface Admission {
+  /** The token that was admitted. */
   readonly token: FencingToken;
 }
 
@@ -15,7 +16,7 @@ export interface Admission {
 export interface CountedAdmission extends Admission {
   /**
    * The number of holders that this guard has admitted to the slot so far, from 1. All writes of one holder have the same
-   * epoch, and each next holder has a greater one. Store it beside a write, or give it to a system that fences by counters.
+   * epoch, and each next holder has a greater one. Store it with a write, or give it to a system that fences by counters.
    */
   readonly epoch: number;
 }
@@ -49,7 +50,7 @@ export function tokenOf(resource: string, source: FencingTokenSource): FencingTo
 /**
  * How far a token may be dated ahead of the guard's clock. Synchronised clocks disagree by seconds. A clock that was set to
  * local time as if it were UTC is off by up to 14 hours. A day tolerates both. A forged token can then close a slot for a
- * day, not for ever.
+ * day, not indefinitely.
  */
 const MAX_AHEAD_MS = 24 * 3_600_000;
 

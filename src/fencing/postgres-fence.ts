@@ -4,11 +4,12 @@ import { checkResource } from '../shared/permit-id';
 import { type CountedAdmission, type FenceGuard, orderedTokenOf } from './guard';
 import { inTransaction, type PostgresClient, type PostgresPool, type PostgresQueryable } from './postgres-transaction';
 
+/** The options of a {@link PostgresFence}. */
 export interface PostgresFenceOptions {
   /**
    * The table that stores the newest holders, as `name` or `schema.name`, in lower case. When several Temporal namespaces
-   * share a database, give each a table of its own: their resources may have the same names. Use a schema in which nobody
-   * else may create tables. @default 'permit_fence'
+   * share a database, give each its own table: their resources may have the same names. Use a schema in which no
+   * other role may create tables. @default 'permit_fence'
    */
   table?: string | undefined;
   /**
@@ -66,8 +67,9 @@ export class PostgresFence {
   private readonly table: string;
   private readonly idleTimeoutMs: number | false;
 
-  /** @throws InvalidOptionsError */
+  /** @throws InvalidOptionsError that names the expected and the given value */
   constructor(
+    /** The resource of the semaphore whose permits it checks. */
     readonly resource: string,
     options: PostgresFenceOptions = {},
   ) {
@@ -129,6 +131,18 @@ export class PostgresFence {
    * depends on. Outside of a transaction the guard checks the token, but nothing stays locked until your write.
    * `ROLLBACK TO` a savepoint that is older than the admission undoes the admission and its lock: then admit the token again before
    * you write.
+   *
+   * `admit` rejects as {@link FenceGuard.admit} says.
+   *
+   * @example
+   * ```ts
+   * const fence = new PostgresFence('ledger');
+   * const db = await pool.connect();
+   * await db.query('BEGIN');
+   * await fence.within(db).admit(permit);
+   * await db.query('INSERT INTO ledger (line) VALUES ($1)', ['paid']);
+   * await db.query('COMMIT');
+   * ```
    */
   within(client: PostgresQueryable): FenceGuard<CountedAdmission> {
     return {

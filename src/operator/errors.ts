@@ -1,10 +1,23 @@
 import type { PermitAddress } from '../shared/permit-id';
 import type { Override } from './inspection';
 
-/** Nobody holds the slot, or another run than the named one does: there is nothing to revoke. */
+/**
+ * No caller holds the slot, or another run than the named one does: there is nothing to revoke.
+ *
+ * @example
+ * ```ts
+ * import { NotHeldError, Operator } from 'temporal-semaphore/operator';
+ *
+ * await new Operator(client, 'gpu-pool').revoke('0').catch((error: unknown) => {
+ *   if (!(error instanceof NotHeldError)) throw error; // it was released meanwhile
+ * });
+ * ```
+ */
 export class NotHeldError extends Error {
   override readonly name = 'NotHeldError';
+  /** The name of the shared thing. */
   readonly resource: string;
+  /** The slot that was to be revoked. */
   readonly slot: string;
 
   constructor(
@@ -23,14 +36,26 @@ export class NotHeldError extends Error {
 }
 
 /**
- * The override has another version than `ifVersion`: an operator has changed it meanwhile. This call has changed nothing. Look at
+ * The override has another version than `ifVersion`: an operator has changed it meanwhile. This call has changed nothing. Read
  * `current`, and decide again.
+ *
+ * @example
+ * ```ts
+ * import { Operator, StaleOverrideError } from 'temporal-semaphore/operator';
+ *
+ * await new Operator(client, 'gpu-pool').resize(5, { ifVersion: 2 }).catch((error: unknown) => {
+ *   if (error instanceof StaleOverrideError) console.log('now set:', error.current);
+ *   else throw error;
+ * });
+ * ```
  */
 export class StaleOverrideError extends Error {
   override readonly name = 'StaleOverrideError';
 
   constructor(
+    /** The name of the shared thing. */
     readonly resource: string,
+    /** The version that the caller expected. */
     readonly ifVersion: number,
     /** The present override; absent when there is none. */
     readonly current?: Override,

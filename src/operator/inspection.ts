@@ -2,36 +2,38 @@ import type { Holder, PermitOutcome } from '../shared/protocol';
 
 /** One resource, as `Operator.inspect()` finds it. Plain data; in JSON, dates become ISO strings. */
 export interface Inspection {
+  /** The name of the shared thing; with a `key`, the resource of that key. */
   resource: string;
   /**
    * How many permits there may be: the number that an operator has set, or else the number that the resource is deployed with.
-   * Absent while nobody knows the deployed number; `slots` then has those that were seen held.
+   * Absent while the deployed number is unknown; `slots` then contains those that were seen held.
    */
   capacity?: number;
   /** How many slots are held. */
   held: number;
-  /** How many slots a caller can take now. Absent where `capacity` is. */
+  /** How many slots a caller can take now. Absent if `capacity` is. */
   free?: number;
-  /** How many wait in line, without those whose Workflows have ended. Absent while the queue is `silent` or `paused`. */
+  /** How many wait in the queue, without those whose Workflows have ended. Absent while the queue is `silent` or `paused`. */
   waiting?: number;
+  /** The slots, each with the permit that holds it. */
   slots: SlotInspection[];
   /** In the order in which the queue would serve them now. */
   waiters: WaiterInspection[];
   /**
-   * `silent`: a queue runs, but gives no readable answer, so nobody knows the waiters. `paused`: somebody has paused its Workflow on the
-   * server, so it answers nobody. An operator's pause of the resource is an {@link Override}.
+   * `silent`: a queue runs, but gives no readable answer, so the waiters are unknown. `paused`: its Workflow was paused on the
+   * server, so it does not answer. An operator's pause of the resource is an {@link Override}.
    */
   queue: 'none' | 'running' | 'silent' | 'paused';
-  /** The task queue on which that queue runs; absent where none runs. */
+  /** The task queue on which that queue runs; absent if none runs. */
   taskQueue?: string;
   /** What an operator has set; absent while the resource runs as deployed. */
   override?: Override;
   /**
-   * The slots that callers take the resource to have; present only where two callers differ. Then the larger number holds: agree on
-   * one number. While a rollout lasts, there are two for a while.
+   * The slots that callers take the resource to have; present only if two callers differ. Then the larger number holds: give all callers
+   * the same number. During a rollout, both are in use for a while.
    */
   disagreement?: readonly SlotsBelief[];
-  /** Workflows of another type under the ID of a permit or of the queue. Each keeps its slot, or the line, until somebody ends it. */
+  /** Workflows of another type under the ID of a permit or of the queue. Each keeps its slot, or the queue, until an operator terminates it. */
   strangers?: readonly Stranger[];
   /** The last holds that have ended, newest first. They come from visibility, which is seconds late. */
   recent: PastHold[];
@@ -39,7 +41,9 @@ export interface Inspection {
 
 /** A Workflow of another type under an ID of this library. */
 export interface Stranger {
+  /** The ID, which belongs to a permit or a queue. */
   workflowId: string;
+  /** Its run, to terminate it. */
   runId: string;
   /** Its Workflow type. */
   type: string;
@@ -56,11 +60,13 @@ export interface SlotsBelief {
 }
 
 /**
- * `drained`: an {@link Override} has taken the slot out of use. The queue itself holds it, unless an operator had added the slot. `paced`: the holder has released the
+ * `drained`: an {@link Override} has taken the slot out of use. The queue itself holds the slot, unless an operator had added the slot. `paced`: the holder has released the
  * slot, and its pace is not over (`permit.pacedUntil`).
  */
 export interface SlotInspection {
+  /** The slot's number as text, or its name. */
   slot: string;
+  /** What the slot is used for now: see above. */
   state: 'free' | 'held' | 'drained' | 'paced';
   /** Absent when the slot is free. */
   permit?: PermitInspection;
@@ -68,11 +74,15 @@ export interface SlotInspection {
 
 /** A held slot of any resource. */
 export interface ResourceSlot extends SlotInspection {
+  /** The resource to which the slot belongs. */
   resource: string;
+  /** The permit that holds the slot. */
   permit: PermitInspection;
 }
 
+/** The permit that holds a slot, as the server shows it. */
 export interface PermitInspection {
+  /** The permit's Workflow, `permit:<resource>:<slot>`. */
   workflowId: string;
   /** The run ID orders the permits of one slot, and is the last part of the fencing token. */
   runId: string;
@@ -80,18 +90,20 @@ export interface PermitInspection {
   taskQueue: string;
   /** Empty when the permit does not name its holder, or the name can't be read here. */
   holder: Holder;
+  /** What the holder gave as `purpose`. */
   purpose?: string;
   /**
    * The ID of the permit pool that holds the permit, and hands it from caller to caller in its process. The server does not know
    * how many callers wait in that process.
    */
   permitPool?: string;
-  /** The slots that its holder takes the resource to have, as in {@link SlotsBelief}; absent where the holder does not say. */
+  /** The slots that its holder takes the resource to have, as in {@link SlotsBelief}; absent if the holder does not say. */
   slots?: number | string;
+  /** When the permit began. */
   since: Date;
   /** When its slot is free again, if the holder has released the permit and the pace keeps the slot. */
   pacedUntil?: Date;
-  /** Somebody has paused the permit's Workflow on the server. The permit keeps its slot, and ends by no lease, until it is unpaused. */
+  /** The permit's Workflow was paused on the server. The permit keeps its slot, and ends by no lease, until it is unpaused. */
   paused?: true;
   /** A waiter of higher priority has asked for the permit. Its holder gives way, and the permit ends at this time at the latest. */
   preemptedUntil?: Date;
@@ -101,40 +113,53 @@ export interface PermitInspection {
   leaseSpared?: true;
 }
 
+/** A caller that waits in the queue. */
 export interface WaiterInspection {
   /** 1 is next. */
   place: number;
+  /** The ID of its place in the queue. */
   ticketId: string;
   /** The waiting Workflow; `permit-waiter:…` when it waits for a client. */
   workflowId: string;
+  /** The run of that Workflow. */
   runId: string;
   /** The client's identity, if the Workflow waits for a client. */
   identity?: string;
   /** As in {@link PermitInspection}. */
   permitPool?: string;
+  /** Its rank: 1 is served first. */
   priorityKey: number;
+  /** The key by which waiters of one rank get fair shares. */
   fairnessKey?: string;
+  /** When its acquire began. */
   since: Date;
   /** The slot of the waiter's turn, if the waiter has a turn. */
   turn?: string;
   /** The ID of the Workflow that has started the waiter as its child. Known once the waiter has waited for 30 seconds. */
   parent?: string;
-  /** Somebody has paused the waiter's Workflow on the server: its turns pass to the next. Known as {@link parent} is. */
+  /** The waiter's Workflow was paused on the server: its turns pass to the next waiter. Known as {@link parent} is. */
   paused?: true;
 }
 
+/** A hold that has ended. */
 export interface PastHold {
+  /** The slot that was held. */
   slot: string;
+  /** The permit's run. */
   runId: string;
+  /** Empty when the permit does not name its holder, or the name can't be read here. */
   holder: Holder;
+  /** What the holder gave as `purpose`. */
   purpose?: string;
   /** As in {@link PermitInspection}. */
   permitPool?: string;
+  /** When the permit began. */
   from: Date;
-  /** When the holder released the permit, where its pace kept the slot for longer; else when the permit ended. */
+  /** When the holder released the permit, if its pace kept the slot for longer; otherwise when the permit ended. */
   to: Date;
   /**
-   * `terminated`, `timed-out` and `failed`: the permit did not end by itself. `unknown`: its result can't be read here.
+   * How it ended: see {@link PermitOutcome}. `terminated`, `timed-out` (`maxHold`) and `failed`: the permit did not end by itself.
+   * `unknown`: its result can't be read here.
    */
   outcome: PermitOutcome | 'terminated' | 'timed-out' | 'failed' | 'unknown';
 }
@@ -143,18 +168,21 @@ export interface PastHold {
 export interface Override {
   /** Grows with every change. */
   version: number;
+  /** How many slots are in use; absent if `resize` has set none. */
   capacity?: number;
-  /** When `resize` has given the capacity an end: then, what is `before` is set again, or nothing. */
+  /** When the capacity ends by itself, if `resize` gave it an end: `before` applies again then, or the deployed capacity. */
   capacityUntil?: Date;
-  /** What was set before a capacity with an end. */
+  /** What was set before a capacity with an end, with its reason and limits file. */
   before?: { capacity?: number; reason?: string; fileVersion?: number };
+  /** Whether the resource gives no permits now. */
   paused: boolean;
-  /** When the pause ends by itself; absent when it does not. */
+  /** When the pause ends by itself; absent if it does not. */
   pausedUntil?: Date;
+  /** The operator's text. */
   reason?: string;
   /**
-   * The version of the limits file that has set it. Absent if an operator has set it by hand. One
-   * alone, with nothing else set: such a file has ended what another one had set.
+   * The version of the limits file that has set it. Absent if an operator has set it by hand. If nothing else is set, a limits file has
+   * ended what another file had set.
    */
   fileVersion?: number;
 }

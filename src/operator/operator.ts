@@ -36,13 +36,13 @@ import type { WorkerQueries } from './worker-queries';
 
 /** What an operator knows of a resource. Without `capacity` and `slots`, the resource's queue is asked, and its permits. */
 export interface OperatorOptions {
-  /** How many permits the resource is deployed with. @default what its queue says, or else its permits */
+  /** How many permits the resource is deployed with. @default as its queue or its permits report */
   capacity?: number | undefined;
-  /** The names of its slots, in place of a capacity. */
+  /** The names of its slots, instead of a capacity. */
   slots?: readonly string[] | undefined;
-  /** Sees and steers the permits of this key, which are a resource of their own: those of the whole stay as they are. */
+  /** Acts on the permits of this key, which are a separate resource. The permits of the resource itself stay as they are. */
   key?: string | undefined;
-  /** In place of a capacity, with a `key`: how many permits callers declare for it. @default what the key's queue says, or else its permits */
+  /** Instead of a capacity, with a `key`: how many permits callers declare for it. @default as the key's queue or its permits report */
   perKey?: number | undefined;
   /**
    * The task queue of the permits, on which an order starts the resource's queue if no queue runs.
@@ -51,11 +51,12 @@ export interface OperatorOptions {
   taskQueue?: string | undefined;
 }
 
+/** The options of {@link Operator.inspect}. */
 export interface InspectOptions {
   /** How many past holds to list, 0 to 100. They cost a call to visibility, of which a server allows few; `0` spares it. @default 20 */
   recent?: number | undefined;
   /**
-   * While nobody knows how many slots there are: asks visibility for the held slots, every 10 seconds at the most. `false` spares
+   * While the number of slots is unknown, asks visibility for the held slots, at most every 10 seconds. `false` spares
    * the call. @default true
    */
   search?: boolean | undefined;
@@ -82,6 +83,7 @@ interface OrderOptions {
   timeout?: Duration | undefined;
 }
 
+/** The options of {@link Operator.revoke}. */
 export interface RevokeOptions extends OrderOptions {
   /** Revoke only this run, as the operator has seen it: another run may hold the slot by now. @default whichever run holds the slot */
   runId?: string | undefined;
@@ -89,6 +91,7 @@ export interface RevokeOptions extends OrderOptions {
   reason?: string | undefined;
 }
 
+/** The options of each command that changes the override. */
 export interface OverrideOptions extends OrderOptions {
   /** Act only if the override has this version now; `0`: only if there is no override. @default act in any case */
   ifVersion?: number | undefined;
@@ -96,15 +99,17 @@ export interface OverrideOptions extends OrderOptions {
   reason?: string | undefined;
 }
 
+/** The options of {@link Operator.resize}. */
 export interface ResizeOptions extends OverrideOptions {
   /**
-   * When the change ends by itself: in the future by this machine's clock, and at most 10 years ahead. Then what was set before is set
-   * again, or nothing.
+   * When the change ends by itself: in the future by this machine's clock, and at most 10 years ahead. The former capacity applies again
+   * then.
    * @default never: until the next change
    */
   until?: Date | undefined;
 }
 
+/** The options of {@link Operator.pause}. */
 export interface PauseOptions extends OverrideOptions {
   /**
    * When the pause ends by itself: in the future by this machine's clock, and at most 10 years ahead. A pause that ends later, or
@@ -138,10 +143,10 @@ const CHANGE_WITH_END = { ...CHANGE, until: asIs<Date>() } satisfies Checks<Paus
 const ANSWER_WITHIN_MS = 10_000;
 
 /**
- * Sees and steers one resource: who holds, who waits, and how many slots are in use. It holds nothing and waits for no permit.
+ * Inspects and controls one resource: who holds, who waits, and how many slots are in use. It holds nothing and waits for no permit.
  *
- * An operator may know only the name of the resource. Its queue, while one runs, tells how many slots there are. Else the permits tell it
- * that run, and then the last answer counts. Until then, or where the slots have names, {@link inspect} shows the slots that were seen
+ * An operator may know only the name of the resource. While a queue runs, it reports how many slots there are; otherwise the permits that
+ * run do, and after them the last answer counts. Until then, or if the slots have names, {@link inspect} shows the slots that were seen
  * held, and leaves out `capacity`.
  *
  * @example
@@ -187,8 +192,20 @@ export class Operator {
   /**
    * Shows the holders, the waiters in order, and what operators have set. It asks the server about each slot, and workers for the
    * rest. Of those that have waited for 30 s, it asks the server whether they still run. Each slot is exact, but the whole is no snapshot:
-   * a permit can change hands between two answers. When no worker answers within two seconds, the result says so and leaves out what only
+   * a permit can change hands between two answers. If no worker answers within two seconds, the result says so and leaves out what only
    * workers know. It writes nothing anywhere.
+   *
+   * @throws ServiceError when the server can't be reached, or refuses
+   * @throws InvalidOptionsError that names the expected and the given value
+   *
+   * @example
+   * ```ts
+   * import { Operator } from 'temporal-semaphore/operator';
+   *
+   * const { slots, waiters } = await new Operator(client, 'gpu-pool', { capacity: 3 }).inspect({ recent: 0 });
+   * for (const { slot, state, permit } of slots) console.log(slot, state, permit?.holder.workflowId, permit?.leaseDeadline);
+   * for (const { place, workflowId, since } of waiters) console.log(place, workflowId, since);
+   * ```
    */
   async inspect(options: InspectOptions = {}): Promise<Inspection> {
     const { recent = 20, search = true, queries, servesMs = 0, mayAskPermit } = checkOptions(options, INSPECT);
@@ -212,12 +229,14 @@ export class Operator {
 
   /**
    * Takes a permit away, and resolves with it when the slot is free. The next waiter may hold the slot a moment later. The
-   * holder learns of it at once, with the reason: `withPermit` cancels its function, or aborts its `signal`, and throws
-   * `PermitLostError`. Until it has learned, the holder may still write: the fencing token guards against that.
+   * holder is notified at once, with the reason: `withPermit` cancels its function, or aborts its `signal`, and throws
+   * `PermitLostError`. Until then, the holder may still write: the fencing token guards against that.
    *
-   * @throws NotHeldError when nobody holds the slot, or another run than `runId` does
+   * @throws NotHeldError when no caller holds the slot, or another run than `runId` does
    * @throws NoAnswerError when no worker has ended the permit within `timeout`; it may end later. At once, with `paused`, when the permit
    * is paused on the server: it ends when it is unpaused
+   * @throws ServiceError when the server can't be reached, or refuses
+   * @throws InvalidOptionsError that names the expected and the given value
    */
   async revoke(slot: string, options: RevokeOptions = {}): Promise<PermitInspection> {
     const { resource } = this;
@@ -240,18 +259,19 @@ export class Operator {
   }
 
   /**
-   * Changes how many slots are in use, at run time and for everybody, until the next change. The wait queue keeps the number.
+   * Changes how many slots are in use, at run time and for all callers, until the next change. The wait queue keeps the number.
    * With fewer slots, held ones stay held, and go out of use as they come free. Free slots are out of use when this resolves, or
    * after 5 s at the latest (20 slots take about a second). With more, the queue offers further slots (`"3"`, `"4"`) to the
    * waiters; named slots can't grow. The capacity that the resource is deployed with ends the override. With `until`, the queue ends
-   * the change by itself, also when this process is long gone.
+   * the change by itself, even if this process has ended long ago.
    *
    * @param capacity from 1 to 1,000; to use no slots at all, {@link pause}
    * @returns what is set now; `version` grows with every change
    * @throws StaleOverrideError when the override has another version than `ifVersion`; nothing has changed
    * @throws NoAnswerError when no worker has answered within `timeout`; the change may still take effect. At once, with `paused`, when
    * the queue is paused on the server; nothing has changed then
-   * @throws InvalidOptionsError also if no queue or permit tells how many slots the resource has
+   * @throws InvalidOptionsError also if neither a queue nor a permit reports how many slots the resource has
+   * @throws ServiceError when the server can't be reached, or refuses
    */
   async resize(capacity: number, options: ResizeOptions = {}): Promise<Override> {
     const { until, ...rest } = checkOptions(options, CHANGE_WITH_END);
@@ -272,13 +292,14 @@ export class Operator {
 
   /**
    * Takes all slots out of use as they come free, the free ones before this resolves, until {@link resume} or the time `until`.
-   * Waiters go on waiting. The wait queue keeps the pause and ends it, also when this process is long gone. Throws as
+   * Waiters keep waiting. The wait queue keeps the pause and ends it, even if this process has ended long ago. Throws as
    * {@link resize} does.
    *
    * @returns what is set now
    *
    * @example For a 429 that says when to come back:
    * ```ts
+   * const vendor = new Operator(client, 'vendor-api');
    * await vendor.pause({ until: new Date(Date.now() + retryAfterSeconds * 1_000), reason: '429' });
    * ```
    */

@@ -59,6 +59,7 @@ async function* listOpen(client: Client, query: string, pageSize?: number): Asyn
   yield* list(RUNNING);
 }
 
+/** The options of {@link listHolders}. */
 export interface ListHoldersOptions {
   /** The most permits to list. A call lists up to 1,000. @default 1,000 */
   limit?: number | undefined;
@@ -69,6 +70,14 @@ export interface ListHoldersOptions {
  * visibility, so they are seconds late and have no lease deadline. `Operator.inspect` is exact.
  *
  * @param resource the resource; `undefined`: every resource
+ * @throws ServiceError when the server can't be reached, or refuses
+ *
+ * @example
+ * ```ts
+ * import { listHolders } from 'temporal-semaphore/operator';
+ *
+ * for (const { resource, slot, permit } of await listHolders(client)) console.log(resource, slot, permit.holder.workflowId);
+ * ```
  */
 export async function listHolders(
   client: Client,

@@ -6,6 +6,7 @@ import { OUR_WORKFLOWS, type SlotsMark } from './protocol';
 
 /** A semaphore that an application declares once, for all that use it. A `Semaphore` of `temporal-semaphore/workflow` is one. */
 export interface DeclaredSemaphore {
+  /** The name of the shared thing. */
   readonly resource: string;
   /** @internal As its author wrote it: each side puts its own defaults. */
   readonly declared: SemaphoreOptions;
@@ -18,12 +19,12 @@ export interface Limit<Args extends unknown[] = never[]> {
   /** The semaphore of which each run needs a permit, from its start to its end. */
   semaphore: DeclaredSemaphore;
   /**
-   * Whose permit it is, by the arguments of the run, where the semaphore has a limit `perKey`. It must give the same key whenever it is
-   * asked about the same arguments.
+   * Whose permit it is, by the arguments of the run, if the semaphore has a limit `perKey`. It must return the same key for the same
+   * arguments.
    */
   key?: ((...args: Args) => string) | undefined;
   /**
-   * The rank among those that wait; or a function that says it by the arguments of the run, always the same by the same arguments.
+   * The rank among those that wait; or a function of the run's arguments that returns the same rank for the same arguments.
    * @default the run's own
    */
   priority?: Priority | ((...args: Args) => Priority | undefined) | undefined;

@@ -36,7 +36,7 @@ const MAX_LENGTH = 3 * 255 + 36 + 25 + 3;
 /**
  * Names one permit to the thing it protects, which can refuse the holder of an older one. The order of two tokens is that
  * of their run IDs, and holds within one slot only: holders of different slots are legitimate side by side. The server
- * gives a later permit the greater run ID as a rule, not by contract: `docs/fencing.md` says when not.
+ * gives a later permit the greater run ID as a rule, not by contract: not after a clock was set back, for example.
  *
  * The token of an activity also says which attempt it is. Of one permit, the order of these is that of their scheduling, then of
  * their attempts. The token of the permit itself has no order with them.

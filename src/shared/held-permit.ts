@@ -90,7 +90,7 @@ export abstract class HeldPermit<G extends Grant<Lost>, Lost extends Error> impl
 
   /**
    * It orders the fencing tokens of one slot: the later permit has the greater run ID (server 1.27 or later). Servers do so in
-   * practice; Temporal does not guarantee it, and `docs/fencing.md` says what could invert it. Another one after a
+   * practice; Temporal does not guarantee it. Another one after a
    * {@link checkpoint} or {@link yield} that gave the permit up.
    */
   get runId(): string {
@@ -113,7 +113,7 @@ export abstract class HeldPermit<G extends Grant<Lost>, Lost extends Error> impl
 
   /**
    * Resolves when a waiter of higher priority has asked for the permit, which then ends with its grace at the latest. Never
-   * otherwise. `withPermit` watches it for you. After a {@link checkpoint} that gave the slot up, read it anew.
+   * otherwise. `withPermit` watches it for you. After a {@link checkpoint} that gave the slot up, read it again.
    */
   get preempted(): Promise<Lost> {
     this.asked ??= new Promise((resolve) => {
@@ -125,7 +125,7 @@ export abstract class HeldPermit<G extends Grant<Lost>, Lost extends Error> impl
 
   /**
    * Renews the lease: without another renewal, the permit ends one lease from now.
-   * @param lease how long from now, this once: longer for a time in which nobody will renew. Default: the permit's own
+   * @param lease how long from now, this once: longer for a time in which the holder will not renew. Default: the permit's own
    * @returns when the lease ends now, as far as is known here: never earlier than it would have, and never later than `maxHold`,
    * whatever was asked for. (An adopted permit does not tell its `maxHold`.)
    * @throws PermitLostError when the permit has ended already, or was released or detached
@@ -137,15 +137,15 @@ export abstract class HeldPermit<G extends Grant<Lost>, Lost extends Error> impl
   }
 
   /**
-   * A safe point: goes on under this permit, unless a waiter of higher priority has asked for it. Then it gives the slot up, lines
-   * up again with its old place (the time at which its acquire began, and its priority), and resolves when it holds a slot again: with
+   * A safe point: goes on under this permit, unless a waiter of higher priority has asked for it. Then it gives the slot up, rejoins
+   * the queue at its old place (the time at which its acquire began, and its priority), and resolves when it holds a slot again: with
    * another run ID and token, and maybe another slot. While nobody asks, it does and costs nothing.
    *
    * Inside `withPermit`, give the acquire `preemptible: { grace, atCheckpoints: true }`. Each wait has the whole `timeout` of the
    * acquire; one of 0 counts for the first wait only.
    *
    * @returns this permit
-   * @throws PermitLostError when the permit has ended already, whether anybody asks or not
+   * @throws PermitLostError when the permit has ended already, whether a waiter asks or not
    * @throws as `acquire` does while it waits; it holds nothing then
    *
    * @example
@@ -163,14 +163,21 @@ export abstract class HeldPermit<G extends Grant<Lost>, Lost extends Error> impl
 
   /**
    * Gives the slot up for a long wait, such as for a human, a timer or a child: others may use it meanwhile. When `work` is
-   * done, it lines up again with its old place, and resolves when it holds a slot again, as {@link checkpoint} does.
+   * done, it rejoins the queue at its old place, and resolves when it holds a slot again, as {@link checkpoint} does.
    *
    * Not guaranteed: that the resource is as it was. Inside other `withPermit`s, these stay held, and the new wait may deadlock with
    * callers that nest in another order.
    *
    * @returns this permit
    * @throws whatever `work` throws, and as {@link checkpoint} does; it holds nothing then
-   * @throws InvalidOptionsError for a permit of a set or of a key, and for an adopted one: they have no place in line. It is held on then
+   * @throws InvalidOptionsError for an adopted permit, and for a permit of a set or of a key: it has no place in the queue. The permit
+   * stays held then
+   *
+   * @example
+   * ```ts
+   * await permit.yield(() => approval()); // other callers may use the slot while a human decides
+   * await train(permit.slot);
+   * ```
    */
   async yield(work: () => unknown): Promise<this> {
     const { lineUp } = this.terms;
@@ -211,8 +218,13 @@ export abstract class HeldPermit<G extends Grant<Lost>, Lost extends Error> impl
   /**
    * Names this permit as plain JSON, for its adopter. It changes nothing: this object still renews and releases. Inside `withPermit`,
    * which would release the permit, use {@link detach}.
-   * @throws InvalidOptionsError for a permit of a `key`: nobody could adopt the permit of the key behind it
+   * @throws InvalidOptionsError for a permit of a `key`: no caller could adopt the permit of the key behind it
    * @throws InvalidOptionsError in a Workflow, for a permit that was acquired without `outlivesRun`: it ends with this run
+   *
+   * @example
+   * ```ts
+   * const json = JSON.stringify(permit.ref()); // for the process that adopts it
+   * ```
    */
   ref(): PermitRef {
     const { key, outlivesRun } = this.terms;
@@ -226,9 +238,16 @@ export abstract class HeldPermit<G extends Grant<Lost>, Lost extends Error> impl
   }
 
   /**
-   * Hands the permit over: from now on, this object neither renews nor releases it, nor hears of its loss. The new holder must adopt
-   * the reference before the lease ends. Throws as {@link ref} does.
+   * Hands the permit over: from now on, this object neither renews nor releases it, nor is notified of its loss. The new holder
+   * must adopt the reference before the lease ends. Throws as {@link ref} does.
    * @throws PermitLostError when this object no longer holds the permit
+   *
+   * @example
+   * ```ts
+   * import { continueAsNew } from '@temporalio/workflow';
+   *
+   * await continueAsNew(permit.detach()); // the next run adopts it
+   * ```
    */
   detach(): PermitRef {
     const ref = this.ref();

@@ -2,8 +2,18 @@ import type { PermitAddress } from './permit-id';
 import type { PermitOutcome } from './protocol';
 
 /**
- * How a permit can end without its holder's release. `not-found`: the server has no such run. `unknown`: nothing says how; a
- * Workflow that adopts can't tell either from a run that never was.
+ * How a permit was lost, in `PermitLostError.how`.
+ *
+ * - `released`: the permit was released or cancelled already, or its client was closed.
+ * - `lease-expired`: the lease ended before it was renewed: the holder was stopped, or could not reach the server.
+ * - `revoked`: an operator took the permit away; `PermitLostError.reason` is the operator's text.
+ * - `preempted`: a waiter of higher priority asked for the permit.
+ * - `terminated`: the permit's Workflow was terminated.
+ * - `timed-out`: the permit was held for longer than `maxHold`.
+ * - `failed`: the permit's Workflow failed.
+ * - `not-found`: the server has no such run: it never existed, or was deleted after its retention.
+ * - `unknown`: the permit no longer runs, and how it ended is unknown. A Workflow that adopts gets `unknown` even for a run that never
+ *   existed, because a Workflow can't tell which.
  */
 export type PermitLoss = PermitOutcome | 'terminated' | 'timed-out' | 'failed' | 'not-found' | 'unknown';
 

@@ -29,7 +29,7 @@ import { byteLength } from './utf8';
 
 /** How often a slot is given. */
 export interface Pace {
-  /** The time from one start on a slot to the next, at least; from 1 ms. */
+  /** The least time from one start on a slot to the next; 1 ms or more. */
   every: Duration;
 }
 
@@ -58,7 +58,7 @@ export interface SemaphoreOptions {
   lease?: Duration | undefined;
   /**
    * The time between two renewals while a holder works; below `lease`, and outside Workflows below nine tenths of it, after which a
-   * holder has to stop. `false` never renews: the lease bounds the hold, unless the holder renews it by
+   * holder has to stop. `false` never renews: the lease bounds the hold, unless the holder renews it with
    * `permit.renew()`.
    * @default a third of the lease
    */
@@ -80,30 +80,28 @@ export interface SemaphoreOptions {
   /**
    * A slot is not given again before this time has passed since it was taken, whatever its holder does and whether it dies: N slots
    * give at most N starts in any time of `every`. A holder that is done does not wait for it. All acquirers must agree on it, as on
-   * the slots. In a Workflow that ends, the permit is released, not terminated. Not for a `PermitPool`, which reuses permits. See
-   * `docs/pacing.md`. The idea is epocxy's fount.
+   * the slots. When a Workflow ends, its permit is released, not terminated. A `PermitPool` refuses a pace, because it reuses permits.
    *
    * In a namespace whose name has the form of Temporal Cloud's, `<name>.<account>`, each slot has a pace of at least one second, because
-   * Temporal Cloud starts Workflows with the same ID only once a second. `false` is for a server of your own with such a namespace.
+   * Temporal Cloud starts Workflows with the same ID only once a second. `false` is for your own server with such a namespace.
    * @default none: a slot is free when it is released; one second in such a namespace
    */
   pace?: Pace | false | undefined;
   /**
-   * Strict order: an acquirer lines up behind the present waiters, and tries a slot by itself only when nobody waits. It costs
-   * every acquire one more step. Without it, a newcomer may win a slot in the moment between two holders. The idea is that of
-   * `java.util.concurrent.Semaphore`.
+   * Strict order: an acquirer queues behind the present waiters, and tries a slot by itself only if no caller waits. It costs
+   * every acquire one more step. Without it, a newcomer may win a slot in the moment between two holders.
    * @default false
    */
   fair?: boolean | undefined;
   /**
    * A `withPermit` inside another `withPermit` of this resource (and key), in the same Workflow or async context, runs under the outer
    * permit: it costs nothing, and has the outer permit's token. Without it, such a call takes another permit, or fails with a
-   * `SelfDeadlockError` where it would wait for itself. The idea is that of Redisson's lock.
+   * `SelfDeadlockError` if it would wait for itself.
    * @default false
    */
   reentrant?: boolean | undefined;
   /**
-   * How long a parked waiter hears nothing before it asks the queue for a sign of life, and starts a new queue if it is gone.
+   * How long a parked waiter goes without a message before it probes the queue, and starts a new queue if the queue is gone.
    * Once the queue has answered, the waiter asks again after 20 to 25 times this. If no answer comes within this time, the waiter
    * takes the queue for stuck: it tries a few slots each time this has passed, the next ones in turn.
    * @default 30 seconds (so 10 minutes to 4 hours while the queue answers)
@@ -114,7 +112,7 @@ export interface SemaphoreOptions {
    * `{ capacity: 4, before: [{ capacity: 5 }, { capacity: 3 }] }`. An entry names only what was different; `undefined` says that there
    * was none. An acquire that began before the deploy goes on with the old values, so that its history replays; a later one uses the
    * new values. Deploy an entry together with the change, and remove it when no run is left that began before. Meanwhile, each run that
-   * acquires marks its history with `patched`, which is two events. Clients ignore it. See `docs/options.md`.
+   * acquires marks its history with `patched`, which is two events. Clients ignore it.
    * @default none: no event, and a Workflow that began with other values can't go on
    */
   before?: readonly FormerOptions[] | undefined;
@@ -127,7 +125,7 @@ export type FormerOptions = {
     | undefined;
 };
 
-/** How a holder gives way to waiters of higher priority. The idea is that of gen-lock, and of the Kubernetes scheduler. */
+/** How a holder gives way to waiters of higher priority. */
 export interface PreemptibleOptions {
   /**
    * How long the holder may keep the permit after it was told to give way; at most the lease. The permit ends then, whatever the
@@ -135,7 +133,7 @@ export interface PreemptibleOptions {
    */
   grace: Duration;
   /**
-   * The holder gives way at its own safe points, by `permit.checkpoint()`. So neither its scope is cancelled nor its `signal`
+   * The holder gives way at its own safe points, with `permit.checkpoint()`. So neither its scope is cancelled nor its `signal`
    * aborts before the grace ends.
    * @default false
    */
@@ -144,13 +142,13 @@ export interface PreemptibleOptions {
 
 /** The options of one acquire. */
 export interface AcquireOptions {
-  /** How long to wait for a permit, from the call on. `0` tries every slot once. @default for ever */
+  /** How long to wait for a permit, from the call on. `0` tries every slot once. @default indefinitely */
   timeout?: Duration | undefined;
   /**
-   * The longest line that it joins: it throws `LineFullError` at once when so many wait already, at least 1. A waiter that has its
+   * The longest queue that it joins: it throws `LineFullError` at once if that many callers wait already; 1 or more. A waiter that has its
    * turn does not count, nor one whose Workflow has ended half a minute ago. The wait queue checks it: a queue whose worker is gone
-   * refuses nobody. An acquirer whose place was lost with a terminated queue may be refused later too.
-   * @default no limit but the queue's own of 10,000, at which an acquire goes on trying
+   * refuses no caller. An acquirer whose place was lost with a terminated queue may be refused later too.
+   * @default no limit but the queue's own of 10,000, at which an acquire keeps trying
    */
   maxWaiting?: number | undefined;
   /**
@@ -171,7 +169,7 @@ export interface AcquireOptions {
    */
   priority?: Priority | undefined;
   /**
-   * Whose permit it is, where the semaphore has a limit `perKey`: a tenant, a customer. The holder then has a permit of the key too,
+   * Whose permit it is, if the semaphore has a limit `perKey`: a tenant, a customer. The holder then has a permit of the key too,
    * behind its own.
    */
   key?: string | undefined;
@@ -182,8 +180,8 @@ export interface AcquireOptions {
   purpose?: string | undefined;
   /**
    * Lets a waiter take this permit that has a strictly higher priority and asks with `preempt`. It needs a
-   * `priority.priorityKey`: only waiters with a smaller number can take it. Not with a `key`. See `docs/priorities.md`.
-   * @default nobody can
+   * `priority.priorityKey`: only waiters with a smaller number can take it. Not with a `key`.
+   * @default no waiter can
    */
   preemptible?: PreemptibleOptions | undefined;
   /**
@@ -196,7 +194,7 @@ export interface AcquireOptions {
    * Lets the permit outlive this Workflow run, so that the next run or another Workflow can adopt it: hand over `permit.ref()`.
    * The price: when this run ends without a release, the slot stays taken until the lease ends. A permit outside Workflows always
    * works so. Not with a `key`.
-   * @default false: the permit ends with this run, also when that continues as new
+   * @default false: the permit ends with this run, even if the run continues as new
    */
   outlivesRun?: boolean | undefined;
 }

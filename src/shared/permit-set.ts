@@ -15,9 +15,16 @@ import { MAX_SLOTS, slotNames } from './slots';
  */
 export type SetEntry<S> =
   | S
-  | { readonly of: S; readonly key?: string | undefined; readonly permits?: number | undefined };
+  | {
+      /** The semaphore. */
+      readonly of: S;
+      /** Whose permit it is, if the semaphore has a limit `perKey`. */
+      readonly key?: string | undefined;
+      /** How many permits of the resource the entry asks for. @default 1, as a single permit instead of an array */
+      readonly permits?: number | undefined;
+    };
 
-/** What each entry of a set gives to the caller: a permit, or so many as it asked for. */
+/** What each entry of a set gives to the caller: a permit, or an array of as many as it asked for. */
 export type PermitsOf<Entries extends readonly unknown[], Permit> = {
   -readonly [I in keyof Entries]: Entries[I] extends { readonly permits: number } ? Permit[] : Permit;
 };
@@ -323,7 +330,7 @@ export abstract class HeldSet<
     protected readonly inOrder: readonly Permit[],
   ) {}
 
-  /** Starts the lease of each anew. @returns when the first of the leases ends now @throws PermitLostError when one has ended */
+  /** Starts the lease of each again. @returns when the first of the leases ends now @throws PermitLostError when one has ended */
   async renew(lease?: Duration): Promise<Date> {
     return earliest(await Promise.all(this.inOrder.map((permit) => permit.renew(lease))));
   }

@@ -80,7 +80,9 @@ export const JUST_MOVED = 'JustMovedError';
 export interface Holder {
   /** The holding Workflow; absent for a holder outside Workflows. */
   workflowId?: string;
+  /** The run of that Workflow. */
   runId?: string;
+  /** The type of that Workflow. */
   workflowType?: string;
   /** A holder outside Workflows: its client's identity, by default `pid@host`. */
   identity?: string;
@@ -133,7 +135,14 @@ export interface PermitInput extends PermitMemo {
 
 export const PERMIT_OUTCOMES = ['released', 'lease-expired', 'revoked', 'preempted'] as const;
 
-/** How a permit ended: its Workflow's result. */
+/**
+ * How a permit ended: its Workflow's result.
+ *
+ * - `released`: its holder released it, or its Workflow was cancelled.
+ * - `lease-expired`: no renewal came before the lease ended.
+ * - `revoked`: an operator took it away.
+ * - `preempted`: its holder gave way to a waiter of higher priority, or the grace ended.
+ */
 export type PermitOutcome = (typeof PERMIT_OUTCOMES)[number];
 
 /** A permit's answer to a query: the part that its memo does not have. */
@@ -142,18 +151,21 @@ export interface PermitStatus {
   deadlineMs: number;
 }
 
-/** Names one permit, so that somebody else can take it over: plain JSON, fit for an argument or an environment. */
+/** Names one permit, so that another holder can take it over: plain JSON, fit for an argument or an environment variable. */
 export interface PermitRef {
+  /** The name of the shared thing. */
   resource: string;
+  /** Which of the resource's slots it holds. */
   slot: string;
+  /** The permit's Workflow, `permit:<resource>:<slot>`. */
   workflowId: string;
   /** It orders the permits of one slot, and is the last part of the fencing token. */
   runId: string;
-  /** How long it may go unrenewed. */
+  /** How long it may go unrenewed, in milliseconds. */
   leaseMs: number;
   /** As in the permit's memo. */
   paceMs?: number;
-  /** Its adopter hears of a pre-emption. */
+  /** Its adopter is notified of a pre-emption. */
   preemptible?: boolean;
 }
 

@@ -14,12 +14,22 @@ type Context = Parameters<ActivityInterceptorsFactory>[0];
 /**
  * How the activities of one type are limited. Their process keeps a permit pool for each semaphore, so most of them wait for no call to
  * the server.
+ *
+ * @example
+ * ```ts
+ * import { Semaphore } from 'temporal-semaphore/workflow';
+ * import type { ActivityLimit } from 'temporal-semaphore/worker';
+ *
+ * const vendor = new Semaphore('vendor-api', { capacity: 20, perKey: 2 });
+ * const callVendorLimit: ActivityLimit<[tenant: string]> = { semaphore: vendor, key: (tenant) => tenant };
+ * const plugin = new SemaphorePlugin({ activities: { callVendor: callVendorLimit } });
+ * ```
  */
 export interface ActivityLimit<Args extends unknown[] = never[]> extends Limit<Args> {}
 
 /**
- * The limits of activities, by type; or a {@link PermitPool} of yours, which several types may share, and which you close after the
- * worker.
+ * The limits of activities, by type. Instead of a limit, give your own {@link PermitPool}, which several types may share, and which you
+ * close after the worker.
  */
 // biome-ignore lint/suspicious/noExplicitAny: any function can be an activity
 export type ActivityLimits<Activities = Record<string, (...args: any[]) => unknown>> = {

@@ -33,7 +33,9 @@ import { checkPermitWorker, createPermitWorker, type PermitWorkerOptions } from 
  * ```
  */
 export interface Limits<Workflows = Record<string, never>, Activities = Record<string, never>> {
+  /** The limits of Workflows, by type. */
   readonly workflows?: WorkflowLimits<Workflows> | undefined;
+  /** The limits of activities, by type. */
   readonly activities?: ActivityLimits<Activities> | undefined;
 }
 
@@ -52,7 +54,7 @@ export interface SemaphorePluginOptions {
   workflows?: WorkflowLimits | undefined;
   /**
    * The path of your module that exports `interceptors = limitWorkflows(…)`, as `require.resolve` gives it. The Workflow bundle gets
-   * it. Where you bundle ahead, give the plugin to `bundleWorkflowCode`.
+   * it. If you bundle ahead, give the plugin to `bundleWorkflowCode`.
    */
   limitsPath?: string | undefined;
   /** How many activities of a type run at once, in all workers. */
@@ -69,20 +71,20 @@ const OPTIONS = {
 
 /**
  * All that a worker needs for semaphores. It limits how many Workflows and activities of a type run at once, in all workers, without a
- * line of theirs; it runs the permits, on the task queue `permits`; activities that are called under a permit have its fencing
+ * change to their code; it runs the permits, on the task queue `permits`; activities that are called under a permit have its fencing
  * token (`currentFencingToken()`); and a permit that an activity acquires with a `SemaphoreClient` has the activity and its Workflow as
  * its purpose, unless the activity names another.
  *
- * The permit worker runs for as long as yours, with the same connection, namespace and data converter. When it ends, yours shuts down;
- * when it fails, the `run()` of yours rejects with the reason. On SIGTERM the SDK shuts both down at once. A release that is sent while
- * your worker drains takes effect when the next permit worker starts. Where that matters, run the permit worker in a process of its own.
+ * The permit worker runs for as long as your worker, with the same connection, namespace and data converter. When the permit worker ends,
+ * your worker shuts down; when it fails, your worker's `run()` rejects with the reason. On SIGTERM the SDK shuts both down at once. A release that is sent while
+ * your worker drains takes effect when the next permit worker starts. If that matters, run a dedicated permit worker.
  *
- * An activity waits for a permit before its own code runs, and its Workflow's history does not grow by it. While it waits, it occupies an
- * activity slot of its worker, and its `startToCloseTimeout` runs. It heartbeats, where a `heartbeatTimeout` is set, with the details of
+ * An activity waits for a permit before its own code runs, and adds nothing to its Workflow's history. While it waits, it occupies an
+ * activity slot of its worker, and its `startToCloseTimeout` runs. If a `heartbeatTimeout` is set, it heartbeats with the details of
  * its last attempt. It stops waiting when it is cancelled. When its worker shuts down, or half of its `startToCloseTimeout` has
  * passed, it fails with a retryable failure (`WorkerShutdown`, `PermitTimeoutError`), and its retry policy decides. In the
- * activity, `Context.current()` tells of a lost permit as of a cancellation (`cancellationSignal`, `cancelled`, `sleep`); then it fails
- * with a retryable `PermitLostError`, whatever it returned. If its Workflow calls it under a permit of the same resource, it fails for good by
+ * activity, `Context.current()` reports a lost permit like a cancellation (`cancellationSignal`, `cancelled`, `sleep`); then it fails
+ * with a retryable `PermitLostError`, whatever it returned. If its Workflow calls it under a permit of the same resource, it fails with a non-retryable
  * `SelfDeadlockError`: each would wait for the other.
  *
  * `Worker.create` refuses a limit of a type that the worker does not have, limits that the Workflow bundle lacks, and two declarations of

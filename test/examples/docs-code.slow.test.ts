@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { compile, typescriptOf } from '../support/compile-blocks';
+import { compile, docstringExamples, typescriptOf } from '../support/compile-blocks';
 import { pages } from '../support/pages';
 
 // The blocks that name their source are compiled with the project.
@@ -11,4 +11,10 @@ test('every block of TypeScript in a page compiles against the entries of the pa
   const [problem = '', ...others] = compile([...own, wrong]).reverse();
   assert.match(problem, /^docs\/made-up\.md:3: .*timeuot/);
   assert.deepEqual(others, []);
+});
+
+test('every example of a docstring compiles against the entries of the package', () => {
+  const examples = docstringExamples();
+  assert.ok(examples.length > 40, `${examples.length} examples`);
+  assert.deepEqual(compile(examples), []);
 });

@@ -1,3 +1,4 @@
+import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import ts from 'typescript';
 import { type Page, ROOT } from './pages';
@@ -34,7 +35,7 @@ declare global {
   const openai: TheSemaphore;
   const permit: ThePermit;
   /** A permit pool, or one of \`pg\`. */
-  const pool: ThePool & import('temporal-semaphore/fencing').PostgresPool;
+  const pool: ThePool & import('temporal-semaphore/fencing').PostgresPool & import('temporal-semaphore/fencing').PostgresQueryable;
   const otherPool: ThePool;
   const calls: ThePool;
   type Order = string;
@@ -55,6 +56,16 @@ declare global {
   const rainbow: () => string[];
   const key: string;
   const body: string;
+  // Of docstrings:
+  const url: string;
+  const position: string;
+  const frames: readonly string[];
+  const lines: object[];
+  const retryAfterSeconds: number;
+  const request: import('node:http').IncomingMessage;
+  const fence: import('temporal-semaphore/fencing').PostgresFence;
+  const arm: { move: Work };
+  const render: Work, run: Work, runEpoch: Work, runTraining: Work;
 }
 `;
 
@@ -161,6 +172,44 @@ function namesOf({ importClause }: ts.ImportDeclaration): string[] {
   const bindings = importClause?.namedBindings;
   if (!bindings) return [];
   return ts.isNamedImports(bindings) ? bindings.elements.map(({ name }) => name.text) : [bindings.name.text];
+}
+
+/** Names that an example of a docstring may use without an import, since it stands in their entry. */
+const OF_DOCSTRINGS: Record<string, string> = {
+  Connection: '@temporalio/client',
+  NativeConnection: '@temporalio/worker',
+  continueAsNew: '@temporalio/workflow',
+  Permit: 'temporal-semaphore/workflow',
+  PermitRef: 'temporal-semaphore/workflow',
+  Limits: 'temporal-semaphore/worker',
+  createPermitWorker: 'temporal-semaphore/worker',
+  fencingInterceptors: 'temporal-semaphore/fencing-worker',
+  fencingTokenOf: 'temporal-semaphore/fencing',
+  MemoryFence: 'temporal-semaphore/fencing',
+  TemporalFence: 'temporal-semaphore/fencing',
+  Operator: 'temporal-semaphore/operator',
+};
+
+/** The examples of the docstrings in `src`. */
+export function docstringExamples(): Snippet[] {
+  const names = readdirSync(join(ROOT, 'src'), { recursive: true, encoding: 'utf8' }).filter((name) =>
+    /\.ts$/.test(name),
+  );
+  return names.flatMap((name) => {
+    const path = join('src', name);
+    const text = readFileSync(join(ROOT, path), 'utf8');
+    return [...text.matchAll(/\n *\* @example[^\n]*\n *\* ```ts\n([\s\S]*?)\n *\* ```/g)].map((match) => ({
+      at: `${path}:${text.slice(0, match.index).split('\n').length + 1}`,
+      code: withImports((match[1] ?? '').replace(/^ *\* ?/gm, '')),
+    }));
+  });
+}
+
+function withImports(code: string): string {
+  const imported = code.match(/^import .*/gm)?.join(' ') ?? '';
+  const isGiven = (name: string) => new RegExp(`\\b${name}\\b`).test(code) && !imported.includes(name);
+  const given = Object.entries(OF_DOCSTRINGS).filter(([name]) => isGiven(name));
+  return [...given.map(([name, from]) => `import { ${name} } from '${from}';`), code].join('\n');
 }
 
 /** The blocks of TypeScript that are whole, each with the source that it names. */

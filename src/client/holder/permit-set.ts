@@ -31,8 +31,19 @@ export interface SemaphoreOfSet extends ResolvedSemaphore {
 export type WantedSet = readonly Wanted<SemaphoreOfSet>[];
 
 /**
- * Permits of several resources, acquired together and released together. Each renews itself, and has a lease and a fencing
- * token of its own.
+ * Permits of several resources, acquired together and released together. Each renews itself, and has its own lease and fencing
+ * token.
+ *
+ * @example
+ * ```ts
+ * import { acquireAll, SemaphoreClient } from 'temporal-semaphore/client';
+ *
+ * const gpus = new SemaphoreClient(client, 'gpu-pool', { capacity: 3 });
+ * const licences = new SemaphoreClient(client, 'licences', { capacity: 5 });
+ * await using set = await acquireAll([gpus, licences]);
+ * const [gpu, licence] = set.permits;
+ * await train(gpu.slot, licence.slot, { signal: set.signal });
+ * ```
  */
 export class PermitSet<Permits extends readonly (Permit | Permit[])[] = readonly Permit[]> extends HeldSet<
   Permit,

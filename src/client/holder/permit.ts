@@ -9,7 +9,7 @@ import { releaseOrWarn } from './release';
  * has `renewEvery: false`. Until then it keeps the process alive, as an open connection does.
  *
  *     held --release()--> released
- *      |---detach()--> detached: somebody else renews and releases it
+ *      |---detach()--> detached: its adopter renews and releases it
  *      |---a waiter of higher priority asks--> held, `signal` aborts; lost when its grace is over
  *      '---permit Workflow closed | no renewal got through in time--> lost: `signal` aborts
  *
@@ -18,6 +18,16 @@ import { releaseOrWarn } from './release';
  * release has been sent, and takes effect when a worker runs. Where `SemaphorePlugin` has run the permits in this process, and its permit
  * worker has ended, it resolves a second after the release has been sent. It throws a `ServiceError` when the server refuses, for example because
  * the caller lacks permission; the lease then ends the permit.
+ *
+ * @example
+ * ```ts
+ * const permit = await calls.acquire();
+ * for (const order of orders) {
+ *   if (permit.signal.aborted) break; // lost: reading the signal checks the clock
+ *   await callVendor(order, { signal: permit.signal, token: String(permit.token) });
+ * }
+ * permit.release();
+ * ```
  */
 export class Permit extends HeldPermit<Grant, PermitLostError> {
   private readonly stop = new AbortController();

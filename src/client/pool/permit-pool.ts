@@ -35,7 +35,7 @@ function takenOf(permit: PooledPermit | undefined, pool: ResourcePool): Taken {
  * run at once than permits are held, so the capacity holds over all processes.
  *
  * In the process it is a fair semaphore: by the `priorityKey`, then by arrival. Callers that wait cost memory only. The pool
- * grows while callers wait, and gives back what nobody uses for `idleFor`. While others wait (other pools, other clients,
+ * grows while callers wait, and gives back permits that no call uses for `idleFor`. While others wait (other pools, other clients,
  * Workflows), a permit goes back at the end of the call that passes `reuseFor`, and the pool lines up again behind them. Between
  * pools, permits move until each has its equal share.
  *
@@ -43,7 +43,7 @@ function takenOf(permit: PooledPermit | undefined, pool: ResourcePool): Taken {
  * each key as it keeps those of the whole, while calls of that key come. With a permit of a key, it gives back one of the whole.
  *
  * Not guaranteed: all that {@link SemaphoreClient} does not guarantee. A call that waits for another call of the same pool may
- * wait for ever. Calls under one permit carry the same fencing token, so a fence can't tell them apart. A killed process
+ * wait indefinitely. Calls under one permit carry the same fencing token, so a fence can't tell them apart. A killed process
  * costs others one lease for each of its permits.
  *
  * @example
@@ -55,6 +55,7 @@ function takenOf(permit: PooledPermit | undefined, pool: ResourcePool): Taken {
  * ```
  */
 export class PermitPool implements AsyncDisposable {
+  /** The name of the shared thing. */
   readonly resource: string;
   private readonly whole: ResourcePool;
   /** Those of the keys for which calls come, by key. */
@@ -67,7 +68,7 @@ export class PermitPool implements AsyncDisposable {
   private closing: Promise<void> | undefined;
 
   /**
-   * @param client the semaphore whose permits are held; others may use it beside the pool
+   * @param client the semaphore whose permits are held; others may use it alongside the pool
    * @throws InvalidOptionsError that says what was expected and what came
    */
   constructor(client: SemaphoreClient, options: PermitPoolOptions = {}) {
@@ -87,7 +88,13 @@ export class PermitPool implements AsyncDisposable {
    * is the permit's.
    *
    * @throws PermitLostError when the permit was lost before `fn` was done, whatever `fn` then returned or threw
-   * @throws PermitTimeoutError, PoolClosedError and others as {@link acquire} does; `fn` has not run then
+   * @throws PermitTimeoutError, SelfDeadlockError, PoolClosedError, InvalidOptionsError and ServiceError as {@link acquire} does; `fn` has not
+   * run then
+   *
+   * @example
+   * ```ts
+   * await pool.withPermit(({ signal }) => callVendor('order-7', { signal }), { timeout: '2s' });
+   * ```
    */
   async withPermit<T>(fn: (permit: PooledPermit) => T | Promise<T>, options?: PoolAcquireOptions): Promise<T> {
     checkFunction(fn);
@@ -108,13 +115,19 @@ export class PermitPool implements AsyncDisposable {
    * Waits for a permit. The caller must release it; prefer {@link withPermit}. While the server can't be reached or is
    * overloaded, callers wait on. With a `key`, the key's own permit stands behind it, and is released with it.
    *
-   * @throws PermitTimeoutError when `timeout` is given and no permit was had in it; it names the resource that is full, and says so when
-   * nobody polls the task queue
+   * @throws PermitTimeoutError when `timeout` is given and no permit came within it; the error names the resource that is full, and says so if
+   * no worker polls the task queue
    * @throws SelfDeadlockError inside `withPermit`s that hold all permits of this resource, if no `timeout` is given
    * @throws PoolClosedError when the pool is closed, or is closed before this caller is served
    * @throws the reason of `signal` when that aborts before this caller is served
    * @throws InvalidOptionsError, before anything else
    * @throws ServiceError when the server refuses, and the pool holds no permit
+   *
+   * @example
+   * ```ts
+   * await using permit = await pool.acquire({ timeout: '2s' });
+   * await callVendor('order-7', { signal: permit.signal });
+   * ```
    */
   async acquire(options?: PoolAcquireOptions): Promise<PooledPermit> {
     const request = resolvePoolCall(options);
@@ -128,8 +141,14 @@ export class PermitPool implements AsyncDisposable {
   }
 
   /**
-   * A permit that is idle, or one more from the server, where every slot is tried once. `undefined` when there is none, the
-   * pool has its `max`, or other callers wait. Throws as {@link acquire} does, except for the timeout.
+   * Returns a permit that is idle, or one more from the server, for which it tries every slot once. Returns `undefined` when there is
+   * none, the pool has its `max`, or other callers wait. Throws as {@link acquire} does, except for the timeout.
+   *
+   * @example
+   * ```ts
+   * const permit = await pool.tryAcquire();
+   * if (permit) await callVendor('order-7', { signal: permit.signal }).finally(() => permit.release());
+   * ```
    */
   async tryAcquire(options?: Omit<PoolAcquireOptions, 'timeout'>): Promise<PooledPermit | undefined> {
     const { permit } = await this.take(resolvePoolCall(atOnce<PoolAcquireOptions>(options)));
@@ -147,9 +166,8 @@ export class PermitPool implements AsyncDisposable {
   }
 
   /**
-   * Resolves when no call runs and nobody waits: at once where that is so, and otherwise at the first moment at which it is. A pool that is
-   * idle keeps its permits for `idleFor`. A call must not wait for it. Before a {@link close}, it lets all calls finish that were made.
-   * The idea is that of p-queue's `onIdle`.
+   * Resolves when no call runs and no caller waits: at once if that is so now. A pool that is idle keeps its permits for `idleFor`. A call
+   * must not wait for it. Before a {@link close}, it lets all calls finish that were made.
    */
   async idle(): Promise<void> {
     while (this.all.some(({ isUsed }) => isUsed)) await Promise.all(this.all.map((pool) => pool.idle()));

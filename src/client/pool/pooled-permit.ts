@@ -7,7 +7,9 @@ import type { PermitLostError } from '../server/errors';
  * all of them carry its run ID, and so the same fencing token. To the server and to a fence they are one holder.
  */
 export class PooledPermit implements AsyncDisposable {
+  /** The name of the shared thing. */
   readonly resource: string;
+  /** Which of the resource's slots the permit holds. */
   readonly slot: string;
   /** The permit's Workflow, `permit:<resource>:<slot>`. */
   readonly workflowId: string;
@@ -47,7 +49,7 @@ export class PooledPermit implements AsyncDisposable {
     return this.controller.signal;
   }
 
-  /** Until when the lease goes, for all that is known here; the pool renews it. */
+  /** When the lease ends, as far as is known here; the pool renews it. */
   get deadline(): Date {
     return this.permit.deadline;
   }

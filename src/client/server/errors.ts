@@ -4,29 +4,44 @@ import { lossMessage, type PermitLoss } from '../../shared/loss';
 import { type PermitAddress, queueId } from '../../shared/permit-id';
 import { unpauseCommand, workerCommand } from './commands';
 
-/** The circumstances of a client's error, beside its `cause`. */
+/** The circumstances of a client's error, besides its `cause`. */
 export interface Circumstances extends ErrorOptions {
-  /** The task queue, when nobody polls it. */
+  /** The task queue, if no worker polls it. */
   unpolled?: string;
-  /** How many permits the caller holds itself, where it has waited for itself. */
+  /** How many permits the caller holds itself, if it has waited for itself. */
   own?: number;
   /** The Workflow ID of the permit or of the queue, when it is paused on the server. */
   paused?: string;
 }
 
-/** Tells a user that nobody polls the task queue of the permits, and what to do. */
+/** Tells a user that no worker polls the task queue of the permits, and what to do. */
 export function unpolledMessage(taskQueue: string): string {
   return `no worker polls task queue "${taskQueue}", so no slot comes free. Start a permit worker there (${workerCommand(taskQueue)}).`;
 }
 
-/** No permit came free within the acquire's `timeout`. `cause` is set when the server could not be reached at the end. */
+/**
+ * No permit came free within the acquire's `timeout`. `cause` is set when the server could not be reached at the end.
+ *
+ * @example
+ * ```ts
+ * import { PermitTimeoutError } from 'temporal-semaphore/client';
+ *
+ * const gpus = new SemaphoreClient(client, 'gpu-pool', { capacity: 3 });
+ * await gpus.withPermit(({ signal }) => train('a', { signal }), { timeout: '5m' }).catch((error: unknown) => {
+ *   if (!(error instanceof PermitTimeoutError)) throw error;
+ *   console.log(error.unpolled ? 'no permit worker runs' : 'busy: try later');
+ * });
+ * ```
+ */
 export class PermitTimeoutError extends Error {
   override readonly name = 'PermitTimeoutError';
-  /** The task queue of the permits, when nobody polls it. The holders may then have released slots that do not come free. */
+  /** The task queue of the permits, if no worker polls it. The holders may then have released slots that do not come free. */
   readonly unpolled?: string;
 
   constructor(
+    /** The name of the shared thing. */
     readonly resource: string,
+    /** The `timeout` of the call, in milliseconds. */
     readonly timeoutMs: number,
     { unpolled, own, ...options }: Circumstances = {},
   ) {
@@ -43,14 +58,27 @@ function whyTimedOut(resource: string, timeoutMs: number, { cause, unpolled, own
 }
 
 /**
- * No slot was free, and so many waited already that the acquire's `maxWaiting` kept it out; or it waited with `whenFull: 'drop-oldest'`, and
- * was dropped for a later caller.
+ * No slot was free, and that many callers waited already that the acquire's `maxWaiting` kept it out; or it waited with
+ * `whenFull: 'drop-oldest'`, and was dropped for a later caller.
+ *
+ * @example
+ * ```ts
+ * import { LineFullError } from 'temporal-semaphore/client';
+ *
+ * const gpus = new SemaphoreClient(client, 'gpu-pool', { capacity: 3 });
+ * await gpus.acquire({ maxWaiting: 10 }).catch((error: unknown) => {
+ *   if (error instanceof LineFullError) console.log('too busy');
+ *   else throw error;
+ * });
+ * ```
  */
 export class LineFullError extends Error {
   override readonly name = 'LineFullError';
 
   constructor(
+    /** The name of the shared thing. */
     readonly resource: string,
+    /** The bound that the caller gave. */
     readonly maxWaiting: number,
     /** Whether a later caller has taken its place. A retry would drop that caller in turn. */
     readonly superseded = false,
@@ -63,10 +91,23 @@ export class LineFullError extends Error {
  * The permit has ended before its holder released it, or its lease is about to end and no renewal gets through. Another
  * holder may have the slot now or soon: stop using the resource. With `how: 'preempted'`, a waiter of higher priority has asked for it,
  * and it ends with its grace at the latest. This is also the reason of an aborted `permit.signal`.
+ *
+ * @example
+ * ```ts
+ * import { PermitLostError } from 'temporal-semaphore/client';
+ *
+ * const gpus = new SemaphoreClient(client, 'gpu-pool', { capacity: 3 });
+ * await gpus.withPermit(({ signal }) => train('a', { signal })).catch((error: unknown) => {
+ *   if (!(error instanceof PermitLostError)) throw error;
+ *   console.log(error.how === 'revoked' ? `revoked: ${error.reason}` : `lost: ${error.how}`);
+ * });
+ * ```
  */
 export class PermitLostError extends Error {
   override readonly name = 'PermitLostError';
+  /** The name of the shared thing. */
   readonly resource: string;
+  /** The slot of the lost permit. */
   readonly slot: string;
 
   constructor(
@@ -86,11 +127,15 @@ export class PermitLostError extends Error {
   }
 }
 
-/** The caller holds all permits of the resource and asks for one more without a timeout: it would wait for itself. */
+/**
+ * The caller holds all permits of the resource and asks for one more without a timeout: it would wait for itself. Use the permit that it
+ * holds, make the semaphore `reentrant`, or give a `timeout`.
+ */
 export class SelfDeadlockError extends Error {
   override readonly name = 'SelfDeadlockError';
 
   constructor(
+    /** The name of the shared thing. */
     readonly resource: string,
     held: number,
     capacity: number,
@@ -100,19 +145,31 @@ export class SelfDeadlockError extends Error {
 }
 
 /**
- * No worker has carried out the order in time. It may still take effect when a worker runs. Check that a worker with the
- * permit Workflows polls the task queue. Or the permit or the queue is `paused` on the server: a permit then takes the order when it is
- * unpaused, and a queue has refused it.
+ * No worker has carried out the operator command in time. The command may still take effect when a worker runs. Check that a worker with
+ * the permit Workflows polls the task queue. Or the permit or the queue is `paused` on the server: a permit then takes the command when
+ * the permit is unpaused, and a queue has refused it.
+ *
+ * @example
+ * ```ts
+ * import { NoAnswerError, Operator } from 'temporal-semaphore/operator';
+ *
+ * await new Operator(client, 'gpu-pool').pause().catch((error: unknown) => {
+ *   if (error instanceof NoAnswerError && error.unpolled) console.log(`start a permit worker on ${error.unpolled}`);
+ *   else throw error;
+ * });
+ * ```
  */
 export class NoAnswerError extends Error {
   override readonly name = 'NoAnswerError';
-  /** The task queue of the permits, when nobody polls it. */
+  /** The task queue of the permits, if no worker polls it. */
   readonly unpolled?: string;
   /** The Workflow ID of the permit or of the queue, when it is paused on the server (Workflow Pause). */
   readonly paused?: string;
 
   constructor(
+    /** The name of the shared thing. */
     readonly resource: string,
+    /** The `timeout` of the call, in milliseconds. */
     readonly timeoutMs: number,
     { unpolled, paused, ...options }: Circumstances = {},
   ) {
@@ -151,7 +208,10 @@ export function messageOf(error: unknown): string {
 export class PoolClosedError extends Error {
   override readonly name = 'PoolClosedError';
 
-  constructor(readonly resource: string) {
+  constructor(
+    /** The name of the shared thing. */
+    readonly resource: string,
+  ) {
     super(`The permit pool of "${resource}" is closed: it serves no more callers. Make a new PermitPool.`);
   }
 }
@@ -160,7 +220,10 @@ export class PoolClosedError extends Error {
 export class SemaphoreClosedError extends Error {
   override readonly name = 'SemaphoreClosedError';
 
-  constructor(readonly resource: string) {
+  constructor(
+    /** The name of the shared thing. */
+    readonly resource: string,
+  ) {
     super(`The SemaphoreClient of "${resource}" is closed: it serves no more callers. Make a new SemaphoreClient.`);
   }
 }

@@ -20,7 +20,19 @@ import { heldHere, holdAllWhile, KeptPermit } from './hold';
 import { Permit } from './permit';
 
 /**
- * Permits of several resources, acquired together and released together. Each has a lease and a fencing token of its own.
+ * Permits of several resources, acquired together and released together. Each has its own lease and fencing token.
+ *
+ * @example
+ * ```ts
+ * import { acquireAll } from 'temporal-semaphore/workflow';
+ *
+ * const set = await acquireAll([licences, gpus]);
+ * const [licence, gpu] = set.permits;
+ * await batch(licence.slot, gpu.slot);
+ * await set.renew('1h');
+ * await batch(licence.slot, gpu.slot);
+ * await set.release();
+ * ```
  */
 export class PermitSet<Permits extends readonly (Permit | Permit[])[] = readonly Permit[]> extends HeldSet<
   Permit,

@@ -14,7 +14,16 @@ import { endOfAdopted } from './holder-inbox';
  *     held --release()--> released
  *      |---permit Workflow closed--> lost
  *      |---a waiter of higher priority asks--> held, `preempted` resolves; lost when its grace is over
- *      '---detach()--> detached: somebody else adopts it
+ *      '---detach()--> detached: another run adopts it
+ *
+ * @example
+ * ```ts
+ * await gpus.withPermit(async (permit) => {
+ *   await train('a', { gpu: permit.slot, token: String(permit.token) });
+ *   await permit.checkpoint(); // gives way here if a waiter of higher priority has asked
+ *   await train('b', { gpu: permit.slot, token: String(permit.token) });
+ * }, { priority: { priorityKey: 4 }, preemptible: { grace: '30s', atCheckpoints: true } });
+ * ```
  */
 export class Permit extends HeldPermit<Grant, PermitLostError> {
   /** Resolves when the permit ends before `release()`, and never otherwise. `withPermit` watches it for you. */

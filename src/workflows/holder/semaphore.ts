@@ -65,6 +65,7 @@ const DEFAULTS = { leaseMs: 10 * 60_000, inWorkflow: true };
  * ```
  */
 export class Semaphore implements DeclaredSemaphore {
+  /** The name of the shared thing. */
   readonly resource: string;
   /** @internal */
   readonly options: ResolvedSemaphore;
@@ -90,14 +91,21 @@ export class Semaphore implements DeclaredSemaphore {
    * is cancelled. When the permit is lost, this cancels the scope in which `fn` runs.
    *
    * With `preemptible`, a waiter of higher priority may ask for the permit: the scope of `fn` is cancelled, unless `fn` gives way
-   * `atCheckpoints`. If `fn` returns within the grace all the same, its result counts.
+   * `atCheckpoints`. If `fn` returns within the grace anyway, its result counts.
    *
-   * An error that is no `TemporalFailure` is a bug, and goes on at once: it fails the Workflow Task, and this writes no release into the
-   * history. So code that a deploy mends goes on under the same permit, or hears that it was lost.
+   * An error that is no `TemporalFailure` is a bug. This rethrows the error at once, which fails the Workflow Task, and writes no release
+   * into the history. So code that a deploy mends continues under the same permit, or is notified that the permit was lost.
    *
    * @throws PermitLostError when the permit was lost before `fn` was done, whatever `fn` returned or threw; with `how: 'preempted'` when
    * a waiter of higher priority asked for it and `fn` threw
-   * @throws PermitTimeoutError and LineFullError as {@link acquire} does; `fn` has not run then
+   * @throws PermitTimeoutError, LineFullError and SelfDeadlockError as {@link acquire} does; `fn` has not run then
+   * @throws CancelledFailure when the current scope is cancelled
+   * @throws ApplicationFailure of type `InvalidOptionsError`
+   *
+   * @example
+   * ```ts
+   * const slot = await gpus.withPermit(async (permit) => permit.slot, { timeout: '10m', purpose: 'nightly' });
+   * ```
    *
    * @example
    * ```ts
@@ -132,14 +140,26 @@ export class Semaphore implements DeclaredSemaphore {
 
   /**
    * Waits for a free slot and claims it. The caller must then renew and release the permit; prefer {@link withPermit}. A permit
-   * that nobody releases ends with its lease, or with this Workflow (also when it continues as new). With a `key`, the key's own
-   * permit stands behind it, and is renewed and released with it.
+   * that its caller does not release ends with its lease, or with this Workflow (even if the Workflow continues as new). With a `key`,
+   * the key's own permit stands behind it, and is renewed and released with it.
    *
    * @throws SelfDeadlockError inside `withPermit`s that hold all permits of this resource, if no `timeout` is given
    * @throws PermitTimeoutError when no slot came free within `timeout`
    * @throws LineFullError when as many as `maxWaiting` wait already
    * @throws CancelledFailure when the current scope is cancelled; a slot won meanwhile has been released
    * @throws ApplicationFailure of type `InvalidOptionsError`
+   *
+   * @example
+   * ```ts
+   * const permit = await gpus.acquire({ timeout: '5m' });
+   * try {
+   *   await train('a');
+   *   await permit.renew();
+   *   await train('b');
+   * } finally {
+   *   await permit.release();
+   * }
+   * ```
    */
   async acquire(options?: AcquireOptions): Promise<Permit> {
     const { semaphore, acquire } = this.begin(options);
@@ -149,8 +169,20 @@ export class Semaphore implements DeclaredSemaphore {
   }
 
   /**
-   * Tries every slot once. `undefined` when all are held. With `fair`, if a wait queue runs, it lines up for a second instead, so that it
-   * overtakes no waiter. Throws as {@link acquire} does, except PermitTimeoutError.
+   * Tries every slot once. Returns `undefined` when all are held. With `fair`, if a wait queue runs, this waits in the queue for a
+   * second instead, so that it overtakes no waiter. Throws as {@link acquire} does, except PermitTimeoutError.
+   *
+   * @example
+   * ```ts
+   * const permit = await gpus.tryAcquire();
+   * if (permit) {
+   *   try {
+   *     await train('small');
+   *   } finally {
+   *     await permit.release();
+   *   }
+   * }
+   * ```
    */
   async tryAcquire(options?: Omit<AcquireOptions, 'timeout'>): Promise<Permit | undefined> {
     const { semaphore, acquire } = this.begin(checked(() => atOnce(options)));
@@ -161,15 +193,30 @@ export class Semaphore implements DeclaredSemaphore {
 
   /**
    * Takes over a permit of this resource that the former run of this Workflow acquired, another Workflow (both with `outlivesRun`), or
-   * a client. It renews the lease once. From now on this Workflow renews and releases the permit, and learns of its loss; prefer
+   * a client. It renews the lease once. From now on this Workflow renews and releases the permit, and is notified of its loss; prefer
    * {@link withPermit} with `adopt`. The holder before must have detached it (`permit.detach()`).
    *
-   * Not guaranteed: that nobody else adopts the same reference; the last adopter learns of the end. Nor that this Workflow
-   * learns at once when the permit is terminated: an adopted permit is no child, so only the next renewal finds it gone.
+   * Not guaranteed: that no other caller adopts the same reference; only the last adopter is notified of the end. Nor that this Workflow
+   * is notified at once when the permit is terminated: an adopted permit is no child, so only the next renewal finds it gone.
    *
    * @param ref the reference that `permit.ref()` or `permit.detach()` returned
-   * @throws PermitLostError when the permit has ended meanwhile, or never was: the server does not tell a Workflow which, nor how
+   * @throws PermitLostError when the permit has ended meanwhile, or never existed; a Workflow can't tell which, so `how` is `unknown`
    * @throws ApplicationFailure of type `InvalidOptionsError` when `ref` is no reference to a permit of this resource
+   *
+   * @example
+   * ```ts
+   * import type { PermitRef } from 'temporal-semaphore/workflow';
+   *
+   * // Started by a Workflow that acquired with outlivesRun, with permit.detach() as the argument.
+   * export async function evaluate(held: PermitRef): Promise<void> {
+   *   const permit = await gpus.adopt(held);
+   *   try {
+   *     await batch(permit.slot);
+   *   } finally {
+   *     await permit.release();
+   *   }
+   * }
+   * ```
    */
   async adopt(ref: PermitRef): Promise<Permit> {
     checkPlace();
@@ -181,7 +228,7 @@ export class Semaphore implements DeclaredSemaphore {
 
   /**
    * Takes all slots out of use as they come free, until that time: for a 429 that says when to come back. Permits stay held.
-   * The wait queue keeps the pause and ends it, also when this Workflow is long gone. A pause that ends later, or without an
+   * The wait queue keeps the pause and ends it, even if this Workflow has ended long ago. A pause that ends later, or without an
    * end, stays as it is. This resolves when the server has the order.
    *
    * @param until in the future, by this Workflow's clock
@@ -263,9 +310,9 @@ export async function withPermits<const Entries extends readonly SetEntry<Semaph
 
 /**
  * Acquires permits of several resources, or several of one: all, or none. All callers claim in one order, by the bytes of the resources'
- * names (a key's own permit before its resource), whatever order they write. So no two of them can block each other for ever. While
+ * names (a key's own permit before its resource), in whatever order they write them. So no two of them can deadlock. While
  * this waits for one permit, it renews those that it holds already. The `timeout` covers all of them together, and the caller keeps
- * its age in every line.
+ * its age in every queue.
  *
  * Of the callers that want more than one permit of a resource, a single one at a time collects its permits. The others queue for their
  * turn, first come, first served. While it collects, it holds the only permit of the resource `<resource>~set` too.
@@ -277,7 +324,21 @@ export async function withPermits<const Entries extends readonly SetEntry<Semaph
  * @throws PermitTimeoutError that names the resource without a free permit; nothing is held then
  * @throws PermitLostError when one was lost during the wait for another; nothing is held then
  * @throws CancelledFailure when the current scope is cancelled; nothing is held then
+ * @throws SelfDeadlockError inside `withPermit`s that hold all permits of one of the resources, if no `timeout` is given
  * @throws ApplicationFailure of type `InvalidOptionsError`, also when a resource comes twice
+ *
+ * @example
+ * ```ts
+ * import { acquireAll } from 'temporal-semaphore/workflow';
+ *
+ * const set = await acquireAll([licences, { of: gpus, permits: 2 }], { timeout: '10m' });
+ * const [licence, [one, other]] = set.permits;
+ * try {
+ *   await batch(licence.slot, one.slot, other.slot);
+ * } finally {
+ *   await set.release();
+ * }
+ * ```
  */
 export async function acquireAll<const Entries extends readonly SetEntry<Semaphore>[]>(
   entries: Entries,
