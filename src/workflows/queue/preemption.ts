@@ -13,40 +13,52 @@ import {
   type SlotTable,
 } from './slot-table';
 
-/** How long the queue waits for holders' answers, before it decides without the missing ones. Plain holders send none. */
+/** How long the queue waits for holders' answers, before it decides without the missing ones. A holder that has not opted in sends none. */
 export const ANSWERS_WITHIN_MS = 1_000;
 
-/** How long after its turn a waiter has claimed its slot, as a rule. Only then does it make sense to ask that holder. */
+/** How long after its turn a waiter has claimed its slot, as a rule. Before that, an offered slot has no permit that could answer. */
 const CLAIMED_WITHIN_MS = 500;
 
-/** How much later than its grace a permit may end: a timer is up to a second late, and its `closing` takes a moment. */
+/** How long after the end of its grace a permit may still be there: a timer is up to a second late, and its `closing` takes a moment. */
 export const LATE_MS = 2_000;
 
 /**
- * Asks holders to give way to preemptors: waiters that ask for a holder to give way, and have no turn. First it asks the holder of each slot
- * for which a preemptor is eligible whether it may have to give way, and at what priority it holds. When all have answered, or a second has
- * gone by, it tells one holder for each preemptor to give way: one of the lowest priority. While no preemptor is in line, it does nothing.
+ * Makes holders give way to preemptors: waiters that ask for a holder to give way, and have no turn. First the queue asks the holder of each
+ * slot for which a preemptor is eligible whether it may have to give way, and at what priority it holds. When all have answered, or a second
+ * has gone by, the queue tells one holder for each preemptor to give way: one of the lowest priority. While no preemptor is in line, this
+ * class does nothing.
+ *
+ * A priority is a `priorityKey`: the smaller the number, the higher the priority. The permit of a held slot is asked with a probe that also
+ * carries the question; the permit of an offered slot with `ask`, since a probe would replace the queue's record of the turn.
  *
  * The {@link Answer} in a slot's state says how far that has come:
  *
  *     not asked --asked--> due --answer--> known --picked: preempt sent--> gives way --closing--> the slot is free
  *                           '--none in time--> none: it is left alone         '--grace long over--> not asked
  *
- * What the queue knows is a hint, like all that it says: the permit decides, and ends by itself. Invariants, which the model test
- * checks:
+ * "Gives way" is `known` with `untilMs`, the time by which the permit should have ended. A `known` answer becomes old (`isOld`) when another
+ * permit may have the slot by now; the queue then asks again, and relies on the old answer until a new one comes. An offered slot whose answer
+ * is late goes back to "not asked" instead of "none", since its waiter may be about to claim it.
  *
- * - **Q4** Only a holder of a strictly lower priority is asked to give way, and of those known, one of the lowest.
- * - **Q5** A preemptor has at most one holder that gives way to it.
- * - **Q6** While a preemptor waits, and a slot for which it is eligible has a known holder of lower priority, one gives way to it.
+ * What the queue knows is a hint, and so is what it sends: the permit decides, and ends by itself. Invariants, which the model test checks:
+ *
+ * - **Q4** Only a holder of a strictly lower priority is told to give way, and of the known holders that do not give way yet, one of the
+ *   lowest.
+ * - **Q5** At most one holder gives way to each preemptor. `preempt` does not name the preemptor, so the test can only compare numbers.
+ * - **Q6** If a preemptor waits, and a slot for which it is eligible has a holder of lower priority that has opted in, a holder gives way to
+ *   it. This takes some seconds: the test checks it after all messages have arrived, not after each event.
  */
 export class Preemption {
-  /** @param slots this part writes their answers */
+  /** @param slots this class writes the answers in their states. It makes one move: an offered slot from which an answer comes is held */
   constructor(
     private readonly slots: SlotTable,
     private readonly inUse: InUse,
   ) {}
 
-  /** A permit says that its holder may have to give way. @returns the turn that was used, if the answer shows that */
+  /**
+   * A permit reports that its holder may have to give way.
+   * @returns the offered state that the slot had until now, if the answer shows that its turn was used: the caller ends that turn
+   */
   answered(
     { slot, runId, graceMs, priorityKey, givesWay }: PreemptibleNotice,
     nowMs: number,
@@ -58,28 +70,30 @@ export class Preemption {
     const untilMs = toldUntilMs ?? (givesWay ? nowMs + graceMs + LATE_MS : undefined);
     const holder = { runId, graceMs, priorityKey, untilMs };
     if (state.at !== 'offered') {
+      // An answer that comes before the question, or while the last one is old, may be an earlier permit's: it counts, but as old. If it
+      // comes during a probe with the question, `afterProbe` makes it new.
       this.slots.answer(slot, state, { is: 'known', holder, isOld: isToAsk(state.answer) });
       return undefined;
     }
-    if (state.answer.is === 'not-asked') return undefined;
+    if (state.answer.is === 'not-asked') return undefined; // the answer of a permit before the turn
     // The turn was used. Or another acquirer was faster, and the waiter will say so.
     const probeAtMs = nowMs + probeAfterMs(0, this.slots.size);
     this.slots.hold(slot, { sinceMs: nowMs, probeAtMs }, { is: 'known', holder, isOld: false });
     return state;
   }
 
-  /** A permit that was asked to give way has ended: another acquirer may have the slot. */
+  /** The permit that was to be told to give way has ended. Another acquirer may have the slot by now, so its permit is to be asked. */
   notThere(slot: string, runId: string): void {
     const state = this.slots.get(slot);
     if (mayBeHeld(state) && holderOf(state.answer)?.runId === runId) this.slots.answer(slot, state, NOT_ASKED);
   }
 
-  /** Whether a preemptor is eligible for the slot. So a probe of it asks for an answer. */
+  /** Whether a preemptor is eligible for the slot. If so, a probe of the slot also asks whether its holder may have to give way. */
   isConcerned(slot: string, preemptors: readonly Ticket[]): boolean {
     return preemptors.some((waiter) => this.inUse.isEligible(waiter, slot));
   }
 
-  /** What is known of the holder that a probe has found. */
+  /** The answer to store for a slot whose probe has found a permit. `asks`: the probe has carried the question. */
   afterProbe({ asks, answer }: SlotAt<'probing'>, nowMs: number): Answer {
     // An old answer says nothing of a permit that has come since without the queue's knowledge: so the queue asks anew.
     if (answer.is === 'known') return { ...answer, isOld: !asks };
@@ -87,6 +101,7 @@ export class Preemption {
     return answer.is === 'not-asked' ? { is: 'due', byMs: nowMs + ANSWERS_WITHIN_MS } : answer;
   }
 
+  /** When the time for an answer, or for a holder to give way, is over next, and {@link moves} has something to do. Infinity if it never is. */
   dueMs(preemptors: readonly Ticket[]): number {
     let dueMs = Number.POSITIVE_INFINITY;
     if (preemptors.length === 0) return dueMs;
@@ -96,6 +111,10 @@ export class Preemption {
     return dueMs;
   }
 
+  /**
+   * Asks, and then tells the picked holders to give way.
+   * @param probe moves the slot to `probing`, and returns the command to send (see `PermitWatch.probe`)
+   */
   *moves(preemptors: readonly Ticket[], nowMs: number, probe: (slot: string) => QueueCommand): Generator<QueueCommand> {
     if (preemptors.length === 0) return;
     yield* this.ask(preemptors, nowMs, probe);
@@ -111,7 +130,7 @@ export class Preemption {
     }
   }
 
-  /** Asks the holders that no preemptor has asked yet, and lets go of old answers. */
+  /** Asks the holders that were not asked yet, or whose answer is old, and drops the answers whose time is over. */
   private *ask(
     preemptors: readonly Ticket[],
     nowMs: number,
@@ -124,7 +143,8 @@ export class Preemption {
       if (!isToAsk(answer)) continue;
       if (state.at === 'held') yield probe(slot);
       else if (state.at === 'offered') {
-        const claimedMs = state.untilMs - OFFER_TIMEOUT_MS + CLAIMED_WITHIN_MS;
+        const claimedMs = state.untilMs - OFFER_TIMEOUT_MS + CLAIMED_WITHIN_MS; // the turn was given at `untilMs - OFFER_TIMEOUT_MS`
+        // Too early to ask: `due` only makes the queue come back at `claimedMs`.
         const byMs = nowMs < claimedMs ? claimedMs : nowMs + ANSWERS_WITHIN_MS;
         this.slots.answer(slot, state, { is: 'due', byMs });
         if (nowMs >= claimedMs) yield { do: 'ask', slot };
@@ -132,7 +152,10 @@ export class Preemption {
     }
   }
 
-  /** Whether no answer is to come from a slot for which the waiter is eligible. */
+  /**
+   * Whether the queue waits for no more answers on behalf of this waiter: each slot that is held, and for which the waiter is eligible, has
+   * answered, or its time is over. Offered slots are not waited for, since they may have no holder.
+   */
   private isSettled(waiter: Ticket): boolean {
     for (const [slot, { answer }] of this.slots.in('held', 'probing')) {
       const isOpen = answer.is === 'not-asked' || answer.is === 'due';
@@ -141,6 +164,7 @@ export class Preemption {
     return true;
   }
 
+  /** The holders that have said that they may give way, whether or not they give way already. */
   private holders(): PreemptibleHolder[] {
     const holders: PreemptibleHolder[] = [];
     for (const [slot, { answer }] of this.held()) {
@@ -151,6 +175,7 @@ export class Preemption {
     return holders;
   }
 
+  /** The slots that may be held: offered slots and slots under a probe too. */
   private held(): Iterable<[slot: string, state: MaybeHeld]> {
     return this.slots.in('held', 'probing', 'offered');
   }
@@ -165,13 +190,16 @@ function isToAsk(answer: Answer): boolean {
   return answer.is === 'not-asked' || (answer.is === 'known' && answer.isOld);
 }
 
-/** Until when the answer may come, or by when the holder should have given way. Infinity when nothing is awaited. */
+/** Until when the queue waits: for the answer, or for a holder that was told to give way. Infinity if it waits for neither. */
 function endsMs(answer: Answer): number {
   if (answer.is === 'due') return answer.byMs;
   return holderOf(answer)?.untilMs ?? Number.POSITIVE_INFINITY;
 }
 
-/** The time for an answer is over, which an offered slot may still get; or the time by which a holder should have given way. */
+/**
+ * What becomes of an answer at {@link endsMs}. A holder that has not given way in time is asked again. An offered slot is asked again too,
+ * since its waiter may claim it at any moment. Any other slot that did not answer is left alone.
+ */
 function afterItsTime({ at, answer }: MaybeHeld): Answer {
   return answer.is === 'known' || at === 'offered' ? NOT_ASKED : { is: 'none' };
 }
@@ -184,20 +212,21 @@ export interface PreemptibleHolder extends PreemptionTerms {
   givesWay: boolean;
 }
 
-/** A holder that is to give way, and the priority of the preemptor to which. */
+/** A holder that is to be told to give way. */
 export interface Picked {
   holder: PreemptibleHolder;
+  /** The preemptor's priority, not the holder's. */
   priorityKey: number;
 }
 
 /**
- * Picks the holders that are to give way. Each preemptor gets one holder, the most urgent preemptor first: a holder that gives way
- * already, or else one that is to be told to. A holder gives way to a strictly higher priority only. Pure.
+ * Picks the holders that are to be told to give way. Each preemptor counts on one holder, the most urgent preemptor first: on a holder that
+ * gives way already, or else on a holder that is picked here. A holder is picked only for a strictly higher priority than its own. Pure.
  *
  * @param holders all that have said that they may give way
  * @param isEligible whether a waiter can have the slot
- * @param isSettled whether all the slots for which the waiter is eligible have been asked; until then it waits, for a lower priority may
- * answer later
+ * @param isSettled whether no more answers are awaited for this waiter. Until then none is picked for it: a holder of a lower priority may
+ * still answer
  */
 export function pickHolders(
   preemptors: readonly Ticket[],
@@ -219,7 +248,10 @@ export function pickHolders(
   return picked;
 }
 
-/** The holder of the lowest priority; of equals, the one that began last, since it loses least. */
+/**
+ * The holder of the lowest priority, if that is below the waiter's; of equals, the holder that began last, since it loses least. Run IDs
+ * show which: they grow with time, on servers from 1.27. On older servers the choice among equals is arbitrary, but the same each time.
+ */
 function lowest(holders: readonly PreemptibleHolder[], waiter: Ticket): PreemptibleHolder | undefined {
   let found: PreemptibleHolder | undefined;
   for (const holder of holders) {
@@ -230,6 +262,7 @@ function lowest(holders: readonly PreemptibleHolder[], waiter: Ticket): Preempti
   return found;
 }
 
+/** The higher priority first; of equals, the ticket that waits longer. Not the full turn order: fairness plays no part here. */
 function byUrgency(a: Ticket, b: Ticket): number {
   return priorityOf(a) - priorityOf(b) || a.sinceMs - b.sinceMs;
 }

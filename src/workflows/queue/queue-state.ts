@@ -21,50 +21,69 @@ import { type KnownSlot, SlotTable } from './slot-table';
 import { Wanted } from './wanted';
 
 /**
- * How long the queue counts a slot as held although nobody wants it, so that nobody asks. Meanwhile an empty queue stays. The
- * next waiter finds it, instead of a new queue that knows nothing and asks each second. So a line that forms and goes a
- * thousand times a day costs a holder no more signals than one that stands all day.
+ * How long the queue remembers a held slot that no waiter wants, counted from the time of its next probe. ("Unseen" in the name: the queue
+ * does not probe a slot that is not wanted. The state `unseen` is something else.) Meanwhile the queue's Workflow stays open even if its
+ * line is empty, so the next waiter finds it, and not a new queue that knows nothing and has to probe all slots. So a line that forms and
+ * dissolves a thousand times a day costs a holder no more signals than a line that stands all day.
  */
 export const HELD_UNSEEN_MS = 30 * 60_000;
 
-/** The queue remembers so many slots. With more, it forgets the held ones that nobody wants. */
+/** If the queue knows more slots than this, it forgets the held slots that no waiter wants, without waiting for {@link HELD_UNSEEN_MS}. */
 const MAX_SEEN = 2_000;
 
-/** While the queue gives turns. */
+/** What is fixed while one call of {@link QueueState.next} goes through the slots. */
 interface Round {
   nowMs: number;
-  /** The waiters without a turn that ask for a holder to give way. */
+  /** The tickets that ask for a holder to give way, and had no turn when the round began. */
   preemptors: readonly Ticket[];
 }
 
 /**
- * What each slot is doing, who waits, and so what the queue does next. Pure: each event comes in by a method of its own, the clock
- * as `nowMs`, and {@link next} says what to do. The queue never grants a permit. A turn says "this slot looks free", and the claim
+ * What each slot is doing, who waits, and so what the queue does next. Pure: each kind of event has a method, the clock comes in as
+ * `nowMs`, and {@link next} returns what to do. The queue never grants a permit. A turn says "this slot looks free", and the claim
  * decides. A wrong guess here costs time, never safety.
+ *
+ * - A **ticket** is one acquirer's place in line. Its **waiter** is the Workflow that receives the turn.
+ * - A **turn** tells a waiter to claim a slot. The slot is `offered` until the queue learns how the turn ended.
+ * - A **probe** sends `watch` to the permit of a slot. If there is such a permit, the slot is held. The permit is **watched** from then on:
+ *   it sends `closing` before it ends.
+ * - **Wanted**, **eligible** and **out of use** are defined at {@link Wanted}, a **silent** waiter at {@link OfferTimeouts}, an
+ *   **accumulator** and its reserved slots at {@link Offers}, a ticket **in doubt** at `Doubts`.
  *
  *     unknown --probe: delivered--> held --closing--> free --turn sent--> offered --closing--> free
  *        |                           '--due--> probe      |                  |--missed--> unknown, the ticket keeps its place
  *        '---probe: not found--> free                     |                  |--declined | waiter gone--> free, ticket dropped
  *     free, and nobody wants it ------------> unknown <---'                  '--overdue--> probe, ticket dropped
  *
- * A claim made on a turn starts a permit that the queue watches from its start. So an offered slot needs no answer: the next word of it
- * is `closing`. When no word comes in time, a probe settles whether it is held.
+ * Three more states concern operator commands: `unseen` is an unknown slot that the queue is to probe once, even if it is not wanted;
+ * `draining` and `drained` are drawn at {@link Drains}.
+ *
+ * A claim made on a turn starts a permit that is watched from its start. So an offered slot needs no answer: the next message about it
+ * is `closing`. If no message comes in time, a probe finds out whether the slot is held.
  *
  * This class hands each event to the part that it concerns, and goes through the slots to see what each needs now. The {@link SlotTable} and
  * the {@link Line} are the memory. {@link Admission} takes tickets in and out, {@link Offers} gives turns, {@link PermitWatch} finds out
  * what is held, {@link Drains} keep slots out of use, and {@link Preemption} makes holders give way.
  *
- * Invariants, which the model test checks after each event:
+ * Invariants. They hold once {@link next} has returned all its commands, and the model test checks them there, after each event:
  *
  * - **Q1** A ticket has at most one turn.
- * - **Q2** A wanted slot is held, offered or under a probe: none idles as free or unknown. ({@link Wanted} says which slots are.)
- * - **Q3** A slot goes to the first in turn order of the eligible waiters that have no turn.
+ * - **Q2** No wanted slot idles as free or unknown: it is held, offered, under a probe, or claimed by the queue itself.
+ * - **Q3** A free slot goes to the first in turn order of the eligible waiters that have no turn, unless it is reserved for an accumulator.
+ *   Silent waiters come last.
  * - **Q4** to **Q6** see {@link Preemption}.
- * - **Q7** No waiter is in line that wants more permits than an operator has left.
- * - **Q8** No waiter that gives way gets a turn once the queue knows of a better priority behind it.
+ * - **Q7** No waiter is in line that wants more permits in all than the capacity that an operator has set.
+ * - **Q8** A ticket with `givesWay` gets no turn once the queue knows that a waiter of a better priority waits for a permit that the
+ *   ticket's caller keeps.
+ * - **Q9** If a newcomer with `whenFull: 'drop-oldest'` makes the line longer than its `maxWaiting`, the queue drops only tickets with the
+ *   same `whenFull` and without a turn. The newcomer is one of them. The lowest priority goes first, and of equals the oldest (`sinceMs`).
+ *   The queue stops when the newcomer's `maxWaiting` holds, or when no other ticket goes before the newcomer. If the newcomer itself goes
+ *   first, it alone is dropped. A ticket whose waiter was beaten at its turn counts as a newcomer. While a ticket is in doubt, the line may
+ *   be too long for it.
  */
 export class QueueState {
   private readonly slots: SlotTable;
+  /** Which tickets are in line. It may be out of date on which of them have turns: to ask for that, use {@link line}. */
   private readonly unsettledLine: Line;
   private readonly inUse: InUse;
   private readonly rollCall: RollCall;
@@ -93,39 +112,43 @@ export class QueueState {
   // --- What waiters say ---
 
   /**
-   * Takes a ticket in, or in place of the one with the same ID. `false` when the line is full, or longer than the ticket allows, or
-   * when its waiter wants more permits than an operator has left.
+   * Adds a ticket to the line, or replaces the ticket with the same ID. Returns `false` if the ticket is not in line: the line is full, or
+   * longer than the ticket allows, or the waiter wants more permits than the capacity that an operator has set. `true` is not final: a
+   * ticket in doubt may be refused by a later {@link next} (Q9).
    *
-   * @param nowMs when it comes; without it, when its acquire began
+   * @param nowMs when the ticket arrives. The default, when its acquire began, is for callers without a clock, such as tests
    */
   enqueue(ticket: Ticket, nowMs = ticket.sinceMs): boolean {
     return this.admission.enqueue(ticket, nowMs);
   }
 
-  /** The waiter found its slot taken. It waits on, in its old place. `false` as {@link enqueue} says it. */
+  /**
+   * The waiter claimed the slot of its turn, and another acquirer was faster. The waiter waits on in its old place. Returns what
+   * {@link enqueue} does.
+   */
   missed(ticket: Ticket, slot: string, nowMs = ticket.sinceMs): boolean {
     return this.admission.missed(ticket, slot, nowMs);
   }
 
   /**
-   * The waiter waits no longer. The turn that it may have had goes on at once: `true` if it had one.
-   * @param runId of the waiter; its ticket may have passed to the next waiter of the same acquirer, and then stays
+   * The waiter has left. If it had a turn, its slot is free again for the next waiter. Returns whether it had a turn.
+   * @param runId the waiter's run. If the ticket has passed to another run meanwhile, the ticket stays
    */
   declined(ticketId: string, runId?: string): boolean {
     return this.admission.declined(ticketId, runId);
   }
 
-  /** The turn found no Workflow: its waiter is gone. */
+  /** The signal with the turn found no Workflow, so the waiter is gone. */
   undeliverable(slot: string, ticketId: string): void {
     this.admission.undeliverable(slot, ticketId);
   }
 
-  /** A waiter that was asked whether it is there has answered, or is gone. */
+  /** The result of `ask-waiter`: whether the waiter's Workflow still runs. */
   present(ticket: Ticket, isThere: boolean, nowMs: number): void {
     this.admission.present(ticket, isThere, nowMs);
   }
 
-  /** Somebody of this priority waits for a resource. See {@link Line.inherit}. */
+  /** Another queue reports the best priority in its line, the line of `resource`. See {@link Line.inherit}. */
   inherit(resource: string, priorityKey: number): void {
     this.unsettledLine.inherit(resource, priorityKey);
   }
@@ -137,29 +160,32 @@ export class QueueState {
     this.watch.closing(notice);
   }
 
-  /** A probe's answer: `held` if a permit took the `watch`. */
+  /** The result of `probe`: `held` if the `watch` signal found a permit. */
   probed(slot: string, held: boolean, nowMs: number): void {
     this.watch.probed(slot, held, nowMs);
   }
 
-  /** A permit that was asked says that it keeps the slot out of use. */
+  /** A permit that received `watch` reports that it is a queue's claim, which keeps the slot out of use. */
   drained(slot: string, runId: string): void {
     this.watch.drained(slot, runId);
   }
 
-  /** A permit says that its holder may have to give way. */
+  /** A permit that received `watch` reports that its holder has opted in to give way, and at what priority it holds. */
   preemptible(notice: PreemptibleNotice, nowMs: number): void {
     this.watch.preemptible(notice, nowMs);
   }
 
-  /** A permit that was asked to give way has ended. */
+  /** The result of `preempt` if the permit had ended already. */
   notThere(slot: string, runId: string): void {
     this.preemption.notThere(slot, runId);
   }
 
   // --- What operators say, and what came of it ---
 
-  /** An operator changes which slots are in use, and the queue is to look at each slot that the operator names. @returns what is set now */
+  /**
+   * An operator changes which slots are in use. The queue is to probe each slot that the command names and of which it knows nothing.
+   * @returns what is set now
+   */
   setOverride(input: OverrideInput, nowMs: number): OverrideState {
     this.slots.lookAt(slotNames(input.slots));
     return this.inUse.set(input, nowMs);
@@ -175,21 +201,25 @@ export class QueueState {
     return this.inUse.override;
   }
 
+  /** Whether what an operator has set is carried out: each slot that is to be out of use is held, or claimed by the queue. */
   get isInForce(): boolean {
     return this.drains.isInForce;
   }
 
-  /** The slots that some waiter takes the resource to have, where this slot is not among them and no operator has set how many there are. */
+  /**
+   * What a waiter that disagrees with the others takes the slots of the resource to be: a list or a count that lacks this slot. `undefined`
+   * if there is no such waiter, or if an operator has set the capacity, and so may have added the slot.
+   */
   othersOf(slot: string): Ticket['slots'] | undefined {
     return this.overridden?.capacity === undefined ? this.unsettledLine.slots.without(slot) : undefined;
   }
 
-  /** The answer to the queue's own claim: the permit's run, or `undefined` when somebody else was faster. */
+  /** The result of `drain`, the queue's own claim: the permit's run, or `undefined` if another acquirer was faster. */
   claimed(slot: string, runId: string | undefined, nowMs: number): void {
     this.drains.claimed(slot, runId, nowMs);
   }
 
-  /** The queue's own claim on a slot has ended without a word. */
+  /** The permit of the queue's own claim has ended without `closing`. */
   gone(slot: string, runId: string): void {
     this.drains.gone(slot, runId);
   }
@@ -197,14 +227,15 @@ export class QueueState {
   // --- What the queue does next ---
 
   /**
-   * What to do now: at most `room` commands. When it gives that many, more may be due. Each call moves the slots concerned on,
-   * so it gives a command once.
+   * What to do now: at most `room` commands. If it returns that many, more may be due. Each command is returned once: the slot or ticket
+   * that it concerns is in its next state by then, and the caller reports the result with one of the methods above.
    */
   next(nowMs: number, room = Number.POSITIVE_INFINITY): QueueCommand[] {
     this.inUse.expire(nowMs);
     return atMost(room, this.moves(nowMs));
   }
 
+  /** All that is due. The order matters: tickets leave the line first, and what is left is decided after the free slots have been given. */
   private *moves(nowMs: number): Generator<QueueCommand> {
     yield* this.admission.refuseAccumulators();
     for (const ticket of this.line.takeOutranked()) yield { do: 'give-way', ticket }; // Q8
@@ -216,13 +247,13 @@ export class QueueState {
     for (const slot of this.wanted.slots()) {
       if (this.slots.get(slot).at === 'unknown') yield this.watch.probe(slot, round.preemptors); // Q2
     }
-    // Last: a thousand held slots must not keep a free one from being found.
+    // After the unknown slots: if there is little room, a thousand held slots must not keep a free one from being found.
     for (const [slot, { probeAtMs }] of this.slots.in('held')) {
       if (probeAtMs <= nowMs && this.wanted.isWanted(slot)) yield this.watch.probe(slot, round.preemptors);
     }
-    yield* this.admission.settleDoubts(nowMs); // what is free has been given by now
+    yield* this.admission.settleDoubts(nowMs); // Q9. The free slots have been given by now, so who is left needs a place in line
     for (const ticket of this.rollCall.questions()) yield { do: 'ask-waiter', ticket };
-    const preemptors = this.preemptors(); // some have their turn now
+    const preemptors = this.preemptors(); // again, since some got their turns in this round
     yield* this.preemption.moves(preemptors, nowMs, (slot) => this.watch.probe(slot, preemptors));
   }
 
@@ -247,11 +278,14 @@ export class QueueState {
         return this.drains.keep(slot, state, nowMs);
       case 'probing':
       case 'draining':
-        return undefined; // an answer is due
+        return undefined; // the result of the probe or claim is due
     }
   }
 
-  /** When {@link next} has something to do although nothing happens. Infinity when it has not. */
+  /**
+   * When to call {@link next} if no event comes first. Infinity if only an event can give it something to do: probes, claims and questions
+   * under way all end with an event, and tickets in doubt wait for these.
+   */
   dueMs(): number {
     let dueMs = this.inUse.endsAtMs;
     const preemptors = this.preemptors(); // first: it settles the line, by which slots are wanted
@@ -269,11 +303,12 @@ export class QueueState {
     return this.unsettledLine.ticket(ticketId);
   }
 
-  /** The line, when it knows which tickets have turns. */
+  /** The line, brought up to date on which tickets have turns (the offered slots show it). */
   private get line(): Line {
     return this.offers.line;
   }
 
+  /** The tickets without a turn that ask for a holder to give way. */
   private preemptors(): readonly Ticket[] {
     return [...this.line.without('preempt')];
   }
@@ -293,17 +328,17 @@ export class QueueState {
     return this.line.waitingCount;
   }
 
-  /** Somebody is to be told to give way. The next run of the queue would not know. */
+  /** Whether a waiter is to be told to give way (Q8). The view does not contain this, so it must be sent before the queue continues as new. */
   get hasOutranked(): boolean {
     return this.unsettledLine.hasOutranked;
   }
 
-  /** Nobody waits, nothing is set, and no slot is kept out of use. */
+  /** The line is empty, no operator has set anything, and the queue keeps no slot out of use. */
   get idle(): boolean {
     return this.unsettledLine.isEmpty && !this.overridden && this.drains.isEmpty;
   }
 
-  /** Whether a permit that runs will tell when it closes. */
+  /** Whether the queue believes that a permit is watched, so that its `closing` is still to come. */
   get awaitsClosing(): boolean {
     for (const _ of this.slots.in('held')) return true;
     return false;
@@ -311,6 +346,10 @@ export class QueueState {
 
   // --- What the next run is handed ---
 
+  /**
+   * What the constructor of the next run takes, and what the query shows. It leaves out {@link inDoubt}, which is handed on separately,
+   * {@link hasOutranked}, and what the next run learns again: which waiters are silent, and when each was last heard.
+   */
   view(): QueueView {
     const {
       overridden,
@@ -324,12 +363,12 @@ export class QueueState {
     };
   }
 
-  /** The tickets that may be beyond their bound on the line. The next run is told with {@link doubt}. */
+  /** The IDs of the tickets in line for which the line may be too long (`maxWaiting`). The next run is told with {@link doubt}. */
   get inDoubt(): string[] {
     return this.admission.inDoubt;
   }
 
-  /** The last run hands these tickets on as {@link inDoubt}. */
+  /** Restores {@link inDoubt} from what the last run has handed on. */
   doubt(ticketIds: readonly string[]): void {
     this.admission.doubt(ticketIds);
   }
