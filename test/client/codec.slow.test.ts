@@ -157,7 +157,7 @@ test('with a data converter, an encrypted pool is run, seen and operated', async
   assert.equal(await worker.exit, 0);
   const missing = new CliProcess(['ls', '--data-converter', 'no-such-module.js']);
   assert.equal(await missing.exit, 64);
-  assert.match(missing.stderr, /--data-converter: expected a module that exports "dataConverter", and "no-such/);
+  assert.match(missing.stderr, /--data-converter: expected a module that exports "dataConverter", but "no-such/);
 });
 
 test("a signal that a codec throws on stops a user's Workflow until somebody terminates it; then its slot passes on", async () => {
