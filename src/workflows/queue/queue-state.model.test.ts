@@ -641,12 +641,11 @@ class World {
     const now = new Set(this.settled().map(({ id }) => id));
     for (const other of settledBefore) {
       if (!other.whenFull || !now.has(other.id)) continue;
-      const isFirst = (dropped.priorityKey ?? 3) - (other.priorityKey ?? 3) || other.sinceMs - dropped.sinceMs;
-      assert.ok(isFirst >= 0, `Q9: ${dropped.id} was dropped before ${other.id}`);
+      assert.ok(byDropping(dropped, other) <= 0, `Q9: ${dropped.id} was dropped before ${other.id}`);
     }
   }
 
-  /** Q9: a ticket that is no longer in doubt has room beside those that were there before, unless they can't be dropped. */
+  /** Q9: a ticket that is no longer in doubt has room beside those that were there before, unless none of them can be dropped before it. */
   private checkRoom(settledBefore: readonly Ticket[], doubted: readonly string[]): void {
     const now = this.settled();
     const before = new Set(settledBefore.map(({ id }) => id));
@@ -654,7 +653,7 @@ class World {
     for (const ticket of now) {
       if (!ticket.whenFull || !doubted.includes(ticket.id)) continue;
       const { maxWaiting = 0 } = ticket;
-      const droppable = stay.filter(({ whenFull }) => whenFull);
+      const droppable = stay.filter((other) => other.whenFull && byDropping(other, ticket) < 0);
       assert.ok(stay.length < maxWaiting || droppable.length === 0, `Q9: ${ticket.id} makes the line too long`);
     }
   }
@@ -799,3 +798,8 @@ test('whatever happens, no wanted slot idles, nobody overtakes, and all who live
     { numRuns, seed, includeErrorInReport: true },
   );
 });
+
+/** Q9: the lowest priority is dropped first, and of equals the oldest. */
+function byDropping(a: Ticket, b: Ticket): number {
+  return (b.priorityKey ?? 3) - (a.priorityKey ?? 3) || a.sinceMs - b.sinceMs;
+}
