@@ -56,7 +56,9 @@ export function checkTurns(events: readonly QueueEvent[]): { turns: number; diso
     for (const { ticketId, slot, waiting } of given) if (slot === undefined && !waiting) line.refuse(ticketId);
     line.passOver(given);
     for (const { ticketId, slot, eventId, to } of given) {
-      if (slot === undefined) continue;
+      // Without its run: the turn was given before, and its waiter was not there to hear it. Meanwhile the ticket may have come back.
+      const isToldAgain = to?.workflowId && to.workflowId !== NOWHERE && !to.runId;
+      if (slot === undefined || isToldAgain) continue;
       turns++;
       const overtaken = line.offer(ticketId, slot, to?.workflowId);
       if (to?.runId) line.anotherTurn(ticketId, slot);
