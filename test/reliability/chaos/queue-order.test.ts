@@ -20,7 +20,7 @@ class Script {
   }
 
   /** A task that saw all that came before the last `unseen` events, and gave these turns. */
-  task(turns: Record<string, string>, unseen = 0, to?: string): this {
+  task(turns: Record<string, string>, unseen = 0, to?: string, runId: string | null = RUN_ID): this {
     const startedEventId = this.events.length + 1 - unseen;
     this.add({
       workflowTaskCompletedEventAttributes: {
@@ -29,7 +29,7 @@ class Script {
     });
     for (const [slot, ticketId] of Object.entries(turns)) {
       const input = payloads({ queueId: 'permit-queue:pool', ticketId, slot });
-      const workflowExecution = { workflowId: to ?? ticketId, runId: RUN_ID };
+      const workflowExecution = { workflowId: to ?? ticketId, runId };
       this.add({
         signalExternalWorkflowExecutionInitiatedEventAttributes: { signalName: TURN, input, workflowExecution },
       });
@@ -131,6 +131,16 @@ test('a turn that is told again to a waiter that is gone is none of the waiter t
       });
   assert.equal(back().task({ '1': 'early' }, 0, 'early').disorder, 0);
   assert.equal(back().task({ '1': 'early' }, 0, 'next waiter').disorder, 1);
+});
+
+test('a turn that is told again, without the run, is no other turn of the waiter that was beaten meanwhile', () => {
+  const beaten = () =>
+    line()
+      .task({ '0': 'urgent', '1': 'early' })
+      .signal(MISSED, { ticket: early, slot: '1' })
+      .signal(ENQUEUE, ticket('most-urgent', 4, 1));
+  assert.equal(beaten().task({ '1': 'early' }, 0, 'early', null).disorder, 0);
+  assert.equal(beaten().task({ '1': 'early' }, 0, 'early').disorder, 1);
 });
 
 test('a turn that a fault has sent nowhere is a turn all the same', () => {

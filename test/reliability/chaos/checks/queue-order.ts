@@ -56,11 +56,9 @@ export function checkTurns(events: readonly QueueEvent[]): { turns: number; diso
     for (const { ticketId, slot, waiting } of given) if (slot === undefined && !waiting) line.refuse(ticketId);
     line.passOver(given);
     for (const { ticketId, slot, eventId, to } of given) {
-      // Without its run: the turn was given before, and its waiter was not there to hear it. Meanwhile the ticket may have come back.
-      const isToldAgain = to?.workflowId && to.workflowId !== NOWHERE && !to.runId;
-      if (slot === undefined || isToldAgain) continue;
+      if (slot === undefined) continue;
       turns++;
-      const overtaken = line.offer(ticketId, slot, to?.workflowId);
+      const overtaken = line.offer(ticketId, slot, to);
       if (to?.runId) line.anotherTurn(ticketId, slot);
       if (overtaken) disorder.push(`event ${eventId}: ticket ${ticketId} had its turn before ${overtaken}`);
     }
@@ -146,14 +144,10 @@ class Line {
     this.waiting.delete(ticketId);
   }
 
-  /**
-   * @param to the waiter that is told. A turn that it was not there to hear is told again, to its next run; and meanwhile the ticket
-   * may have come back with another waiter, whose turn that is not
-   * @returns whom this turn overtakes
-   */
-  offer(ticketId: string, slot: string, to?: string | null): string | undefined {
+  /** @param to whom the queue has told, unless a former run has @returns whom this turn overtakes */
+  offer(ticketId: string, slot: string, to?: GivenTurn['to']): string | undefined {
     const ticket = this.waiting.get(ticketId);
-    if (!ticket || (to && to !== NOWHERE && to !== ticket.waiter.workflowId)) return undefined; // said twice
+    if (!ticket || (to && isToldAgain(ticket, to))) return undefined;
     this.waiting.delete(ticketId);
     this.offered.set(ticketId, { ticket, slot });
     const raised = { ...ticket, priorityKey: this.raised(ticket) };
@@ -213,6 +207,14 @@ class Line {
     else this.silent.delete(whoOf(ticket));
     this.waiting.delete(ticketId);
   }
+}
+
+/**
+ * A turn that its waiter was not there to hear is told again, without the run. Meanwhile the ticket may have come back, even with another
+ * waiter: this is no turn of that.
+ */
+function isToldAgain({ waiter }: Ticket, { workflowId, runId }: NonNullable<GivenTurn['to']>): boolean {
+  return workflowId !== NOWHERE && (!runId || workflowId !== waiter.workflowId);
 }
 
 /** By which a turn is known when its ticket has another one. */
