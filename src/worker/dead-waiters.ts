@@ -63,8 +63,7 @@ class LineHere {
   }
 
   /** Tells the queue which of its waiters are gone. @returns whether anybody waits there */
-  async look(server: Server, ended: AbortSignal): Promise<boolean> {
-    const reader = lenientReader(server.client);
+  async look(server: Server, reader: WorkflowClient, ended: AbortSignal): Promise<boolean> {
     const describe = (workflowId: string) => describeOpen(server, reader, workflowId);
     const queue = await describe(this.queueId);
     if (queue?.type !== QUEUE_WORKFLOW) return false;
@@ -127,12 +126,14 @@ function linesOf({ options: { sinks } }: Worker): Map<string, LineHere> | undefi
 async function lookAgainAndAgain(worker: Worker, lines: Map<string, LineHere>, ended: AbortSignal): Promise<void> {
   while (!ended.aborted) {
     await pause(EVERY_MS, ended);
+    const { client } = worker; // its connection may be another by now
+    if (!client) continue;
+    const [server, reader] = [new Server(client), lenientReader(client)];
     for (const [queueId, line] of lines) {
       if (ended.aborted) return;
       if (!line.isLong) continue;
       try {
-        const { client } = worker; // its connection may be another by now
-        if (!client || (await line.look(new Server(client), ended)) || lines.get(queueId) !== line) continue;
+        if ((await line.look(server, reader, ended)) || lines.get(queueId) !== line) continue;
         // The queue was terminated, or another worker runs it.
         lines.delete(queueId);
         line.showNone();
