@@ -110,8 +110,8 @@ export function commands(terminate: (permit: Permit) => Promise<void>) {
     [
       fc.constant(
         command('try', async (model, real) => {
-          // It tries the slots that its own options name. Those that an operator has added are given in line.
-          const isFree = free({ ...model, capacity: Math.min(model.capacity, CAPACITY) }) > 0;
+          // Where an operator has added slots, a queue runs: in strict order it lines up there, and so gets these slots too.
+          const isFree = free(model) > 0;
           let permit = await real.pool.tryAcquire();
           // While a queue runs, a turn that a slow machine brings too late is no turn.
           if (isFree) await until(async () => (permit ??= await real.pool.tryAcquire()));
