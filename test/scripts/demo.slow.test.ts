@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { stripVTControlCharacters } from 'node:util';
 import { lacking } from '../../scripts/support/requirements';
+import { UI_OFFSET } from '../../scripts/support/run-options';
 import { checkPortIsFree, freePort } from '../../scripts/support/server-process';
 import { assertCount, useBrowser } from '../support/browser';
 import { assertClosing } from '../support/demo';
@@ -95,8 +96,20 @@ test('the grid fills and drains while the demo runs, and nothing is drawn anew t
   assert.equal(errors, '');
 });
 
+/** A free port whose Web UI's port is free too. */
+async function freePortWithUi(): Promise<number> {
+  for (;;) {
+    const port = await freePort();
+    const isFree = await checkPortIsFree(port + UI_OFFSET, 'the Web UI').then(
+      () => true,
+      () => false,
+    );
+    if (isFree) return port;
+  }
+}
+
 test('server, worker and start work together, and end cleanly', { skip: lacking('ownServer') }, async (t) => {
-  const port = await freePort();
+  const port = await freePortWithUi();
   const env = { TEMPORAL_ADDRESS: `127.0.0.1:${port}` };
 
   const server = startScript('dev-server', ['--port', String(port)]);

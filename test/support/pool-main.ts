@@ -53,6 +53,7 @@ async function main(input: PoolInput): Promise<void> {
       let hasBegun = false;
       try {
         await pool.withPermit(async ({ runId, signal }) => {
+          signal.throwIfAborted(); // this process may have been stopped since the pool looked
           hasBegun = true;
           tell({ at: 'begin', call, runId, ms: nowMs(), waitedMs: nowMs() - sinceMs });
           await delay(callMs, undefined, { signal });
@@ -62,6 +63,7 @@ async function main(input: PoolInput): Promise<void> {
         lost = true;
       }
       if (hasBegun) tell({ at: 'end', call, ms: nowMs(), lost });
+      else n--;
       if (pauseMs > 0) await delay(pauseMs);
     }
   };
