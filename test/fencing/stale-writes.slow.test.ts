@@ -1,3 +1,3 @@
 import { testStaleWrites } from '../support/stale-writes';
 
-testStaleWrites(10, 40);
+testStaleWrites(10, 20);
