@@ -117,7 +117,7 @@ function run<Args extends unknown[], T>(workflow: (...args: Args) => Promise<T>,
 const twice = <T>(items: T[]) => [...items, ...items];
 
 test('the pages show the code of the examples, word for word, and all of it', () => {
-  const page = ['recipes.md', 'interop.md'].map((name) => readFileSync(join(ROOT, 'docs', name), 'utf8')).join('\n');
+  const page = ['recipes.md', 'comparison.md'].map((name) => readFileSync(join(ROOT, 'docs', name), 'utf8')).join('\n');
   const shown = [...page.matchAll(/<!-- (examples\/recipes\/[a-z]+\.ts)#([a-z-]+) -->\n+```ts\n(.*?)\n```/gs)];
   const all: string[] = [];
   for (const file of ['examples/recipes/workflows.ts', 'examples/recipes/clients.ts']) {
@@ -125,7 +125,7 @@ test('the pages show the code of the examples, word for word, and all of it', ()
     for (const [, name = '', code = ''] of source.matchAll(/\/\/ #region ([a-z-]+)\n(.*?)\n\/\/ #endregion/gs)) {
       all.push(`${file}#${name}`);
       const block = shown.find(([, of, region]) => of === file && region === name);
-      assert.equal(block?.[3], code, `${file}#${name} is not what docs/recipes.md or docs/interop.md shows`);
+      assert.equal(block?.[3], code, `${file}#${name} is not what docs/recipes.md or docs/comparison.md shows`);
     }
   }
   assert.equal(all.length, 13);

@@ -1,4 +1,4 @@
-// As docs/operations.md has it for versioned workers that run the permits of their own task queue.
+// As docs/production.md has it for versioned workers that run the permits of their own task queue.
 import { setWorkflowOptions } from '@temporalio/workflow';
 import * as permits from '../../src/workflows';
 
