@@ -104,11 +104,11 @@ export interface ResourceFlags extends OperatorOptions, ConnectionFlags {
   output: Output;
 }
 
-/** For orders: where they start the queue of a resource. */
+/** For operator commands: the task queue on which they start the queue of a resource. */
 export function withTaskQueueFlag(command: Command): Command {
   return command.option(
     '--task-queue <name>',
-    `the permit worker's task queue (default: that of the resource's queue or permits, or else ${DEFAULT_TASK_QUEUE})`,
+    `the permit worker's task queue (default: the one on which the resource's queue or permits run, otherwise ${DEFAULT_TASK_QUEUE})`,
   );
 }
 
@@ -116,14 +116,14 @@ export function withTaskQueueFlag(command: Command): Command {
 export function withResourceFlags(command: Command): Command {
   withSlotFlags(
     command,
-    'how many permits the resource is deployed with (default: as its queue or permits report)',
-    'the names of its slots instead, separated by commas',
+    'how many permits the resource is deployed with (default: the number that its queue or permits report)',
+    'the names of the slots, separated by commas, instead of --capacity',
   );
   command
-    .option('--key <key>', "act on this key's permits instead of the resource's")
+    .option('--key <key>', "use this key's permits instead of those of the whole resource")
     .option(
       '--per-key <n>',
-      'with --key: how many permits the key is declared with (default: as --capacity)',
+      'with --key: how many permits each key is deployed with (default: as --capacity)',
       wholeNumber,
     );
   return withConnectionFlags(withOutputFlags(withTaskQueueFlag(command)));

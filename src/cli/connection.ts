@@ -43,12 +43,12 @@ export function withConnectionFlags(command: Command): Command {
     )
     .option('--api-key <key>', 'the API key; the process list shows it, so prefer TEMPORAL_API_KEY')
     .option('--tls', 'use TLS')
-    .option('--no-tls', 'connect without TLS, even if the configuration has it')
+    .option('--no-tls', 'connect without TLS, even if the configuration enables it')
     .option('--tls-ca-path <path>', "the server's CA certificate")
     .option('--tls-cert-path <path>', 'the client certificate')
     .option('--tls-key-path <path>', "the client certificate's private key")
-    .option('--tls-server-name <name>', 'the name that the server certificate must have')
-    .option('--data-converter <path>', 'a module that exports "dataConverter", if payloads are encrypted');
+    .option('--tls-server-name <name>', 'the server name that the certificate must contain')
+    .option('--data-converter <path>', 'if payloads are encrypted: a module that exports "dataConverter"');
 }
 
 export type ConnectConfig = ReturnType<typeof toClientOptions> & { namespace: string; address: string };

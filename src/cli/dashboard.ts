@@ -23,14 +23,16 @@ interface DashboardFlags extends ConnectionFlags {
 }
 
 const HELP = `
-Without arguments, the dashboard shows all resources in use. Give a resource
-with its capacity or slots (gpu-pool=3, licences=a,b,c), or only its name: the
-dashboard then takes the capacity from its queue or permits. The last = counts,
-so a name that contains = needs its capacity or slots.
+Without arguments, the dashboard shows all resources in use. To show only some,
+give each with its capacity or slots (gpu-pool=3, licences=a,b,c), or only its
+name: the dashboard then takes the capacity from the resource's queue or
+permits. The capacity or slots follow the last =, so a resource whose name
+contains = needs them.
 
-By default, only this machine can reach the dashboard. With a --host that other
-machines can reach, visitors need a token: yours, or a new one in the printed
-address. The dashboard does not use TLS: put it behind a proxy that does.
+By default, only this machine can reach the dashboard. If --host is an address
+that other machines can reach, visitors need a token: that of --token, or a
+generated one, which is part of the printed address. The dashboard does not use
+TLS: put it behind a proxy that does.
 
 Example:
   temporal-semaphore dashboard gpu-pool=3 licences=a,b,c
@@ -39,13 +41,18 @@ Example:
 export function addDashboard(program: Command, done: (exitCode: number) => void): void {
   const dashboard = program
     .command('dashboard [resources...]')
-    .summary('a web dashboard: who holds, who waits; revoke, resize, pause')
-    .description('Serves a web dashboard of these resources until SIGTERM or SIGINT.')
-    .option('--port <n>', 'the port to listen on; 0: any free one', Number, 8244)
+    .summary('serve a web dashboard of holders and waiters')
+    .description(
+      'Serves a web dashboard that shows who holds permits of these resources and who waits for them, and that can revoke, resize and pause, until SIGTERM or SIGINT.',
+    )
+    .option('--port <n>', 'the port to listen on (0: any free port)', Number, 8244)
     .option('--host <name>', 'the address to listen on', '127.0.0.1')
-    .option('--token <text>', 'the token that visitors need (default: TEMPORAL_SEMAPHORE_TOKEN, or a new one)')
-    .option('--ui <url>', "the Temporal Web UI, for links (default: the dev server's, or Temporal Cloud's)")
-    .option('--read-only', 'offer no actions')
+    .option('--token <text>', 'the token that visitors need (default: TEMPORAL_SEMAPHORE_TOKEN, or a generated one)')
+    .option(
+      '--ui <url>',
+      'the Temporal Web UI to link to (default: that of the development server or of Temporal Cloud)',
+    )
+    .option('--read-only', 'show resources, but offer no actions')
     .addHelpText('after', HELP)
     .action(async (resources: string[], flags: DashboardFlags) => {
       await serve(resources, flags);

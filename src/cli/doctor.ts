@@ -28,13 +28,13 @@ export function addDoctor(program: Command, done: (exitCode: number) => void): v
     .command('doctor')
     .summary('check for problems')
     .description(
-      `Checks the server, the permit worker's task queue and all resources in use, and reports problems. Without --probe it changes nothing. Exit code ${EXIT.no}: a finding is "bad".`,
+      `Checks the server, the permit worker's task queue and all resources in use, and reports problems. Without --probe, it changes nothing. Exit code ${EXIT.no}: at least one finding is "bad".`,
     )
     .option('--task-queue <name>', "the permit worker's task queue", DEFAULT_TASK_QUEUE)
     .addOption(
       durationOption('--waiting-longer <duration>', 'warn about waiters that have waited longer than this', '10m'),
     )
-    .option('--probe', 'also acquire and release permits of a dedicated resource, and report how long that takes')
+    .option('--probe', 'also acquire and release permits of a test resource, and report how long that takes')
     .addHelpText('after', HELP)
     .action(async ({ taskQueue, waitingLonger, probe, output, ...connection }: DoctorFlags) => {
       const options = { taskQueue, waitingLongerMs: waitingLonger, probe };

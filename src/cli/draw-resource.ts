@@ -162,7 +162,7 @@ function pastRow({ slot, holder, from, to, outcome }: PastHold): unknown[] {
 /** Who has a slot that is not free: its holder, or what keeps the slot without one. */
 export function whoHas(inspection: SlotInspection, seen: Pick<Inspection, 'strangers'>): unknown {
   const { state, permit } = inspection;
-  if (state === 'drained') return yellow('nobody: drained');
+  if (state === 'drained') return yellow('no holder: drained');
   if (permit?.pacedUntil) return yellow(`no holder: paced, free in ${fromNow(permit.pacedUntil)}`);
   const stranger = strangerIn(inspection, seen);
   return stranger ? red(text`a Workflow of type "${stranger.type}"`) : holderName(permit?.holder ?? {});

@@ -29,9 +29,14 @@ interface ApplyFlags extends LimitsFlags {
 }
 
 const PLAN_HELP = `
-It changes nothing. Exit code 0: nothing to change. ${EXIT.changes}: something to change.
-${EXIT.no}: a limit can't be put into force. ${EXIT.usage}: the file is invalid; each mistake is
-reported with its line and column. ${EXIT.unavailable}: a limit can't be compared.
+plan changes nothing.
+
+Exit code:
+  0   apply would change nothing
+  ${EXIT.no}   a limit can't be put into force
+  ${EXIT.changes}   apply would change something
+  ${EXIT.usage}  the file is invalid: each mistake is reported with its line and column
+  ${EXIT.unavailable}  a limit can't be compared
 
 Example:
   temporal-semaphore plan limits.yaml
@@ -51,7 +56,7 @@ export function addPlan(program: Command, done: (exitCode: number) => void): voi
     .command('plan <file>')
     .summary('compare a limits file with what is in force')
     .description(
-      'Compares a limits file with what is in force: what operators have set, what permits hold, and what callers declare. Shows what apply would change, and who holds more than the file allows.',
+      'Compares a limits file with the limits in force: those that operators have set, and those that permits and callers declare. Shows what apply would change, and which permits are held above the limits of the file.',
     )
     .addHelpText('after', PLAN_HELP)
     .action(async (path: string, flags: LimitsFlags) => {
@@ -65,10 +70,10 @@ export function addPlan(program: Command, done: (exitCode: number) => void): voi
 }
 
 const APPLY_HELP = `
-apply asks first; without a terminal it needs --yes. It is safe to run again: it
-leaves alone what is in force already. Exit code ${EXIT.busy}: an operator has made a
-change since the plan; apply stops there, and reports what it has done. Run it
-again.
+apply shows the plan and asks for confirmation; without a terminal, it needs
+--yes. It is safe to run again: limits that are in force already stay as they
+are. Exit code ${EXIT.busy}: an operator has changed a limit since the plan. apply then
+stops, and reports what it has changed: run it again.
 
 Example:
   temporal-semaphore apply limits.yaml --yes
@@ -79,7 +84,7 @@ export function addApply(program: Command, done: (exitCode: number) => void): vo
     .command('apply <file>')
     .summary('put a limits file into force')
     .description(
-      'Changes what is in force to match a limits file, as resize, pause and resume do. Holders keep their permits until they release them.',
+      'Changes the limits in force to match a limits file, as resize, pause and resume would. Holders keep their permits until they release them.',
     )
     .option('-y, --yes', 'do not ask for confirmation')
     .addHelpText('after', APPLY_HELP)
@@ -92,7 +97,8 @@ export function addApply(program: Command, done: (exitCode: number) => void): vo
 
 const EXPORT_HELP = `
 The file lists each resource and each key that has a holder, a waiter or an
-override. It leaves out a pause with an end, which ends by itself.
+override. It leaves out a pause that ends automatically (pause --until).
+Exit code ${EXIT.unavailable}: a limit could not be read, and is left out.
 
 Example:
   temporal-semaphore export > limits.yaml
@@ -102,7 +108,7 @@ export function addExport(program: Command, done: (exitCode: number) => void): v
   const exporting = program
     .command('export')
     .summary('write what is in force as a limits file')
-    .description('Writes the limits that are in force now as a limits file, in YAML, or in JSON with -o json.')
+    .description('Writes the limits that are in force now as a limits file: in YAML or, with -o json, in JSON.')
     .addHelpText('after', EXPORT_HELP)
     .action(async (flags: LimitsFlags) => {
       const seen = await withClient(flags, async (client) => {

@@ -37,8 +37,10 @@ export function addLs(program: Command, done: (exitCode: number) => void): void 
   const ls = program
     .command('ls [resource]')
     .summary('show who holds and who waits')
-    .description('Shows who holds and who waits for permits of <resource>, or all resources in use.')
-    .option('--recent <n>', 'also show the last n holds that have ended, at most 100', wholeNumber, 0)
+    .description(
+      'Shows who holds permits of <resource> and who waits for them. Without <resource>, lists all resources in use.',
+    )
+    .option('--recent <n>', 'also show the last n holds that have ended (at most 100)', wholeNumber, 0)
     .addOption(new Option('--keys', 'list each key in its own row, with its limit').conflicts(['key', 'recent']))
     .option('--wide', 'also show the run IDs, and do not cut long lines')
     .addHelpText('after', HELP)

@@ -22,7 +22,7 @@ function withOverrideFlags(command: Command): Command {
   command
     .option(
       '--if-version <n>',
-      'act only if the override still has this version, which ls -o json shows; 0: only if there is none',
+      'change the override only if its version is still n, as ls -o json shows it (0: only if none is set)',
       wholeNumber,
     )
     .option('-y, --yes', 'do not ask for confirmation');
@@ -142,7 +142,7 @@ Examples:
   temporal-semaphore resize openai 3 --key '*'
 
 --key '*' changes each key that has a holder, a waiter or an override now. Keys
-that come later have the limit that their callers declare (perKey).
+that come into use later have the limit that their callers declare (perKey).
 `;
 
 export function addResize(program: Command, done: (exitCode: number) => void): void {
@@ -152,9 +152,9 @@ export function addResize(program: Command, done: (exitCode: number) => void): v
     .argument('<n>', 'how many slots to use', wholeNumber)
     .summary('change how many slots are in use')
     .description(
-      'Changes how many slots are in use, until the next change. Held slots stay held, and go out of use as they come free. To undo the change, resize to the number that the resource is deployed with.',
+      'Changes how many slots are in use, until the next change. If there are fewer slots than before, holders keep surplus slots until they release them. To undo the change, resize to the number of slots that the resource is deployed with.',
     )
-    .option('--until <time>', 'return to the current setting at this time, or after this duration', timeFromNow)
+    .option('--until <time>', 'go back to the current setting at this time, or after this duration', timeFromNow)
     .option('--reason <text>', 'shown to operators')
     .addHelpText('after', RESIZE_HELP)
     .action(async (resource: string, n: number, flags: OverrideFlags & { until?: Date }) => {
@@ -172,8 +172,8 @@ export function addResize(program: Command, done: (exitCode: number) => void): v
 }
 
 const PAUSE_HELP = `
-A pause with --until ends by itself. If the resource is paused already, the
-pause that ends later counts.
+A pause with --until ends automatically. If the resource is paused already, the
+pause that ends later takes effect.
 
 Examples:
   temporal-semaphore pause gpu-pool --capacity 3 --reason 'node drain'
@@ -186,9 +186,9 @@ export function addPause(program: Command, done: (exitCode: number) => void): vo
     .command('pause <resource>')
     .summary('stop giving permits')
     .description(
-      'Stops giving permits until resume. Holders keep their permits until they release them, and waiters keep waiting.',
+      'Stops giving permits until the resource is resumed. Holders keep their permits until they release them, and waiters keep waiting.',
     )
-    .option('--until <time>', 'resume by itself at this time, or after this duration', timeFromNow)
+    .option('--until <time>', 'resume automatically at this time, or after this duration', timeFromNow)
     .option('--reason <text>', 'shown to operators')
     .addHelpText('after', PAUSE_HELP)
     .action(async (resource: string, flags: OverrideFlags & { until?: Date }) => {
@@ -202,7 +202,7 @@ export function addPause(program: Command, done: (exitCode: number) => void): vo
 }
 
 const RESUME_HELP = `
-resume asks for no confirmation, so --yes changes nothing.
+resume never asks for confirmation, so --yes has no effect.
 
 Example:
   temporal-semaphore resume gpu-pool
@@ -212,7 +212,7 @@ export function addResume(program: Command, done: (exitCode: number) => void): v
   const resume = program
     .command('resume <resource>')
     .summary('end a pause')
-    .description('Ends a pause. A size set with resize stays.')
+    .description('Ends a pause. A size that was set with resize stays in force.')
     .addHelpText('after', RESUME_HELP)
     .action(async (resource: string, flags: OverrideFlags) => {
       const { ifVersion } = flags;
@@ -237,10 +237,10 @@ export function addRevoke(program: Command, done: (exitCode: number) => void): v
     .command('revoke <resource> <slot>')
     .summary('take a permit away')
     .description(
-      'Takes the permit of a slot away. The holder is notified at once, with the reason. The slot goes to the next waiter.',
+      'Takes the permit of <slot> away from its holder. The holder is notified at once, with the reason, and the slot goes to the next waiter.',
     )
     .option('--reason <text>', 'shown to the holder')
-    .option('--run-id <id>', 'only if this run holds the slot')
+    .option('--run-id <id>', 'revoke only if this run holds the slot')
     .option('-y, --yes', 'do not ask for confirmation')
     .addHelpText('after', REVOKE_HELP)
     .action(async (resource: string, slot: string, flags: RevokeFlags) => {

@@ -55,7 +55,7 @@ export async function makeProgram(done: (exitCode: number) => void, command?: st
   return program;
 }
 
-/** Says which command lacks an option. An option that looks alike is often that of another command: it is not guessed at. */
+/** The error names the command that lacks the option. It suggests no similar option, which often belongs to another command. */
 function refuseByName(command: Command): void {
   const outputError = (message: string, write: (text: string) => void) =>
     write(message.replace('error: unknown option', `error: ${command.name()} has no option`));
@@ -64,7 +64,7 @@ function refuseByName(command: Command): void {
 
 const START = `
 Start with:
-  temporal-semaphore worker                       # runs permits; at least one
+  temporal-semaphore worker                       # runs permits; start it first
   temporal-semaphore run nightly --capacity 1 -- ./backup.sh
   temporal-semaphore ls                           # who holds, who waits
 `;

@@ -156,8 +156,8 @@ function leftDrained({ resource, slots, queue }: SeenResource): Finding[] {
   return [
     {
       is: 'bad',
-      what: `slot ${names} of "${resource}" is out of use by an operator command, whose queue was terminated`,
-      advice: `\`temporal-semaphore resume\` with --capacity or --slots frees the slots that are to be in use. The next waiter does too; otherwise a slot comes free within an hour.`,
+      what: `slot ${names} of "${resource}" is still out of use after an operator command, although its queue was terminated`,
+      advice: `\`temporal-semaphore resume\` with --capacity or --slots frees the slots that are to be in use. So does the next waiter; otherwise, each slot comes free within an hour.`,
     },
   ];
 }
@@ -211,7 +211,7 @@ function pausedFindings(seen: SeenResource): Finding[] {
 /** @param who a Workflow */
 export function stuckFinding(who: string, reason: string): Finding {
   const changed =
-    'Its code has changed since it began. If the change is a capacity or another option of a semaphore, name the former value in `before`, and deploy again: docs/options.md. ';
+    "Its code has changed since it began. If the change is a capacity or another option of a semaphore, name the former value in the semaphore's option `before`, such as { capacity: 4, before: [{ capacity: 3 }] }, and deploy again. ";
   return {
     is: 'bad',
     what: `${who} can't go on: its Workflow Task fails: ${reason}`,

@@ -62,24 +62,25 @@ const LAST_MS = 1_000;
 const GIVE_BACK_MS = 5_000;
 
 const HELP = `
-The command inherits the environment of run, without TEMPORAL_SEMAPHORE_TOKEN.
+The command inherits the environment of run, except TEMPORAL_SEMAPHORE_TOKEN.
 It also gets PERMIT_RESOURCE, PERMIT_SLOT, PERMIT_WORKFLOW_ID, PERMIT_RUN_ID and
-PERMIT_FENCING_TOKEN. The token is <resource>/<slot>/<run ID>: pass it to
-whatever must refuse late writes. With --also, these variables belong to the
-permit of <resource>. PERMITS contains all permits as JSON, in the order
-of the command line:
+PERMIT_FENCING_TOKEN. The fencing token is <resource>/<slot>/<run ID>: pass it
+to the service that must refuse late writes. With --also, these variables
+describe the permit of <resource>. PERMITS contains all permits as JSON, in the
+order of the command line:
   [{"resource", "slot", "workflowId", "runId", "fencingToken"}, ...]
-The command inherits TEMPORAL_API_KEY too; -- env -u TEMPORAL_API_KEY <command>
-keeps it out.
+The command also inherits TEMPORAL_API_KEY. To keep the API key from it, use
+-- env -u TEMPORAL_API_KEY <command>.
 
-run renews the permit while the command runs. It releases the permit when the
-command's whole process group has ended. When the permit is lost, the group gets
-TERM, and KILL before the lease ends. The same happens if run is killed, or
-stays stopped (Ctrl-Z) until the lease is about to end. A process that leaves
-the group (setsid) escapes. The command has no controlling terminal. Under
-nohup, a hang-up is ignored.
+run renews the permit while the command runs, and releases it when the command's
+whole process group has ended. If the permit is lost, the group gets SIGTERM,
+and SIGKILL before the lease ends. The same happens if run is killed, or stays
+stopped (Ctrl-Z) until the lease is about to end. A process that leaves the
+group (setsid) gets neither signal. The command has no controlling terminal.
+Under nohup, run ignores a hang-up.
 
-Exit code: the command's own; 128+n if signal n ended it; never 0 after a loss.
+Exit code: the command's own; 128+n if signal n ended it; never 0 after the
+permit was lost.
   ${EXIT.busy}   no permit: all slots are held (--try), none came free in time
        (--timeout), or the queue is full (--max-waiting)
   ${EXIT.usage}   wrong usage
@@ -100,62 +101,70 @@ export function addRun(program: Command, done: (exitCode: number) => void, comma
   const run = program
     .command('run <resource>')
     .summary('run a command under a permit')
-    .description('Waits for a permit of <resource>, runs the command under it, and releases it: flock across machines.')
+    .description(
+      'Waits for a permit of <resource>, runs the command under it, and then releases it: like flock, but across machines.',
+    )
     .usage('<resource> --capacity <n> [options] -- <command>');
   withSlotFlags(
     run,
     'how many permits there are; all callers must give the same number',
-    'the names of the slots instead, separated by commas',
+    'the names of the slots, separated by commas, instead of --capacity',
   )
     .option(
       '--also <resource=slots>',
-      'a permit of this resource too, all or none: licences=5, or gpus=a,b for named slots; may be repeated',
+      'also take a permit of this resource; run takes either all permits or none. licences=5 has 5 slots, gpus=a,b has named slots; may be repeated',
       alsoFlag,
     )
     .addOption(
       new Option(
         '--per-key <n>',
-        'how many permits of <resource> each --key may have; must match across callers',
+        'how many permits of <resource> each key may have (with --key); all callers must give the same number',
       ).argParser(wholeNumber),
     )
     .addOption(
       durationOption(
         '--pace <duration>',
-        'a slot of <resource> is not given again before this time has passed; must match across callers',
+        'the shortest time between two starts on one slot of <resource>; all callers must give the same time',
         undefined,
         1,
       ),
     )
     .addOption(
-      new Option('--permits <n>', 'take n permits of <resource> at once, or none (default: 1)').argParser(wholeNumber),
+      new Option('--permits <n>', 'take n permits of <resource>: either all n or none (default: 1)').argParser(
+        wholeNumber,
+      ),
     )
-    .option('--key <key>', 'whose permit it is: a tenant, a customer (with --per-key)')
+    .option('--key <key>', 'the tenant or customer that the permit is for (with --per-key)')
     .option('--task-queue <name>', "the permit worker's task queue", DEFAULT_TASK_QUEUE)
     .addOption(
       durationOption('--lease <duration>', 'how long the permit stays taken if this process dies (default: 30s)'),
     )
-    .addOption(durationOption('--renew-every <duration>', 'how often the lease is renewed (default: a third of it)'))
+    .addOption(
+      durationOption('--renew-every <duration>', 'how often to renew the lease (default: a third of the lease)'),
+    )
     .addOption(
       durationOption(
         '--max-hold <duration>',
-        'the longest hold: the server then ends the permit (default: 24h, or what renewals allow)',
+        'how long the permit may be held before the server ends it (default: 24h, or less if renewals do not allow that)',
       ),
     )
     .addOption(durationOption('--timeout <duration>', 'how long to wait for a permit (default: indefinitely)'))
-    .option('--try', 'do not wait')
+    .option('--try', `do not wait: fail (exit code ${EXIT.busy}) if no permit is free`)
     .addOption(
-      new Option('--max-waiting <n>', `fail (exit code ${EXIT.busy}) if n callers wait already`).argParser(wholeNumber),
+      new Option('--max-waiting <n>', `fail (exit code ${EXIT.busy}) if n callers are waiting already`).argParser(
+        wholeNumber,
+      ),
     )
     .addOption(
       new Option(
         '--when-full <what>',
-        'with --max-waiting: drop-oldest drops the oldest that waits (exit code 75), not this one (default: refuse)',
+        `with --max-waiting: what to do if the queue is full. refuse: this caller fails; drop-oldest: the oldest waiter of the lowest priority fails instead (exit code ${EXIT.busy}) (default: refuse)`,
       ).choices(['refuse', 'drop-oldest']),
     )
     .option('--fair', 'never overtake a waiter')
-    .option('--priority <n>', 'the rank in the queue, 1 is served first (default: 3)', Number)
-    .option('--fairness-key <key>', 'keys of one priority get equal shares')
-    .option('--purpose <text>', 'shown to operators next to the holder')
+    .option('--priority <n>', 'the priority in the queue; 1 is served first (default: 3)', Number)
+    .option('--fairness-key <key>', 'among callers of the same priority, each key gets an equal share of turns')
+    .option('--purpose <text>', 'a description of the work, shown to operators next to the holder')
     // Otherwise commander complains about the command's words, and does not say that -- is missing.
     .allowExcessArguments(command === undefined)
     .allowUnknownOption(command === undefined)

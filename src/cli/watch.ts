@@ -34,7 +34,7 @@ export function addWatch(program: Command, done: (exitCode: number) => void): vo
     .command('watch <resource>')
     .summary('keep showing who holds and who waits')
     .description(
-      'Shows who holds and who waits, until Ctrl-C. On a terminal it redraws the screen. Otherwise it prints a line with the time for each change, or with -o jsonl a line of JSON for each refresh.',
+      'Shows who holds permits of <resource> and who waits for them, until Ctrl-C. On a terminal, it redraws the screen. Otherwise, it prints a line with the time for each change or, with -o jsonl, a line of JSON for each refresh.',
     )
     .addOption(durationOption('--every <duration>', 'how often to refresh', '1s', LEAST_MS))
     .option('--wide', 'also show the run IDs')

@@ -59,9 +59,9 @@ interface Part {
 const SHOWN = 10;
 
 const HELP = `
-Exit code ${EXIT.no}: it neither waits for a permit nor holds one.
-Exit code ${EXIT.unavailable}: unknown, because no worker answers for a queue, or a resource
-can't be inspected.
+Exit code ${EXIT.no}: the Workflow or client neither waits for a permit nor holds one.
+Exit code ${EXIT.unavailable}: the answer is unknown because no worker answers for a queue, or
+because a resource can't be inspected.
 
 Examples:
   temporal-semaphore why train-7
@@ -73,9 +73,9 @@ export function addWhy(program: Command, done: (exitCode: number) => void): void
     .command('why <workflowId>')
     .summary('show what a Workflow waits for')
     .description(
-      'Shows what a Workflow (or a client, by its identity) waits for, its place in the queue, who is ahead, who holds, what it holds itself, and what is wrong there. It searches all resources in use, and may miss a resource that came into use in the last seconds: name that resource with --resource.',
+      'Shows which permits a Workflow waits for, its place in each queue, the waiters ahead of it, the holders, the permits that it holds itself, and any problems of these resources. For a client, give its identity instead of a Workflow ID. why searches all resources in use, but may miss a resource that came into use in the last few seconds: name such a resource with --resource.',
     )
-    .option('--resource <name>', 'search this resource only')
+    .option('--resource <name>', 'search only this resource')
     .addHelpText('after', HELP)
     .action(async (workflowId: string, flags: WhyFlags) => {
       const { resources, ...seen } = await withClient(flags, (client) => lookFor(client, workflowId, flags));
@@ -242,7 +242,7 @@ async function show(
       const { preemptedUntil } = permit ?? {};
       if (preemptedUntil) {
         print(
-          text`A waiter of higher priority has asked for it: it gives way by ${preemptedUntil.toISOString()} at the latest.`,
+          text`A waiter of higher priority has asked for this permit, which gives way by ${preemptedUntil.toISOString()} at the latest.`,
         );
       }
     }
@@ -271,7 +271,7 @@ async function show(
 }
 
 function some(rows: unknown[][]): unknown[][] {
-  if (rows.length === 0) return [[dim('nobody')]];
+  if (rows.length === 0) return [[dim('none')]];
   return rows.length <= SHOWN ? rows : [...rows.slice(0, SHOWN), [dim(`… and ${rows.length - SHOWN} more`)]];
 }
 

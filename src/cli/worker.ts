@@ -26,8 +26,9 @@ Examples:
   temporal-semaphore worker -n production --metrics 0.0.0.0:9464
   temporal-semaphore worker --limits limits.yaml
 
-With --limits, the worker compares the file with what is in force, at once and
-each minute, and corrects what differs. It reads the file again when it changes.
+With --limits, the worker compares the file with the limits in force, at its
+start and every minute, and corrects each difference. It reads the file again
+when the file changes.
 `;
 
 export function addWorker(program: Command, done: (exitCode: number) => void): void {
@@ -35,12 +36,12 @@ export function addWorker(program: Command, done: (exitCode: number) => void): v
     .command('worker')
     .summary('run the permit Workflows')
     .description(
-      'Runs the permit Workflows on a dedicated task queue until SIGTERM or SIGINT, and then ends within 25 s. Stopping the worker ends no permit.',
+      'Runs the permit Workflows on a dedicated task queue until SIGTERM or SIGINT, and then exits within 25 s. Permits outlive the worker: the next worker continues them.',
     )
     .option('--task-queue <name>', 'the task queue of the permits', DEFAULT_TASK_QUEUE)
     .addHelpText('after', HELP)
-    .option('--metrics <ip:port>', 'where to serve metrics for Prometheus, such as 0.0.0.0:9464 (default: nowhere)')
-    .option('--limits <file>', 'keep this limits file in force (see plan)')
+    .option('--metrics <ip:port>', 'serve Prometheus metrics here, for example on 0.0.0.0:9464 (default: no metrics)')
+    .option('--limits <file>', 'keep this limits file in force (see temporal-semaphore plan --help)')
     .action(async (flags: WorkerFlags) => {
       done(await work(flags));
     });

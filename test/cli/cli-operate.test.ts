@@ -129,7 +129,7 @@ test('doctor names a slot that a terminated queue has left out of use, and resum
   await eventually(async () => {
     const { is, what, advice } = (await finding()) ?? assert.fail();
     assert.equal(is, 'bad');
-    assert.match(what, /is out of use by an operator command, whose queue was terminated/);
+    assert.match(what, /is still out of use after an operator command, although its queue was terminated/);
     assert.match(advice ?? '', /temporal-semaphore resume/);
   });
   await output(['resume', resource, '--capacity', '1']);
@@ -276,7 +276,7 @@ test('ls and why show a holder that gives way', async () => {
     assert.match(await output(['ls', resource, '--capacity', '1']), /\n +0 +gives way +holder-/);
   });
   const holds = await output(['why', handle.workflowId, '--resource', resource]);
-  assert.match(holds, /has asked for it: it gives way by 2\d{3}-.*Z at the latest\.\n/);
+  assert.match(holds, /has asked for this permit, which gives way by 2\d{3}-.*Z at the latest\.\n/);
   const [waiter] = (await jsonOf(['ls', resource, '--capacity', '1'])).waiters;
   const waits = await output(['why', waiter.workflowId, '--resource', resource]);
   assert.match(waits, new RegExp(`${handle.workflowId}, which gives way `));
