@@ -70,8 +70,8 @@ export class LimitsKeeper {
     const { everyMs = EVERY_MS } = this.options;
     let againMs = Math.min(AGAIN_MS, everyMs);
     while (!ended.aborted) {
-      const isSettled = await this.round(client, ended);
-      againMs = isSettled ? everyMs : Math.min(2 * againMs, everyMs);
+      const isAllDone = await this.round(client, ended);
+      againMs = isAllDone ? everyMs : Math.min(2 * againMs, everyMs);
       await pause(againMs, ended);
     }
   }
@@ -80,12 +80,12 @@ export class LimitsKeeper {
   private async round(client: Client, ended: AbortSignal): Promise<boolean> {
     this.warnings = new Set();
     this.readAgain();
-    const isSettled = await this.mend(client).catch((error: unknown) => {
+    const isAllDone = await this.mend(client).catch((error: unknown) => {
       if (!ended.aborted) this.warn(`What is in force can't be compared with ${this.name}: ${messageOf(error)}`);
       return false;
     });
     this.warned = this.warnings;
-    return isSettled;
+    return isAllDone;
   }
 
   private async mend(client: Client): Promise<boolean> {

@@ -1,26 +1,26 @@
 import type { PooledPermit } from './pooled-permit';
 
-/** A call that has a permit of its key, and waits for one of the whole. */
+/** A call that has a permit of its key, and waits for a permit of the resource. */
 export interface AdmittedCall {
   readonly permit: PooledPermit;
   readonly priorityKey: number;
   /** When the call was made. */
   readonly sinceMs: number;
-  /** Has the call give the permit back, unless it has one of the whole by now. */
+  /** Has the call give the key's permit back, unless it has a permit of the resource by now. */
   giveWay(): void;
 }
 
-/** In the end the pool looks so rarely who waits elsewhere. */
+/** The longest time between two looks at who waits elsewhere. */
 const MOST_LOOK_MS = 240_000;
 
 /**
- * The calls that have a permit of one key and wait for one of the whole, when to look who waits for the key elsewhere, and which call gives
- * its permit back to others of better priority. Pure.
+ * The calls that have a permit of one key and wait for a permit of the resource. Decides when to look who waits for the key in other
+ * processes, and which call gives its permit back to callers of higher priority. Pure.
  *
- *     admitted --others of better priority wait, no call gives way--> gives way --delete--> gone
- *        '--a permit of the whole, or the end of the wait: delete--> gone
+ *     admitted --callers of higher priority wait, no call gives way--> gives way --delete--> gone
+ *        '--a permit of the resource, or the end of the wait: delete--> gone
  *
- * One call gives way at a time, so the first that waits is served before the next one does.
+ * One call gives way at a time, so the first caller that waits is served before the next call gives way.
  */
 export class AdmittedCalls {
   private readonly calls = new Set<AdmittedCall>();
@@ -29,12 +29,12 @@ export class AdmittedCalls {
   private sinceMs = 0;
   private nextLookMs = Number.POSITIVE_INFINITY;
 
-  /** The best priority of those who wait elsewhere, as the last look has it. Infinity: nobody waits. */
+  /** The highest priority (the smallest number) of the callers that wait elsewhere, as of the last look. Infinity if no caller waits. */
   private elsewhere = Number.POSITIVE_INFINITY;
 
   constructor(private readonly reuseForMs: number) {}
 
-  /** When {@link isLookDue} may say yes. */
+  /** When {@link isLookDue} may return `true`. */
   get dueMs(): number {
     return this.calls.size === 0 || this.givesWay ? Number.POSITIVE_INFINITY : this.nextLookMs;
   }
@@ -47,7 +47,7 @@ export class AdmittedCalls {
     this.calls.add(call);
   }
 
-  /** The call waits no longer, or has given way. @returns whether another one may give way now */
+  /** The call waits no longer, or has given way. @returns whether another call may give way now */
   delete(call: AdmittedCall): boolean {
     this.calls.delete(call);
     if (this.givesWay !== call) return false;
@@ -55,24 +55,24 @@ export class AdmittedCalls {
     return true;
   }
 
-  /** Whether it is time to look who waits elsewhere: after a while, and then ever more rarely. Said once for each look. */
+  /** Whether it is time to look who waits elsewhere: after a while, and then ever more rarely. Returns `true` once for each look. */
   isLookDue(nowMs: number): boolean {
     if (nowMs < this.dueMs) return false;
     this.nextLookMs = nowMs + Math.min(MOST_LOOK_MS, Math.max(this.reuseForMs, (nowMs - this.sinceMs) / 4));
     return true;
   }
 
-  /** @param priorities of those who wait elsewhere */
+  /** @param priorities those of the callers that wait elsewhere */
   looked(priorities: readonly number[]): void {
     this.elsewhere = Math.min(...priorities);
   }
 
   /**
-   * Has the last call give way that those who wait for the key outrank. Those who wait elsewhere get a permit that is ripe: any other would
-   * stay here.
+   * Of the calls that callers waiting for the key outrank, has the last one give way. For callers that wait elsewhere, only a ripe permit is
+   * given up: any other permit would stay in this process.
    *
-   * @param here the priority of the first that waits in this process; Infinity: nobody does
-   * @param isOwing whether the pool is to give permits to those who wait elsewhere
+   * @param here the priority of the first caller that waits in this process; Infinity if no caller waits
+   * @param isOwing whether the pool is to give permits to callers that wait elsewhere
    * @param isRipe whether the permit has been held for `reuseFor`
    */
   makeWay(here: number, isOwing: boolean, isRipe: (permit: PooledPermit) => boolean): void {

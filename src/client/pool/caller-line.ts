@@ -1,7 +1,7 @@
-/** A caller in line. The line links the callers through these fields, so that each can leave it at no cost. */
+/** A waiting caller. {@link CallerLine} links the callers through these fields, so that each can leave at no cost. */
 export abstract class LineEntry implements Due {
   heapIndex = -1;
-  /** The lane that it stands in. */
+  /** The lane that contains the caller. */
   lane?: Lane;
   ahead?: LineEntry;
   behind?: LineEntry;
@@ -9,9 +9,9 @@ export abstract class LineEntry implements Due {
   constructor(
     /** 1 is served first, as in Temporal's `Priority`. */
     readonly priorityKey: number,
-    /** When it waits no longer; Infinity for one that has no timeout. */
+    /** When the caller stops waiting; Infinity if it has no timeout. */
     readonly deadlineMs: number,
-    /** When it came. */
+    /** When the caller came. */
     readonly sinceMs = 0,
   ) {}
 }
@@ -23,9 +23,9 @@ interface Lane {
   last?: LineEntry;
 }
 
-/** Callers by priority, then by arrival. To come, to leave and to be next cost the same however many wait. */
+/** The waiting callers of this process, by priority, then by arrival. Adding, removing and taking the first cost the same however many wait. */
 export class CallerLine<Caller extends LineEntry> {
-  /** Those that have callers, in the order of their priority. */
+  /** The lanes that contain callers, in the order of their priority. */
   private readonly lanes: Lane[] = [];
   private readonly deadlines = new DeadlineHeap<Caller>();
   private count = 0;
@@ -38,12 +38,12 @@ export class CallerLine<Caller extends LineEntry> {
     return this.lanes[0]?.first as Caller | undefined;
   }
 
-  /** When the first of them times out. */
+  /** When the first caller times out. */
   get dueMs(): number {
     return this.deadlines.first?.deadlineMs ?? Number.POSITIVE_INFINITY;
   }
 
-  /** One whose time is up. */
+  /** A caller whose time is up. */
   overdue(nowMs: number): Caller | undefined {
     const { first } = this.deadlines;
     return first && first.deadlineMs <= nowMs ? first : undefined;
@@ -64,7 +64,7 @@ export class CallerLine<Caller extends LineEntry> {
     if (caller.deadlineMs < Number.POSITIVE_INFINITY) this.deadlines.add(caller);
   }
 
-  /** `false`: it does not stand in line. */
+  /** `false`: the caller does not wait here. */
   delete(caller: Caller): boolean {
     const { lane, ahead, behind } = caller;
     if (!lane) return false;
@@ -81,7 +81,7 @@ export class CallerLine<Caller extends LineEntry> {
     return true;
   }
 
-  /** Takes out the next. */
+  /** Removes and returns the next caller. */
   shift(): Caller | undefined {
     const { first } = this;
     if (first) this.delete(first);
@@ -98,7 +98,7 @@ export class CallerLine<Caller extends LineEntry> {
   }
 }
 
-/** The last that came no later. One that comes again is older than nearly all; any other is the youngest. */
+/** The last caller that came no later. A caller that comes again is older than nearly all others; any other caller is the youngest. */
 function aheadOf({ sinceMs }: LineEntry, { first, last }: Lane): LineEntry | undefined {
   if (!last || last.sinceMs <= sinceMs) return last;
   let ahead: LineEntry | undefined;
@@ -106,7 +106,7 @@ function aheadOf({ sinceMs }: LineEntry, { first, last }: Lane): LineEntry | und
   return ahead;
 }
 
-/** Something that is due at some time. The heap keeps its place in it, so that it can be taken out again. */
+/** Something that is due at some time. The heap stores its index in it, so that it can be removed again. */
 export interface Due {
   readonly deadlineMs: number;
   /** Written by the heap alone; -1 outside it. */

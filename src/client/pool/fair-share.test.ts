@@ -13,7 +13,7 @@ function look(fairShare: FairShare, tickets: WaitingTicket[] | undefined, stock:
   fairShare.answered(tickets && { tickets, isInUse: () => true }, {
     holding: 1,
     releasing: 0,
-    isSettled: true,
+    mayGoRound: true,
     priorityKey: Number.POSITIVE_INFINITY,
     ...stock,
   });
@@ -27,10 +27,10 @@ for (const [what, tickets, stock, expected] of [
   ['… from the pool that has most', [0, 6], { holding: 4 }, 0],
   ['pools that have as many get none', [6, 7], { holding: 5 }, 0],
   ['of three, one goes to and fro', [2], { holding: 2 }, 1],
-  ['… but not before they are settled', [2], { holding: 2, isSettled: false }, 0],
+  ['… but not before they may go round', [2], { holding: 2, mayGoRound: false }, 0],
   ['… and does not come back before it is due', [3], { holding: 1 }, 0],
   ['a single permit goes to and fro', [1], { holding: 1 }, 1],
-  ['one caller beside a thousand gets its one', [1], { holding: 10, isSettled: false }, 1],
+  ['one caller beside a thousand gets its one', [1], { holding: 10, mayGoRound: false }, 1],
   ['those under way count', [0, 0], { holding: 4, releasing: 2 }, 0],
   ['… for pools too', [1, 2], { holding: 3, releasing: 1 }, 1],
 ] as const) {
@@ -113,7 +113,7 @@ test('a look is due once each reuseFor, from shortly before a permit is ripe', (
   assert.equal(fairShare.isLookDue(0, 5_000), false, 'one at a time');
   fairShare.answered(
     { tickets: [], isInUse: () => true },
-    { holding: 1, releasing: 0, isSettled: true, priorityKey: 3 },
+    { holding: 1, releasing: 0, mayGoRound: true, priorityKey: 3 },
   );
   assert.equal(fairShare.isLookDue(0, 1_799), false);
   assert.equal(fairShare.isLookDue(0, 1_800), true);

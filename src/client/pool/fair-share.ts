@@ -1,11 +1,11 @@
 import { priorityOf } from '../../shared/priority';
 import type { PoolShare } from '../../shared/protocol';
 
-/** What a pool has seen of the line of its resource. */
+/** What a pool has seen of the queue of its resource. */
 export interface Others {
-  /** Those of others that wait without a turn. */
+  /** The tickets of other acquirers that wait without a turn. */
   readonly tickets: readonly WaitingTicket[];
-  /** Whether this slot is one of those that are in use, as declared or as an operator has set. */
+  /** Whether this slot is in use, as declared or as an operator has set. */
   isInUse(slot: string): boolean;
   /** How many slots an operator has set to be in use. */
   readonly capacity?: number;
@@ -20,21 +20,21 @@ export interface WaitingTicket {
 
 /** The permits of the pool that looks. */
 export interface Stock {
-  /** Without those that it is giving back. */
+  /** How many it holds, without those that it is giving back. */
   holding: number;
-  /** They are for those who wait, too. */
+  /** How many it is giving back. Waiters elsewhere will get them. */
   releasing: number;
-  /** All of them are settled: none came lately. */
-  isSettled: boolean;
-  /** That of the first of the pool's own callers that wait. Infinity: none does. */
+  /** Whether all of them {@link FairShare.mayGoRound}. */
+  mayGoRound: boolean;
+  /** The priority of the first of the pool's own callers that wait. Infinity if none waits. */
   priorityKey: number;
 }
 
 /** A permit is nearly ripe after this part of `reuseFor`: early enough to know by its end whether others wait. */
 const NEARLY = 0.8;
 
-/** A permit is settled after so many times `reuseFor`. Each hand-over costs a slot 0.1 s or more, so those that go round do so slowly. */
-const SETTLED = 1 + NEARLY;
+/** A permit may go round after this many times `reuseFor`. Each hand-over costs a slot 0.1 s or more, so permits go round slowly. */
+const BEFORE_GOING_ROUND = 1 + NEARLY;
 
 /** An answer is of no use after this many times `reuseFor`. Above 1, so that short calls never wait for the next answer. */
 const STALE = 1.25;
@@ -42,21 +42,21 @@ const STALE = 1.25;
 /**
  * When a pool looks whether others wait, and how many of its permits it then gives back. Pure.
  *
- * A permit is ripe when it has been held for `reuseFor`. One look serves all permits, and there is at most one each
- * `reuseFor`, and one more when a permit comes through the line.
+ * A permit is ripe when it has been held for `reuseFor`. One look serves all permits, and there is at most one look in each
+ * `reuseFor`, and one more when the queue serves the pool a permit.
  *
- * The rule is that of max-min fairness: a pool gives a permit to another one only if that then has no more than this one had.
- * So permits move until each pool has its equal share, and then they stay. Those that can't be divided go round: a pool gives to
- * one that has just one permit less once its own are settled.
+ * The rule is that of max-min fairness: a pool gives a permit to another pool only if the other pool then has no more than this pool had.
+ * So permits move until each pool has its equal share, and then they stay. Permits that can't be divided equally go round: once a pool has
+ * held all its permits for a while, it gives one to a pool that has just one permit less.
  *
- * A pool whose own callers wait gives nothing to those of lower priority.
+ * A pool whose own callers wait gives nothing to callers of lower priority.
  *
- * All pools see the same line, and they agree on one giver for each ticket: the pool that has most; of equals, one by lot. A
- * ticket that waits still at the next look gets a giver more, since the first may be dead or busy.
+ * All pools see the same queue, and they agree on one giver for each ticket: the pool that has most; of equals, one by lot. A
+ * ticket that still waits at the next look gets one more giver, since the first may be dead or busy.
  */
 export class FairShare {
   private askedMs = Number.NEGATIVE_INFINITY;
-  /** When the last look that is over began. */
+  /** When the last completed look began. */
   private knownMs = Number.NEGATIVE_INFINITY;
   private isUnderWay = false;
   private dues = 0;
@@ -82,8 +82,9 @@ export class FairShare {
     return nowMs >= heldSinceMs + this.reuseForMs;
   }
 
-  isSettled(heldSinceMs: number, nowMs: number): boolean {
-    return nowMs >= heldSinceMs + SETTLED * this.reuseForMs;
+  /** Whether the permit has been held for long enough to be given to a pool that has just one permit less. */
+  mayGoRound(heldSinceMs: number, nowMs: number): boolean {
+    return nowMs >= heldSinceMs + BEFORE_GOING_ROUND * this.reuseForMs;
   }
 
   /** Whether the end of a call under this permit is the time to look. */
@@ -102,7 +103,7 @@ export class FairShare {
     this.isUnderWay = true;
   }
 
-  /** @param others `undefined` when nobody has answered: then nobody can serve others either, so nothing goes back */
+  /** @param others `undefined` if no worker has answered: then no worker can serve other waiters either, so nothing goes back */
   answered(others: Others | undefined, stock: Stock): void {
     this.isUnderWay = false;
     this.knownMs = this.askedMs;
@@ -111,21 +112,21 @@ export class FairShare {
     this.seen = new Map(tickets.map(({ id }) => [id, (this.seen.get(id) ?? 0) + 1]));
   }
 
-  /** How many are to go back. */
+  /** How many permits are to go back. */
   get owed(): number {
     return this.dues;
   }
 
-  /** Takes one of those that go back; `false` when none does. */
+  /** Counts one permit as given back; `false` if none is owed. */
   takeDue(): boolean {
     if (this.dues === 0) return false;
     this.dues--;
     return true;
   }
 
-  private owedTo(tickets: readonly WaitingTicket[], { holding, releasing, isSettled, priorityKey }: Stock): number {
+  private owedTo(tickets: readonly WaitingTicket[], { holding, releasing, mayGoRound, priorityKey }: Stock): number {
     const left = new Map([[this.poolId, holding + releasing]]);
-    /** Of the first that waits for each pool. */
+    /** By pool, the priority of its first waiter. */
     const ranks = new Map([[this.poolId, priorityKey]]);
     for (const ticket of tickets) {
       const { pool } = ticket;
@@ -145,7 +146,7 @@ export class FairShare {
       able.sort(([a, hasA], [b, hasB]) => hasB - hasA || (hash(a) ^ lot) - (hash(b) ^ lot));
       for (const [giver, has] of able.slice(0, 1 + (this.seen.get(id) ?? 0))) {
         left.set(giver, has - 1);
-        if (giver === this.poolId && (has > nth || isSettled)) owed++;
+        if (giver === this.poolId && (has > nth || mayGoRound)) owed++;
       }
     }
     return owed;

@@ -22,7 +22,7 @@ import { ANSWER_MS } from './pool-state';
 import type { PooledPermit } from './pooled-permit';
 import { ResourcePool } from './resource-pool';
 
-/** What a call has had in its time: a permit, or none, for this pool was full. */
+/** What a call got within its timeout: a permit, or none because `fullPool` was full. */
 type Taken = { readonly permit: PooledPermit } | { readonly permit?: undefined; readonly fullPool: ResourcePool };
 
 function takenOf(permit: PooledPermit | undefined, pool: ResourcePool): Taken {
@@ -39,8 +39,9 @@ function takenOf(permit: PooledPermit | undefined, pool: ResourcePool): Taken {
  * Workflows), a permit goes back at the end of the call that passes `reuseFor`, and the pool lines up again behind them. Between
  * pools, permits move until each has its equal share.
  *
- * With a limit `perKey`, each call names its `key`, and takes a permit of the key before one of the whole. The pool keeps permits of
- * each key as it keeps those of the whole, while calls of that key come. With a permit of a key, it gives back one of the whole.
+ * With a limit `perKey`, each call names its `key`, and takes a permit of the key before a permit of the resource. The pool keeps permits
+ * of each key as it keeps permits of the resource, while calls of that key come. With each permit of a key that it gives back, it also gives
+ * back a permit of the resource.
  *
  * Not guaranteed: all that {@link SemaphoreClient} does not guarantee. A call that waits for another call of the same pool may
  * wait indefinitely. Calls under one permit carry the same fencing token, so a fence can't tell them apart. A killed process
@@ -58,9 +59,9 @@ export class PermitPool implements AsyncDisposable {
   /** The name of the shared thing. */
   readonly resource: string;
   private readonly whole: ResourcePool;
-  /** Those of the keys for which calls come, by key. */
+  /** The pools of the keys for which calls come, by key. */
   private readonly keys = new Map<string, ResourcePool>();
-  /** Those of keys that nobody uses any more. */
+  /** The closing pools of keys that no call uses any more. */
   private readonly leaving = new Set<Promise<void>>();
   private readonly context: AcquireContext;
   private readonly semaphore: ResolvedSemaphore;
@@ -69,7 +70,7 @@ export class PermitPool implements AsyncDisposable {
 
   /**
    * @param client the semaphore whose permits are held; others may use it alongside the pool
-   * @throws InvalidOptionsError that says what was expected and what came
+   * @throws InvalidOptionsError that says what was expected and what was given
    */
   constructor(client: SemaphoreClient, options: PermitPoolOptions = {}) {
     if (!(client instanceof SemaphoreClient)) refuseKind('semaphore', 'a SemaphoreClient', client);
@@ -77,15 +78,15 @@ export class PermitPool implements AsyncDisposable {
     this.context = client.context;
     this.semaphore = client.semaphore;
     this.rules = resolvePool(this.semaphore, options);
-    // A key whose permit waits for a look at its line uses none of the whole meanwhile, and will again.
+    // A key whose permit waits for a look at its queue uses no permit of the resource meanwhile, but will do so again.
     const idleForMs = this.rules.idleForMs + (this.semaphore.perKey === undefined ? 0 : ANSWER_MS);
     this.whole = new ResourcePool(this.sourceOf(this.semaphore), { ...this.rules, idleForMs });
   }
 
   /**
-   * Runs `fn` under a permit, and then lets the next caller have it. When the permit is lost, `permit.signal` aborts; it is for
-   * `fn` to heed it, and this waits for `fn` in any case. Inside `fn`, `currentFencingToken()` of `temporal-semaphore/fencing`
-   * is the permit's.
+   * Runs `fn` under a permit, and then lets the next caller have the permit. When the permit is lost, `permit.signal` aborts. `fn` must heed
+   * the signal: this waits for `fn` in any case. Inside `fn`, `currentFencingToken()` of `temporal-semaphore/fencing` returns the permit's
+   * token.
    *
    * @throws PermitLostError when the permit was lost before `fn` was done, whatever `fn` then returned or threw
    * @throws PermitTimeoutError, SelfDeadlockError, PoolClosedError, InvalidOptionsError and ServiceError as {@link acquire} does; `fn` has not
@@ -141,8 +142,8 @@ export class PermitPool implements AsyncDisposable {
   }
 
   /**
-   * Returns a permit that is idle, or one more from the server, for which it tries every slot once. Returns `undefined` when there is
-   * none, the pool has its `max`, or other callers wait. Throws as {@link acquire} does, except for the timeout.
+   * Returns an idle permit, or another permit from the server, for which it tries every slot once. Returns `undefined` if there is
+   * no such permit, the pool has its `max`, or other callers wait. Throws as {@link acquire} does, except for the timeout.
    *
    * @example
    * ```ts
@@ -160,23 +161,23 @@ export class PermitPool implements AsyncDisposable {
     return this.whole.active;
   }
 
-  /** How many callers wait for a permit now: of their key, or of the whole. */
+  /** How many callers wait for a permit now: of their key, or of the resource. */
   get waiting(): number {
     return this.all.reduce((sum, { waiting }) => sum + waiting, 0);
   }
 
   /**
    * Resolves when no call runs and no caller waits: at once if that is so now. A pool that is idle keeps its permits for `idleFor`. A call
-   * must not wait for it. Before a {@link close}, it lets all calls finish that were made.
+   * of the pool must not wait for this. Before a {@link close}, it lets all calls finish that were made.
    */
   async idle(): Promise<void> {
     while (this.all.some(({ isUsed }) => isUsed)) await Promise.all(this.all.map((pool) => pool.idle()));
   }
 
   /**
-   * Ends the pool. Calls that run go on, and so do those made just before that have a permit without a wait: an idle one, or one of a
-   * free slot. Callers that wait for others, and those that come later, reject with a `PoolClosedError`. Resolves when all calls
-   * are done, all permits are given back, and nothing of the pool needs the connection. Idempotent. A call must not wait for it.
+   * Ends the pool. Calls that run go on, and so do calls made just before that get a permit without a wait: an idle permit, or that of a
+   * free slot. Callers that wait for others, and callers that come later, reject with a `PoolClosedError`. Resolves when all calls
+   * are done, all permits are given back, and nothing of the pool needs the connection. Idempotent. A call of the pool must not wait for this.
    */
   close(): Promise<void> {
     this.closing ??= this.closeOnce();
@@ -191,7 +192,7 @@ export class PermitPool implements AsyncDisposable {
   private async closeOnce(): Promise<void> {
     if (this.keys.size > 0) {
       await Promise.all([...this.keys.values()].map((pool) => pool.settled()));
-      await new Promise(setImmediate); // who has a permit of a key asks for one of the whole
+      await new Promise(setImmediate); // a call that has a permit of a key asks for a permit of the resource
     }
     await this.whole.settled();
     await Promise.all([...this.all.map((pool) => pool.close()), ...this.leaving]);
@@ -206,7 +207,7 @@ export class PermitPool implements AsyncDisposable {
     if (this.closing) throw new PoolClosedError(this.resource);
     const sinceMs = monotonicMs();
     for (;;) {
-      const ofKey = this.ofKey(request.key); // a new one, where the key's permits have gone back meanwhile
+      const ofKey = this.ofKey(request.key); // a new pool, if the key's permits have gone back meanwhile
       if (!ofKey) return takenOf(await this.whole.ask(request), this.whole);
       const leftMs = Math.max(1, request.timeoutMs - (monotonicMs() - sinceMs));
       const call = { ...request, timeoutMs: request.timeoutMs === 0 ? 0 : leftMs };
@@ -215,7 +216,7 @@ export class PermitPool implements AsyncDisposable {
     }
   }
 
-  /** `undefined`: the call has given way to one of the key that has a better priority. @param sinceMs when the call was made */
+  /** `undefined`: the call has given way to a call of the same key with a higher priority. @param sinceMs when the call was made */
   private async takeOfKey(ofKey: ResourcePool, request: PoolCall, sinceMs: number): Promise<Taken | undefined> {
     const fromMs = monotonicMs();
     const behind = await ofKey.ask(request, sinceMs);
@@ -242,21 +243,21 @@ export class PermitPool implements AsyncDisposable {
     }
   }
 
-  /** Where the permits of the whole, or of one of its keys, come from. */
+  /** Where the permits of the resource, or of one of its keys, come from. */
   private sourceOf(semaphore: ResolvedSemaphore): PermitSource {
     const { server, metrics } = this.context;
     return new PermitSource(server.client, semaphore, metrics);
   }
 
-  /** Each call has a permit of its key. So what goes beyond those is of use to others alone, such as the next holder of a key's permit. */
+  /** Each call has a permit of its key. So surplus permits of the resource serve only other processes, such as the next holder of a key's permit. */
   private trimWhole(): void {
-    let most = 0;
-    for (const { holding } of this.keys.values()) most += holding;
-    this.whole.trim(most);
+    let needed = 0;
+    for (const { holding } of this.keys.values()) needed += holding;
+    this.whole.trim(needed);
   }
 
   /**
-   * That of the key. `undefined` where keys have no limit.
+   * The pool of the key. `undefined` if keys have no limit.
    * @throws InvalidOptionsError when the key is missing, or limits nothing
    */
   private ofKey(key: string | undefined): ResourcePool | undefined {

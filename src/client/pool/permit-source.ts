@@ -20,13 +20,13 @@ import { QUERY_MS, Server } from '../server/server';
 import type { Others } from './fair-share';
 import type { Place } from './pool-sizing';
 
-/** How many slots more than it needs a pool tries before it lines up. Each is one call. */
+/** How many more slots than it needs a pool tries before it joins the queue. Each try is one call. */
 const SPARE_TRIES = 2;
 
 /** How long a try may wait for the server to answer. */
 const TRY_MS = 10_000;
 
-/** The caller for whom a pool asks: operators see its purpose, and the queue heeds its priority. */
+/** Of the caller for whom a pool asks: operators see the purpose, and the queue heeds the priority. */
 type Asking = Pick<ResolvedAcquire, 'purpose' | 'priority'>;
 
 interface Try {
@@ -36,13 +36,13 @@ interface Try {
   without: ReadonlySet<string>;
 }
 
-/** Where a permit pool gets its permits: the calls to the server, and nothing that decides when. */
+/** Where a permit pool gets its permits: makes the calls to the server, and does not decide when. */
 export class PermitSource {
-  /** Tells this pool's tickets from those of others. */
+  /** Distinguishes this pool's tickets from those of other pools. */
   readonly poolId = randomUUID();
-  /** Its calls are this pool's alone. */
+  /** Makes the calls of this pool, and of no other. */
   private readonly server: Server;
-  /** What the queue said last, and where its history was then. */
+  /** The queue's last answer, and the state of its history then. */
   private seen: { state: string; others: Others } | undefined;
   private readonly pollers: Pollers;
 
@@ -55,7 +55,7 @@ export class PermitSource {
     this.pollers = new Pollers(this.server, semaphore.taskQueue);
   }
 
-  /** Tries slots, side by side, and hands on each permit as it comes. In strict order it does so only where nobody waits. */
+  /** Tries slots concurrently, and hands on each permit as it comes. In strict order, it tries slots only if no other acquirer waits. */
   async try(
     { count, everySlot, without }: Try,
     asking: Asking,
@@ -80,7 +80,7 @@ export class PermitSource {
     for (const end of ends) if (end.status === 'rejected') throw end.reason;
   }
 
-  /** Lines up, and waits for its turn. */
+  /** Joins the queue, and waits for its turn. */
   async lineUp({ nth }: Place, asking: Asking, signal: AbortSignal): Promise<Permit | undefined> {
     const request = this.request(asking, nth, signal);
     const never = { deadlineMs: Number.POSITIVE_INFINITY, firstTries: 0, triesBeforeJoin: 0 };
@@ -90,16 +90,16 @@ export class PermitSource {
   }
 
   /**
-   * Looks who else waits for permits of the resource. That a queue runs says little, for an empty one stays for a while: so this asks the
-   * queue. That is an Action on Temporal Cloud, so it does not ask one that has not changed since. `undefined` when no worker answers at
-   * once: a permit then serves on.
+   * Looks who else waits for permits of the resource. That a queue runs says little, since an empty queue stays for a while: so this queries
+   * the queue. A query is an Action on Temporal Cloud, so a queue that has not changed since the last query is not asked again. `undefined`
+   * if no worker answers at once: a permit then serves on.
    */
   async look(): Promise<Others | undefined> {
     const { resource } = this.semaphore;
     const handle = this.server.client.workflow.getHandle(queueId(resource));
     try {
       const { runId, status, historyLength } = await this.server.call(() => handle.describe(), QUERY_MS);
-      if (!isOpen({ status })) return this.nobody;
+      if (!isOpen({ status })) return this.noWaiters;
       if (isPaused({ status })) return PERHAPS;
       const state = `${runId} ${historyLength}`;
       if (this.seen?.state === state) return this.seen.others;
@@ -108,12 +108,12 @@ export class PermitSource {
       this.seen = others && { state, others };
       return others;
     } catch (error) {
-      if (error instanceof WorkflowNotFoundError) return this.nobody;
+      if (error instanceof WorkflowNotFoundError) return this.noWaiters;
       return isSilence(error) ? undefined : PERHAPS;
     }
   }
 
-  private get nobody(): Others {
+  private get noWaiters(): Others {
     return { tickets: [], isInUse: (slot) => this.semaphore.slots.includes(slot) };
   }
 
@@ -124,16 +124,16 @@ export class PermitSource {
     const fewer = lists.find((list) => hasMore(this.semaphore.compactSlots, list));
     if (fewer !== undefined && override?.capacity === undefined) warnOfDisagreement(this.semaphore, slotsMark(fewer));
     // A slot that an operator had added is out of use when the override is gone.
-    if (!override) return { ...this.nobody, tickets: waiting };
+    if (!override) return { ...this.noWaiters, tickets: waiting };
     return { tickets: waiting, isInUse: (slot) => isSlotInUse(slot, override), capacity: override.capacity };
   }
 
-  /** Why it may have had no permit. */
+  /** Why a caller may have got no permit. */
   async circumstances(): Promise<Circumstances> {
     return await this.pollers.circumstances();
   }
 
-  /** Warns the process when nobody is there to serve those who wait. */
+  /** Emits a Node warning if no worker is there to serve the waiting callers. */
   async warn(served: AbortSignal): Promise<void> {
     await this.pollers.warn(served);
   }
@@ -145,12 +145,12 @@ export class PermitSource {
 
   private request(asking: Asking, nth: number, signal: AbortSignal): ClientRequest {
     const caller = { sinceMs: Date.now(), ...this.server.caller, pool: { id: this.poolId, nth } };
-    return clientRequestOf(this.semaphore, { ...FOR_EVER, ...asking, signal }, caller, monotonicMs());
+    return clientRequestOf(this.semaphore, { ...WITHOUT_TIMEOUT, ...asking, signal }, caller, monotonicMs());
   }
 }
 
-/** How a permit pool waits: its callers have times of their own. */
-const FOR_EVER = resolveSetAcquire();
+/** A permit pool waits without a timeout: its callers have their own. */
+const WITHOUT_TIMEOUT = resolveSetAcquire();
 
-/** Whether others wait can't be told, as while the queue is paused. They must not wait for ever. */
+/** The answer if the pool can't find out whether others wait, as while the queue is paused. Others must not wait indefinitely. */
 const PERHAPS: Others = { tickets: [{ id: '', priorityKey: 1 }], isInUse: () => true };

@@ -6,12 +6,16 @@ import type { PoolRules } from './pool-state';
 
 /** How a permit pool holds its permits. */
 export interface PermitPoolOptions {
-  /** The most permits that the pool holds at once, from 1 to the number of slots; of each key, too. @default the number of slots, also those that an operator has added */
+  /**
+   * The most permits that the pool holds at once, from 1 to the number of slots; this also limits the permits of each key.
+   * @default the number of slots, including those that an operator has added
+   */
   max?: number | undefined;
   /**
-   * How long a permit serves this process while others wait that have fewer. It goes back at the end of the call that passes this
-   * time; after twice this time where another pool would only have as many as this one had. While nobody else waits, it serves on. At least 1 ms; below a few hand-offs (0.1 s each) the pool does little but hand over.
-   * @default 1 second; 3 seconds with a limit `perKey`, where a hand-over moves two permits
+   * How long a permit serves this process while others wait that have fewer permits. The permit goes back at the end of the first call that
+   * ends after this time; after twice this time if giving it back would only swap the shares of two pools. While no other caller waits, the
+   * permit serves on. At least 1 ms; if this is shorter than a few hand-offs (0.1 s each), the pool does little but hand over.
+   * @default 1 second; 3 seconds with a limit `perKey`, since a hand-over then moves two permits
    */
   reuseFor?: Duration | undefined;
   /** How long the pool keeps a permit that no call uses; from 0. @default 200 ms */
@@ -21,8 +25,9 @@ export interface PermitPoolOptions {
 /**
  * The options of one caller of a pool. `lease`, `renewEvery` and `maxHold` are the semaphore's: callers share its permits.
  *
- * Of `priority`, callers in one process heed the `priorityKey`; the queue heeds all of it, of the caller for whom the pool asks. `purpose` is shown at the server when the pool asks for a
- * permit on behalf of this caller. Later callers under the same permit do not change it.
+ * Callers in one process are served by the `priorityKey` of their `priority`. The queue heeds the whole `priority` of the caller for whom the
+ * pool asks. The server shows the `purpose` of the caller for whom the pool acquired the permit; later callers under the same permit do not
+ * change it.
  */
 export type PoolAcquireOptions = Pick<ClientAcquireOptions, 'timeout' | 'priority' | 'purpose' | 'key' | 'signal'>;
 
@@ -35,7 +40,7 @@ const DEFAULT_REUSE_MS = 1_000;
 const DEFAULT_KEYED_REUSE_MS = 3_000;
 const DEFAULT_IDLE_MS = 200;
 
-/** A permit serves for this part of its longest time: the rest is left to its last call. */
+/** A permit serves for this part of its longest hold: the rest is left to its last call. */
 const SERVING = 0.5;
 
 /** Checks what was given and fills in the rest. @throws InvalidOptionsError */

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import { type Place, PoolSizing, type PoolStatus, type SizingCommand } from './pool-sizing';
 
-const REST = { priorityKey: 3, holding: 0, releasing: 0, owed: 0, asking: 0, isLooking: false };
+const REST = { priorityKey: 3, holding: 0, releasing: 0, owed: 0, undecided: 0, isLooking: false };
 
 const said = (commands: SizingCommand[]) =>
   commands.map((command) => ('place' in command ? `${command.do}:${command.place.nth}` : command.do)).join(' ');

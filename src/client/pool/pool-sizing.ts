@@ -7,7 +7,7 @@ const GROW_AFTER_MS = 10;
 /** The most permits that one try is to bring. */
 const TRIES_AT_ONCE = 32;
 
-/** The most places in line of a pool without a permit (G3). A pool with a permit has at most one: pools with none come first. */
+/** The most places in the queue of a pool without a permit (G3). A pool with a permit has at most one: pools without permits come first. */
 const PLACES_WITHOUT_PERMIT = 4;
 
 /** How long the pool asks for nothing after the server has refused. */
@@ -39,35 +39,35 @@ export type SizingCommand =
 /** What the pool is doing, as `PoolState` knows it. Only callers with a timeout count: those of `tryAcquire` see {@link PoolSizing.tryOnce}. */
 export interface PoolStatus {
   nowMs: number;
-  /** How many callers wait in line. */
+  /** How many callers wait. */
   waiting: number;
   /** The priority of the first of them. */
   priorityKey: number;
-  /** Permits that the pool holds, idle ones and those in `asking` included, without those in `releasing`. */
+  /** Permits that the pool holds, including idle and `undecided` permits, but not those in `releasing`. */
   holding: number;
   /** Permits that are being given back. They still count against the room (G1). */
   releasing: number;
   /** Of `holding`: those that the pool is to give back to others at the end of their calls. */
   owed: number;
   /**
-   * Of `holding`: those whose call has ended, and which wait until a look tells whether they go back. They are taken to serve a waiting
-   * caller in a moment, so the pool does not ask for more on their account.
+   * Of `holding`: those whose call has ended, and that wait until a look shows whether they go back. They count as about to serve a waiting
+   * caller, so the pool does not ask for others in their place.
    */
-  asking: number;
+  undecided: number;
   /** A look is under way. */
   isLooking: boolean;
 }
 
 /**
- * What a pool asks for when a caller lacks a permit: it tries free slots, lines up behind others, or first looks whether others wait. A look
+ * What a pool asks for when a caller lacks a permit: it tries free slots, queues behind others, or first looks whether others wait. A look
  * is also made for another reason, to learn whether permits must go back (`FairShare`); its result changes the mode too. In the
- * drawing, "the pool waits" means that it has a place in line.
+ * drawing, "the pool waits" means that it has a place in the queue.
  *
  *     try --a try was in vain | a look: others wait--> line-up --a place was served--> look
  *      ^                                                |   ^                            |
- *      |--a look: nobody waits, nor does the pool-------'   '--a look: others wait, or---|
- *      |                                                       nobody answers            |
- *      '--a look: nobody waits-----------------------------------------------------------'
+ *      |--a look: no one waits, nor does the pool-------'   '--a look: others wait, or---|
+ *      |                                                       no worker answers         |
+ *      '--a look: no one waits-----------------------------------------------------------'
  *     line-up, look --nothing is held, asked for or wanted--> try
  */
 type Mode = 'try' | 'line-up' | 'look';
@@ -76,20 +76,20 @@ type Mode = 'try' | 'line-up' | 'look';
  * How many permits a pool asks for, and how: see {@link Mode}. Pure: it decides, and `PoolState` passes events in and commands on. It does not
  * know the permits themselves, and gives none back; it only asks for more, and stops asking.
  *
- * A pool asks with a try, or with places in line. A try asks for several permits at once, each place for one.
+ * A pool asks with a try, or with places in the queue. A try asks for several permits at once, each place for one.
  *
  * Invariants, which its test checks after each event:
  *
  * - **G1** The pool asks for no more permits than it has {@link room} for, so that `PoolState`'s invariant P2 holds.
  * - **G2** One try is under way at a time.
- * - **G3** A pool without a permit takes a new place in line only while it has fewer than four, a pool with a permit only while it has none:
- *   pools with none come first. A permit that the pool owes to others does not count here. A caller that is more urgent than all places gets one
- *   place more.
+ * - **G3** A pool without a permit takes a new place in the queue only while it has fewer than four places, a pool with a permit only while it
+ *   has none: pools without permits come first. A permit that the pool owes to others does not count here. A caller that is more urgent than all
+ *   places gets one more place.
  * - **G4** Places that are not leaving state different numbers of permits.
  */
 export class PoolSizing {
   private mode: Mode = 'try';
-  /** All places in line, those that are leaving included. */
+  /** All places in the queue, including those that are leaving. */
   private readonly places = new Set<Place>();
   /** The try that is under way, and how many permits it may still bring. */
   private attempt: { left: number } | undefined;
@@ -103,7 +103,7 @@ export class PoolSizing {
   private refusal: { error: unknown; untilMs: number } | undefined;
 
   /** The most permits that the pool may hold at once: `max`, or more as of the last look (see `mayGrowTo`). */
-  private most: number;
+  private presentMax: number;
 
   constructor(
     private readonly max: number,
@@ -112,15 +112,15 @@ export class PoolSizing {
     /** The most permits that the pool may hold if an operator has set a capacity above `max`. */
     private readonly mayGrowTo = max,
   ) {
-    this.most = max;
+    this.presentMax = max;
   }
 
   get isTrying(): boolean {
     return this.attempt !== undefined;
   }
 
-  /** Whether the try that is under way has brought all that it was to bring. Also true if no try is under way. */
-  get isEachHad(): boolean {
+  /** Whether the try that is under way has brought as many permits as it was to bring. Also true if no try is under way. */
+  get hasTryBroughtAll(): boolean {
     return this.triesLeft === 0;
   }
 
@@ -135,28 +135,28 @@ export class PoolSizing {
 
   /** How many more it may ask for (G1). */
   room({ holding, releasing }: Pick<PoolStatus, 'holding' | 'releasing'>): number {
-    return this.most - holding - releasing - this.asked;
+    return this.presentMax - holding - releasing - this.asked;
   }
 
   /** The pool has got a permit. @param place the place that brought it; without one, the try did */
   acquired(place?: Place): void {
     if (place) {
       this.places.delete(place);
-      if (this.mode === 'line-up') this.mode = 'look'; // perhaps no other waiter is in line now
+      if (this.mode === 'line-up') this.mode = 'look'; // perhaps no other acquirer waits now
     } else if (this.attempt && this.attempt.left > 0) {
       this.attempt.left--;
     }
     this.refusal = undefined;
   }
 
-  /** The try is over. If it has brought fewer permits than asked for, others hold the slots. @param error what the server refused */
+  /** The try is over. If it has brought fewer permits than asked for, others hold the slots. @param error the server's refusal */
   tried(nowMs: number, error?: unknown): void {
     if (error !== undefined) this.refused(error, nowMs);
     else if (this.triesLeft > 0 && this.mode === 'try') this.mode = 'line-up';
     this.attempt = undefined;
   }
 
-  /** A place in line has ended without a permit. @param error what the server refused, unless the pool has left */
+  /** A place in the queue has ended without a permit. @param error the server's refusal, unless the pool has left */
   left(place: Place, nowMs: number, error?: unknown): void {
     this.places.delete(place);
     if (error !== undefined && !place.isLeaving) this.refused(error, nowMs);
@@ -168,7 +168,7 @@ export class PoolSizing {
    * @param capacity how many slots an operator has set to be in use; omitted if none has
    */
   looked(isWanted: boolean | undefined, capacity = this.max): void {
-    if (isWanted !== undefined) this.most = Math.max(this.max, Math.min(capacity, this.mayGrowTo));
+    if (isWanted !== undefined) this.presentMax = Math.max(this.max, Math.min(capacity, this.mayGrowTo));
     if (isWanted === false && (this.mode === 'look' || this.places.size === 0)) this.mode = 'try';
     else if (isWanted || this.mode === 'look') this.mode = 'line-up';
   }
@@ -219,12 +219,12 @@ export class PoolSizing {
 
   /** Callers wait. What they lack is their number less the permits that are on their way to them, but no more than there is room for. */
   private grow(status: PoolStatus): SizingCommand[] {
-    const { nowMs, waiting, holding, owed, asking } = status;
+    const { nowMs, waiting, holding, owed, undecided } = status;
     this.askDueMs = Number.POSITIVE_INFINITY;
     const commands = this.hasten(status);
-    const lacking = Math.min(waiting - asking - this.asked, this.room(status));
-    const most = holding > owed ? 1 : PLACES_WITHOUT_PERMIT; // G3: the most places (the field `most` counts permits)
-    const free = Math.max(0, Math.min(lacking, most - this.places.size)); // places that the pool may take now
+    const lacking = Math.min(waiting - undecided - this.asked, this.room(status));
+    const maxPlaces = holding > owed ? 1 : PLACES_WITHOUT_PERMIT; // G3
+    const free = Math.max(0, Math.min(lacking, maxPlaces - this.places.size)); // places that the pool may take now
     commands.push(...this.correct(status, free));
     if (lacking <= 0) {
       this.lackingSinceMs = undefined;
@@ -238,7 +238,7 @@ export class PoolSizing {
     return commands;
   }
 
-  /** Asks for what is lacking, as the mode says. @param free how many places in line the pool may take */
+  /** Asks for what is lacking, as the mode says. @param free how many places in the queue the pool may take */
   private askFor(lacking: number, free: number, status: PoolStatus): SizingCommand[] {
     if (this.mode === 'try') return [this.try(lacking, false)];
     if (this.mode === 'line-up') return Array.from({ length: free }, () => this.newPlace(status));
@@ -263,8 +263,8 @@ export class PoolSizing {
   }
 
   /**
-   * If the first caller is more urgent than every place in line, it gets a place. If there is no room, a place leaves first, and the caller gets
-   * one in a later {@link next}. Meanwhile no other place leaves on its account.
+   * If the first caller is more urgent than every place in the queue, it gets a place. If there is no room, a place leaves first, and the caller
+   * gets a place in a later {@link next}. Meanwhile no other place leaves for this caller.
    */
   private hasten(status: PoolStatus): SizingCommand[] {
     const [...places] = this.places;

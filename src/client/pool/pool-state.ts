@@ -9,55 +9,55 @@ export const ANSWER_MS = 250;
 export interface Held<Permit> {
   readonly permit: Permit;
   readonly sinceMs: number;
-  phase: 'idle' | 'busy' | 'asking' | 'releasing';
+  phase: 'idle' | 'busy' | 'undecided' | 'releasing';
   idleSinceMs: number;
-  /** Calls that it has served. */
+  /** How many calls it has served. */
   uses: number;
-  /** An operator has taken its slot out of use. */
+  /** Whether an operator has taken its slot out of use. */
   isUnwanted: boolean;
 }
 
 export type PoolCommand<Call, Permit> =
   | { do: 'serve'; caller: Call; held: Held<Permit> }
-  /** Its time is up. */
+  /** The caller's time is up. */
   | { do: 'time-out'; caller: Call }
-  /** It does not wait, and there is none. */
+  /** The caller does not wait, and no permit is free. */
   | { do: 'refuse'; caller: Call }
   | { do: 'fail'; caller: Call; error: unknown }
   | { do: 'release'; held: Held<Permit> }
-  /** `caller`: the first of those for whom it is. */
+  /** `caller`: the first caller for whom the pool asks. */
   | (SizingCommand & { caller?: Call });
 
 export interface PoolRules {
-  /** On the tickets of the pool. */
+  /** The pool's ID on its tickets. */
   readonly id: string;
   readonly max: number;
-  /** The most that it holds where an operator has added slots. @default `max` */
+  /** The most permits that the pool holds if an operator has added slots. @default `max` */
   readonly mayGrowTo?: number;
   readonly reuseForMs: number;
   readonly idleForMs: number;
-  /** A permit that was held so long is given back even if nobody else waits: the server ends each run some day. */
+  /** A permit that was held this long is given back even if no other caller waits, since the server ends each run at some time. */
   readonly retireAfterMs: number;
 }
 
 /**
- * The callers in line, the permits held, and so what the pool does next. Pure: each event comes in by a method of its own,
- * the clock as `nowMs`, and {@link next} says what to do.
+ * The waiting callers, the permits held, and so what the pool does next. Pure: each kind of event has a method, the clock comes in as
+ * `nowMs`, and {@link next} returns what to do.
  *
  *     a permit:  idle --serve--> busy --call ends--> idle --idleFor--> releasing --> gone
  *                                  |--ripe, and others wait--> releasing
- *                                  '--ripe, and nobody knows--> asking --answer--> idle | releasing
+ *                                  '--ripe, and a look is under way--> undecided --its result--> idle | releasing
  *     from any of them: lost --> gone
  *
  * Invariants, which the model test checks after each event:
  *
  * - **P1** A permit serves one caller at a time, and none once it is releasing or gone.
- * - **P2** The permits held, those being given back included, and those asked for are never more than `max`, or than an operator has set, up to
- *   `mayGrowTo`. Those that are too many after a later order go back at the end of their calls.
+ * - **P2** The permits held (including those being given back) and the permits asked for are never more than `max`, or than an operator has
+ *   set, up to `mayGrowTo`. Permits that are too many after a later operator command go back at the end of their calls.
  * - **P3** No caller waits while a permit is idle; callers are served by priority, then arrival.
- * - **P4** There is one look at a time, and none while no call is under a permit or has just ended, and nobody waits.
- * - **P5** Every caller ends in exactly one of: served, timed out, refused, failed, or taken out of the line.
- * - **P6** Once closed, the pool serves nobody, asks for nothing, and gives each permit back at the end of its call.
+ * - **P4** There is one look at a time. There is none if no call runs under a permit or has just ended, and no caller waits.
+ * - **P5** Every caller ends in exactly one of: served, timed out, refused, failed, or withdrawn.
+ * - **P6** Once closed, the pool serves no caller, asks for nothing, and gives each permit back at the end of its call.
  */
 export class PoolState<Call extends LineEntry, Permit extends { readonly slot: string }> {
   private readonly line = new CallerLine<Call>();
@@ -66,16 +66,16 @@ export class PoolState<Call extends LineEntry, Permit extends { readonly slot: s
   /** Callers of `tryAcquire` whose try is under way. */
   private trying: Call[] = [];
   private readonly held = new Set<Held<Permit>>();
-  /** The last one is used next, so that the others come to the end of `idleFor`. */
+  /** The last permit is used next, so that the others come to the end of `idleFor`. */
   private idle: Held<Permit>[] = [];
-  private readonly asking = new Set<Held<Permit>>();
+  private readonly undecided = new Set<Held<Permit>>();
   private releasing = 0;
   private isClosed = false;
   private readonly sizing: PoolSizing;
   private readonly fairShare: FairShare;
   private outbox: PoolCommand<Call, Permit>[] = [];
 
-  /** @param looksHeld whether the permit is held, by all that is known here; one that is not is gone */
+  /** @param looksHeld whether the permit is held, as far as this process knows; a permit that is not held is gone */
   constructor(
     private readonly rules: PoolRules,
     private readonly looksHeld: (permit: Permit) => boolean,
@@ -89,17 +89,19 @@ export class PoolState<Call extends LineEntry, Permit extends { readonly slot: s
     return this.line.size + this.tryers.length + this.trying.length;
   }
 
-  /** How many permits are held that are not being given back. */
+  /** How many permits are held, without those that are being given back. */
   get holding(): number {
     return this.held.size - this.releasing;
   }
 
-  /** The priority of the first caller in line. Infinity: none waits, or a permit may be its in a moment. */
+  /** The priority of the first waiting caller. Infinity if no caller waits, or an undecided permit may serve it in a moment. */
   get priorityKey(): number {
-    return this.asking.size > 0 ? Number.POSITIVE_INFINITY : (this.line.first?.priorityKey ?? Number.POSITIVE_INFINITY);
+    return this.undecided.size > 0
+      ? Number.POSITIVE_INFINITY
+      : (this.line.first?.priorityKey ?? Number.POSITIVE_INFINITY);
   }
 
-  /** How many permits are to go back to those who wait elsewhere. */
+  /** How many permits are to go back for callers that wait elsewhere. */
   get owed(): number {
     return this.fairShare.owed;
   }
@@ -108,7 +110,7 @@ export class PoolState<Call extends LineEntry, Permit extends { readonly slot: s
     return this.sizing.isTrying;
   }
 
-  /** Nothing is held or asked for. */
+  /** Whether no permit is held or asked for. */
   get isEmpty(): boolean {
     return this.held.size === 0 && this.sizing.asked === 0 && !this.sizing.isTrying;
   }
@@ -117,12 +119,12 @@ export class PoolState<Call extends LineEntry, Permit extends { readonly slot: s
     this.line.add(caller);
   }
 
-  /** One that does not wait. */
+  /** A caller that does not wait. */
   tryOnce(caller: Call): void {
     this.tryers.push(caller);
   }
 
-  /** The caller waits no longer. `false`: it had been served, or told otherwise. */
+  /** The caller waits no longer. `false`: it had already been served, refused or timed out. */
   withdraw(caller: Call): boolean {
     if (this.line.delete(caller)) return true;
     return [this.tryers, this.trying].some((list) => {
@@ -132,7 +134,7 @@ export class PoolState<Call extends LineEntry, Permit extends { readonly slot: s
     });
   }
 
-  /** A try has brought a permit, or a place in line has. */
+  /** A try has brought a permit, or a place in the queue has. */
   acquired(permit: Permit, nowMs: number, place?: Place): Held<Permit> {
     this.sizing.acquired(place);
     const held: Held<Permit> = {
@@ -149,12 +151,12 @@ export class PoolState<Call extends LineEntry, Permit extends { readonly slot: s
     return held;
   }
 
-  /** The try is over. @param failure why it could not be made; one that passes is not told to those who wait on */
+  /** The try is over. @param failure why it could not be made; callers that wait on are not told of a failure that `passes` */
   tried(nowMs: number, failure?: { error: unknown; passes: boolean }): void {
     this.serve(); // what it has brought by now
-    const isEachHad = !failure && this.sizing.isEachHad;
+    const hasBroughtAll = !failure && this.sizing.hasTryBroughtAll;
     this.sizing.tried(nowMs, failure?.passes ? undefined : failure?.error);
-    if (isEachHad) {
+    if (hasBroughtAll) {
       this.tryers.unshift(...this.trying); // slots may be free for the others too
     } else {
       for (const caller of this.trying) {
@@ -164,7 +166,7 @@ export class PoolState<Call extends LineEntry, Permit extends { readonly slot: s
     this.trying = [];
   }
 
-  /** A place in line has ended without a permit. @param error what the server refused */
+  /** A place in the queue has ended without a permit. @param error the server's refusal */
   left(place: Place, nowMs: number, error?: unknown): void {
     this.sizing.left(place, nowMs, error);
   }
@@ -180,34 +182,34 @@ export class PoolState<Call extends LineEntry, Permit extends { readonly slot: s
     }
     if (fairShare.isLookDue(sinceMs, nowMs)) this.look(nowMs);
     if (fairShare.isRipe(sinceMs, nowMs) && fairShare.isLooking && fairShare.isStale(nowMs)) {
-      held.phase = 'asking';
-      this.asking.add(held);
+      held.phase = 'undecided';
+      this.undecided.add(held);
     } else {
       this.settle(held, nowMs);
     }
   }
 
-  /** Somebody elsewhere may wait for the permit of a call that goes on. */
+  /** Looks now, since callers elsewhere may wait for the permit of a call that goes on. */
   lookNow(nowMs: number): void {
     if (!this.fairShare.isLooking && !this.isClosed) this.look(nowMs);
   }
 
-  /** The look is over. @param others `undefined` when nobody has answered */
+  /** The look is over. @param others `undefined` if no worker has answered */
   looked(others: Others | undefined, nowMs: number): void {
     const { releasing } = this;
-    const isSettled = [...this.held].every(({ sinceMs }) => this.fairShare.isSettled(sinceMs, nowMs));
+    const mayGoRound = [...this.held].every(({ sinceMs }) => this.fairShare.mayGoRound(sinceMs, nowMs));
     const priorityKey = this.line.first?.priorityKey ?? Number.POSITIVE_INFINITY;
-    this.fairShare.answered(others, { holding: this.holding, releasing, isSettled, priorityKey });
+    this.fairShare.answered(others, { holding: this.holding, releasing, mayGoRound, priorityKey });
     if (others) for (const held of this.held) held.isUnwanted = !others.isInUse(held.permit.slot);
     const isWanted = others && (others.tickets.length > 0 || [...this.held].some((held) => held.isUnwanted));
     this.sizing.looked(isWanted, others?.capacity);
-    this.settleAsking(nowMs);
+    this.decide(nowMs);
   }
 
-  /** Gives back idle permits, those that rest longest first, until so many are held. */
-  trim(most: number): void {
+  /** Gives back idle permits, those that are idle longest first, until only `needed` permits are held. */
+  trim(needed: number): void {
     this.serve(); // P3
-    for (let held = this.idle[0]; held && this.holding > most; held = this.idle[0]) {
+    for (let held = this.idle[0]; held && this.holding > needed; held = this.idle[0]) {
       this.idle.shift();
       this.release(held);
     }
@@ -217,11 +219,11 @@ export class PoolState<Call extends LineEntry, Permit extends { readonly slot: s
   ended(held: Held<Permit>): void {
     if (!this.held.delete(held)) return;
     if (held.phase === 'idle') this.idle = this.idle.filter((it) => it !== held);
-    if (held.phase === 'asking') this.asking.delete(held);
+    if (held.phase === 'undecided') this.undecided.delete(held);
     if (held.phase === 'releasing') this.releasing--;
   }
 
-  /** From now on nobody is served (P6). @returns those who waited */
+  /** From now on, no caller is served (P6). @returns the callers that waited */
   close(): Call[] {
     this.isClosed = true;
     const waiting: Call[] = [...this.tryers, ...this.trying];
@@ -229,15 +231,15 @@ export class PoolState<Call extends LineEntry, Permit extends { readonly slot: s
     this.trying = [];
     for (let caller = this.line.shift(); caller; caller = this.line.shift()) waiting.push(caller);
     this.outbox.push(...this.sizing.leaveAll());
-    for (const held of [...this.idle, ...this.asking]) this.release(held);
+    for (const held of [...this.idle, ...this.undecided]) this.release(held);
     this.idle = [];
-    this.asking.clear();
+    this.undecided.clear();
     return waiting;
   }
 
-  /** What to do now. Each call moves the state on, so it gives a command once. */
+  /** What to do now. Each command is returned once. */
   next(nowMs: number): PoolCommand<Call, Permit>[] {
-    if (nowMs >= this.answerDueMs) this.settleAsking(nowMs);
+    if (nowMs >= this.answerDueMs) this.decide(nowMs);
     this.serve();
     for (let late = this.line.overdue(nowMs); late; late = this.line.overdue(nowMs)) {
       this.line.delete(late);
@@ -252,7 +254,7 @@ export class PoolState<Call extends LineEntry, Permit extends { readonly slot: s
     return commands;
   }
 
-  /** When {@link next} has something to do although nothing happens. Infinity when it has not. */
+  /** When to call {@link next} if no event comes first. Infinity if only an event can give it something to do. */
   dueMs(): number {
     if (this.isClosed) return Number.POSITIVE_INFINITY; // it waits for calls and answers alone
     const idleSinceMs = this.idle[0]?.idleSinceMs ?? Number.POSITIVE_INFINITY;
@@ -260,7 +262,7 @@ export class PoolState<Call extends LineEntry, Permit extends { readonly slot: s
   }
 
   private get answerDueMs(): number {
-    return this.asking.size > 0 ? this.fairShare.lookedMs + ANSWER_MS : Number.POSITIVE_INFINITY;
+    return this.undecided.size > 0 ? this.fairShare.lookedMs + ANSWER_MS : Number.POSITIVE_INFINITY;
   }
 
   private serve(): void {
@@ -278,15 +280,16 @@ export class PoolState<Call extends LineEntry, Permit extends { readonly slot: s
     }
   }
 
-  /** The permit's call has ended: it goes back, or rests until the next call. */
+  /** The permit's call has ended: the permit goes back, or is idle until the next call. */
   private settle(held: Held<Permit>, nowMs: number): void {
     if (this.isToGoBack(held, nowMs)) this.release(held);
     else this.rest(held, nowMs);
   }
 
-  private settleAsking(nowMs: number): void {
-    for (const held of this.asking) this.settle(held, nowMs);
-    this.asking.clear();
+  /** The look is over, or takes too long: each undecided permit goes back, or serves on. */
+  private decide(nowMs: number): void {
+    for (const held of this.undecided) this.settle(held, nowMs);
+    this.undecided.clear();
   }
 
   private isToGoBack(held: Held<Permit>, nowMs: number): boolean {
@@ -329,7 +332,7 @@ export class PoolState<Call extends LineEntry, Permit extends { readonly slot: s
       holding: this.holding,
       releasing: this.releasing,
       owed: this.fairShare.owed,
-      asking: this.asking.size,
+      undecided: this.undecided.size,
       isLooking: this.fairShare.isLooking,
     };
     this.tryForTryers(status);
@@ -345,7 +348,7 @@ export class PoolState<Call extends LineEntry, Permit extends { readonly slot: s
     }
   }
 
-  /** Where the pool may ask for no more, or others wait for what it gets, there is nothing to try. */
+  /** If the pool may ask for no more permits, or others wait for what it gets, there is nothing to try. */
   private tryForTryers(status: PoolStatus): void {
     const [caller] = this.tryers;
     if (!caller) return;

@@ -19,7 +19,7 @@ export class PooledPermit implements AsyncDisposable {
   private controller: AbortController | undefined;
   private loss: PermitLostError | undefined;
   private isOver = false;
-  /** The permit of its key. */
+  /** The permit of the key. */
   private behind: PooledPermit | undefined;
 
   /** @internal Made by `PermitPool`. */
@@ -54,7 +54,7 @@ export class PooledPermit implements AsyncDisposable {
     return this.permit.deadline;
   }
 
-  /** Lets the next caller have the permit. Idempotent. The pool gives it back to the server when the time has come. */
+  /** Lets the next caller have the permit. Idempotent. The pool decides when to give the permit back to the server. */
   release(): void {
     if (this.isOver) return;
     this.look();
@@ -68,7 +68,7 @@ export class PooledPermit implements AsyncDisposable {
     this.release();
   }
 
-  /** @internal From now on it stands on the permit of its key too, which is released with it. */
+  /** @internal From now on, this also holds the permit of its key, and releases it at its own release. */
   keep(behind: PooledPermit): this {
     this.behind = behind;
     const { signal } = behind;
@@ -90,7 +90,7 @@ export class PooledPermit implements AsyncDisposable {
     if (this.loss) throw this.loss;
   }
 
-  /** Reads the clock too: a stopped process may not have heard of its loss yet. */
+  /** Reads the clock too: a process that was stopped may not know of the loss yet. */
   private look(): void {
     if (this.isOver || this.loss) return;
     for (const { signal } of this.behind ? [this.permit, this.behind] : [this.permit]) {

@@ -32,7 +32,7 @@ class WaitingCall extends LineEntry {
   }
 }
 
-/** The permits of one resource that a process keeps: it calls the server as {@link PoolState} says. */
+/** The permits of one resource that a process keeps. It carries out what {@link PoolState} decides. */
 export class ResourcePool {
   private readonly state: PoolState<WaitingCall, Permit>;
   private readonly steps = new Steps(() => this.step());
@@ -40,18 +40,18 @@ export class ResourcePool {
   private readonly calls = new Map<Held<Permit>, PooledPermit>();
   private readonly places = new Map<Place, AbortController>();
   private readonly held = new Set<Held<Permit>>();
-  /** Of a key's pool: calls that wait for a permit of the whole. */
+  /** In the pool of a key: calls that wait for a permit of the resource. */
   private readonly admitted: AdmittedCalls;
   private readonly stop = new AbortController();
   private closing: Promise<void> | undefined;
   private emptied = () => {};
-  /** What is done once no try is under way. */
+  /** Called once no try is under way. */
   private tried: (() => void)[] = [];
-  /** What is done once nobody is here. */
+  /** Called once no call runs and no caller waits. */
   private left: (() => void)[] = [];
 
   /**
-   * @param whenLeft is called when nothing is held, and nobody is here
+   * @param whenLeft is called when no permit is held, no call runs and no caller waits
    * @param whenFewer is called when a permit goes back, or is lost
    */
   constructor(
@@ -74,7 +74,7 @@ export class ResourcePool {
     return this.calls.size;
   }
 
-  /** How many permits are held that are not being given back. */
+  /** How many permits are held, without those that are being given back. */
   get holding(): number {
     return this.state.holding;
   }
@@ -88,15 +88,15 @@ export class ResourcePool {
     return this.active > 0 || this.waiting > 0;
   }
 
-  /** The error of a caller that had none in time. */
+  /** The error of a caller that got no permit in time. */
   async timeoutError({ timeoutMs }: PoolCall): Promise<PermitTimeoutError> {
-    // With a permit at work, somebody is there to run permits; one that nobody gives back says the contrary.
+    // If the pool holds a permit that is not on its way back, a worker runs the permits.
     const own = heldHere.ownWait(this.source.semaphore);
     const circumstances = this.holding === 0 ? { ...(await this.source.circumstances()), own } : {};
     return new PermitTimeoutError(this.resource, timeoutMs, circumstances);
   }
 
-  /** `undefined` when there was none in time. @param sinceMs when the call was made: its place among equals */
+  /** `undefined` if no permit came in time. @param sinceMs when the call was made: its place among equals */
   async ask(request: PoolCall, sinceMs = monotonicMs()): Promise<PooledPermit | undefined> {
     request.signal?.throwIfAborted(); // it may have, while the caller waited for a permit of its key
     if (this.closing) throw new PoolClosedError(this.resource);
@@ -110,7 +110,7 @@ export class ResourcePool {
     });
   }
 
-  /** From now on the call gives way to callers of better priority. @returns what says that it waits no longer, or has given way */
+  /** From now on, the call gives way to callers of higher priority. @returns a function to call when it waits no longer, or has given way */
   admit(call: AdmittedCall): () => void {
     this.admitted.add(call, monotonicMs());
     this.steps.soon();
@@ -129,18 +129,18 @@ export class ResourcePool {
     this.admitted.makeWay(this.state.priorityKey, this.state.owed > 0, isRipe);
   }
 
-  /** Gives back idle permits, until the pool holds so many. */
-  trim(most: number): void {
-    this.state.trim(most);
+  /** Gives back idle permits, until the pool holds only `needed` permits. */
+  trim(needed: number): void {
+    this.state.trim(needed);
     this.steps.soon();
   }
 
-  /** Resolves when nobody is here. */
+  /** Resolves when no call runs and no caller waits. */
   async idle(): Promise<void> {
     if (this.isUsed) await new Promise<void>((resolve) => this.left.push(resolve));
   }
 
-  /** Resolves when those who are here have what is there: an idle permit, or what a try brings. */
+  /** Resolves when the present callers have got what they can get without a wait: an idle permit, or what a try brings. */
   async settled(): Promise<void> {
     await new Promise<void>((resolve) => {
       this.tried.push(resolve);
@@ -148,7 +148,7 @@ export class ResourcePool {
     });
   }
 
-  /** Refuses whoever waits or comes later. Resolves when all calls are done, and nothing is held. Idempotent. */
+  /** Refuses callers that wait or come later. Resolves when all calls are done, and no permit is held. Idempotent. */
   close(): Promise<void> {
     this.closing ??= this.closeOnce();
     return this.closing;
@@ -175,7 +175,7 @@ export class ResourcePool {
     caller.stopListening = onAbort(signal, leave);
   }
 
-  /** Does what the state says, until it has nothing more to say. @returns when to come again, on the monotonic clock */
+  /** Carries out all that the state decides now. @returns when to do so again, on the monotonic clock */
   private step(): number {
     const nowMs = monotonicMs();
     for (const command of this.state.next(nowMs)) this.carryOut(command);
@@ -221,7 +221,7 @@ export class ResourcePool {
 
   private fail(caller: WaitingCall, outcome: AcquireOutcome, error: unknown): void {
     caller.stopListening();
-    // One that gives way is served later.
+    // A caller that gives way is served later.
     if (!(error instanceof GivesWay)) this.source.metrics.poolWait(this.resource, caller.sinceMs, outcome);
     caller.reject(error);
   }
@@ -296,10 +296,10 @@ export class ResourcePool {
   }
 }
 
-/** After so many steps in a row the event loop has a turn, so that calls which do nothing keep no renewal waiting. */
+/** After this many steps in a row, the event loop gets a turn, so that calls which do nothing delay no renewal. */
 const STEPS_IN_A_ROW = 100;
 
-/** Runs steps: soon after something has happened, one for all that has happened by then; and when one is due. One timer. */
+/** Runs steps: one soon after events, for all events that have come by then, and one whenever a step is due. One timer serves all. */
 class Steps {
   private isComing = false;
   private row = 0;
@@ -309,7 +309,7 @@ class Steps {
   /** Runs outside the caller's async context, so its token, trace and deadline do not leak into the pool's calls. */
   private readonly run = AsyncResource.bind(() => this.runOne());
 
-  /** @param step says when it is due again, on the monotonic clock */
+  /** @param step returns when it is due again, on the monotonic clock */
   constructor(private readonly step: () => number) {}
 
   soon(): void {
@@ -322,7 +322,7 @@ class Steps {
   private runOne(): void {
     this.isComing = false;
     const dueMs = this.step();
-    // A timer that rings too early does no harm, and setting it anew for each call would cost more.
+    // A timer that fires too early does no harm, and setting it again for each call would cost more.
     if (dueMs >= this.timerMs && dueMs < Number.POSITIVE_INFINITY) return;
     clearTimeout(this.timer);
     this.timerMs = dueMs;

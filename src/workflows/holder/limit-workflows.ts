@@ -72,7 +72,7 @@ const PERMIT_HEADER = 'temporal-semaphore-permit';
  * too long, by `PermitTimeoutError`; when too many wait, by `LineFullError`. These are retryable, so the Workflow's retry policy decides;
  * a `LineFullError` that is `superseded` is not.
  *
- * @throws InvalidOptionsError that names the type, what was expected and what came
+ * @throws InvalidOptionsError that names the type, what was expected and what was given
  *
  * @example
  * ```ts

@@ -19,8 +19,12 @@ function holders(...priorities: number[]): PreemptibleHolder[] {
   });
 }
 
-function asked(waiters: Ticket[], among: PreemptibleHolder[], isSettled = () => true): [slot: string, by: number][] {
-  return pickHolders(waiters, among, wants, isSettled).map(({ holder, priorityKey }) => [holder.slot, priorityKey]);
+function asked(
+  waiters: Ticket[],
+  among: PreemptibleHolder[],
+  hasAllAnswers = () => true,
+): [slot: string, by: number][] {
+  return pickHolders(waiters, among, wants, hasAllAnswers).map(({ holder, priorityKey }) => [holder.slot, priorityKey]);
 }
 
 test('the holder of the lowest priority gives way, and of equals the youngest', () => {

@@ -105,7 +105,7 @@ export class Preemption {
   dueMs(preemptors: readonly Ticket[]): number {
     let dueMs = Number.POSITIVE_INFINITY;
     if (preemptors.length === 0) return dueMs;
-    for (const [slot, { answer }] of this.held()) {
+    for (const [slot, { answer }] of this.slotsMaybeHeld()) {
       if (this.isConcerned(slot, preemptors)) dueMs = Math.min(dueMs, endsMs(answer));
     }
     return dueMs;
@@ -119,8 +119,8 @@ export class Preemption {
     if (preemptors.length === 0) return;
     yield* this.ask(preemptors, nowMs, probe);
     const isEligible = (waiter: Ticket, slot: string) => this.inUse.isEligible(waiter, slot);
-    const isSettled = (waiter: Ticket) => this.isSettled(waiter);
-    for (const { holder, priorityKey } of pickHolders(preemptors, this.holders(), isEligible, isSettled)) {
+    const hasAllAnswers = (waiter: Ticket) => this.hasAllAnswers(waiter);
+    for (const { holder, priorityKey } of pickHolders(preemptors, this.holders(), isEligible, hasAllAnswers)) {
       const { slot, runId } = holder;
       const state = this.slots.get(slot);
       if (!mayBeHeld(state) || state.answer.is !== 'known') continue;
@@ -136,7 +136,7 @@ export class Preemption {
     nowMs: number,
     probe: (slot: string) => QueueCommand,
   ): Generator<QueueCommand> {
-    for (const [slot, state] of this.held()) {
+    for (const [slot, state] of this.slotsMaybeHeld()) {
       if (!this.isConcerned(slot, preemptors)) continue;
       const answer = endsMs(state.answer) <= nowMs ? afterItsTime(state) : state.answer;
       if (answer !== state.answer) this.slots.answer(slot, state, answer);
@@ -156,7 +156,7 @@ export class Preemption {
    * Whether the queue waits for no more answers on behalf of this waiter: each slot that is held, and for which the waiter is eligible, has
    * answered, or its time is over. Offered slots are not waited for, since they may have no holder.
    */
-  private isSettled(waiter: Ticket): boolean {
+  private hasAllAnswers(waiter: Ticket): boolean {
     for (const [slot, { answer }] of this.slots.in('held', 'probing')) {
       const isOpen = answer.is === 'not-asked' || answer.is === 'due';
       if (isOpen && this.inUse.isEligible(waiter, slot)) return false;
@@ -167,7 +167,7 @@ export class Preemption {
   /** The holders that have said that they may give way, whether or not they give way already. */
   private holders(): PreemptibleHolder[] {
     const holders: PreemptibleHolder[] = [];
-    for (const [slot, { answer }] of this.held()) {
+    for (const [slot, { answer }] of this.slotsMaybeHeld()) {
       if (answer.is !== 'known') continue;
       const { untilMs, ...known } = answer.holder;
       holders.push({ slot, ...known, givesWay: untilMs !== undefined });
@@ -176,7 +176,7 @@ export class Preemption {
   }
 
   /** The slots that may be held: offered slots and slots under a probe too. */
-  private held(): Iterable<[slot: string, state: MaybeHeld]> {
+  private slotsMaybeHeld(): Iterable<[slot: string, state: MaybeHeld]> {
     return this.slots.in('held', 'probing', 'offered');
   }
 }
@@ -225,21 +225,21 @@ export interface Picked {
  *
  * @param holders all that have said that they may give way
  * @param isEligible whether a waiter can have the slot
- * @param isSettled whether no more answers are awaited for this waiter. Until then none is picked for it: a holder of a lower priority may
+ * @param hasAllAnswers whether no more answers are awaited for this waiter. Until then, no holder is picked for it: a holder of lower priority may
  * still answer
  */
 export function pickHolders(
   preemptors: readonly Ticket[],
   holders: readonly PreemptibleHolder[],
   isEligible: (waiter: Ticket, slot: string) => boolean,
-  isSettled: (waiter: Ticket) => boolean,
+  hasAllAnswers: (waiter: Ticket) => boolean,
 ): Picked[] {
   const left = new Set(holders);
   const picked: Picked[] = [];
   for (const waiter of [...preemptors].sort(byUrgency)) {
     const eligible = [...left].filter(({ slot }) => isEligible(waiter, slot));
     const holder =
-      eligible.find(({ givesWay }) => givesWay) ?? (isSettled(waiter) ? lowest(eligible, waiter) : undefined);
+      eligible.find(({ givesWay }) => givesWay) ?? (hasAllAnswers(waiter) ? lowest(eligible, waiter) : undefined);
     if (!holder) continue;
     left.delete(holder);
     if (!holder.givesWay) picked.push({ holder, priorityKey: priorityOf(waiter) });

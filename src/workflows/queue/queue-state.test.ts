@@ -9,7 +9,7 @@ import { handOn } from './handed-on';
 import { MAX_BYTES, MAX_WAITERS } from './line';
 import { CONTENDED_TIMEOUT_MS, OFFER_TIMEOUT_MS } from './offer-timeouts';
 import type { QueueCommand } from './queue-command';
-import { HELD_UNSEEN_MS, QueueState } from './queue-state';
+import { QueueState, REMEMBER_HELD_MS } from './queue-state';
 
 function ticket(id: string, fields: Partial<Ticket> = {}): Ticket {
   return { id, waiter: { workflowId: id, runId: 'r' }, slots: 1, sinceMs: 0, ...fields };
@@ -221,12 +221,12 @@ test('held slots are probed ever more rarely, every four minutes in the end, and
 test('however lines come and go, a holder is asked no more often than where one stands all day', () => {
   const dayMs = 24 * 3_600_000;
   for (const lineMs of [1, 5_000, 60_000, 200_000, 600_000, 3_600_000]) {
-    for (const gapMs of [2_000, HELD_UNSEEN_MS + 3_000]) {
+    for (const gapMs of [2_000, REMEMBER_HELD_MS + 3_000]) {
       let state = new QueueState();
       let probes = 0;
       let emptySinceMs = 0;
       for (let nowMs = 0; nowMs < dayMs; ) {
-        if (nowMs - emptySinceMs > HELD_UNSEEN_MS) state = new QueueState(); // an empty queue has ended, and forgotten
+        if (nowMs - emptySinceMs > REMEMBER_HELD_MS) state = new QueueState(); // an empty queue has ended, and forgotten
         state.enqueue(ticket('a'));
         for (const leavesMs = nowMs + lineMs; nowMs <= leavesMs; nowMs = Math.max(nowMs + 1, state.dueMs())) {
           probes += state.next(nowMs).length;

@@ -21,14 +21,14 @@ import { type KnownSlot, SlotTable } from './slot-table';
 import { Wanted } from './wanted';
 
 /**
- * How long the queue remembers a held slot that no waiter wants, counted from the time of its next probe. ("Unseen" in the name: the queue
- * does not probe a slot that is not wanted. The state `unseen` is something else.) Meanwhile the queue's Workflow stays open even if its
- * line is empty, so the next waiter finds it, and not a new queue that knows nothing and has to probe all slots. So a line that forms and
- * dissolves a thousand times a day costs a holder no more signals than a line that stands all day.
+ * How long the queue remembers a held slot that no waiter wants, and that it therefore does not probe, counted from the time of its next probe.
+ * Meanwhile the queue's Workflow stays open even if no caller waits, so the next waiter finds it, and not a new queue that knows nothing and
+ * has to probe all slots. So a queue of waiters that forms and dissolves a thousand times a day costs a holder no more signals than one that
+ * lasts all day.
  */
-export const HELD_UNSEEN_MS = 30 * 60_000;
+export const REMEMBER_HELD_MS = 30 * 60_000;
 
-/** If the queue knows more slots than this, it forgets the held slots that no waiter wants, without waiting for {@link HELD_UNSEEN_MS}. */
+/** If the queue knows more slots than this, it forgets the held slots that no waiter wants, without waiting for {@link REMEMBER_HELD_MS}. */
 const MAX_SEEN = 2_000;
 
 /** What is fixed while one call of {@link QueueState.next} goes through the slots. */
@@ -270,7 +270,7 @@ export class QueueState {
         return { ...this.watch.probe(slot, preemptors, overdue), overdue: true };
       }
       case 'held': {
-        const isOld = state.probeAtMs + HELD_UNSEEN_MS <= nowMs || this.slots.size > MAX_SEEN;
+        const isOld = state.probeAtMs + REMEMBER_HELD_MS <= nowMs || this.slots.size > MAX_SEEN;
         if (isOld && !this.wanted.isWanted(slot)) this.slots.forget(slot);
         return undefined;
       }

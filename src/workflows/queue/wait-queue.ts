@@ -41,7 +41,7 @@ import { Inheritance } from './inheritance';
 import { acceptOverrides, hearOverrides } from './operator-orders';
 import { Outbox } from './outbox';
 import { atMost } from './queue-command';
-import { HELD_UNSEEN_MS, QueueState } from './queue-state';
+import { QueueState, REMEMBER_HELD_MS } from './queue-state';
 import { runLength } from './run-length';
 import { Wakeup } from './wakeup';
 
@@ -206,7 +206,7 @@ class WaitQueue {
       this.act();
       if (state.idle && this.isQuiet) {
         // A ticket that comes as the queue ends is not lost. The server rejects the completion, and the queue wakes here.
-        const lingerMs = state.awaitsClosing ? HELD_UNSEEN_MS : LINGER_MS;
+        const lingerMs = state.awaitsClosing ? REMEMBER_HELD_MS : LINGER_MS;
         if (!(await wakeup.news(lingerMs)) && state.idle) return;
       } else {
         // What is due can't be done before an answer comes, which wakes the queue.

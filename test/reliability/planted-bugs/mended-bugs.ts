@@ -89,7 +89,7 @@ export const MENDED: readonly PlantedBug[] = [
   {
     name: 'A permit pool refuses the callers that its one try did not serve, though slots are free',
     in: 'PoolState.tried',
-    find: '!failure && this.sizing.isEachHad',
+    find: '!failure && this.sizing.hasTryBroughtAll',
     replace: 'false',
     caughtBy: 'pool-state.test.ts',
   },
@@ -188,7 +188,7 @@ export const MENDED: readonly PlantedBug[] = [
   {
     name: "A permit pool keeps the permit of the whole when its key's goes back",
     in: 'PermitPool.trimWhole',
-    find: 'this.whole.trim(most)',
+    find: 'this.whole.trim(needed)',
     replace: '',
     caughtBy: 'also gives back the one of the whole',
   },

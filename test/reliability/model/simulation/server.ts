@@ -4,7 +4,7 @@ import type { QueueView, Ticket } from '../../../../src/shared/protocol';
 import { wantsSlot } from '../../../../src/shared/slots';
 import { Inheritance } from '../../../../src/workflows/queue/inheritance';
 import type { InheritanceCommand, QueueCommand } from '../../../../src/workflows/queue/queue-command';
-import { HELD_UNSEEN_MS, QueueState } from '../../../../src/workflows/queue/queue-state';
+import { QueueState, REMEMBER_HELD_MS } from '../../../../src/workflows/queue/queue-state';
 import type { World } from './world';
 
 /** A permit's Workflow. */
@@ -298,7 +298,7 @@ export class Queue {
     }
     if (!this.state.idle || this.sending > 0) this.lingersUntilMs = Number.POSITIVE_INFINITY;
     else if (this.lingersUntilMs === Number.POSITIVE_INFINITY)
-      this.lingersUntilMs = world.nowMs + (this.state.awaitsClosing ? HELD_UNSEEN_MS : LINGER_MS);
+      this.lingersUntilMs = world.nowMs + (this.state.awaitsClosing ? REMEMBER_HELD_MS : LINGER_MS);
     const isIdleFor = this.lingersUntilMs <= world.nowMs;
     if (isIdleFor && [...permits.values()].every(({ by }) => by !== `queue of ${this.resource}`)) {
       this.isOver = true;
