@@ -36,10 +36,10 @@ import { checkClient, Server } from './server/server';
  * - that a caller which holds all permits by `acquire` does not wait for itself. Inside `withPermit` that is refused, or costs nothing
  *   with `reentrant`.
  * - that work stops when its permit is lost. Work that ignores `permit.signal` goes on. A client whose machine slept or whose
- *   process was stopped may wake up without its permit, and write before it looks: check the fencing token at the resource.
+ *   process was stopped may wake up without its permit, and write before it checks the signal: check the fencing token at the resource.
  *
- * A client that dies keeps its slot until the end of its lease. One that is about to end calls {@link SemaphoreClient.close}, and then
- * closes its connection.
+ * A client that dies keeps its slot until the end of its lease. Before a process ends, call {@link SemaphoreClient.close}, and then close the
+ * connection.
  *
  * @example
  * ```ts
@@ -68,7 +68,7 @@ export class SemaphoreClient implements AsyncDisposable {
   /**
    * @param client a client of the namespace that shares the resource; its identity names the holder
    * @param declared a `Semaphore` of `temporal-semaphore/workflow` that the application declares for all its callers
-   * @param options what is different here, and a `metricMeter`
+   * @param options the options that differ for this client, and a `metricMeter`
    * @throws InvalidOptionsError that names the expected and the given value
    */
   constructor(client: Client, declared: DeclaredSemaphore, options?: Partial<SemaphoreClientOptions>);
@@ -88,11 +88,11 @@ export class SemaphoreClient implements AsyncDisposable {
   }
 
   /**
-   * Runs `fn` under a permit: acquires one, renews it while `fn` runs, and releases it when `fn` returns or throws. When
-   * the permit is lost, `permit.signal` aborts. `fn` must heed it, and then throws `signal.reason`: this waits for `fn` in any case. Inside `fn`,
-   * `currentFencingToken()` of `temporal-semaphore/fencing` gives this permit's token.
+   * Runs `fn` under a permit: acquires the permit, renews it while `fn` runs, and releases it when `fn` returns or throws. When
+   * the permit is lost, `permit.signal` aborts. `fn` must heed the signal and throw `signal.reason`: this waits for `fn` in any case. Inside
+   * `fn`, `currentFencingToken()` of `temporal-semaphore/fencing` returns this permit's token.
    *
-   * When the server refuses the release, this still returns or throws what `fn` did: the work is done, and the lease ends the
+   * If the server refuses the release, this still returns or throws what `fn` did: the work is done, and the lease ends the
    * permit. Node then emits a warning of the type `PermitReleaseWarning`.
    *
    * With `preemptible`, a waiter of higher priority may ask for the permit: `permit.signal` aborts, unless `fn` gives way
@@ -129,8 +129,8 @@ export class SemaphoreClient implements AsyncDisposable {
 
   /**
    * Waits for a free slot and claims it. The permit renews itself until it is released, detached or lost. Prefer
-   * {@link withPermit}. While the server can't be reached or is overloaded, this goes on trying. With a `key`, the key's own permit
-   * stands behind it, and is renewed and released with it.
+   * {@link withPermit}. While the server can't be reached or is overloaded, this goes on trying. With a `key`, the permit also holds the
+   * key's own permit, which is renewed and released with it.
    *
    * If its caller neither releases the permit in a whole lease nor checks whether it is lost (`permit.signal`, `permit.isHeld`), a Node
    * warning with the code `TEMPORAL_SEMAPHORE_FORGOTTEN` says where it was acquired.
@@ -169,8 +169,8 @@ export class SemaphoreClient implements AsyncDisposable {
   }
 
   /**
-   * Tries every slot once. Returns `undefined` when all are held. With `fair`, if a wait queue runs, this waits in the queue for a
-   * second instead, so that it overtakes no waiter. Throws as {@link acquire} does, except PermitTimeoutError: if the server does
+   * Tries every slot once. Returns `undefined` if all are held. With `fair`, if a wait queue runs, this waits in the queue for a
+   * second instead, so that it overtakes no waiter. Throws as {@link acquire} does, except for PermitTimeoutError: if the server does
    * not answer within a second, this throws the `ServiceError`.
    *
    * @example
@@ -232,7 +232,7 @@ export class SemaphoreClient implements AsyncDisposable {
    * Refuses callers that wait or come later, with a {@link SemaphoreClosedError}. Lets each `withPermit` that runs its function finish. Gives
    * back the permits that {@link acquire}, {@link tryAcquire}, {@link acquireAll} or {@link adopt} have handed out: their `signal` aborts first,
    * with a `PermitLostError` with `how: 'released'`. Resolves when all of that is done, and nothing of this client needs the connection; if the
-   * server can't be reached, when the leases of the permits have ended. Idempotent. A function under a permit must not wait for it. A
+   * server can't be reached, when the leases of the permits have ended. Idempotent. A function under a permit must not wait for this. A
    * {@link PermitPool} of this client has its own `close`.
    *
    * @example
@@ -250,18 +250,18 @@ export class SemaphoreClient implements AsyncDisposable {
     await this.close();
   }
 
-  /** @internal As one of a set. @throws InvalidOptionsError */
+  /** @internal This semaphore as a member of a set. @throws InvalidOptionsError */
   get ofSet(): SemaphoreOfSet {
-    checkNotDerived(this.resource); // to operate it is fine
+    checkNotDerived(this.resource); // an operator may use such a name
     return { ...this.semaphore, context: this.context };
   }
 
   private acquireOptions(options: ClientAcquireOptions | undefined): ResolvedClientAcquire {
-    checkNotDerived(this.resource); // to operate it is fine
+    checkNotDerived(this.resource); // an operator may use such a name
     return resolveClientAcquire(this.semaphore, options);
   }
 
-  /** Whether it takes a permit of the key too. */
+  /** Whether the acquire also takes a permit of the key. */
   private isKeyed({ key }: ResolvedClientAcquire): boolean {
     return this.semaphore.perKey !== undefined || key !== undefined;
   }
@@ -270,12 +270,12 @@ export class SemaphoreClient implements AsyncDisposable {
     return [{ semaphore: this.ofSet, key }];
   }
 
-  /** The close waits for the call. */
+  /** Has {@link close} wait for the call. */
   private track<T>(call: Promise<T>): Promise<T> {
     return this.context.server.track(call);
   }
 
-  /** The permit is its caller's now, who releases it. @throws SemaphoreClosedError */
+  /** From now on, the caller releases the permit, or {@link close} does. @throws SemaphoreClosedError */
   private handOut(permit: Permit, place?: Error): Permit {
     this.context.closing.handOut(permit);
     if (place) warnIfForgotten([permit], place);
@@ -289,7 +289,7 @@ function noneInTime(error: unknown): undefined {
 
 /**
  * Runs `fn` under permits of several resources: acquires them as {@link acquireAll} does, and releases them when `fn` returns or
- * throws. When one is lost, the `signal` that `fn` gets aborts. `fn` must heed it. Each permit has its own token: pass to a
+ * throws. When a permit is lost, the `signal` that `fn` gets aborts, and `fn` must heed it. Each permit has its own token: pass to a
  * resource the token of the permit that protects it. A release that fails only warns, as in `withPermit`.
  *
  * @throws PermitLostError that names the lost permit, whatever `fn` returned or threw
@@ -321,14 +321,14 @@ export async function withPermits<const Entries extends readonly SetEntry<Semaph
 }
 
 /**
- * Acquires a permit of each resource: all, or none. All callers claim in one order, by the bytes of the resources' names
- * (a key's own permit before its resource), in whatever order they write them. So no two of them can deadlock. Permits that this holds
- * already renew themselves while it waits for others. The `timeout` covers all of them together, and the caller keeps its age in every
+ * Acquires a permit of each resource: all, or none. Whatever order their code lists the resources in, all callers claim in one order, by the
+ * bytes of the resources' names (a key's own permit before its resource). So no two callers can deadlock. Permits that the caller holds
+ * already renew themselves while it waits for others. The `timeout` covers all permits together, and the caller keeps its age in every
  * queue.
  *
  * Not guaranteed: freedom from deadlock with callers that nest `withPermit` by hand in another order.
  *
- * Nothing is held when it throws; a slow server may take the releases a moment later.
+ * When this throws, the caller holds nothing; a slow server may carry out the releases a moment later.
  *
  * @throws PermitTimeoutError that names the resource without a free permit
  * @throws PermitLostError when one was lost during the wait for another
@@ -371,7 +371,7 @@ export async function acquireAll<const Entries extends readonly SetEntry<Semapho
   return set as unknown as PermitSet<PermitsOf<Entries, Permit>>;
 }
 
-/** The close of each client waits for the call. */
+/** Has the `close` of each client wait for the call. */
 function trackAll<T>(wanted: WantedSet, call: Promise<T>): Promise<T> {
   for (const { semaphore } of wanted) void semaphore.context.server.track(call);
   return call;

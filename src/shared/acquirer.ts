@@ -3,10 +3,10 @@ import { RecheckDelay } from './recheck-delay';
 import { shuffle } from './shuffle';
 import { MAX_SLOTS, type Slots, wantsSlot } from './slots';
 
-/** How long one that does not wait, in strict order, gives a queue to offer it a slot that nobody else waits for. */
+/** In strict order, how long an acquirer that does not wait gives the queue to offer it a slot for which no other acquirer waits. */
 const TURN_WITHIN_MS = 1_000;
 
-/** A turn that names a slot which this acquirer may claim. */
+/** A turn that names a slot that this acquirer may claim. */
 export interface Offer {
   readonly slot: string;
   readonly queueId: string;
@@ -17,8 +17,8 @@ export interface Offer {
 }
 
 /**
- * Whether a waiter with these slots may claim the slot of this turn: one of its own; or, where they are counted, one that
- * an operator has added, up to the capacity that the turn tells.
+ * Whether a waiter with these slots may claim the slot of this turn: one of its own slots or, if they are numbered, a slot that an
+ * operator has added, up to the capacity that the turn states.
  */
 export function offersSlot({ slot, capacity = 0 }: Turn, slots: Slots): boolean {
   if (slot === undefined) return false;
@@ -31,41 +31,41 @@ export function offerOf(turn: Turn, slots: Slots): Offer | undefined {
   return slot !== undefined && offersSlot(turn, slots) ? { slot, queueId, capacity, others } : undefined;
 }
 
-/** What a turn without a slot, by which a waiter gets no place, says. */
+/** The message in a turn without a slot, which denies the waiter a place. */
 export function fullOf({ superseded }: Turn): LineMessage {
   return superseded ? 'superseded' : 'full';
 }
 
 /**
- * The messages to an acquirer in line:
+ * The messages to an acquirer in the queue:
  * - an offer: its turn;
- * - `waiting`: the sign of life that it asked for; the queue has its ticket;
- * - `full`: the queue is alive, and has no room for it;
- * - `superseded`: the queue has given its place to a later acquirer;
- * - `give-way`: somebody of a better priority waits for what admits the acquirer to this line;
+ * - `waiting`: the sign of life that the acquirer asked for; the queue has its ticket;
+ * - `full`: the queue is alive, and has no room for the acquirer;
+ * - `superseded`: the queue has given the acquirer's place to a later acquirer;
+ * - `give-way`: a waiter of higher priority wants the permit that admits the acquirer to this queue;
  * - `refused`: the queue takes no messages for now, so it has not got the ticket;
- * - `stuck`: the Workflow that waits on its behalf has found that the queue does not answer.
+ * - `stuck`: the Workflow that waits on the acquirer's behalf has found that the queue does not answer.
  */
 export type LineMessage = Offer | 'waiting' | 'full' | 'superseded' | 'give-way' | 'refused' | 'stuck';
 
-/** Ends an acquire: somebody of a better priority waits for what admits the acquirer to this line. Not for users. */
+/** Ends an acquire: a waiter of higher priority wants the permit that admits the acquirer to this queue. Not for users. */
 export class GivesWay extends Error {}
 
-/** A place in the line of a resource. */
+/** A place in the queue of a resource. */
 export interface Place {
-  /** Lines up if there is a line already. `false`: there is none. */
+  /** Joins the queue if one runs already. `false`: none runs. */
   join(): Promise<boolean>;
-  /** Lines up, and starts the line if there is none. */
+  /** Joins the queue, and starts it if none runs. */
   enter(): Promise<void>;
-  /** Sends the ticket again, asking for a sign of life. Absent where somebody else waits, and asks, on the acquirer's behalf. */
+  /** Sends the ticket again, asking for a sign of life. Absent if a Workflow waits, and asks, on the acquirer's behalf. */
   ask?(): Promise<void>;
-  /** Waits for a message; `undefined` when none came in time. An offer stays open until `missed`, `served` or `leave`. */
+  /** Waits for a message; `undefined` if none came in time. An offer stays open until `missed`, `served` or `leave`. */
   next(withinMs: number): Promise<LineMessage | undefined>;
-  /** Somebody else was faster at the slot of the open offer. The place is kept. */
+  /** Another acquirer was faster at the slot of the open offer. The place is kept. */
   missed(): Promise<void>;
   /** The open offer has become a permit: the queue needs no message. */
   served(): void;
-  /** Leaves the line, and passes on an open offer. `undefined`: there is nothing to leave. */
+  /** Leaves the queue, and passes on an open offer. `undefined`: there is nothing to leave. */
   leave(): Promise<unknown> | undefined;
 }
 
@@ -75,11 +75,11 @@ export interface Surroundings<Won> {
   nowMs(): number;
   /** A number in [0, 1). */
   random(): number;
-  /** Tries one slot, because of an offer or on its own. `undefined`: somebody else has it. */
+  /** Tries one slot, because of an offer or unasked. `undefined`: another acquirer has the slot. */
   claim(slot: string, offer?: Offer): Promise<Won | undefined>;
-  /** Makes the place in line; called once. */
+  /** Makes the place in the queue; called once. */
   place(): Place;
-  /** Gives up because the line is full, or a later acquirer has its place. Absent where the acquirer comes back later. */
+  /** Gives up because the queue is full, or a later acquirer has the place. Absent if the acquirer comes back later. */
   full?(isSuperseded: boolean): Won;
 }
 
@@ -88,17 +88,17 @@ export interface AcquirerOptions {
   /** When to give up, on the clock of `nowMs`. Infinity: never. */
   readonly deadlineMs: number;
   readonly recheckAfterMs: number;
-  /** Slots that a newcomer tries before it starts a line. */
+  /** How many slots a newcomer tries before it starts a queue. */
   readonly firstTries: number;
-  /** After this many of them it asks whether there is a line, and joins it. Strict order: 0. */
+  /** After how many of these tries it joins the queue, if one runs. Strict order: 0. */
   readonly triesBeforeJoin: number;
-  /** The most slots that it tries in one round while the queue does not answer. */
+  /** The most slots that the acquirer tries in one round while the queue does not answer. */
   readonly triesPerRound: number;
 }
 
 /**
- * How an acquirer tries slots, lines up, checks the queue and gives up, wherever it runs. Pure: clock, randomness, claims and the
- * place in line come in from outside.
+ * How an acquirer tries slots, joins the queue, probes the queue and gives up, wherever it runs. Pure: clock, randomness, claims and the
+ * place in the queue come in from outside.
  *
  *     newcomer --slot free--> won                       .--missed--.
  *        '--all taken, or others wait--> parked --offer--> claiming --> won
@@ -108,20 +108,20 @@ export interface AcquirerOptions {
  *
  * Invariants, cited where they are kept and in the tests:
  *
- * - **A1** It makes one claim at a time, only for its own slots or an offered one, and none after it has won.
- * - **A2** In strict order (`triesBeforeJoin: 0`) it tries a slot of its own only where it found no line, or when the queue has
- *   owed it an answer for a `recheckAfterMs` (less up to a quarter, by chance).
+ * - **A1** The acquirer makes one claim at a time, only for one of its slots or for an offered slot, and none after it has won.
+ * - **A2** In strict order (`triesBeforeJoin: 0`), it tries a slot unasked only if it found no queue, or if the queue has owed it an
+ *   answer for a `recheckAfterMs` (less up to a quarter, at random).
  * - **A3** Each offer ends in exactly one of: served, missed, or left open for `leave`, which passes it on.
  * - **A4** The place is left exactly once and last, whatever happened.
- * - **A5** While an answer is owed, there is a round each `recheckAfterMs` (later where the queue was slow to take the ticket), and ever
- *   more rarely after the first rotation, of at most `triesPerRound` tries, and no slot is tried again before all others were.
- * - **A6** While the queue answers, it tries nothing by itself, and asks ever more rarely.
- * - **A7** It waits no longer than until its deadline, and makes no try of its own after it but the first: whoever comes with little
- *   time has a slot that is free.
+ * - **A5** While an answer is owed, there is a round of at most `triesPerRound` tries each `recheckAfterMs` (later if the queue was slow to
+ *   take the ticket), and ever more rarely after the first rotation. No slot is tried again before all others were.
+ * - **A6** While the queue answers, the acquirer tries no slot unasked, and asks ever more rarely.
+ * - **A7** The acquirer waits no longer than until its deadline. After the deadline it makes no try unasked but its first: a caller with
+ *   little time gets a slot that is free.
  */
 export class Acquirer<Won> {
   private readonly slots: readonly string[];
-  /** Of `slots`, which comes next. */
+  /** The index in `slots` of the slot to try next. */
   private cursor = 0;
   private readonly delay: RecheckDelay;
 
@@ -134,7 +134,7 @@ export class Acquirer<Won> {
     this.delay = new RecheckDelay(options.recheckAfterMs, Math.ceil(options.slots.length / options.triesPerRound));
   }
 
-  /** Tries so many slots once, from where it left off. `undefined` when all are taken, or the deadline has passed. */
+  /** Tries this many slots once, from where it left off. `undefined` if all are taken, or the deadline has passed. */
   async tryOnce(most = this.slots.length): Promise<Won | undefined> {
     for (let tries = Math.min(most, this.slots.length); tries > 0; tries--) {
       const won = await this.claimNext();
@@ -144,8 +144,8 @@ export class Acquirer<Won> {
   }
 
   /**
-   * Tries every slot once, as one that does not wait. In strict order it does so only if no queue runs; if one runs, it lines up for a
-   * moment, and leaves if it does not have its turn by then: others may wait.
+   * Tries every slot once, for a caller that does not wait. In strict order, it does so only if no queue runs. If a queue runs, the acquirer
+   * joins it for a moment, and leaves if it does not get its turn by then: others may wait.
    */
   async tryNow(): Promise<Won | undefined> {
     if (this.options.triesBeforeJoin > 0) return await this.tryOnce();
@@ -159,7 +159,7 @@ export class Acquirer<Won> {
     }
   }
 
-  /** Waits for a slot. `undefined` when the deadline has passed. */
+  /** Waits for a slot. `undefined` if the deadline has passed. */
   async acquire(): Promise<Won | undefined> {
     const { firstTries, triesBeforeJoin } = this.options;
     const place = this.outside.place();
@@ -175,11 +175,11 @@ export class Acquirer<Won> {
       return await this.waitIn(place, sentMs);
     } finally {
       const left = place.leave(); // A4
-      if (left) await left; // each promise takes time in a Workflow, where the SDK keeps a stack trace of it
+      if (left) await left; // in a Workflow, each promise takes time: the SDK keeps a stack trace for it
     }
   }
 
-  /** Parked: nothing happens here until a message comes, except a check now and then. @param sentMs when it sent its ticket */
+  /** Parked: nothing happens here until a message comes, except a probe of the queue now and then. @param sentMs when the ticket was sent */
   private async waitIn(place: Place, sentMs: number): Promise<Won | undefined> {
     this.delay.linedUp(this.outside.nowMs() - sentMs);
     for (;;) {
@@ -217,8 +217,8 @@ export class Acquirer<Won> {
   }
 
   /**
-   * The first silence asks whether the queue is there. If it is gone, that starts it anew; if it is stuck, a slot may be free. A stuck
-   * queue keeps every signal, so it is asked again only once silences are long.
+   * After the first silence, the acquirer asks whether the queue is there. If the queue is gone, asking starts it again; if it is stuck, a slot
+   * may be free. A stuck queue keeps every signal, so it is asked again only once silences are long.
    */
   private async handleSilence(place: Place): Promise<Won | undefined> {
     const isStuck = this.delay.isAnswerOwed; // A2
@@ -230,7 +230,7 @@ export class Acquirer<Won> {
     return isStuck ? await this.tryOnce(this.options.triesPerRound) : undefined; // A5
   }
 
-  /** Tries the slot that comes next, unless the deadline has passed. */
+  /** Tries the next slot, unless the deadline has passed. */
   private claimNext(): Promise<Won | undefined> | undefined {
     return this.leftMs() > 0 ? this.claimSlot() : undefined; // A7
   }

@@ -8,7 +8,7 @@ export interface BackoffPolicy {
 }
 
 /**
- * The delay before try number `attempt` (from 0). It grows exponentially; jitter shortens it, so that contenders that failed
+ * The delay before try number `attempt` (from 0). The delay grows exponentially; jitter shortens it, so that contenders that failed
  * together do not come back together.
  *
  * @param random a number in [0, 1): in Workflow code `Math.random()`, which the SDK makes deterministic

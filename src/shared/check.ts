@@ -7,10 +7,10 @@ const DAY_MS = 24 * 60 * MINUTE_MS;
 /** The longest duration that an option may have: deadlines stay exact, and the server accepts the timer. */
 export const MAX_DURATION_MS = 10 * 365 * DAY_MS;
 
-/** Checks one option, and gives it in the form in which the code uses it. @throws InvalidOptionsError */
+/** Checks one option, and returns it in the form in which the code uses it. @throws InvalidOptionsError */
 export type Check<T> = (value: unknown, what: string) => T;
 
-/** What the checks of a table give. An absent option stays `undefined`, so that its reader puts the default. */
+/** What the checks of a table return. An absent option stays `undefined`, so that its reader can fill in the default. */
 export type Checked<Table extends Record<string, Check<unknown>>> = {
   [Name in keyof Table]: ReturnType<Table[Name]> | undefined;
 };
@@ -19,7 +19,7 @@ export type Checked<Table extends Record<string, Check<unknown>>> = {
 export type Checks<Options> = { [Name in keyof Required<Options>]: Check<unknown> };
 
 /**
- * Reads options by a table of checks. An unknown name is an error, for a misspelled option would do nothing.
+ * Reads options with a table of checks. An unknown name is an error, because a misspelled option would do nothing.
  * @throws InvalidOptionsError
  */
 export function checkOptions<Table extends Record<string, Check<unknown>>>(
@@ -50,7 +50,7 @@ export function refuseUnknown(name: string, known: readonly string[]): never {
   throw new InvalidOptionsError(`Unknown option ${show(name)}. ${hint}`);
 }
 
-/** How many letters must be put in, taken out or replaced (Levenshtein), whatever their case. */
+/** How many letters must be inserted, deleted or replaced (Levenshtein), ignoring case. */
 function distance(a: string, b: string): number {
   let row = Array.from({ length: b.length + 1 }, (_, at) => at);
   for (const [i, letter] of [...a.toLowerCase()].entries()) {
@@ -70,7 +70,7 @@ export const boolean: Check<boolean> = (value, what) =>
 export const nonEmpty: Check<string> = (value, what) =>
   typeof value === 'string' && value !== '' ? value : refuse(what, 'a non-empty string', value);
 
-/** A text of at most so many characters. */
+/** A string of at most this many characters. */
 export function textWithin(most: number): Check<string> {
   return (value, what) =>
     typeof value === 'string' && value.length <= most
@@ -78,7 +78,7 @@ export function textWithin(most: number): Check<string> {
       : refuse(what, `a string of at most ${most} characters`, value);
 }
 
-/** A whole number; without `most`, any that is exact. */
+/** A whole number; without `most`, any number that is exact. */
 export function wholeFrom(least: number, most = Number.MAX_SAFE_INTEGER): Check<number> {
   const upTo = most === Number.MAX_SAFE_INTEGER ? '' : ` to ${most}`;
   return (value, what) =>
@@ -88,8 +88,8 @@ export function wholeFrom(least: number, most = Number.MAX_SAFE_INTEGER): Check<
 }
 
 /**
- * A duration of at least so many milliseconds. Gives whole milliseconds, rounded up. A text without a unit is refused: the SDK would
- * read milliseconds, which nobody means.
+ * A duration of at least this many milliseconds. Returns whole milliseconds, rounded up. Refuses a string without a unit: the SDK would
+ * read milliseconds, which no user means.
  */
 export function durationFrom(leastMs: number): Check<number> {
   return (value, what) => {
@@ -105,30 +105,30 @@ export function durationFrom(leastMs: number): Check<number> {
   };
 }
 
-/** A duration in whole milliseconds; `undefined` when absent, so that the caller puts its default. */
+/** A duration in whole milliseconds; `undefined` when absent, so that the caller can fill in its default. */
 export function durationMs(what: string, value: Duration | undefined, leastMs: number): number | undefined {
   return value === undefined ? undefined : durationFrom(leastMs)(value, what);
 }
 
-/** Takes the value as it is: whoever uses it checks it. */
+/** Returns the value unchecked: the code that uses it checks it. */
 export function asIs<T>(): Check<T> {
   return (value) => value as T;
 }
 
 /**
- * The caller has given bad input. It is thrown before anything goes to the server. The message says what was expected and what
- * came. In Workflow code it arrives as an `ApplicationFailure` of the same type name.
+ * The caller has given bad input. This error is thrown before any call to the server. The message says what was expected and what
+ * was given. In Workflow code it is an `ApplicationFailure` of the same type name.
  */
 export class InvalidOptionsError extends TypeError {
   override readonly name = 'InvalidOptionsError';
 }
 
-/** Refuses a value. All checks say "expected this, got that" by this function. */
+/** Refuses a value. All checks use this function to say "expected this, got that". */
 export function refuse(what: string, expected: string, actual: unknown): never {
   throw new InvalidOptionsError(`${what}: expected ${expected}, got ${show(actual)}`);
 }
 
-/** Refuses a value by its kind: an object may be long, be circular or hold secrets. */
+/** Refuses a value, and names only its kind: an object may be long or circular, or contain secrets. */
 export function refuseKind(what: string, expected: string, actual: unknown): never {
   const kind = kindOf(actual);
   const isCopy = expected.split(/\W/).includes(kind.split(' ').at(-1) ?? '');
@@ -143,17 +143,17 @@ function kindOf(value: unknown): string {
   return name === 'Object' || name === '' ? 'an object' : `${/^[AEIO]/.test(name) ? 'an' : 'a'} ${name}`;
 }
 
-/** The first argument, which is to be called later: refused before anything is acquired or given up for it. */
+/** Checks the first argument, a function to call later, before anything is acquired or given up for it. */
 export function checkFunction(fn: unknown, what = 'fn'): void {
   if (typeof fn !== 'function') refuseKind(what, 'a function as the first argument', fn);
 }
 
-/** Refuses an option that makes no sense beside another one. @param why a sentence without its full stop */
+/** Refuses an option that makes no sense together with another option. @param why a sentence without its full stop */
 export function refuseBeside(what: string, other: string, why: string): never {
   throw new InvalidOptionsError(`${what} can't be combined with ${other}: ${why}.`);
 }
 
-/** Runs a check, and says of what in its error. */
+/** Runs a check, and puts `prefix` in front of the message of its error. */
 export function saying<T>(prefix: string, check: () => T): T {
   try {
     return check();
@@ -165,7 +165,7 @@ export function saying<T>(prefix: string, check: () => T): T {
 
 const SHOWN_LENGTH = 120;
 
-/** A value for an error message: short, and as its author wrote it. */
+/** A value for an error message: short, and in the form in which a user would write it. */
 export function show(value: unknown): string {
   // JSON has no NaN, Infinity, undefined, functions or bigints: those show as themselves.
   const isJson = typeof value === 'string' || (typeof value === 'object' && value !== null);
@@ -173,7 +173,7 @@ export function show(value: unknown): string {
   return text.length > SHOWN_LENGTH ? `${text.slice(0, SHOWN_LENGTH)}… (${text.length} characters)` : text;
 }
 
-/** `undefined` for a value that is circular, or has a bigint in it. */
+/** `undefined` for a value that is circular, or contains a bigint. */
 function jsonOf(value: unknown): string | undefined {
   try {
     return JSON.stringify(value);

@@ -4,11 +4,11 @@ import { ACQUIRE_CHECKS, type ResolvedSemaphore, resolveAcquire, type SemaphoreO
 import { DEFAULT_PRIORITY_KEY } from './priority';
 import { OUR_WORKFLOWS, type SlotsMark } from './protocol';
 
-/** A semaphore that an application declares once, for all that use it. A `Semaphore` of `temporal-semaphore/workflow` is one. */
+/** A semaphore that an application declares once, for all code that uses it, such as a `Semaphore` of `temporal-semaphore/workflow`. */
 export interface DeclaredSemaphore {
   /** The name of the shared thing. */
   readonly resource: string;
-  /** @internal As its author wrote it: each side puts its own defaults. */
+  /** @internal The options as the application wrote them: each side fills in its own defaults. */
   readonly declared: SemaphoreOptions;
   /** @internal */
   readonly options: ResolvedSemaphore;
@@ -19,28 +19,28 @@ export interface Limit<Args extends unknown[] = never[]> {
   /** The semaphore of which each run needs a permit, from its start to its end. */
   semaphore: DeclaredSemaphore;
   /**
-   * Whose permit it is, by the arguments of the run, if the semaphore has a limit `perKey`. It must return the same key for the same
-   * arguments.
+   * Returns the key of the permit from the arguments of the run, if the semaphore has a limit `perKey`. It must return the same key for the
+   * same arguments.
    */
   key?: ((...args: Args) => string) | undefined;
   /**
-   * The rank among those that wait; or a function of the run's arguments that returns the same rank for the same arguments.
+   * The rank among the waiting runs; or a function of the run's arguments that returns the same rank for the same arguments.
    * @default the run's own
    */
   priority?: Priority | ((...args: Args) => Priority | undefined) | undefined;
 }
 
-/** Any key and any priority, to check the options that go with one. */
+/** An arbitrary key and priority, to check the options that need them. */
 const SOME_KEY = 'key';
 const SOME_PRIORITY: Priority = { priorityKey: DEFAULT_PRIORITY_KEY };
 
 /**
  * Checks the limits of Workflow types.
- * @throws InvalidOptionsError that names the type, what was expected and what came
+ * @throws InvalidOptionsError that names the type, what was expected and what was given
  */
 export function checkWorkflowLimits(limits: unknown): void {
   for (const [type, limit] of entriesOf('workflows', limits)) {
-    // Ours run the permits: limited, they would wait for themselves.
+    // The permit Workflows run the permits: if they were limited, they would wait for themselves.
     if (OUR_WORKFLOWS.includes(type)) refuse('workflows', 'Workflows of your own', type);
     ofType(type, () => checkWorkflowLimit(limit));
   }
@@ -52,7 +52,7 @@ function checkWorkflowLimit(limit: unknown): void {
   resolveAcquire(semaphore.options, { ...acquire, priority: sampleOf(priority), ...(key && { key: SOME_KEY }) });
 }
 
-/** What a function of the arguments gives is checked when a run asks. */
+/** The priority to check now. What a function of the arguments returns is checked when a run asks. */
 function sampleOf(priority: Limit['priority']): Priority | undefined {
   return typeof priority === 'function' ? SOME_PRIORITY : priority;
 }
@@ -97,7 +97,7 @@ export function checkAgreement(semaphores: Iterable<DeclaredSemaphore>): void {
   }
 }
 
-/** What a caller is told that has a slot which another caller lacks. @param others the mark of the other's slots */
+/** The message for a caller that has a slot which another caller lacks. @param others the mark of the other caller's slots */
 export function disagreementMessage({ resource, mark }: ResolvedSemaphore, others: SlotsMark): string {
   return (
     `Callers of "${resource}" disagree on its slots: this caller has ${mark}, another caller has ${others}. So more permits can be held ` +
@@ -110,7 +110,7 @@ function termsOf({ mark, perKey, paceMs, unpaced }: ResolvedSemaphore): string {
   return JSON.stringify({ slots: mark, perKey, paceMs, unpaced });
 }
 
-/** What a Workflow bundle tells of its limits, by type: two files of limits that differ show by it. */
+/** How a Workflow bundle describes its limits, by type: a comparison shows whether two files of limits differ. */
 export function describeLimits(limits: object): Record<string, string> {
   const described = entriesOf('workflows', limits).map(([type, limit]) => {
     const { semaphore } = limit as Limit;

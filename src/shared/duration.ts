@@ -13,13 +13,13 @@ const UNITS: readonly [names: string, ms: number][] = [
 
 const MS = new Map(UNITS.flatMap(([names, ms]) => names.split(' ').map((name) => [name, ms] as const)));
 
-/** No duration is longer, and a pattern takes long for a text without a limit. */
+/** No valid duration is longer, and matching a pattern against a text of any length may take long. */
 const MAX_LENGTH = 100;
 
 /**
  * Reads a duration as the SDK does. The SDK exports the type but not its reader; a test compares the two.
  *
- * @throws TypeError when it is none
+ * @throws TypeError if the value is no duration
  */
 export function msToNumber(value: Duration): number {
   if (typeof value === 'number') return value;

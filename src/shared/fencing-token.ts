@@ -4,7 +4,7 @@ import { checkResource, checkSlot, isRunId, type PermitAddress, permitId } from 
 /** The header that carries a token, both of an activity and of an HTTP request. */
 export const FENCING_TOKEN_HEADER = 'fencing-token';
 
-/** The header of an activity beside it: {@link ActivityAttempt.scheduledMs}. */
+/** A second header of an activity: {@link ActivityAttempt.scheduledMs}. */
 export const FENCING_SCHEDULED_HEADER = 'fencing-scheduled';
 
 /** The header of an activity that names the resources of which its Workflow holds permits around the call. */
@@ -16,8 +16,8 @@ export type FencingTokenSource = string | (PermitAddress & { readonly runId: str
 /** Which attempt of which activity writes under the permit. */
 export interface ActivityAttempt {
   /**
-   * When the Workflow scheduled the activity, by its clock in epoch milliseconds. Activities that run at the same time have one
-   * time, that of the first. One that is scheduled when all before it are over has a greater time.
+   * When the Workflow scheduled the activity, by its clock in epoch milliseconds. Activities that run at the same time share the time of
+   * the first of them. An activity that is scheduled after all others have ended has a greater time.
    */
   readonly scheduledMs: number;
   /** From 1. */
@@ -34,15 +34,15 @@ const UUID_V7 = /^.{14}7.{4}[89ab]/;
 const MAX_LENGTH = 3 * 255 + 36 + 25 + 3;
 
 /**
- * Names one permit to the thing it protects, which can refuse the holder of an older one. The order of two tokens is that
- * of their run IDs, and holds within one slot only: holders of different slots are legitimate side by side. The server
- * gives a later permit the greater run ID as a rule, not by contract: not after a clock was set back, for example.
+ * Names one permit to the resource that it protects, which can refuse the holder of an older permit. The order of two tokens is that
+ * of their run IDs, and holds within one slot only: different slots may have holders at the same time. The server usually
+ * gives a later permit the greater run ID, but does not guarantee this: not after a clock was set back, for example.
  *
- * The token of an activity also says which attempt it is. Of one permit, the order of these is that of their scheduling, then of
+ * The token of an activity also says which attempt it is. The tokens of one permit's activities are ordered by their scheduling, then by
  * their attempts. The token of the permit itself has no order with them.
  *
  * The idea is Chubby's "sequencer" (Burrows 2006) and Kleppmann's "fencing token" (2016), with the run ID that the server
- * draws for the permit in place of a counter.
+ * draws for the permit instead of a counter.
  *
  * @example
  * ```ts
@@ -78,7 +78,7 @@ export class FencingToken implements PermitAddress {
   }
 
   /**
-   * Reads what {@link toString} wrote. Only that very form is taken, so equal tokens have equal texts.
+   * Reads what {@link toString} wrote. Accepts no other form, so equal tokens have equal texts.
    * @throws MalformedTokenError
    */
   static parse(text: string): FencingToken {
@@ -132,7 +132,7 @@ export class FencingToken implements PermitAddress {
   }
 
   /**
-   * Negative when this permit, or its activity, is older than `other`, positive when newer, 0 when neither is.
+   * Negative if this permit, or its activity, is older than `other`, positive if newer, 0 if neither is older.
    * @throws InvalidOptionsError when they are of different slots, between which there is no order
    * @throws UnorderedRunIdError when a run ID is not time-ordered
    */
@@ -171,8 +171,8 @@ function decode(text: string, part: string | undefined): string {
 }
 
 /**
- * The base of every refusal by a fence. None of them heals by trying again with the same token, so inside an
- * activity `fencingActivityInterceptor` makes them non-retryable.
+ * The base class of every refusal by a fence. A retry with the same token can't succeed, so inside an
+ * activity `fencingActivityInterceptor` makes these errors non-retryable.
  */
 export class FencingError extends Error {
   override readonly name: string = 'FencingError';
@@ -192,12 +192,12 @@ export class MalformedTokenError extends FencingError {
   }
 }
 
-/** Nobody handed a token along. A fence that let such a call pass would protect nothing. */
+/** The caller passed no token. A fence that let such a call pass would protect nothing. */
 export class MissingTokenError extends FencingError {
   override readonly name = 'MissingTokenError';
 }
 
-/** The token belongs to another resource than the one this guard protects. */
+/** The token belongs to another resource than the resource that this guard protects. */
 export class WrongResourceError extends FencingError {
   override readonly name = 'WrongResourceError';
 
@@ -248,8 +248,8 @@ function iso(epochMs: number): string {
 }
 
 /**
- * The token's holder has lost its permit: a later permit of the slot is known, or this one has ended. Or it is an activity of the
- * present holder, and a later one, or a later attempt, is known. Stop writing.
+ * The token's holder has lost its permit: a later permit of the slot is known, or this permit has ended. Or the token is that of an activity
+ * of the present holder, and a later activity, or a later attempt, is known. Stop writing.
  */
 export class StaleTokenError extends FencingError {
   override readonly name = 'StaleTokenError';
@@ -269,7 +269,7 @@ export class StaleTokenError extends FencingError {
     );
   }
 
-  /** @internal Whether a next attempt of the same activity may be admitted. */
+  /** @internal Whether the next attempt of the same activity may be admitted. */
   get passes(): boolean {
     return this.newest?.runId === this.token.runId;
   }

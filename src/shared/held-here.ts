@@ -5,14 +5,14 @@ import { waitsForItself } from './self-deadlock';
 interface Held {
   readonly resource: string;
   readonly key: string | undefined;
-  /** Of which it holds a permit: its own resource, and that of its key. */
+  /** The resources of which it is a permit: its own, and that of its key. */
   readonly resources: readonly string[];
   readonly isHeld: boolean;
-  /** It will not be held again. One that is given up for a while is not over. */
+  /** Whether it will not be held again. A permit that is given up for a while is not over. */
   readonly isOver: boolean;
 }
 
-/** An `AsyncLocalStorage`: that of Node, or that of the Workflow sandbox. */
+/** An `AsyncLocalStorage`: Node's, or that of the Workflow sandbox. */
 interface Storage<T> {
   getStore(): T | undefined;
   run<R>(store: T, fn: () => R): R;
@@ -20,13 +20,13 @@ interface Storage<T> {
 
 /** The permits under which the calling code runs: those of all `withPermit`s around it. */
 export class HeldHere<Permit extends Held> {
-  /** @param refusal what a caller gets that would wait for itself */
+  /** @param refusal the error for a caller that would wait for itself */
   constructor(
     private readonly storage: Storage<readonly Permit[]>,
     private readonly refusal: new (resource: string, held: number, capacity: number) => Error,
   ) {}
 
-  /** Runs `fn` as the holder of these permits too, beside those around it that are not over. */
+  /** Runs `fn` as the holder of these permits, in addition to the permits around it that are not over. */
   run<T>(permits: readonly Permit[], fn: () => T): T {
     return this.storage.run([...this.around.filter(({ isOver }) => !isOver), ...permits], fn);
   }
@@ -43,7 +43,7 @@ export class HeldHere<Permit extends Held> {
 
   /**
    * @param wanted the semaphores of which the calling code wants a permit: one entry for each permit
-   * @throws SelfDeadlockError when it would wait for a permit that only itself can give back
+   * @throws SelfDeadlockError if it would wait for a permit that only it can give back itself
    */
   checkSelfDeadlock(wanted: readonly ResolvedSemaphore[], limits: { timeoutMs: number }): void {
     const held = this.resources;
@@ -54,7 +54,7 @@ export class HeldHere<Permit extends Held> {
     }
   }
 
-  /** How many permits the calling code holds around a call that waits for itself; 0 where it does not. */
+  /** How many permits the calling code holds around a call that waits for itself; 0 if the call does not. */
   ownWait(semaphore: ResolvedSemaphore): number {
     return waitsForItself(semaphore, { timeoutMs: Number.POSITIVE_INFINITY }, this.resources);
   }

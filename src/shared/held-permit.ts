@@ -9,66 +9,66 @@ function refusePermit(why: string): never {
   throw new InvalidOptionsError(`This permit ${why}.`);
 }
 
-/** One run at the server, as its holder keeps it. */
+/** One permit's run at the server, as its holder keeps it. */
 export interface Grant<Lost extends Error> {
   readonly ref: PermitRef;
-  /** Neither released, handed over nor lost, as far as is known. */
+  /** Whether it is neither released, handed over nor lost, as far as is known. */
   readonly isHeld: boolean;
-  /** A waiter of higher priority has asked for it. */
+  /** Whether a waiter of higher priority has asked for it. */
   readonly isWanted: boolean;
   /** How it was lost before its release, as far as is known. */
   readonly loss: Lost | undefined;
-  /** Calls `lost` when it ends before its release, and `wanted` when a waiter of higher priority asks for it; each once at most. */
+  /** Calls `lost` when it ends before its release, and `wanted` when a waiter of higher priority asks for it; each at most once. */
   watch(watcher: { lost(error: Lost): void; wanted(error: Lost): void }): void;
   /** @returns when the lease ends now */
   renew(leaseMs: number | undefined): Promise<Date>;
   /**
-   * The work under it is done, which a {@link release} says too. Where the release does not get through, the lease ends the permit: after
+   * The work under the permit is done; {@link release} also says so. If the release does not get through, the lease ends the permit: after
    * the work, that is no loss.
    */
   finish(): void;
   /** Resolves when the slot is free. Idempotent. */
   release(): Promise<void>;
-  /** From now on, somebody else renews and releases it. */
+  /** From now on, its adopter renews and releases it. */
   detach(): void;
-  /** The error for whoever uses it although it is not held any more. */
+  /** The error for code that uses the permit although it is not held any more. */
   notHeld(): Lost;
-  /** After its release: asks the server whether it had ended before. */
+  /** After the release: asks the server whether the permit had ended before. */
   confirmLoss(): Promise<Lost | undefined>;
 }
 
-/** What a permit has beside its grant. */
+/** What a permit consists of besides its grant. */
 export interface PermitTerms<G> {
-  /** Whose permit it is, and the grant of that key's own permit. */
+  /** The key that the permit is for, and the grant of the key's own permit. */
   readonly key?: string;
   readonly behind?: G;
   /** Whether it may be handed over to another run. */
   readonly outlivesRun: boolean;
   /** Whether its holder gives way at checkpoints only. */
   readonly atCheckpoints?: boolean;
-  /** Lines up again with the old place; absent where there is none. */
+  /** Rejoins the queue at the old place; absent if there is no such place. */
   readonly lineUp?: () => Promise<G>;
 }
 
 /**
- * A held slot, as its holder sees it. The base of both permits: that of Workflows and that of clients. It stands on one {@link Grant},
- * and exchanges it for another when its holder gives way.
+ * A held slot, as its holder sees it. The base class of both permits: that of Workflows and that of clients. It keeps one {@link Grant},
+ * and exchanges the grant for another when its holder gives way.
  *
- *     held --checkpoint(), wanted | yield()--> away, nothing is held --work done, in line again--> held, by another grant
+ *     held --checkpoint(), wanted | yield()--> away, nothing is held --work done, queued again--> held, by another grant
  *       |--release()--> released          from held: lost, detached
  */
 export abstract class HeldPermit<G extends Grant<Lost>, Lost extends Error> implements AsyncDisposable {
   private away = false;
-  /** Why a waiter of higher priority wants the run that it stands on. */
+  /** The error of a pre-emption, once a waiter of higher priority has asked for the present grant. */
   private wanted: Lost | undefined;
   private asked: Promise<Lost> | undefined;
   private tellPreempted: (error: Lost) => void = () => undefined;
   private released = false;
-  /** Of the run that it stood on when it was last asked for its token. */
+  /** The token of the run that was held when the token was last read. */
   private lastToken: FencingToken | undefined;
 
   constructor(
-    /** @internal The run that it stands on now. */
+    /** @internal The run that is held now. */
     protected grant: G,
     private readonly terms: PermitTerms<G>,
   ) {}
@@ -78,7 +78,7 @@ export abstract class HeldPermit<G extends Grant<Lost>, Lost extends Error> impl
     return this.grant.ref.resource;
   }
 
-  /** Which of the resource's slots it holds. Another one, maybe, after a {@link checkpoint} or {@link yield} that gave it up. */
+  /** Which of the resource's slots this holds. It may be another slot after a {@link checkpoint} or {@link yield} that gave the slot up. */
   get slot(): string {
     return this.grant.ref.slot;
   }
@@ -89,9 +89,8 @@ export abstract class HeldPermit<G extends Grant<Lost>, Lost extends Error> impl
   }
 
   /**
-   * It orders the fencing tokens of one slot: the later permit has the greater run ID (server 1.27 or later). Servers do so in
-   * practice; Temporal does not guarantee it. Another one after a
-   * {@link checkpoint} or {@link yield} that gave the permit up.
+   * Orders the fencing tokens of one slot: the later permit has the greater run ID (server 1.27 or later). Servers do so in
+   * practice; Temporal does not guarantee it. The run ID changes with a {@link checkpoint} or {@link yield} that gave the permit up.
    */
   get runId(): string {
     return this.grant.ref.runId;
@@ -99,21 +98,21 @@ export abstract class HeldPermit<G extends Grant<Lost>, Lost extends Error> impl
 
   /**
    * Names this permit to the resource that it protects, which then refuses an older holder's writes: pass `String(permit.token)` with
-   * each write. Another one after a {@link checkpoint} or {@link yield} that gave the permit up.
+   * each write. The token changes with a {@link checkpoint} or {@link yield} that gave the permit up.
    */
   get token(): FencingToken {
     if (this.lastToken?.runId !== this.runId) this.lastToken = FencingToken.from(this);
     return this.lastToken;
   }
 
-  /** Neither released, handed over, given up for a while nor lost, as far as is known here. */
+  /** Whether the permit is neither released, handed over, given up for a while nor lost, as far as is known here. */
   get isHeld(): boolean {
     return !this.away && this.grants.every(({ isHeld }) => isHeld);
   }
 
   /**
-   * Resolves when a waiter of higher priority has asked for the permit, which then ends with its grace at the latest. Never
-   * otherwise. `withPermit` watches it for you. After a {@link checkpoint} that gave the slot up, read it again.
+   * Resolves when a waiter of higher priority has asked for the permit, which then ends with its grace at the latest. Never resolves
+   * otherwise. `withPermit` watches this promise for you. After a {@link checkpoint} that gave the slot up, read the property again.
    */
   get preempted(): Promise<Lost> {
     this.asked ??= new Promise((resolve) => {
@@ -125,9 +124,9 @@ export abstract class HeldPermit<G extends Grant<Lost>, Lost extends Error> impl
 
   /**
    * Renews the lease: without another renewal, the permit ends one lease from now.
-   * @param lease how long from now, this once: longer for a time in which the holder will not renew. Default: the permit's own
-   * @returns when the lease ends now, as far as is known here: never earlier than it would have, and never later than `maxHold`,
-   * whatever was asked for. (An adopted permit does not tell its `maxHold`.)
+   * @param lease the length of this one lease, from now: longer for a time in which the holder will not renew. Default: the permit's own
+   * @returns when the lease ends now, as far as is known here: never earlier than it would have ended, and never later than `maxHold`,
+   * whatever was asked for. (For an adopted permit, `maxHold` is unknown.)
    * @throws PermitLostError when the permit has ended already, or was released or detached
    * @throws InvalidOptionsError (in a Workflow an ApplicationFailure of that type)
    */
@@ -139,14 +138,14 @@ export abstract class HeldPermit<G extends Grant<Lost>, Lost extends Error> impl
   /**
    * A safe point: goes on under this permit, unless a waiter of higher priority has asked for it. Then it gives the slot up, rejoins
    * the queue at its old place (the time at which its acquire began, and its priority), and resolves when it holds a slot again: with
-   * another run ID and token, and maybe another slot. While nobody asks, it does and costs nothing.
+   * another run ID and token, and maybe another slot. If no waiter has asked, this does nothing and costs nothing.
    *
    * Inside `withPermit`, give the acquire `preemptible: { grace, atCheckpoints: true }`. Each wait has the whole `timeout` of the
-   * acquire; one of 0 counts for the first wait only.
+   * acquire; a `timeout` of 0 applies to the first wait only.
    *
    * @returns this permit
    * @throws PermitLostError when the permit has ended already, whether a waiter asks or not
-   * @throws as `acquire` does while it waits; it holds nothing then
+   * @throws as `acquire` does while it waits; this permit then holds nothing
    *
    * @example
    * ```ts
@@ -165,11 +164,11 @@ export abstract class HeldPermit<G extends Grant<Lost>, Lost extends Error> impl
    * Gives the slot up for a long wait, such as for a human, a timer or a child: others may use it meanwhile. When `work` is
    * done, it rejoins the queue at its old place, and resolves when it holds a slot again, as {@link checkpoint} does.
    *
-   * Not guaranteed: that the resource is as it was. Inside other `withPermit`s, these stay held, and the new wait may deadlock with
-   * callers that nest in another order.
+   * Not guaranteed: that the resource is unchanged afterwards. The permits of other `withPermit`s around the call stay held, and the new wait
+   * may deadlock with callers that nest in another order.
    *
    * @returns this permit
-   * @throws whatever `work` throws, and as {@link checkpoint} does; it holds nothing then
+   * @throws whatever `work` throws, and as {@link checkpoint} does; this permit then holds nothing
    * @throws InvalidOptionsError for an adopted permit, and for a permit of a set or of a key: it has no place in the queue. The permit
    * stays held then
    *
@@ -256,27 +255,27 @@ export abstract class HeldPermit<G extends Grant<Lost>, Lost extends Error> impl
     return ref;
   }
 
-  /** @internal Of which it holds a permit: its own resource, and that of its key. */
+  /** @internal The resources of which this is a permit: its own, and that of its key. */
   get resources(): readonly string[] {
     return this.grants.map(({ ref }) => ref.resource);
   }
 
-  /** @internal Whose permit it is. */
+  /** @internal The key that the permit is for. */
   get key(): string | undefined {
     return this.terms.key;
   }
 
-  /** @internal It may go on when its holder's run ends. */
+  /** @internal Whether it may outlive its holder's run. */
   get outlivesRun(): boolean {
     return this.terms.outlivesRun;
   }
 
-  /** @internal Given up for a while. */
+  /** @internal Whether it is given up for a while. */
   get isAway(): boolean {
     return this.away;
   }
 
-  /** @internal Released, handed over or lost for good. */
+  /** @internal Whether it is released, handed over or lost for good. */
   get isOver(): boolean {
     return this.released || !(this.isHeld || this.away);
   }
@@ -291,13 +290,13 @@ export abstract class HeldPermit<G extends Grant<Lost>, Lost extends Error> impl
     for (const grant of this.grants) grant.finish();
   }
 
-  /** @internal After its release: asks the server whether it had ended before. */
+  /** @internal After the release: asks the server whether the permit had ended before. */
   async confirmLoss(): Promise<Lost | undefined> {
     const { behind } = this.terms;
     return (await this.grant.confirmLoss()) ?? (behind && (await behind.confirmLoss()));
   }
 
-  /** Stands on this grant from now on. The constructors of both permits call it once. */
+  /** Keeps this grant from now on. The constructors of both permits call this once. */
   protected take(grant: G): void {
     this.grant = grant;
     this.asked = undefined;
@@ -310,13 +309,13 @@ export abstract class HeldPermit<G extends Grant<Lost>, Lost extends Error> impl
     }
   }
 
-  /** It was lost: whatever works under it must stop. */
+  /** The permit was lost: the work under it must stop. */
   protected abstract onLost(error: Lost): void;
 
-  /** A waiter of higher priority asks for it. @param mustStop whether what works under it must stop, within the grace */
+  /** A waiter of higher priority asks for the permit. @param mustStop whether the work under it must stop, within the grace */
   protected abstract onWanted(error: Lost, mustStop: boolean): void;
 
-  /** Runs a check of what the user has given, and throws in the form in which this side does. */
+  /** Runs a check of the user's input, and throws in the form that this side (Workflow or client) uses. */
   protected abstract check<T>(check: () => T): T;
 
   private want(error: Lost): void {
@@ -329,7 +328,7 @@ export abstract class HeldPermit<G extends Grant<Lost>, Lost extends Error> impl
     return grant === this.grant || grant === this.terms.behind;
   }
 
-  /** The key's own first, as they were acquired. */
+  /** The grant of the key's own permit first: the order in which they were acquired. */
   private get grants(): readonly G[] {
     return this.terms.behind ? [this.terms.behind, this.grant] : [this.grant];
   }

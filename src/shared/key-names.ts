@@ -3,15 +3,15 @@ import { MAX_RESOURCE_BYTES } from './permit-id';
 import { sha256 } from './sha256';
 import { byteLength, byteOrder } from './utf8';
 
-/** Stands between a resource and a key in the name of the key's resource. No other resource may have it in its name. */
+/** Separates a resource and a key in the name of the key's resource. No other resource may have this text in its name. */
 const MARK = '~key:';
 
-/** Stands before a hash. No escaped key has it. */
+/** Precedes a hash. No escaped key contains it. */
 const HASHED = '#';
 
 const HASH_LENGTH = 64;
 
-/** The longest name of a key's resource. Behind it there is room for a mark of its own, as behind any other resource's. */
+/** The longest name of a key's resource. It leaves room for `~set` at the end, as any other resource's name does. */
 const MAX_KEY_RESOURCE_BYTES = MAX_RESOURCE_BYTES - 4;
 
 /** The longest name of a resource that has keys: a hash must fit behind it. */
@@ -22,8 +22,8 @@ const PLAIN = /[A-Za-z0-9._@-]/;
 
 /**
  * The resource of one key: `<resource>~key:<key>`. Each byte of the key's UTF-8 other than `A-Za-z0-9._@-` is
- * written as `%XX`. Where that is longer than 200 bytes, it is `<resource>~key:#<SHA-256 of the key>`. So two keys never
- * share a resource, and no key's resource has the name of another one.
+ * written as `%XX`. If that name is longer than 200 bytes, it is `<resource>~key:#<SHA-256 of the key>` instead. So two keys never
+ * share a resource, and no key's resource has the name of another resource.
  */
 export function keyResource(resource: string, key: string): string {
   const bytes = new TextEncoder().encode(key);
@@ -35,14 +35,14 @@ export function keyResource(resource: string, key: string): string {
   return byteLength(name) <= MAX_KEY_RESOURCE_BYTES ? name : resource + MARK + HASHED + sha256(bytes);
 }
 
-/** The key whose resource this is; `undefined` for any other resource, and where the name has only the key's hash. */
+/** The key whose resource this is; `undefined` for any other resource, and if the name contains only the key's hash. */
 export function keyOfResource(resource: string): string | undefined {
   const [, escaped] = resource.split(MARK, 2);
   if (escaped === undefined || escaped.startsWith(HASHED)) return undefined;
   try {
     return decodeURIComponent(escaped);
   } catch {
-    return undefined; // anybody may have chosen the name
+    return undefined; // the name may be arbitrary
   }
 }
 
@@ -58,7 +58,7 @@ function isAccumulator(resource: string): boolean {
   return resource.endsWith(ACCUMULATOR);
 }
 
-/** The user's resource behind a key's or an accumulator's name; any other name unchanged. */
+/** The user's resource to which a key's or an accumulator's resource belongs; any other name unchanged. */
 export function wholeOf(resource: string): string {
   const at = resource.indexOf(MARK);
   if (at >= 0) return resource.slice(0, at);
@@ -81,7 +81,7 @@ export function metricLabel(resource: string): string {
   return isKeyResource(resource) ? `${wholeOf(resource)}~key` : resource;
 }
 
-/** The order in which everybody claims: by the bytes of the resource's name, and a key before its resource. */
+/** The order in which all callers claim: by the bytes of the resource's name, and a key before its resource. */
 export function claimOrder(a: string, b: string): number {
   return byteOrder(wholeOf(a), wholeOf(b)) || Number(isKeyResource(b)) - Number(isKeyResource(a)) || byteOrder(a, b);
 }

@@ -4,8 +4,8 @@ export function noticeMsOf(leaseMs: number): number {
 }
 
 /**
- * A lease as its holder counts it: from before the claim or renewal was sent. So it ends here no later than at the server. That ends
- * a permit at its `maxHold` too, whatever was renewed.
+ * A lease as its holder counts it: from before the claim or renewal was sent. So it ends here no later than at the server. The server also
+ * ends a permit at its `maxHold`, whatever was renewed.
  */
 export class Lease {
   private endsAtMs: number;
@@ -15,7 +15,7 @@ export class Lease {
 
   /**
    * @param sentMs when the claim was sent, on the clock that `nowMs` reads: one that never jumps, outside Workflows
-   * @param maxHoldMs infinite for an adopted permit: its reference does not tell
+   * @param maxHoldMs infinite for an adopted permit: its reference does not contain it
    */
   constructor(
     readonly leaseMs: number,
@@ -34,7 +34,7 @@ export class Lease {
     this.endsAtMs = Math.min(this.lastMs, Math.max(this.endsAtMs, sentMs + leaseMs));
   }
 
-  /** Whether no renewal makes it longer. */
+  /** Whether no renewal makes the lease longer. */
   get isLongest(): boolean {
     return this.endsAtMs >= this.lastMs;
   }
@@ -54,7 +54,7 @@ export class Lease {
     return this.leftMs - this.noticeMs;
   }
 
-  /** That tenth of the lease. */
+  /** The last tenth of the lease, in which the holder must stop. */
   get noticeMs(): number {
     return noticeMsOf(this.leaseMs);
   }

@@ -2,9 +2,9 @@ import type { Holder, PermitMemo } from './protocol';
 import { readSlotsMark } from './slots';
 import { fieldsOf, MAX_TIME_MS } from './untyped';
 
-// Readers for callers that only look: of memos, and of answers to queries. Anybody may have written these values. The readers keep each
-// sound part and leave out the rest, so that a caller sees the resource and no error. `wire-input` is stricter: its values become
-// commands of a Workflow, and one unsound part spoils the whole message.
+// Readers of memos and of answers to queries, for callers that only show them. Any client of the namespace may have written these values. The
+// readers keep each valid part and leave out the rest, so that a caller sees the resource and no error. `wire-input` is stricter: its values
+// become commands of a Workflow, so one invalid part makes it reject the whole message.
 
 /** Reads the memo of a permit. Other languages write memos too, so any field may be missing. */
 export function readPermitMemo(memo: unknown) {
@@ -22,7 +22,7 @@ export function readPermitMemo(memo: unknown) {
   };
 }
 
-/** When the lease ends, as the permit's own answer tells it. */
+/** When the lease ends, according to the permit's own answer. */
 export function readDeadlineMs(answer: unknown): number | undefined {
   return timeOf(fieldsOf(answer).deadlineMs);
 }

@@ -17,7 +17,7 @@ import type { PermitOutcome } from './protocol';
  */
 export type PermitLoss = PermitOutcome | 'terminated' | 'timed-out' | 'failed' | 'not-found' | 'unknown';
 
-/** Whether a permit ended by time alone. By its own clock, its holder can tell that its work was done before. */
+/** Whether a permit ended only because its time was up. Its holder can then tell from its own clock whether its work was done before. */
 export function isEndByTime(how: PermitLoss): boolean {
   return how === 'lease-expired' || how === 'timed-out';
 }
@@ -34,7 +34,7 @@ const LOSS_TOLD: Record<PermitLoss, string> = {
   unknown: 'it no longer runs, or never did, and how it ended is unknown',
 };
 
-/** How a permit ended, as a message says it; `unknown` where it says nothing that we know. */
+/** How a permit ended, according to a message; `unknown` if the message says nothing that we know. */
 export function readLoss(value: unknown): PermitLoss {
   return typeof value === 'string' && Object.hasOwn(LOSS_TOLD, value) ? (value as PermitLoss) : 'unknown';
 }

@@ -10,10 +10,10 @@ export type AcquireOutcome = 'acquired' | 'full' | 'timeout' | 'cancelled' | 'fa
 /** The stages of a hand-off: `turn` until the queue's turn is delivered, `claim` from then until the waiter holds the slot. */
 type HandoffStage = 'turn' | 'claim';
 
-/** Why nobody got a permit by a turn: another acquirer was faster, or the waiter had left, had ended, or did nothing. */
+/** Why a turn brought no permit: another acquirer was faster, or the waiter had left, had ended, or did nothing. */
 type UnusedTurn = 'missed' | 'declined' | 'gone' | 'overdue';
 
-/** The gauge of those who wait in line. */
+/** The gauge of the waiters in the queue. */
 export const WAITERS = 'temporal_semaphore_waiters';
 
 const ACQUIRE_LATENCY = 'temporal_semaphore_acquire_latency';
@@ -72,7 +72,7 @@ export class SemaphoreMetrics {
     this.count('temporal_semaphore_turn_unused', 'Turns that ended without a permit', { resource, reason });
   }
 
-  /** Not of a key's pool: it has a queue of its own, and one series can't tell the waiters of many. */
+  /** Leaves out the queues of keys: one series can't show the waiters of many queues. */
   waiters(resource: string, count: number): void {
     if (isKeyResource(resource)) return;
     const make = () =>
@@ -80,7 +80,7 @@ export class SemaphoreMetrics {
     this.metric(WAITERS, make).set(count, { resource });
   }
 
-  /** A caller of a permit pool, in its process: no server was asked for it. */
+  /** Times a caller of a permit pool that was served in its process, without a call to the server. */
   poolWait(resource: string, outcome: AcquireOutcome, latencyMs: number): void {
     this.time(POOL_WAIT_LATENCY, 'How long a call waited for a permit of a permit pool', latencyMs, {
       resource,
@@ -96,7 +96,7 @@ export class SemaphoreMetrics {
     this.metric(name, () => this.meter.createCounter(name, undefined, description)).add(1, folded(labels));
   }
 
-  /** A clock may be set back, and a meter throws on a value below 0. */
+  /** Replaces a negative time with 0: a clock may be set back, and a meter throws on a value below 0. */
   private time(name: string, description: string, ms: number, labels: Record<string, string>): void {
     const make = () => this.meter.createHistogram(name, 'int', 'ms', description);
     this.metric(name, make).record(Math.max(0, Math.round(ms)), folded(labels));
@@ -135,7 +135,7 @@ export class AcquireTimer {
     return permit;
   }
 
-  /** One that gives way is acquired anew. */
+  /** Counts no failure of an acquire that gives way: it starts again. */
   failed(error: unknown): unknown {
     if (!(error instanceof GivesWay)) this.record(this.outcomeOf(error));
     return error;

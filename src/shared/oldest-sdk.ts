@@ -1,6 +1,6 @@
 import { version } from '@temporalio/common/package.json';
 
-/** What package.json asks of its peers. A package manager may be told to overlook that (`npm install --force`). */
+/** The oldest SDK that package.json accepts as a peer. A package manager may be told to ignore that (`npm install --force`). */
 export const OLDEST_SDK = '1.18.2';
 
 /** @throws Error for an SDK that lacks what this library needs */

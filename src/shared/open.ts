@@ -7,14 +7,14 @@ export interface HasStatus {
 const PAUSED = 8;
 
 /**
- * Whether somebody has paused it on the server (Workflow Pause, server 1.30). It keeps its ID and takes signals, but runs no code until it
+ * Whether the Workflow was paused on the server (Workflow Pause, server 1.30). It keeps its ID and takes signals, but runs no code until it
  * is unpaused. Servers 1.30 and 1.31 may turn the status of a paused Workflow back to `RUNNING`: then it goes on, and can't be unpaused.
  */
 export function isPaused({ status }: HasStatus): boolean {
   return status.name === 'PAUSED' || status.code === PAUSED;
 }
 
-/** Whether it has not ended: it runs, or is paused. While a permit's Workflow is open, the permit is held. */
+/** Whether the Workflow has not ended: it runs, or is paused. While a permit's Workflow is open, the permit is held. */
 export function isOpen(run: HasStatus): boolean {
   return run.status.name === 'RUNNING' || isPaused(run);
 }

@@ -33,7 +33,7 @@ export interface Pace {
   every: Duration;
 }
 
-/** How many permits each key may have: the same for all, or what a function of the key says. */
+/** How many permits each key may have: the same number for all keys, or the number that a function returns for the key. */
 export type PerKey = number | ((key: string) => number);
 
 /** A semaphore's slots, and how long a holder may be silent. All acquirers of one resource must agree on the slots. */
@@ -43,7 +43,7 @@ export interface SemaphoreOptions {
    * the Workflows that hold or wait, unless {@link before} names the old one; `resize` changes it without a deploy.
    */
   capacity?: number | undefined;
-  /** Named slots, for things that differ: `['gpu-a', 'gpu-b']`. Give either this or `capacity`. */
+  /** The names of the slots, if they differ: `['gpu-a', 'gpu-b']`. Give either this or `capacity`. */
   slots?: readonly string[] | undefined;
   /**
    * How many of the permits one key may have, such as 2 for each tenant of 20 in all. Every acquire then names its `key`. All
@@ -51,15 +51,14 @@ export interface SemaphoreOptions {
    */
   perKey?: number | undefined;
   /**
-   * How long a holder may be silent before its permit ends by itself; at least 100 ms. It counts from the claim, and again from each
-   * renewal.
+   * How long a holder may be silent before its permit ends automatically; at least 100 ms. The time starts with the claim, and again with
+   * each renewal.
    * @default 10 minutes in Workflows, 30 seconds outside
    */
   lease?: Duration | undefined;
   /**
-   * The time between two renewals while a holder works; below `lease`, and outside Workflows below nine tenths of it, after which a
-   * holder has to stop. `false` never renews: the lease bounds the hold, unless the holder renews it with
-   * `permit.renew()`.
+   * The time between two renewals while a holder works; less than `lease`, and outside Workflows less than nine tenths of it, after which a
+   * holder has to stop. With `false`, the lease is never renewed, and so bounds the hold, unless the holder calls `permit.renew()`.
    * @default a third of the lease
    */
   renewEvery?: Duration | false | undefined;
@@ -78,9 +77,9 @@ export interface SemaphoreOptions {
    */
   maxHold?: Duration | undefined;
   /**
-   * A slot is not given again before this time has passed since it was taken, whatever its holder does and whether it dies: N slots
-   * give at most N starts in any time of `every`. A holder that is done does not wait for it. All acquirers must agree on it, as on
-   * the slots. When a Workflow ends, its permit is released, not terminated. A `PermitPool` refuses a pace, because it reuses permits.
+   * The shortest time between two starts on one slot: the slot is not given again earlier, even if its holder is done or dies. So N slots
+   * give at most N starts in any time of `every`. A holder that is done does not wait for the rest of the time. All acquirers must agree on the
+   * pace, as on the slots. When a Workflow ends, its permit is released, not terminated. A `PermitPool` refuses a pace, because it reuses permits.
    *
    * In a namespace whose name has the form of Temporal Cloud's, `<name>.<account>`, each slot has a pace of at least one second, because
    * Temporal Cloud starts Workflows with the same ID only once a second. `false` is for your own server with such a namespace.
@@ -88,31 +87,31 @@ export interface SemaphoreOptions {
    */
   pace?: Pace | false | undefined;
   /**
-   * Strict order: an acquirer queues behind the present waiters, and tries a slot by itself only if no caller waits. It costs
-   * every acquire one more step. Without it, a newcomer may win a slot in the moment between two holders.
+   * Strict order: an acquirer queues behind the present waiters, and tries a slot directly only if no caller waits. This costs
+   * every acquire one more step. Without `fair`, a newcomer may win a slot in the moment between two holders.
    * @default false
    */
   fair?: boolean | undefined;
   /**
    * A `withPermit` inside another `withPermit` of this resource (and key), in the same Workflow or async context, runs under the outer
-   * permit: it costs nothing, and has the outer permit's token. Without it, such a call takes another permit, or fails with a
+   * permit: it costs nothing, and has the outer permit's token. Without `reentrant`, such a call takes another permit, or fails with a
    * `SelfDeadlockError` if it would wait for itself.
    * @default false
    */
   reentrant?: boolean | undefined;
   /**
    * How long a parked waiter goes without a message before it probes the queue, and starts a new queue if the queue is gone.
-   * Once the queue has answered, the waiter asks again after 20 to 25 times this. If no answer comes within this time, the waiter
-   * takes the queue for stuck: it tries a few slots each time this has passed, the next ones in turn.
+   * Once the queue has answered, the waiter probes again after 20 to 25 times this time. If no answer comes within this time, the waiter
+   * takes the queue for stuck: each time this time has passed, it tries a few slots, in rotation.
    * @default 30 seconds (so 10 minutes to 4 hours while the queue answers)
    */
   recheckAfter?: Duration | undefined;
   /**
    * What these options were before a deploy of Workflow code changed them, the latest values first:
-   * `{ capacity: 4, before: [{ capacity: 5 }, { capacity: 3 }] }`. An entry names only what was different; `undefined` says that there
-   * was none. An acquire that began before the deploy goes on with the old values, so that its history replays; a later one uses the
-   * new values. Deploy an entry together with the change, and remove it when no run is left that began before. Meanwhile, each run that
-   * acquires marks its history with `patched`, which is two events. Clients ignore it.
+   * `{ capacity: 4, before: [{ capacity: 5 }, { capacity: 3 }] }`. An entry names only the options that were different; `undefined` means that
+   * the option was absent. An acquire that began before the deploy goes on with the old values, so that its history replays; a later acquire
+   * uses the new values. Deploy an entry together with the change, and remove it when no run is left that began before. Meanwhile, each run
+   * that acquires marks its history with `patched`, which is two events. Clients ignore `before`.
    * @default none: no event, and a Workflow that began with other values can't go on
    */
   before?: readonly FormerOptions[] | undefined;
@@ -133,8 +132,8 @@ export interface PreemptibleOptions {
    */
   grace: Duration;
   /**
-   * The holder gives way at its own safe points, with `permit.checkpoint()`. So neither its scope is cancelled nor its `signal`
-   * aborts before the grace ends.
+   * The holder gives way at its own safe points, with `permit.checkpoint()`. So before the grace ends, its scope is not cancelled, and its
+   * `signal` does not abort.
    * @default false
    */
   atCheckpoints?: boolean | undefined;
@@ -145,20 +144,20 @@ export interface AcquireOptions {
   /** How long to wait for a permit, from the call on. `0` tries every slot once. @default indefinitely */
   timeout?: Duration | undefined;
   /**
-   * The longest queue that it joins: it throws `LineFullError` at once if that many callers wait already; 1 or more. A waiter that has its
-   * turn does not count, nor one whose Workflow has ended half a minute ago. The wait queue checks it: a queue whose worker is gone
-   * refuses no caller. An acquirer whose place was lost with a terminated queue may be refused later too.
+   * The longest queue that the acquire joins: it throws `LineFullError` at once if that many callers wait already; 1 or more. Waiters that have
+   * their turn do not count, nor do waiters whose Workflows ended half a minute ago. The wait queue checks this limit: a queue whose worker is
+   * gone refuses no caller. An acquirer whose place was lost with a terminated queue may also be refused later.
    * @default no limit but the queue's own of 10,000, at which an acquire keeps trying
    */
   maxWaiting?: number | undefined;
   /**
    * What happens when as many as `maxWaiting` wait already:
    * - `'refuse'`: this acquire throws `LineFullError`;
-   * - `'drop-oldest'`: it joins the queue, and a waiter that says `'drop-oldest'` too is dropped: the oldest of the lowest priority, which is
-   *   this one if its priority is lower than all theirs. The waiter that is dropped throws `LineFullError` with `superseded: true`. A caller
+   * - `'drop-oldest'`: this acquire joins the queue, and a waiter with the same option is dropped: the oldest of the lowest priority, which is
+   *   this acquire if its priority is lower than all others. The dropped waiter throws `LineFullError` with `superseded: true`. A caller
    *   that has a permit is never dropped, nor a waiter that has its turn. Don't retry a superseded acquire: it would come back as the newest.
    *
-   * `'drop-oldest'` needs `maxWaiting`. Not with a `key` or several permits.
+   * `'drop-oldest'` needs `maxWaiting`. It can't be combined with a `key` or several permits.
    * @default 'refuse'
    */
   whenFull?: 'refuse' | 'drop-oldest' | undefined;
@@ -169,8 +168,7 @@ export interface AcquireOptions {
    */
   priority?: Priority | undefined;
   /**
-   * Whose permit it is, if the semaphore has a limit `perKey`: a tenant, a customer. The holder then has a permit of the key too,
-   * behind its own.
+   * The tenant or customer that the permit is for, if the semaphore has a limit `perKey`. The holder then also has a permit of the key.
    */
   key?: string | undefined;
   /**
@@ -179,27 +177,28 @@ export interface AcquireOptions {
    */
   purpose?: string | undefined;
   /**
-   * Lets a waiter take this permit that has a strictly higher priority and asks with `preempt`. It needs a
-   * `priority.priorityKey`: only waiters with a smaller number can take it. Not with a `key`.
-   * @default no waiter can
+   * Lets a waiter take this permit if the waiter has a strictly higher priority and asks with `preempt`. It needs a
+   * `priority.priorityKey`: only waiters with a smaller number can take the permit. It can't be combined with a `key`.
+   * @default no waiter can take it
    */
   preemptible?: PreemptibleOptions | undefined;
   /**
-   * While this acquire waits, a holder of lower priority that is `preemptible` is asked to give way: of those whose slots it would
-   * take, the one of the lowest priority, and of equals the youngest. It needs a `priority.priorityKey`, and a wait. Not with a `key`.
+   * While this acquire waits, a `preemptible` holder of lower priority is asked to give way: of the holders whose slots the acquire could
+   * take, the holder of the lowest priority, and of equals the youngest. It needs a `priority.priorityKey`, and a wait. It can't be combined
+   * with a `key`.
    * @default false
    */
   preempt?: boolean | undefined;
   /**
    * Lets the permit outlive this Workflow run, so that the next run or another Workflow can adopt it: hand over `permit.ref()`.
    * The price: when this run ends without a release, the slot stays taken until the lease ends. A permit outside Workflows always
-   * works so. Not with a `key`.
+   * works like this. It can't be combined with a `key`.
    * @default false: the permit ends with this run, even if the run continues as new
    */
   outlivesRun?: boolean | undefined;
 }
 
-/** The options of one acquire of several permits: what concerns one resource stands in its entry, and a set is not pre-empted. */
+/** The options of one acquire of several permits. What concerns one resource is part of its entry, and a set is not pre-empted. */
 export type SetOptions<Options extends AcquireOptions = AcquireOptions> = Omit<
   Options,
   'key' | 'preempt' | 'preemptible'
@@ -218,7 +217,7 @@ export interface ResolvedSemaphore {
   readonly renewEveryMs: number | false;
   readonly maxHoldMs: number;
   readonly paceMs: number | undefined;
-  /** It has no pace even where the server seems to need one. */
+  /** Whether it has no pace even if the server seems to need one. */
   readonly unpaced: boolean;
   readonly taskQueue: string;
   readonly fair: boolean;
@@ -232,7 +231,7 @@ export interface ResolvedSemaphore {
 export interface ResolvedAcquire {
   readonly timeoutMs: number;
   readonly maxWaiting: number | undefined;
-  /** `undefined`: it is refused. */
+  /** `undefined`: the acquire is refused. */
   readonly whenFull: 'drop-oldest' | undefined;
   readonly key: string | undefined;
   readonly purpose: string | undefined;
@@ -249,7 +248,7 @@ const DAY_MS = 24 * 60 * MINUTE_MS;
 /** How much longer than its pace a permit must be able to run. */
 const SPARE_MS = MINUTE_MS;
 
-/** A shorter one may be over when the answer to the claim comes. */
+/** A shorter lease may be over when the answer to the claim comes. */
 const LEAST_LEASE_MS = 100;
 
 const FORMER = {
@@ -271,7 +270,7 @@ const SEMAPHORE = {
   before: asIs<readonly FormerOptions[]>(),
 } satisfies Checks<SemaphoreOptions>;
 
-/** Those of a Workflow or of a client. */
+/** The options of a semaphore of Workflows or of clients. */
 type AnySemaphoreOptions = Omit<SemaphoreOptions, 'perKey'> & { perKey?: PerKey };
 
 /** Checks the options and fills in the defaults. @throws InvalidOptionsError */
@@ -381,7 +380,7 @@ const PREEMPTIBLE = { grace: durationFrom(1), atCheckpoints: boolean } satisfies
 const whenFull: Check<NonNullable<AcquireOptions['whenFull']>> = (value, what) =>
   value === 'refuse' || value === 'drop-oldest' ? value : refuse(what, '"refuse" or "drop-oldest"', value);
 
-/** The checks of what every acquire takes. */
+/** The checks of the options that every acquire takes. */
 export const ACQUIRE_CHECKS = {
   timeout: durationFrom(0),
   maxWaiting: wholeFrom(1),
@@ -400,7 +399,7 @@ const ACQUIRE = {
 
 /**
  * Checks the options of one acquire against its semaphore, and fills in the defaults.
- * @param more the checks of options that one side has on top
+ * @param more the checks of options that only one side has
  * @throws InvalidOptionsError
  */
 export function resolveAcquire(
@@ -491,7 +490,7 @@ function priorityKeyFor(what: string, priority: Priority | undefined): number {
   throw new InvalidOptionsError(`${what} needs a priority.priorityKey: it compares the caller's with the holder's.`);
 }
 
-/** Checks the slots, and gives their names. @throws InvalidOptionsError */
+/** Checks the slots, and returns their names. @throws InvalidOptionsError */
 export function resolveSlots(
   resource: string,
   { capacity, slots }: Pick<SemaphoreOptions, 'capacity' | 'slots'>,
@@ -527,7 +526,10 @@ export function checkKey(value: unknown): string {
   return key;
 }
 
-/** When what an operator sets is to end by itself, in epoch milliseconds. @throws InvalidOptionsError for a time in the past, or more than 10 years ahead */
+/**
+ * When an operator's setting is to end automatically, in epoch milliseconds.
+ * @throws InvalidOptionsError for a time in the past, or more than 10 years ahead
+ */
 export function endMs(until: Date, nowMs: number): number {
   const untilMs = typeof until?.getTime === 'function' ? until.getTime() : Number.NaN;
   if (untilMs > nowMs && untilMs <= nowMs + MAX_DURATION_MS) return untilMs;

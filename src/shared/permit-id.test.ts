@@ -80,7 +80,7 @@ test('IDs of other kinds are not permits', () => {
   }
 });
 
-test('names that the protocol cannot carry are refused, with what was expected and what came', () => {
+test('names that the protocol cannot carry are refused, with what was expected and what was given', () => {
   const refused: [() => void, RegExp][] = [
     [() => checkResource(''), /resource: expected a non-empty string, got ""/],
     [() => checkResource(undefined), /resource: expected a non-empty string, got undefined/],

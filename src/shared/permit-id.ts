@@ -85,7 +85,7 @@ export function isRunId(value: unknown): value is string {
   return typeof value === 'string' && UUID.test(value);
 }
 
-/** Checks a name. Two names that look the same must not be two resources, for each would have all the permits. */
+/** Checks a name. Two names that look the same must not be two resources, because each would have all the permits. */
 function checkName(what: string, name: unknown): string {
   if (typeof name !== 'string' || name === '') refuse(what, 'a non-empty string', name);
   if (PRINTABLE_ASCII.test(name) && name.trim() === name) return name;

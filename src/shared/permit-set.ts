@@ -10,26 +10,26 @@ import type { PartOfSet } from './request';
 import { MAX_SLOTS, slotNames } from './slots';
 
 /**
- * What a caller wants a permit of: a semaphore; or one with the `key` that its limit per key asks for, or with how many `permits`.
- * `S` is that of Workflows or of clients.
+ * What a caller wants a permit of: a semaphore; or a semaphore with the `key` that its limit `perKey` needs, or with a number of `permits`.
+ * `S` is the semaphore class of Workflows or of clients.
  */
 export type SetEntry<S> =
   | S
   | {
       /** The semaphore. */
       readonly of: S;
-      /** Whose permit it is, if the semaphore has a limit `perKey`. */
+      /** The tenant or customer that the permit is for, if the semaphore has a limit `perKey`. */
       readonly key?: string | undefined;
       /** How many permits of the resource the entry asks for. @default 1, as a single permit instead of an array */
       readonly permits?: number | undefined;
     };
 
-/** What each entry of a set gives to the caller: a permit, or an array of as many as it asked for. */
+/** What the caller gets for each entry of a set: a permit, or an array of as many permits as the entry asks for. */
 export type PermitsOf<Entries extends readonly unknown[], Permit> = {
   -readonly [I in keyof Entries]: Entries[I] extends { readonly permits: number } ? Permit[] : Permit;
 };
 
-/** What is wanted of one resource. */
+/** What a caller wants of one resource. */
 export interface Wanted<S> {
   readonly semaphore: S;
   readonly key?: string;
@@ -39,16 +39,16 @@ export interface Wanted<S> {
 /** One permit of a set. */
 export interface SetPart<S> {
   readonly semaphore: S;
-  /** The parts of one resource come one after the other. The accumulator's part names the resource that it is for. */
+  /** The resource of the part's permit; for an accumulator, the resource that it is for. The parts of one resource come one after the other. */
   readonly resource: string;
-  /** Of the entry for which it is. */
+  /** The key of the entry. */
   readonly key: string | undefined;
-  /** For which of the entries it is. */
+  /** The index of the entry. */
   readonly index: number;
   /**
    * - `own`: the permit that the entry asks for;
-   * - `key`: the key's own permit, which stands behind that;
-   * - `accumulator`: allows its holder to keep some permits of the resource while it waits for more. Given back when it has them.
+   * - `key`: the key's own permit, which is needed for it;
+   * - `accumulator`: allows its holder to keep some permits of the resource while it waits for more. It is given back once all are held.
    */
   readonly role: 'own' | 'key' | 'accumulator';
   /** How many permits of the resource the caller accumulates; `undefined` for one. */
@@ -57,7 +57,7 @@ export interface SetPart<S> {
 
 const ENTRY = { of: asIs<unknown>(), key: checkKey, permits: wholeFrom(1) };
 
-/** Reads the caller's entries. @param semaphoreOf `undefined` for what is no semaphore @throws InvalidOptionsError */
+/** Reads the caller's entries. @param semaphoreOf returns `undefined` for a value that is no semaphore @throws InvalidOptionsError */
 export function wantedOf<S, Resolved>(
   entries: readonly SetEntry<S>[],
   semaphoreOf: (value: unknown) => Resolved | undefined,
@@ -73,9 +73,9 @@ export function wantedOf<S, Resolved>(
 }
 
 /**
- * The parts of a set, in the order in which everybody claims them ({@link claimOrder}). All callers claim in the same order, so two
- * callers can never each hold what the other waits for. The slots of one resource have no order. So a caller that wants several of
- * them first takes the accumulator's permit, of which there is one.
+ * The parts of a set, in the order in which all callers claim them ({@link claimOrder}). So two callers can never each hold what the
+ * other waits for. The slots of one resource have no order. So a caller that wants several of them first takes the accumulator's permit,
+ * of which there is only one.
  *
  * @throws InvalidOptionsError
  */
@@ -113,7 +113,7 @@ export function partsInOrder<S extends ResolvedSemaphore>(
 }
 
 /**
- * The semaphores of which an acquirer needs a permit: the key's first, so that a key which is full holds no slot of the whole.
+ * The semaphores of which an acquirer needs a permit: the key's first, so that callers of a full key hold no slot of the resource.
  * @throws InvalidOptionsError when the key is missing, or there is nothing that it could limit
  */
 export function semaphoresFor<S extends ResolvedSemaphore>(whole: S, key: string | undefined): S[] {
@@ -130,13 +130,13 @@ export function semaphoresFor<S extends ResolvedSemaphore>(whole: S, key: string
   const limit = typeof perKey === 'function' ? perKey(key) : perKey;
   const capacity = wholeFrom(1, MAX_SLOTS)(limit, `perKey(${JSON.stringify(key)})`);
   const slots = { slots: slotNames(capacity), compactSlots: capacity, mark: capacity };
-  // The pace is that of the whole, but for the least that the server needs.
+  // The resource's own permit keeps the pace. The key's permit has only the least pace that the server needs.
   return [{ ...whole, ...slots, resource: keyResource(resource, key), perKey: undefined, paceMs: undefined }, whole];
 }
 
 /**
- * A one-permit semaphore that a caller holds while it collects several permits, so that no two callers each hold half. In strict
- * order: callers that want several are served as they came.
+ * A one-permit semaphore that a caller holds while it collects several permits, so that no two callers each hold half of what they need. It is
+ * in strict order: callers that want several permits are served in the order of their arrival.
  */
 function accumulatorOf<S extends ResolvedSemaphore>(semaphore: S): S {
   const resource = accumulatorResource(semaphore.resource);
@@ -145,7 +145,7 @@ function accumulatorOf<S extends ResolvedSemaphore>(semaphore: S): S {
   return { ...semaphore, ...slots, resource, perKey: undefined, paceMs: undefined, fair: true };
 }
 
-/** The slots that a caller tries by itself, without those that it holds already. */
+/** The semaphore without the slots that the caller holds already, which it need not try. */
 export function withoutHeld<S extends ResolvedSemaphore>(
   semaphore: S,
   held: readonly { readonly resource: string; readonly slot: string }[],
@@ -155,8 +155,8 @@ export function withoutHeld<S extends ResolvedSemaphore>(
 }
 
 /**
- * What the ticket of a part says: how many its caller accumulates, and how the permits that the caller keeps rank it. A caller that keeps
- * nothing but what admits it to this resource, the permit of its key or of the accumulator, gives way to a better priority.
+ * The fields of a part's ticket: how many permits its caller accumulates, and how the permits that the caller keeps rank it. A caller gives
+ * way to a higher priority if it keeps only the permit that admits it to this resource, that of its key or of the accumulator.
  */
 export function ticketPartOf(
   { semaphore: { resource }, permits }: SetPart<ResolvedSemaphore>,
@@ -171,32 +171,33 @@ export function ticketPartOf(
 
 /** A permit as a set sees it. */
 interface Releasable {
-  /** Hears that the work under it is done, and that its release comes next. */
+  /** Called when the work under the permit is done, and its release comes next. */
   finish?(): void;
   release(): Promise<void>;
 }
 
-/** One permit of a set that the caller has. */
+/** A permit of a set that the caller holds. */
 export interface HeldPart<Grant> {
   readonly part: Pick<SetPart<unknown>, 'index' | 'role'>;
   readonly grant: Grant;
 }
 
 /**
- * Acquires part after part: all, or none. Pure: the caller brings the way to wait for a permit, and to keep it meanwhile.
+ * Acquires part after part: all, or none. Pure: the functions that wait for a permit, and keep it meanwhile, come in from outside.
  *
  * Invariants, cited in the tests:
  *
- * - **S1** It waits for one part at a time, in their order, and holds all that come before.
- * - **S2** When one can't be had, it gives back all that it holds, the last first, and throws what that one threw.
- * - **S3** It gives the accumulator's permit back as soon as it has all that it accumulated, or gives way, and not before.
- * - **S4** When it gives way, it gives back what admits it to the resource, of which it has no permit, and claims again from there.
+ * - **S1** It waits for one part at a time, in their order, and holds all parts before it.
+ * - **S2** If a part can't be acquired, it gives back all that it holds, the last first, and throws the error of that part.
+ * - **S3** It gives the accumulator's permit back as soon as it has all permits that it accumulated, or when it gives way, and not before.
+ * - **S4** When it gives way, it has no permit of the resource yet. It gives back the permits that admit it to the resource, and claims
+ *   again from there.
  *
- * @param acquire is told which permits are held already, and whether it gave way before: it then waits in its old place, and tries no
- * slot of its own before the line. Throws {@link GivesWay}
- * @param confirm throws when the caller no longer wants them: it may have taken a while to give the accumulator's permit back
- * @param giveBack releases the accumulator's permit, or what it gives back as it gives way
- * @param giveAllBack releases what it holds when one can't be had, the last first
+ * @param acquire gets the permits that are held already, and whether the caller gave way before: it then waits in its old place, and tries
+ * no slot before it joins the queue. Throws {@link GivesWay}
+ * @param confirm throws if the caller no longer wants the permits: giving the accumulator's permit back may have taken a while
+ * @param giveBack releases the accumulator's permit, or a permit that the caller gives back to give way
+ * @param giveAllBack releases all that is held if a part can't be acquired, the last first
  * @returns all but the accumulators' permits, in the order in which they were acquired
  */
 export async function acquireInOrder<
@@ -241,12 +242,12 @@ export async function acquireInOrder<
     await confirm();
     return held;
   } catch (error) {
-    await giveAllBack(grants()).catch(() => undefined); // why it can't be had counts more; the lease ends what is left
+    await giveAllBack(grants()).catch(() => undefined); // the first error matters more; the leases end what is left
     throw error; // S2
   }
 }
 
-/** The line has no place for an accumulator: an operator has left fewer slots than it wants. Internal: the caller keeps waiting. */
+/** The queue has no place for an accumulator: an operator has left fewer slots than it wants. Internal: the caller keeps waiting. */
 export class TooFewSlots extends Error {
   constructor(
     readonly resource: string,
@@ -257,11 +258,11 @@ export class TooFewSlots extends Error {
 }
 
 /**
- * Acquires; and again after a while, as long as too few slots are in use. Meanwhile it holds nothing and stands in no line, so it
- * keeps nobody waiting (S2). And again at once when the server has ended a permit that it kept for its `maxHold`: it waits on.
+ * Acquires. While too few slots are in use, it tries again after a while; meanwhile it holds nothing and is in no queue, so it keeps no
+ * other caller waiting (S2). It tries again at once if the server has ended a permit that it kept for its `maxHold`.
  *
- * @param pause waits so long; it throws when the deadline comes first, or the caller is cancelled
- * @param isMaxHold whether an error says so
+ * @param pause waits this long; it throws if the deadline comes first, or the caller is cancelled
+ * @param isMaxHold whether an error says that a permit reached its `maxHold`
  */
 export async function acquireUntilEnough<T>(
   acquire: () => Promise<T>,
@@ -282,9 +283,9 @@ export async function acquireUntilEnough<T>(
 }
 
 /**
- * The permits of a set, as the caller's entries name them: a list for each entry that says how many.
- * @param permitOf makes a permit of the entry's own grant, and of the key's grant behind it
- * @returns `inOrder`: those permits, in the order in which they were acquired
+ * The permits of a set, entry by entry: a list for each entry with a number of `permits`.
+ * @param permitOf makes a permit from the entry's own grant and the key's grant
+ * @returns `inOrder`: these permits, in the order in which they were acquired
  */
 export function permitsByEntry<Grant, Permit>(
   wanted: readonly Pick<Wanted<unknown>, 'permits'>[],
@@ -304,9 +305,9 @@ export function permitsByEntry<Grant, Permit>(
   return { inOrder, permits: permits.map((own, at) => (wanted[at]?.permits === undefined ? (own[0] as Permit) : own)) };
 }
 
-/** Releases each, the last first, also after a failure. @throws the first failure, after trying each */
+/** Releases each permit, the last first, even after a failure. @throws the first failure, after trying each */
 export async function releaseInReverse(permits: readonly Releasable[]): Promise<void> {
-  for (const permit of permits) permit.finish?.(); // a slow release costs those that follow nothing but time
+  for (const permit of permits) permit.finish?.(); // so a slow release only delays the releases after it
   const failures: unknown[] = [];
   for (const permit of [...permits].reverse()) {
     await permit.release().catch((error: unknown) => failures.push(error));
@@ -314,7 +315,7 @@ export async function releaseInReverse(permits: readonly Releasable[]): Promise<
   if (failures.length > 0) throw failures[0];
 }
 
-/** Permits that were acquired together, and are renewed and released together. The base of both sets: of Workflows and of clients. */
+/** Permits that were acquired together, and are renewed and released together. The base class of both sets: of Workflows and of clients. */
 export abstract class HeldSet<
   Permit extends Releasable & {
     renew(lease?: Duration): Promise<Date>;
@@ -330,7 +331,7 @@ export abstract class HeldSet<
     protected readonly inOrder: readonly Permit[],
   ) {}
 
-  /** Starts the lease of each again. @returns when the first of the leases ends now @throws PermitLostError when one has ended */
+  /** Renews the lease of each permit. @returns when the first of the leases ends now @throws PermitLostError if a permit has ended */
   async renew(lease?: Duration): Promise<Date> {
     return earliest(await Promise.all(this.inOrder.map((permit) => permit.renew(lease))));
   }
@@ -340,7 +341,7 @@ export abstract class HeldSet<
     await releaseInReverse(this.inOrder);
   }
 
-  /** @internal After the release: how the first of them was lost before it, although nobody had heard of that. */
+  /** @internal After the release: how the first lost permit was lost before it, if that was not known yet. */
   async confirmLoss(): Promise<Awaited<ReturnType<Permit['confirmLoss']>>> {
     let loss: Error | undefined;
     for (const permit of this.inOrder) loss ??= await permit.confirmLoss();

@@ -1,20 +1,20 @@
 /**
- * The wire protocol, version 1: the names and payloads that cross between Workflows, clients and other languages. Workflow IDs stand in
- * `permit-id`; everything else stands here and nowhere else. `docs/protocol.md` is the same for other languages. Payloads are JSON
- * objects to which optional fields are only ever added. Durations are integer milliseconds in names that end in `Ms`.
+ * The wire protocol, version 1: the names and payloads that cross between Workflows, clients and other languages. Workflow IDs are defined in
+ * `permit-id`; everything else is defined here and nowhere else. `docs/protocol.md` describes the protocol for other languages. Payloads are
+ * JSON objects to which optional fields are only ever added. Durations are integer milliseconds in names that end in `Ms`.
  */
 
 /** Workflow types. */
 export const PERMIT_WORKFLOW = 'permitSlotWorkflow';
 /**
- * A permit with a pace. A type of its own, so that a worker which knows no pace fails its tasks loudly, and does not give the slot
- * again too early.
+ * A permit with a pace. It is a separate type, so that a worker which does not support a pace fails its tasks loudly, and does not give the
+ * slot again too early.
  */
 export const PACED_PERMIT_WORKFLOW = 'pacedPermitWorkflow';
 export const QUEUE_WORKFLOW = 'waitQueueWorkflow';
 export const WAITER_WORKFLOW = 'awaitTurnWorkflow';
 
-/** The types of which a permit is. */
+/** The Workflow types of permits. */
 export const PERMIT_WORKFLOWS: readonly string[] = [PERMIT_WORKFLOW, PACED_PERMIT_WORKFLOW];
 
 /** All types of the protocol. */
@@ -39,13 +39,13 @@ export const CLOSING = 'closing';
 /** A permit's answer to a `watch` with `preempt`. */
 export const PREEMPTIBLE = 'preemptible';
 /**
- * A permit's answer to a `watch`, where that permit keeps its slot out of use. Its purpose has the same name. A queue that does not know
- * the permit comes after one that was terminated, and adopts it.
+ * A permit's answer to a `watch`, if that permit keeps its slot out of use. The purpose of such a permit has the same name. If a queue does
+ * not know the permit, an earlier queue was terminated, and this queue adopts the permit.
  */
 export const DRAINED = 'drained';
-/** Another queue tells the best priority in its line. */
+/** Another queue reports the highest priority of its waiters. */
 export const INHERIT = 'inherit';
-/** Another queue asks for the best priority in this line. */
+/** Another queue asks for the highest priority of this queue's waiters. */
 export const ASK_PRIORITY = 'ask-priority';
 
 /** Signals that go to a user's own Workflow, and so carry a prefix. */
@@ -59,18 +59,18 @@ export const PERMIT_STATUS = 'permit';
 /** The query that a wait queue answers with a {@link ShownView}. */
 export const QUEUE_VIEW = 'queue';
 
-/** An update that a permit takes, and answers when it is pre-empted: a holder that nobody can signal waits for it. */
+/** An update that a permit takes, and answers when it is pre-empted: a holder that can't be signalled waits for it. */
 export const UNTIL_PREEMPTED = 'until-preempted';
 /**
- * The update by which an operator sets or ends an {@link OverrideState}; the queue is started for it if there is none. A
+ * The update with which an operator sets or ends an {@link OverrideState}; the queue is started for it if none runs. A
  * Workflow can't send an update, so it sends a signal of the same name and payload, which has no answer.
  */
 export const OVERRIDE = 'override';
-/** The type of the failure with which `override` refuses an `ifVersion` that is not the present one. Details: the present state. */
+/** The type of the failure with which `override` refuses an `ifVersion` that is not the present version. Details: the present state. */
 export const STALE_OVERRIDE = 'StaleOverrideError';
 /**
- * The type of the failure with which a permit or a queue refuses an update while it moves to another worker: send it again. The message
- * with which it fails a query then begins with it.
+ * The type of the failure with which a permit or a queue refuses an update while it moves to another worker: send the update again. If it
+ * fails a query meanwhile, the message begins with this type.
  */
 export const JUST_MOVED = 'JustMovedError';
 
@@ -89,37 +89,37 @@ export interface Holder {
 }
 
 /**
- * The slots that an acquirer takes a resource to have, in few bytes: a capacity; or, of names, how many there are and a hash of
- * them. Nothing makes acquirers agree, so this lets operators see where they don't.
+ * The slots that an acquirer takes a resource to have, in few bytes: a capacity; or, for named slots, their number and a hash of
+ * the names. Nothing makes acquirers agree, so this shows operators whether they do.
  */
 export type SlotsMark = number | string;
 
 /** On what terms a holder gives way. */
 export interface PreemptionTerms {
-  /** How long the holder may keep the permit after it was told; at most the lease. */
+  /** How long the holder may keep the permit after it was told to give way; at most the lease. */
   graceMs: number;
   /** The holder's own priority: it gives way to waiters with a smaller number, and to no others. */
   priorityKey: number;
 }
 
-/** A permit's memo. Anyone can read the slot's holder and its purpose there. */
+/** A permit's memo. Any client of the namespace can read the slot's holder and purpose from it. */
 export interface PermitMemo {
   leaseMs: number;
   holder: Holder;
   purpose?: string;
-  /** A client draws it anew for each claim, to know its own permit again when the answer gets lost on the way. */
+  /** A client generates a new ID for each claim, to recognise its own permit if the answer gets lost on the way. */
   claimId?: string;
   /** The slots that its claimer takes the resource to have. */
   slots?: SlotsMark;
   /** The ID of the permit pool that holds the permit, and hands it from caller to caller in its process. */
   pool?: string;
-  /** The slot is not given again before this time has passed since it was taken, whatever becomes of the holder. */
+  /** The slot is not given again before this time has passed since it was taken, whatever happens to the holder. */
   paceMs?: number;
   /** The holder has opted in to give way. */
   preemptible?: PreemptionTerms;
-  /** The permit sets it when its holder has released it, and it stays until then, in epoch milliseconds. */
+  /** Until when the pace keeps the slot after the holder has released the permit, in epoch milliseconds. Set by the permit at the release. */
   pacedUntilMs?: number;
-  /** When that was, in epoch milliseconds. */
+  /** When the holder released the permit, in epoch milliseconds. Set together with `pacedUntilMs`. */
   releasedAtMs?: number;
   /** When the permit ends because a waiter has asked for it, in epoch milliseconds. */
   preemptedUntilMs?: number;
@@ -129,7 +129,7 @@ export interface PermitMemo {
 
 /** A permit's argument. */
 export interface PermitInput extends PermitMemo {
-  /** The queue that the permit tells when it closes, as if it had sent `watch`. A waiter sets it when it claims on a turn. */
+  /** The queue that the permit notifies when it closes, as if that queue had sent `watch`. A waiter sets it when it claims on a turn. */
   watchedBy?: string;
 }
 
@@ -140,14 +140,14 @@ export const PERMIT_OUTCOMES = ['released', 'lease-expired', 'revoked', 'preempt
  *
  * - `released`: its holder released it, or its Workflow was cancelled.
  * - `lease-expired`: no renewal came before the lease ended.
- * - `revoked`: an operator took it away.
+ * - `revoked`: an operator took the permit away.
  * - `preempted`: its holder gave way to a waiter of higher priority, or the grace ended.
  */
 export type PermitOutcome = (typeof PERMIT_OUTCOMES)[number];
 
-/** A permit's answer to a query: the part that its memo does not have. */
+/** A permit's answer to a query: the part that its memo does not contain. */
 export interface PermitStatus {
-  /** When it ends unless it is renewed, in epoch milliseconds. */
+  /** When the permit ends unless it is renewed, in epoch milliseconds. */
   deadlineMs: number;
 }
 
@@ -155,13 +155,13 @@ export interface PermitStatus {
 export interface PermitRef {
   /** The name of the shared thing. */
   resource: string;
-  /** Which of the resource's slots it holds. */
+  /** Which of the resource's slots the permit holds. */
   slot: string;
   /** The permit's Workflow, `permit:<resource>:<slot>`. */
   workflowId: string;
-  /** It orders the permits of one slot, and is the last part of the fencing token. */
+  /** The permit's run. It orders the permits of one slot, and is the last part of the fencing token. */
   runId: string;
-  /** How long it may go unrenewed, in milliseconds. */
+  /** How long the permit may go unrenewed, in milliseconds. */
   leaseMs: number;
   /** As in the permit's memo. */
   paceMs?: number;
@@ -169,7 +169,7 @@ export interface PermitRef {
   preemptible?: boolean;
 }
 
-/** `renew`, to a permit: with another lease than its own, for this renewal. */
+/** `renew`, to a permit: may contain another lease for this renewal. */
 export type RenewInput = Partial<Pick<PermitMemo, 'leaseMs'>>;
 
 /** The longest reason of a revocation or an override, in characters. */
@@ -181,9 +181,9 @@ export interface RevokeInput {
 }
 
 /**
- * `adopt`, to a permit, pinned to its run: somebody else holds it from now on. It renews, changes the holder in the memo,
- * and makes the new holder, if it is a Workflow, the one to be told of the end, by `permit-ended`. (Its first holder is its
- * parent, and needs no word of that.)
+ * `adopt`, to a permit, pinned to its run: another holder has it from now on. The permit renews its lease and changes the holder in its memo.
+ * If the new holder is a Workflow, the permit notifies it of its end with `permit-ended`. (Its first holder is its parent, which the server
+ * notifies.)
  */
 export interface AdoptInput {
   holder: Holder;
@@ -195,10 +195,10 @@ export interface PreemptInput {
   priorityKey: number;
 }
 
-/** `watch`, to a permit: tell this queue when you close. Delivered means held; "not found" means free. */
+/** `watch`, to a permit: notify this queue when you close. Delivered means held; "not found" means free. */
 export interface WatchInput {
   queueId: string;
-  /** A waiter asks that somebody gives way, so answer with `preemptible` if you may. */
+  /** A waiter asks for a holder to give way, so answer with `preemptible` if your holder may have to. */
   preempt?: boolean;
 }
 
@@ -214,7 +214,7 @@ export interface EndedNotice extends RevokedNotice {
   outcome: PermitOutcome;
 }
 
-/** `permit-preempted`, from a permit to the Workflow that holds it: give it back. It ends at that time. */
+/** `permit-preempted`, from a permit to the Workflow that holds it: give the permit back. It ends at this time. */
 export interface PreemptedNotice {
   workflowId: string;
   runId: string;
@@ -223,94 +223,94 @@ export interface PreemptedNotice {
 
 // --- Waiting -----------------------------------------------------------------------------------------------------------------
 
-/** On a ticket: the permit pool that waits, and how many permits it would hold with this one. */
+/** On a ticket: the permit pool that waits, and how many permits the pool would hold with this permit. */
 export interface PoolShare {
-  /** Drawn anew for each pool. */
+  /** A new random ID for each pool. */
   id: string;
-  /** From 1. Fewer go first. Another pool gives a permit back to this ticket only if that then has no more than the giver had. */
+  /** From 1. Fewer go first. Another pool gives a permit back for this ticket only if this pool then has no more than the giver had. */
   nth: number;
 }
 
 /** One acquirer's place in the queue. */
 export interface Ticket {
   /**
-   * Makes `enqueue` idempotent: a ticket may be sent any number of times, and counts once. The last one sent names the
+   * Makes `enqueue` idempotent: a ticket may be sent any number of times, and counts once. The last message names the
    * waiter, so that a place can pass to the next waiter of the same acquirer.
    */
   id: string;
   /** The Workflow that gets the `permit-turn`. */
   waiter: { workflowId: string; runId: string };
-  /** The slots it would take: a capacity (slots `"0"` to `"N-1"`), or names. */
+  /** The slots that the acquirer would take: a capacity (slots `"0"` to `"N-1"`), or names. */
   slots: number | string[];
-  /** When its acquire began, in epoch milliseconds: its place among equals, also in a queue that had to start anew. */
+  /** When the acquire began, in epoch milliseconds: the place among equals, even in a queue that had to start again. */
   sinceMs: number;
   /** Asks for a sign of life, a turn with `waiting`. Set when the ticket is sent again after a silence. */
   answer?: boolean;
-  /** Takes no place when so many wait already: the answer is a turn without a slot. */
+  /** Takes no place if this many callers wait already: the answer is a turn without a slot. */
   maxWaiting?: number;
   /**
-   * How a line that is full makes room for it, within its `maxWaiting`: of the tickets that say this too, and of itself, the oldest of the
-   * lowest priority leaves the line. Absent: the ticket itself gets no place.
+   * How a full queue makes room for the ticket, within its `maxWaiting`: of this ticket and the other tickets with the same value, the oldest
+   * of the lowest priority leaves the queue. Absent: the ticket itself gets no place.
    */
   whenFull?: 'drop-oldest';
-  /** The identity of the client that waits through it, for showing. */
+  /** The identity of the client that waits through the ticket, for showing. */
   identity?: string;
   /** Temporal's own priority: 1 is served first, 3 is the default; then weighted fairness between keys. */
   priorityKey?: number;
   fairnessKey?: string;
   fairnessWeight?: number;
-  /** Its waiter asks that a holder of lower priority gives way. */
+  /** The waiter asks for a holder of lower priority to give way. */
   preempt?: boolean;
-  /** Absent for an acquirer of one permit: every permit pool gives back to that. */
+  /** Absent for an acquirer of one permit: every permit pool gives permits back for such a ticket. */
   pool?: PoolShare;
   /** How many permits the accumulator wants in all. While an operator has left fewer, it gets no place: a turn without a slot. */
   permits?: number;
-  /** How many of them the accumulator keeps already. One that keeps any comes before all that keep none. */
+  /** How many of these permits the accumulator keeps already. An accumulator that keeps any comes before all that keep none. */
   kept?: number;
-  /** Other resources of which the caller keeps a permit while it waits. It has the best priority of those who wait for them, too. */
+  /** Other resources of which the caller keeps a permit while it waits. The ticket gets the highest priority of the waiters for these resources. */
   inherits?: string[];
   /**
-   * These only admit the caller to the resource of the queue, of which it has no permit yet. A turn with `giveWay` in place of the
-   * priority: the caller gives them back, and claims again from there.
+   * The permits of `inherits` only admit the caller to the resource of the queue, of which it has no permit yet. Instead of a higher priority,
+   * it gets a turn with `giveWay`: the caller gives these permits back, and claims again from there.
    */
   givesWay?: boolean;
 }
 
-/** `permit-turn`, from the queue to a waiter: slot `slot` looks free, try it. It grants nothing. */
+/** `permit-turn`, from the queue to a waiter: the slot looks free, try it. A turn grants nothing. */
 export interface Turn {
-  /** Where to answer. */
+  /** The queue to answer to. */
   queueId: string;
   ticketId: string;
   /** Absent, without `waiting`, when the queue is full and has not taken the ticket: try on your own, and come back. */
   slot?: string;
-  /** In a waiter's result: the line has as many as its ticket's `maxWaiting`. */
+  /** In a waiter's result: as many callers as the ticket's `maxWaiting` wait already. */
   full?: boolean;
-  /** Out of the line, without a slot: a later ticket has taken the place of this one, whose `whenFull` is `drop-oldest`. */
+  /** The ticket has left the queue without a slot: its `whenFull` is `drop-oldest`, and a later ticket has taken its place. */
   superseded?: boolean;
   /** No turn yet, but an answer: the queue is alive and has your ticket. */
   waiting?: boolean;
-  /** No turn, and out of the line: somebody of a better priority waits for what admits the waiter, whose ticket says `givesWay`. */
+  /** The ticket, which has `givesWay`, has left the queue: a waiter of higher priority wants the permit that admits the caller. */
   giveWay?: boolean;
-  /** With a slot above the ticket's own count: the capacity that an operator has set, which is why it is offered. */
+  /** With a slot above the ticket's own capacity: the capacity that an operator has set, which is why the slot is offered. */
   capacity?: number;
-  /** With a slot of the ticket's own that another waiter does not know: the slots that the other takes the resource to have. */
+  /** With a slot of the ticket that another waiter does not know of: the slots that the other waiter takes the resource to have. */
   others?: SlotsMark;
 }
 
-/** `missed`, from a waiter whose slot somebody else took first: it keeps its place. */
+/** `missed`, from a waiter whose slot another acquirer took first: the waiter keeps its place. */
 export interface MissedNotice {
   ticket: Ticket;
   slot: string;
 }
 
 /**
- * `declined`, from a waiter that waits no longer (served, timed out or cancelled); from a permit worker, of a waiter whose Workflow has
- * ended. `slot`: the turn that it passes on.
+ * `declined`, from a waiter that waits no longer (served, timed out or cancelled), or from a permit worker about a waiter whose Workflow has
+ * ended. `slot`: the slot of the turn that the waiter passes on.
  */
 export interface DeclinedNotice {
   ticketId: string;
   slot?: string;
-  /** The run of the waiter that leaves. The queue ignores it when the ticket belongs to another one by now. */
+  /** The run of the waiter that leaves. The queue ignores the message if the ticket belongs to another run by now. */
   runId?: string;
 }
 
@@ -318,7 +318,7 @@ export interface DeclinedNotice {
 export interface ClosingNotice {
   slot: string;
   runId: string;
-  /** Its holder, a Workflow by its ID or a client by its identity, has released it. Absent where it ended in any other way. */
+  /** The holder that has released the permit: a Workflow's ID or a client's identity. Absent if the permit ended in any other way. */
   releasedBy?: string;
 }
 
@@ -329,31 +329,31 @@ export type DrainedNotice = ClosingNotice;
 export interface PreemptibleNotice extends PreemptionTerms {
   slot: string;
   runId: string;
-  /** It gives way already. */
+  /** The holder gives way already. */
   givesWay?: boolean;
 }
 
-/** `inherit`, to the queue in whose line holders of `resource` may wait: each of them has at least this priority. */
+/** `inherit`, to the queue in which holders of `resource` may wait: each of them has at least this priority. */
 export interface InheritNotice {
   resource: string;
   priorityKey: number;
 }
 
-/** `ask-priority`, to the queue of a resource of which a caller in the asking queue's line keeps a permit: answer by `inherit`. */
+/** `ask-priority`, to the queue of a resource of which a caller in the asking queue keeps a permit: answer with `inherit`. */
 export interface PriorityQuestion {
-  /** That of the queue that asks. */
+  /** The resource of the queue that asks. */
   resource: string;
 }
 
-/** The argument of a waiter, which lines up for a client. Its result is its turn, or `null` when none came in time. */
+/** The argument of a waiter, which waits in the queue for a client. Its result is the turn, or `null` if none came in time. */
 export interface AwaitTurnInput {
   resource: string;
   ticket: Omit<Ticket, 'waiter'>;
-  /** When the waiter gives up. A client that still waits starts another one by then; a dead client does not. */
+  /** When the waiter gives up. A client that still waits starts another waiter by then; a dead client does not. */
   waitMs: number;
   /** As the semaphore option of that name. */
   recheckAfterMs: number;
-  /** The slot of this ticket's last turn, at which its owner was beaten: the place is kept. */
+  /** The slot of the ticket's last turn, which another acquirer took first: the place is kept. */
   missed?: string;
 }
 
@@ -363,56 +363,56 @@ export interface AwaitTurnInput {
 export interface OverrideInput {
   /** The slots that acquirers use without an override: a capacity, or names. */
   slots: number | string[];
-  /** How many of them are to be in use; above a `slots` that is a number: how many more the queue is to offer. */
+  /** How many slots are to be in use; if more than a `slots` that is a number, the queue also offers the slots above it. */
   capacity?: number;
-  /** When that capacity ends by itself, in epoch milliseconds: what was set before is in force again then. */
+  /** When that capacity ends automatically, in epoch milliseconds: what was set before is then in force again. */
   capacityUntilMs?: number;
   paused?: boolean;
   /**
-   * In the place of `paused` and `capacity`: no slot is in use until then, in epoch milliseconds. A pause that ends later, or has
+   * Instead of `paused` and `capacity`: no slot is in use until this time, in epoch milliseconds. A pause that ends later, or has
    * no end, stays as it is.
    */
   pauseUntilMs?: number;
   reason?: string;
-  /** The version of the limits file that says so. */
+  /** The version of the limits file that this comes from. */
   fileVersion?: number;
-  /** Only if the override is of this version now; `0`: only if there is none. */
+  /** Change the override only if it has this version now; `0`: only if none is set. */
   ifVersion?: number;
 }
 
-/** The present override. The update answers with it, without `capacity` and pause when nothing is set any more. */
+/** The present override. The update answers with it, without `capacity` and pause if nothing is set any more. */
 export interface OverrideState {
-  /** Grows with every change, and from one override to the next: it is at least the time of the change in epoch milliseconds. */
+  /** Grows with every change, even from one override to the next: it is at least the time of the change in epoch milliseconds. */
   version: number;
   slots: number | string[];
-  /** Absent when as many as `slots` are to be in use. */
+  /** Absent if all of `slots` are to be in use. */
   capacity?: number;
-  /** When the capacity ends by itself, if it does … */
+  /** When the capacity ends automatically, if it does … */
   capacityUntilMs?: number;
-  /** … and what is set again then, as if it had been all the time. */
+  /** … and what is then set again, as if it had been set all the time. */
   before?: Pick<OverrideState, 'capacity' | 'reason' | 'fileVersion'>;
   paused: boolean;
-  /** When the pause ends by itself, if it does. */
+  /** When the pause ends automatically, if it does. */
   pausedUntilMs?: number;
   reason?: string;
   /**
-   * The version of the limits file that has said so last; absent if an operator has set something since that has no end. One file's order
-   * in the place of another's leaves this also where nothing else is set, so that the older file does not come back.
+   * The version of the limits file that the override comes from; absent if an operator has since set something without an end. If one file
+   * ends what another file had set, this version stays even if nothing else is set, so that the older file does not take effect again.
    */
   fileVersion?: number;
 }
 
 // --- What the queue remembers, shows, and hands to its next run --------------------------------------------------------------
 
-/** What the queue knows of a holder that may have to give way to a waiter. Only while a waiter asks for it. */
+/** What the queue knows of a holder that may have to give way to a waiter. Only while a waiter asks for that. */
 export interface AskedSlot {
-  /** Until when its answer may come, in epoch milliseconds; 0: none has come. Absent: it was not asked. */
+  /** Until when the holder's answer may come, in epoch milliseconds; 0: none has come in time. Absent: the holder was not asked. */
   answersByMs?: number;
-  /** `untilMs`: it was told to give way, and has ended by then. */
+  /** `untilMs`: the holder was told to give way, and should have ended by this time. */
   holder?: PreemptionTerms & { runId: string; untilMs?: number };
 }
 
-/** Turns for one slot that brought no word: how many had one at once, and which waiter was the first of all in a row. */
+/** Turns for one slot that got no reply: how many waiters had a turn at once, and which waiter was the first of all these turns. */
 export interface UnheardTurns {
   turns: number;
   first: string;
@@ -421,7 +421,7 @@ export interface UnheardTurns {
 /** A slot as the queue sees it. A slot of which it knows nothing has no state. */
 export type SlotState =
   | { at: 'free'; unheard?: UnheardTurns }
-  /** An operator's order names it. A queue that was terminated may have left it drained, so this one is to look at it once. */
+  /** An operator command names the slot. A queue that was terminated may have left it drained, so this queue is to probe it once. */
   | { at: 'unseen' }
   /** `drainedBy`: the permit of this run has answered that it keeps the slot out of use. */
   | ({
@@ -430,12 +430,12 @@ export type SlotState =
       closed?: boolean;
       asks?: boolean;
       drainedBy?: string;
-      /** After a turn that brought no word. `waiter`: whose it was; of several at once, that of the first. */
+      /** After a turn that got no reply. `waiter`: the waiter of that turn; of several turns at once, the waiter of the first. */
       overdue?: UnheardTurns & { waiter: string };
     } & AskedSlot)
   /** `runId`: the queue's own claim, which it is giving up. */
   | ({ at: 'held'; sinceMs: number; probeAtMs: number; runId?: string } & AskedSlot)
-  /** `unheard`: so many waiters have a turn for it. `reserved`: without a turn, for the next ticket of the accumulator whose ticket that is. */
+  /** `unheard`: how many waiters have a turn for it. `reserved`: no turn, but kept for the next ticket of the accumulator with this ticket. */
   | ({ at: 'offered'; ticketId: string; untilMs: number; reserved?: true; unheard?: UnheardTurns } & AskedSlot)
   /** The queue is claiming it, to keep it out of use. `closed`: runs that have ended meanwhile. */
   | { at: 'draining'; closed: string[] }
@@ -445,7 +445,7 @@ export type SlotState =
 export interface QueueView {
   tickets: Ticket[];
   slots: [slot: string, state: SlotState][];
-  /** For each priority, how much each fairness key has been served, in virtual time. */
+  /** For each priority: how much each fairness key has been served, in virtual time. */
   shares: [priorityKey: number, nowAt: number, keys: [fairnessKey: string, servedTo: number][]][];
   /** The present override, if there is one. */
   override?: OverrideState;
@@ -480,16 +480,16 @@ export const ROW_LETTERS = {
   givesWay: 'y',
 } as const satisfies Record<Exclude<keyof Ticket, 'id' | 'waiter' | 'slots' | 'sinceMs'>, string>;
 
-/** All tickets of a line. */
+/** All tickets of a queue. */
 export interface TicketTable {
   rows: TicketRow[];
-  /** What the tickets would take: each capacity, and each list of names, once. */
+  /** The slots that the tickets would take: each capacity, and each list of names, once. */
   lists: Ticket['slots'][];
 }
 
 /**
- * A {@link QueueView} as the query shows it, and as the next run gets it: a ticket of named slots says which of the `lists` they are. In a
- * long line, and for the next run, `rows` stand in place of the tickets.
+ * A {@link QueueView} as the query shows it, and as the next run gets it: a ticket of named slots refers to one of the `lists`. In a
+ * long queue, and for the next run, there are `rows` instead of tickets.
  */
 export interface ShownView extends Omit<QueueView, 'tickets'>, Partial<TicketTable> {
   tickets: ((Omit<Ticket, 'slots'> & { list: number }) | Ticket)[];
@@ -502,6 +502,6 @@ export interface QueueInput {
   view?: ShownView;
   /** Tickets in `view` that are still owed a sign of life: the numbers of their rows, or IDs. */
   unanswered?: (number | string)[];
-  /** Tickets in `view` that may be beyond their bound on the line (`maxWaiting`). */
+  /** Tickets in `view` for which the queue may be too long (`maxWaiting`). */
   inDoubt?: (number | string)[];
 }

@@ -4,10 +4,10 @@ import type { OverrideState, QueueView, SlotState, Ticket } from './protocol';
 import { ticketsOf } from './ticket-rows';
 import { fieldsOf, isCount, isNumber, listOf, MAX_TIME_MS } from './untyped';
 import { areSlots, isOverride, readTicket } from './wire-input';
-// Readers of what a wait queue remembers, for callers that only look, and partly for its next run. They keep each sound part, and leave
-// out the rest.
+// Readers of what a wait queue remembers, for callers that only show it, and partly for the queue's next run. They keep each valid part, and
+// leave out the rest.
 
-/** Reads a wait queue's answer. `undefined` when it is no answer at all. */
+/** Reads a wait queue's answer. `undefined` if the value is no answer at all. */
 export function readQueueView(resource: string, answer: unknown): QueueView | undefined {
   if (typeof answer !== 'object' || answer === null) return undefined;
   const { slots, shares, override } = fieldsOf(answer);
@@ -23,7 +23,7 @@ export function readQueueView(resource: string, answer: unknown): QueueView | un
   };
 }
 
-/** The tickets in line that have no turn. */
+/** The tickets in the queue that have no turn. */
 export function withoutTurn({ tickets, slots }: QueueView): Ticket[] {
   const offered = new Set(slots.flatMap(([, state]) => (state.at === 'offered' ? state.ticketId : [])));
   return tickets.filter(({ id }) => !offered.has(id));
@@ -50,7 +50,7 @@ export function readTickets(resource: string, view: unknown): Map<string, Ticket
   return read;
 }
 
-/** Far more than a queue can charge, and far from where numbers get coarse. */
+/** Far more than a queue can charge, and far below where numbers lose precision. */
 const MAX_VIRTUAL_TIME = 1e12;
 
 function readShares(value: unknown): QueueView['shares'] {
@@ -79,7 +79,7 @@ export function readOverride(resource: string, value: unknown): OverrideState | 
   return JSON.parse(JSON.stringify(state)) as OverrideState; // without what is absent
 }
 
-/** What is set now, or was before. */
+/** Reads what is set now, or was set before. */
 function readSetting(value: unknown) {
   const { capacity, reason, fileVersion } = fieldsOf(value);
   return { capacity, reason, fileVersion };

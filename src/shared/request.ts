@@ -11,8 +11,8 @@ export type TicketDraft = Omit<Ticket, 'id' | 'waiter' | 'answer'>;
 export type MemoDraft = Omit<PermitMemo, 'holder' | 'claimId'>;
 
 /**
- * One acquire of one permit, checked. It is made where options are checked, and passed on whole: `ticket` goes to the queue as it is,
- * `memo` to the permit as it is.
+ * One acquire of one permit, checked. It is made where options are checked, and passed on whole: `ticket` goes to the queue unchanged,
+ * `memo` to the permit.
  */
 export interface Request {
   readonly semaphore: ResolvedSemaphore;
@@ -20,7 +20,7 @@ export interface Request {
   readonly key: string | undefined;
   readonly ticket: TicketDraft;
   readonly memo: MemoDraft;
-  /** Whether the permit goes on when the Workflow run of its holder ends. */
+  /** Whether the permit outlives the Workflow run of its holder. */
   readonly outlivesRun: boolean;
   /** Whether its holder gives way at its checkpoints only. */
   readonly atCheckpoints: boolean;
@@ -28,9 +28,9 @@ export interface Request {
 
 /** Who asks, and since when. */
 export interface Caller {
-  /** When it began to wait, for this permit or for those before it, in epoch milliseconds: its place in line. */
+  /** When it began to wait, for this permit or for those before it, in epoch milliseconds: its place in the queue. */
   readonly sinceMs: number;
-  /** Where it asks: the server of some namespaces needs a pace. */
+  /** The caller's namespace: in some, the server needs a pace. */
   readonly namespace: string;
   /** A client's identity. */
   readonly identity?: string;
@@ -40,7 +40,7 @@ export interface Caller {
   readonly pool?: PoolShare;
 }
 
-/** What one permit of a set has on top: how many of the resource its caller accumulates, and how those that it keeps rank it. */
+/** What a ticket for a permit of a set adds: how many permits of the resource its caller accumulates, and how the permits that it keeps rank it. */
 export type PartOfSet = Pick<Ticket, 'permits' | 'kept' | 'inherits' | 'givesWay'>;
 
 /** Makes a request. Tickets, and the memos and arguments of permits, are made here and nowhere else. */
@@ -78,8 +78,8 @@ export function requestOf(
 }
 
 /**
- * The request of a caller that has given a permit up and wants another: its old place in a strict line, for the slot that it gave up
- * is for the waiters before it. It waits also where it did not at first, and however long the line is.
+ * The request of a caller that has given a permit up and wants another. It asks for its old place in strict order, because the slot that it
+ * gave up is for the waiters before it. It waits even if it did not wait at first, and however long the queue is.
  */
 export function again<R extends Request>(request: R): R {
   return {
@@ -90,7 +90,7 @@ export function again<R extends Request>(request: R): R {
   };
 }
 
-/** Names who waits: one run of a Workflow, whatever it waits for. */
+/** Names the waiter: one run of a Workflow, whatever it waits for. */
 export function waiterKey({ waiter }: Pick<Ticket, 'waiter'>): string {
   return `${waiter.runId} ${waiter.workflowId}`;
 }
@@ -105,7 +105,7 @@ export function refOf({ semaphore: { resource, leaseMs }, memo }: Request, slot:
 
 /**
  * Temporal's priority of permits, queues and waiters, for a server or worker with a backlog of tasks. Without it, a child
- * inherits its parent's priority: a queue that the least urgent waiter has started would serve everyone late. These tasks are
+ * inherits its parent's priority: a queue that the least urgent waiter has started would serve all waiters late. These tasks are
  * short, and others wait for them.
  */
 export const WORKFLOW_PRIORITY = { priorityKey: 1, fairnessKey: 'permits', fairnessWeight: 1 };

@@ -8,7 +8,7 @@ const EVENTS_A_SIGNAL = 4;
 const EVENTS_A_TIMER = 5;
 /**
  * The most probes that a permit gets in a day. A queue with waiters asks each permit every four minutes whether it still runs, and
- * more often at first. The bound holds however often lines form and go: a test plays days of them.
+ * more often at first. The bound holds however often queues form and dissolve: a test simulates days of that.
  */
 export const MAX_PROBES_A_DAY = 1_100;
 const PROBES_A_MS = MAX_PROBES_A_DAY / (24 * 60 * 60_000);
@@ -16,7 +16,7 @@ const PROBES_A_MS = MAX_PROBES_A_DAY / (24 * 60 * 60_000);
 /** Events in a Workflow for each renewal: a timer, a sent signal, and the Workflow Task that each of them causes. */
 const HOLDER_EVENTS_A_RENEWAL = 10;
 
-/** Whether a Workflow with so many events may wait on, and renew what it keeps, for as long as it has before. */
+/** Whether a Workflow with a history of this length may go on waiting, and renewing what it keeps, for as long as it has so far. */
 export function mayWaitOn(historyLength: number): boolean {
   return historyLength < MAX_EVENTS / 2;
 }
@@ -45,7 +45,7 @@ export function longestHoldMs(leaseMs: number, renewEveryMs: number | false, inW
     return Math.floor(Math.min(MAX_SIGNALS, MAX_EVENTS / EVENTS_A_SIGNAL) / PROBES_A_MS);
   }
   const signalsAMs = 1 / renewEveryMs + PROBES_A_MS;
-  // A renewal leaves the timer alone. When the timer fires, the last renewal was up to `renewEveryMs` ago.
+  // A renewal does not reset the timer. When the timer fires, the last renewal was up to `renewEveryMs` ago.
   const timersAMs = 1 / (leaseMs - renewEveryMs);
   const eventsAMs = EVENTS_A_SIGNAL * signalsAMs + EVENTS_A_TIMER * timersAMs;
   const holderMs = inWorkflow ? (MAX_EVENTS / HOLDER_EVENTS_A_RENEWAL) * renewEveryMs : Number.POSITIVE_INFINITY;

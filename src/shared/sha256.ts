@@ -1,9 +1,9 @@
 /** The round constants: the first 32 bits of the fractions of the cube roots of the first 64 primes. */
 const ROUNDS = fractions(64, Math.cbrt);
-/** The state at the start: likewise of the square roots of the first 8. */
+/** The initial state: likewise, from the square roots of the first 8 primes. */
 const START = fractions(8, Math.sqrt);
 
-/** SHA-256 (FIPS 180-4) in hexadecimal. The Workflow sandbox has no crypto of its own. For names, which are short. */
+/** SHA-256 (FIPS 180-4) in hexadecimal, for short texts such as names. The Workflow sandbox has no crypto module. */
 export function sha256(bytes: Uint8Array): string {
   const state = [...START];
   const blocks = padded(bytes);

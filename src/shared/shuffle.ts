@@ -1,4 +1,4 @@
-/** A shuffled copy (Fisher and Yates). The caller determines the order: `random` gives numbers in [0, 1). */
+/** A shuffled copy (Fisher and Yates). The caller determines the order: `random` returns numbers in [0, 1). */
 export function shuffle<T>(items: readonly T[], random: () => number): T[] {
   const shuffled = [...items];
   for (let last = shuffled.length - 1; last > 0; last--) {

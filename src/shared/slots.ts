@@ -24,7 +24,7 @@ export function hasMore(slots: Slots, others: Slots): boolean {
   return slotNames(slots).some((slot) => !wantsSlot(others, slot));
 }
 
-/** Whether the slot is in use: each is, where an operator has set nothing. */
+/** Whether the slot is in use: each slot is, if an operator has set nothing. */
 export function isSlotInUse(slot: string, override: OverrideState | undefined): boolean {
   if (!override) return true;
   const { slots, capacity, paused } = override;
@@ -34,7 +34,7 @@ export function isSlotInUse(slot: string, override: OverrideState | undefined): 
 
 const SLOTS_HASH_LENGTH = 16;
 
-/** `3`; or, of names, `3#9f86d081884c7d65`, whatever their order. Names that a capacity would give are that capacity. */
+/** `3`; or, for names, `3#9f86d081884c7d65`, whatever their order. Names that are the slots of a capacity count as that capacity. */
 export function slotsMark(slots: Slots): SlotsMark {
   if (typeof slots === 'number') return slots;
   const names = [...slots].sort(byteOrder);
@@ -43,7 +43,7 @@ export function slotsMark(slots: Slots): SlotsMark {
   return `${names.length}#${sha256(new TextEncoder().encode(names.join('\n'))).slice(0, SLOTS_HASH_LENGTH)}`;
 }
 
-/** The mark in `value`; `undefined` when it is none. */
+/** The mark in `value`; `undefined` if it is none. */
 export function readSlotsMark(value: unknown): SlotsMark | undefined {
   if (typeof value === 'number') return Number.isInteger(value) && value >= 1 ? value : undefined;
   return typeof value === 'string' && /^[1-9]\d{0,3}#[0-9a-f]{16}$/.test(value) ? value : undefined;

@@ -4,7 +4,7 @@ import { byteLength } from './utf8';
 
 const FIELDS = Object.entries(ROW_LETTERS) as [keyof typeof ROW_LETTERS, string][];
 
-/** Tickets in half of the room that they take as objects: 10,000 fit into the 2 MB that one run can hand to the next. */
+/** Tickets in half of the space that they take as objects: 10,000 fit into the 2 MB that one run can hand to the next. */
 export function tableOf(tickets: Iterable<Ticket>): TicketTable {
   const lists = new Map<Ticket['slots'], number>();
   const rows: TicketRow[] = [];
@@ -24,12 +24,12 @@ function rowOf(ticket: Ticket, list: number): TicketRow {
   return rare.length > 0 ? [...columns, Object.fromEntries(rare)] : [...columns];
 }
 
-/** The row's length as JSON, where no list has a number above 9,999. */
+/** The row's length as JSON, if no list has a number above 9,999. */
 export function rowBytes(ticket: Ticket): number {
   return byteLength(JSON.stringify(rowOf(ticket, 9_999))) + 1;
 }
 
-/** The tickets of a table that anybody may have made, as objects that are still to be checked. */
+/** The tickets of a table, as objects that are still to be checked: any client of the namespace may have made the table. */
 export function ticketsOf(rows: unknown): unknown[] {
   return listOf(rows).map((row) => {
     const [id, workflowId, runId, list, sinceMs, rare] = listOf(row);
@@ -44,7 +44,7 @@ const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 const DIGITS = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_';
 const SHORT = /^[A-Za-z0-9_-]{22}$/;
 
-/** A UUID in 22 characters of 6 bits. Any other text as it is, behind a mark. */
+/** A UUID in 22 characters of 6 bits. Any other text unchanged, after a mark. */
 function shortened(text: string): string {
   if (!UUID.test(text)) return `=${text}`;
   const hex = `${text.replaceAll('-', '')}0`; // eleven times three digits, each of which are two characters

@@ -3,27 +3,27 @@ import type { QueueView, Ticket } from './protocol';
 import { setLast } from './set-last';
 import { byteLength } from './utf8';
 
-/** Priorities, and fairness keys of all of them, whose shares are remembered: the last used, and those that are furthest ahead. */
+/** For how many priorities, and for how many fairness keys, shares are remembered: the last used, and those that are furthest ahead. */
 const MAX_LEVELS = 100;
 const MAX_KEYS = 1_000;
 
-/** So many bytes of keys and their shares, as JSON, fit into what one run of the queue hands to the next … */
+/** How many bytes of keys and their shares, as JSON, fit into what one run of the queue hands to the next … */
 const MAX_KEY_BYTES = 150_000;
-/** … of which a key of 64 bytes takes so many at most, and its share so many. */
+/** … and how many of them a key of 64 bytes takes at most, together with its share. */
 const MOST_KEY_BYTES = 400;
 const SHARE_BYTES = 24;
 
 interface Level {
-  /** The virtual time to which this level has been served: where a key that was away joins in. */
+  /** The virtual time up to which this level has been served: a key that was away joins at this time. */
   nowAt: number;
-  /** Up to which virtual time each key has had its share. */
+  /** The virtual time up to which each key has had its share. */
   readonly servedTo: Map<string, number>;
 }
 
 /**
  * Whose turn it is: a caller that keeps a part of what it wants, then the most urgent `priorityKey`, then the `fairnessKey` that has
- * had least for its weight, then the permit pool that has least (an acquirer of one permit is as one that has none), then the ticket
- * that has waited longest. Pure; it knows no slots and no clock.
+ * had least for its weight, then the permit pool that has least (an acquirer of one permit counts as a pool that has none), then the
+ * ticket that has waited longest. Pure; it knows no slots and no clock.
  *
  * Fairness is start-time fair queuing (Goyal, Vin and Cheng, 1996): each turn moves its key on by 1/weight in virtual time,
  * and the key that is furthest behind goes first. A key that was away joins at the present, so it can't save up turns.
@@ -37,7 +37,7 @@ export class TurnOrder {
     );
   }
 
-  /** The first of `tickets`; of equals, the one that comes first in them. */
+  /** The first of `tickets`; of equals, the ticket that comes first in them. */
   first(tickets: Iterable<Ticket>): Ticket | undefined {
     let first: Ticket | undefined;
     for (const ticket of tickets) {
@@ -46,7 +46,7 @@ export class TurnOrder {
     return first;
   }
 
-  /** As they would be served if nobody else came. For showing. */
+  /** The tickets in the order in which they would be served if no other came. For showing. */
   sort(tickets: Iterable<Ticket>): Ticket[] {
     const order = new TurnOrder(this.shares());
     const left = new Set(tickets);
@@ -65,7 +65,7 @@ export class TurnOrder {
     level.nowAt = this.startOf(ticket);
     level.servedTo.set(keyOf(ticket), level.nowAt + 1 / weightOf(ticket));
     for (const [key, servedTo] of level.servedTo) {
-      if (servedTo <= level.nowAt) level.servedTo.delete(key); // no different from a key that was never here
+      if (servedTo <= level.nowAt) level.servedTo.delete(key); // the same as a key that was never here
     }
     const all = [...this.levels.values()].map(({ servedTo }) => servedTo);
     const keys = all.reduce((sum, { size }) => sum + size, 0);
@@ -84,7 +84,7 @@ export class TurnOrder {
     return [...this.levels].map(([priorityKey, { nowAt, servedTo }]) => [priorityKey, nowAt, [...servedTo]]);
   }
 
-  /** Less than 0 when `a` has its turn first. */
+  /** Less than 0 if `a` has its turn first. */
   compare(a: Ticket, b: Ticket): number {
     return (
       Number(!a.kept) - Number(!b.kept) ||

@@ -1,4 +1,4 @@
-// What a value is that another version, another language or a person has written.
+// Checks of values that another version, another language or a person has written.
 
 /** The latest time that a `Date` can have. */
 export const MAX_TIME_MS = 8.64e15;

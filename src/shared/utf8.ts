@@ -1,12 +1,12 @@
 export const PRINTABLE_ASCII = /^[ -~]*$/;
 
-/** Bytes of UTF-8. */
+/** The number of bytes in UTF-8. */
 export function byteLength(text: string): number {
   // A ticket may have a thousand names, and an encoder for each would take milliseconds.
   return PRINTABLE_ASCII.test(text) ? text.length : new TextEncoder().encode(text).length;
 }
 
-/** Compares two texts by their bytes of UTF-8, as all languages can. */
+/** Compares two texts by their bytes in UTF-8, as every language can. */
 export function byteOrder(a: string, b: string): number {
   const [one, other] = [new TextEncoder().encode(a), new TextEncoder().encode(b)];
   for (const [at, byte] of one.entries()) {

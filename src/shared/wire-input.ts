@@ -24,11 +24,11 @@ import { fieldsOf, isCount, isNumber, MAX_TIME_MS } from './untyped';
 import { byteLength } from './utf8';
 
 // Other versions, other languages or people write the messages on the wire. One message that a Workflow can't handle would
-// fail its task for ever: a malformed ticket would block the queue for everyone, a malformed `watch` would keep a slot. The
+// fail its task indefinitely: a malformed ticket would block the queue for all waiters, a malformed `watch` would keep a slot. The
 // server is as strict with commands: a malformed run ID fails the whole task. So each of our Workflows checks its input,
 // leaves out what is malformed, and keeps only the fields that it knows.
 
-/** Half a surrogate pair has no form in UTF-8. The SDK's core can't decode a command that has one, and ends the whole worker. */
+/** Half a surrogate pair has no form in UTF-8. The SDK's core can't decode a command that contains one, and ends the whole worker. */
 const LONE_SURROGATE = /\p{Cs}/u;
 
 /** The server's own limit. */
@@ -36,7 +36,7 @@ const MAX_WORKFLOW_ID_BYTES = 1_000;
 
 const MAX_TICKET_ID_LENGTH = 100;
 const MAX_TEXT_LENGTH = 1_000;
-/** From so many other resources a ticket inherits. */
+/** The most other resources from which a ticket inherits. */
 const MAX_INHERITED = 20;
 /** A Workflow to signal. */
 export interface SignalTarget {
@@ -77,7 +77,7 @@ export function readTicket(resource: string, value: unknown): Ticket | undefined
     kept: isCount(kept, MAX_SLOTS, 0) ? kept : undefined,
     inherits: readResources(inherits),
     givesWay: givesWay === true || undefined,
-  } satisfies Record<keyof Ticket, unknown>; // a field that is forgotten here would be lost without a word
+  } satisfies Record<keyof Ticket, unknown>; // a field that is forgotten here would be lost silently
 }
 
 function isTicket(resource: string, value: unknown): value is Ticket {
@@ -96,33 +96,33 @@ function isTicket(resource: string, value: unknown): value is Ticket {
   );
 }
 
-/** Reads a pool's share. A malformed one is left out: the ticket then counts as that of an acquirer of one permit. */
+/** Reads a pool's share. A malformed share is left out: the ticket then counts as that of an acquirer of one permit. */
 function readPoolShare(value: unknown): PoolShare | undefined {
   const { id, nth } = fieldsOf(value);
   return isText(id, MAX_TICKET_ID_LENGTH) && isCount(nth, MAX_SLOTS) ? { id, nth: nth as number } : undefined;
 }
 
-/** The resources of which a caller keeps a permit: so many of them at most. A malformed list is left out. */
+/** The resources of which a caller keeps a permit: at most `MAX_INHERITED`. A malformed list is left out. */
 function readResources(value: unknown): string[] | undefined {
   if (!Array.isArray(value)) return undefined;
   const resources = value.slice(0, MAX_INHERITED).filter(isResource);
   return resources.length > 0 ? resources : undefined;
 }
 
-/** The best priority of those who wait for a resource, as its queue tells it; `undefined` when it is malformed. */
+/** The highest priority of the waiters for a resource, as its queue reports it; `undefined` if it is malformed. */
 export function readInherit(value: unknown): InheritNotice | undefined {
   const { resource, priorityKey } = fieldsOf(value);
   if (!isResource(resource) || !isCount(priorityKey, Number.MAX_SAFE_INTEGER)) return undefined;
   return { resource, priorityKey: priorityKey as number };
 }
 
-/** Whose queue asks for the best priority; `undefined` when it is malformed. */
+/** The resource whose queue asks for the highest priority; `undefined` if it is malformed. */
 export function readPriorityQuestion(value: unknown): PriorityQuestion | undefined {
   const { resource } = fieldsOf(value);
   return isResource(resource) ? { resource } : undefined;
 }
 
-/** The holder in `value`: those of its fields that are texts. `undefined` when none is. */
+/** The holder in `value`: those of its fields that are strings. `undefined` if none is. */
 export function readHolder(value: unknown): Holder | undefined {
   const { workflowId, runId, workflowType, identity } = fieldsOf(value);
   const holder: Holder = {};
@@ -139,13 +139,13 @@ export function readReason(value: unknown): string | undefined {
   return isText(reason, Number.POSITIVE_INFINITY) ? reason.slice(0, MAX_REASON_LENGTH) : undefined;
 }
 
-/** The news of a permit's end for its holder. Without a `runId` when it is malformed. */
+/** A permit's notice to its holder that it ends. Without a `runId` if the notice is malformed. */
 export function readEnd(value: unknown): { runId?: string; reason?: string; outcome: PermitLoss } {
   const { runId, outcome } = fieldsOf(value);
   return { runId: isRunId(runId) ? runId : undefined, reason: readReason(value), outcome: readLoss(outcome) };
 }
 
-/** The lease that a renewal asks for, if it asks for one. */
+/** The lease that a renewal asks for, if any. */
 export function readLeaseMs(value: unknown): number | undefined {
   const { leaseMs } = fieldsOf(value);
   return isNumber(leaseMs, 1, MAX_DURATION_MS) ? (leaseMs as number) : undefined;
@@ -163,7 +163,7 @@ export function readDeclined(value: unknown): DeclinedNotice | undefined {
   return isRunId(runId) ? { ticketId, runId } : { ticketId };
 }
 
-/** The answer of a permit whose holder gives way; `undefined` when it is malformed. */
+/** The answer of a permit whose holder may have to give way; `undefined` if it is malformed. */
 export function readPreemptible(value: unknown): PreemptibleNotice | undefined {
   const { slot, runId, givesWay } = fieldsOf(value);
   const terms = readTerms(value);
@@ -171,7 +171,7 @@ export function readPreemptible(value: unknown): PreemptibleNotice | undefined {
   return { slot, runId, ...terms, ...(givesWay === true && { givesWay }) };
 }
 
-/** On what terms a holder gives way; `undefined` when they are malformed. */
+/** The terms on which a holder gives way; `undefined` if they are malformed. */
 export function readTerms(value: unknown): PreemptionTerms | undefined {
   const { graceMs, priorityKey } = fieldsOf(value);
   if (!isNumber(graceMs, 1, MAX_DURATION_MS) || !isCount(priorityKey, Number.MAX_SAFE_INTEGER)) return undefined;
@@ -191,8 +191,8 @@ export function readClosing(value: unknown): ClosingNotice | undefined {
 }
 
 /**
- * The turn in `value`; `undefined` when it is none, or comes from no queue. A turn grants nothing, and yet a waiter acts on it: it
- * starts a Workflow whose ID has the turn's slot, and signals one whose ID is the turn's queue.
+ * The turn in `value`; `undefined` if it is no turn, or comes from no queue. A turn grants nothing, but a waiter acts on it: it
+ * starts a Workflow whose ID contains the turn's slot, and signals the Workflow whose ID is the turn's `queueId`.
  */
 export function readTurn(value: unknown): Turn | undefined {
   const { queueId: from, ticketId, slot, waiting, giveWay, full, superseded, capacity, others } = fieldsOf(value);
@@ -228,7 +228,7 @@ export function isOverride(resource: string, value: unknown): value is OverrideI
 }
 
 export function areSlots(resource: string, slots: unknown): boolean {
-  // The longest slot number fits wherever the resource does.
+  // The longest slot number fits into every ID into which the resource fits.
   if (typeof slots === 'number') return isCount(slots, MAX_SLOTS);
   try {
     resolveSlots(resource, { slots: slots as string[] });

@@ -47,7 +47,7 @@ const WAITING = 0.5;
 /** The SDK's reason for cancelling activities when their worker ends. */
 const WORKER_SHUTDOWN = 'WORKER_SHUTDOWN';
 
-/** @throws InvalidOptionsError that names the type, what was expected and what came */
+/** @throws InvalidOptionsError that names the type, what was expected and what was given */
 export function checkActivityLimits(limits: ActivityLimits): void {
   for (const [type, limit] of entriesOf('activities', limits)) {
     if (isPool(limit)) continue;

@@ -18,7 +18,7 @@ import { type ClientRequest, clientRequestOf, type ResolvedClientAcquire } from 
 import { Permit } from './permit';
 import { ClientQueuePlace } from './queue-place';
 
-/** How many slots an acquirer tries before it lines up. Each try is one call. */
+/** How many slots an acquirer tries before it joins the queue. Each try is one call. */
 const FIRST_TRIES = 3;
 
 /** Slots that an acquirer tries in each round while the queue does not answer. Each is one call. */
@@ -31,13 +31,13 @@ const NO_WAIT_MS = 10_000;
 export interface AcquireContext {
   readonly server: Server;
   readonly metrics: ClientMetrics;
-  /** Those of the permits' task queue. */
+  /** The pollers of the permits' task queue. */
   readonly pollers: Pollers;
-  /** The close of the client ends each wait. */
+  /** Ends each wait when the client is closed. */
   readonly closing: Closing;
 }
 
-/** Waits for a permit that can line up again. Throws as {@link acquireGrant} does. @throws SelfDeadlockError */
+/** Waits for a permit that can rejoin the queue. Throws as {@link acquireGrant} does. @throws SelfDeadlockError */
 export async function acquirePermit(
   context: AcquireContext,
   semaphore: ResolvedSemaphore,
@@ -71,7 +71,7 @@ export async function acquireGrant(context: AcquireContext, request: ClientReque
   );
 }
 
-/** @param work heeds the signal of its request, which aborts by the close too */
+/** @param work heeds the signal of its request, which also aborts when the client is closed */
 async function underWay<T extends Grant | undefined>(
   { closing, metrics }: AcquireContext,
   request: ClientRequest,
@@ -91,7 +91,7 @@ function requestNow(
   return clientRequestOf(semaphore, acquire, { sinceMs: Date.now(), ...server.caller }, monotonicMs());
 }
 
-/** A permit that can line up again. The timeout counts anew then. */
+/** A permit that can rejoin the queue. The timeout then starts again. */
 function permitOf(context: AcquireContext, request: ClientRequest, grant: Grant): Permit {
   const lineUp = () => acquireGrant(context, { ...again(request), fromMs: monotonicMs() });
   return new Permit(grant, { atCheckpoints: request.atCheckpoints, lineUp });
@@ -127,7 +127,7 @@ async function acquireWithin(context: AcquireContext, request: ClientRequest): P
   } finally {
     served.abort();
   }
-  // A waiter that hears nothing may have lost the server meanwhile, or the permits their workers.
+  // If a waiter gets no message, it may have lost the server meanwhile, or the permits may have lost their workers.
   const own = heldHere.ownWait(request.semaphore);
   throw new PermitTimeoutError(resource, request.timeoutMs, { ...(await circumstances), own });
 }
@@ -143,7 +143,7 @@ function callerAcquirer(
   deadlineMs: number,
   answerMs?: number,
 ): Acquirer<Grant> {
-  // One that was pre-empted and comes again at once would take the slot before its pre-emptor has heard that it is free, for ever.
+  // A caller that was pre-empted and comes again at once would take the slot before its preemptor is told that the slot is free, every time.
   const joinsFirst = request.semaphore.fair || request.memo.preemptible !== undefined;
   const triesBeforeJoin = joinsFirst ? 0 : Number.POSITIVE_INFINITY;
   return clientAcquirer(server, request, { deadlineMs, firstTries: FIRST_TRIES, triesBeforeJoin, answerMs, metrics });
@@ -188,10 +188,10 @@ export function clientAcquirer(
   );
 }
 
-/** The `code` of the Node warning that this process claims a slot which another caller does not know. */
+/** The `code` of the Node warning that this process claims a slot that another caller does not know of. */
 const DISAGREEMENT_WARNING = 'TEMPORAL_SEMAPHORE_DISAGREEMENT';
 
-/** A process warns of so many different disagreements at most: each key of a resource may have one. */
+/** A process warns of at most this many different disagreements: each key of a resource may have one. */
 const MAX_WARNINGS = 100;
 
 const warnings = new Set<string>();

@@ -9,7 +9,7 @@ import type { AcquireContext } from './acquire';
 import { Grant } from './grant';
 import { Permit } from './permit';
 
-/** How long an adoption that finds its permit gone asks how it ended. */
+/** How long an adoption that finds its permit gone asks how the permit ended. */
 const HOW_MS = 5_000;
 
 /** Takes over a permit that its holder has detached, as `SemaphoreClient.adopt` says. */

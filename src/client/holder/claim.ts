@@ -19,10 +19,10 @@ import { awaited, LAST_CALL_MS, type Persistence, type Server } from '../server/
 import { Grant } from './grant';
 import type { ClientRequest } from './options';
 
-/** When a start takes longer than this, its answer may name a run that has ended meanwhile. */
+/** If a start takes longer than this, its answer may name a run that has ended meanwhile. */
 const SLOW_MS = 1_000;
 
-/** How long a claim waits for the server's answer where its caller waits for no slot. */
+/** How long a claim waits for the server's answer if its caller does not wait for a slot. */
 export const ANSWER_MS = 400;
 
 /**
@@ -56,11 +56,11 @@ interface Claim extends ClaimOptions {
  * One try at one slot: starts the permit's Workflow, which the server refuses while another one runs.
  *
  * Overload and broken connections never count as a held slot. The claim is retried, and then an answer may get lost although
- * the server has carried out the start. So a claim marks its permit by an ID of its own, to know it again.
+ * the server has carried out the start. So each claim marks its permit with a unique ID, by which it recognises the permit.
  *
- * A claim can't be recalled. When nobody waits for it any more, it goes on until its answer comes, and gives back what it has won.
+ * A claim can't be recalled. If its caller no longer waits, the claim goes on until its answer comes, and gives back what it has won.
  *
- * @returns the permit; `undefined` when somebody else has the slot
+ * @returns the permit; `undefined` if another holder has the slot
  * @throws a transient error when nothing got through in time; the request's abort reason; any other error of the server
  */
 export async function claimSlot(server: Server, options: ClaimOptions): Promise<Grant | undefined> {
@@ -83,7 +83,7 @@ export async function claimSlot(server: Server, options: ClaimOptions): Promise<
   }
 }
 
-/** `'over'`: the slot was ours, and the lease has run out before we knew. */
+/** `'over'`: the slot was ours, but the lease ended before we knew. */
 async function attempt(claim: Claim): Promise<Grant | 'over' | undefined> {
   const { server, untilMs, request } = claim;
   const persistence = { untilMs, signal: request.signal, finishes: true };
@@ -152,7 +152,7 @@ async function runOfOurs({ server, workflowId, claimId }: Claim): Promise<string
   }
 }
 
-/** Gives back what a claim wins that nobody wants any more. If this fails, the lease ends the permit. */
+/** Gives back what a claim wins after its caller has stopped waiting. If this fails, the lease ends the permit. */
 async function giveBack(claim: Claim, claiming: ReturnType<typeof attempt>): Promise<void> {
   const won = await claiming.catch(() => 'unknown' as const);
   if (won instanceof Grant) return await won.release();

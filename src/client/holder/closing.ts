@@ -5,15 +5,15 @@ import type { Server } from '../server/server';
 import type { Permit } from './permit';
 
 /**
- * What the close of a `SemaphoreClient` ends, gives back and waits for.
+ * What closing a `SemaphoreClient` ends, gives back and waits for.
  *
  *     open --close()--> closing: waiters are refused, permits that were handed out go back --nothing is under way--> closed
  */
 export class Closing {
-  /** Aborts at the close, by a `SemaphoreClosedError`. */
+  /** Aborts when the client is closed, with a `SemaphoreClosedError`. */
   private readonly closed = new AbortController();
   private closing: Promise<void> | undefined;
-  /** Permits whose holders release them by themselves: those of `acquire`, not those of `withPermit`. */
+  /** Permits that their holders release themselves: those of `acquire`, not those of `withPermit`. */
   private readonly handedOut = new Set<Permit>();
 
   constructor(
@@ -33,14 +33,14 @@ export class Closing {
     await this.server.ended();
   }
 
-  /** Calls `tell` at the close. @returns what stops it @throws SemaphoreClosedError when it is closed already */
+  /** Calls `tell` when the client is closed. @returns a function that stops the listening @throws SemaphoreClosedError when it is closed already */
   whenClosed(tell: (error: SemaphoreClosedError) => void): () => void {
     const { signal } = this.closed;
     signal.throwIfAborted();
     return onAbort(signal, () => tell(signal.reason));
   }
 
-  /** Makes a wait of which the close is the end. @param work heeds the signal, which aborts by the close, or as the caller's does */
+  /** Makes a wait that ends when the client is closed. @param work heeds the signal, which aborts then, or when the caller's signal does */
   async wait<T>(caller: AbortSignal, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
     const own = new AbortController();
     setMaxListeners(0, own.signal); // one for each call to the server
@@ -54,7 +54,7 @@ export class Closing {
     }
   }
 
-  /** The permit is its caller's now, who releases it; or the close does. @throws SemaphoreClosedError when it is closed already */
+  /** From now on, the caller releases the permit, or closing the client does. @throws SemaphoreClosedError when it is closed already */
   handOut(permit: Permit): Permit {
     permit.standAmong(this.handedOut);
     if (this.closed.signal.aborted) void this.server.track(permit.giveBack());

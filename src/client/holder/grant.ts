@@ -18,7 +18,7 @@ type Watcher = Parameters<AnyGrant<PermitLostError>['watch']>[0];
  * watchdog.
  *
  *     held --release()--> releasing --permit Workflow closed--> released
- *      |---detach()--> detached: somebody else renews and releases it
+ *      |---detach()--> detached: its adopter renews and releases it
  *      '---permit Workflow closed | no renewal got through in time--> lost
  *
  * Every call is pinned to the run, so a late one never touches the slot's next holder.
@@ -30,16 +30,16 @@ export class Grant implements AnyGrant<PermitLostError> {
   private readonly onLoss: ((error: PermitLostError) => void)[] = [];
   /** Aborted when the permit is no longer ours to keep, which stops the renewals. */
   private readonly keeping = new AbortController();
-  /** Aborted when nobody needs to know the permit's end any more. */
+  /** Aborted when no code needs to know the permit's end any more. */
   private readonly watching = new AbortController();
   private readonly ended: Promise<PermitEnd | undefined>;
-  /** When the work under it was done, it was held, by our own clock. */
+  /** Whether the permit was held, by our own clock, when the work under it was done. */
   private wasHeldToEnd = false;
   private renewing: Promise<boolean> | undefined;
   private releasing: Promise<void> | undefined;
   /** The error of the last renewal, if it has failed. */
   private lastError: unknown;
-  /** Why the release has not reached the server: its lease has ended it. */
+  /** Why the release has not reached the server. The lease has ended the permit then. */
   releaseError: unknown;
 
   constructor(
@@ -76,7 +76,7 @@ export class Grant implements AnyGrant<PermitLostError> {
     return new Date(Date.now() + this.lease.leftMs);
   }
 
-  /** Checks the clock too: the lease may have ended since anybody looked. */
+  /** Checks the clock too: the lease may have ended since the last check. */
   get isHeld(): boolean {
     if (this.keeping.signal.aborted) return false;
     if (this.lease.safeMs > 0) return true;
@@ -90,13 +90,13 @@ export class Grant implements AnyGrant<PermitLostError> {
     if (this.loss) watcher.lost(this.loss);
   }
 
-  /** Calls `tell` when it is lost, beside its watcher. */
+  /** Calls `tell` when the permit is lost, in addition to its watcher. */
   whenLost(tell: (error: PermitLostError) => void): void {
     if (this.loss) tell(this.loss);
     else this.onLoss.push(tell);
   }
 
-  /** Calls `tell` when it is no longer ours to keep: released, detached or lost. */
+  /** Calls `tell` when the permit is no longer ours to keep: released, detached or lost. */
   whenOver(tell: () => void): void {
     const { signal } = this.keeping;
     if (signal.aborted) tell();
@@ -145,7 +145,7 @@ export class Grant implements AnyGrant<PermitLostError> {
     if (error.how === 'preempted') this.want();
     this.watcher?.lost(error);
     for (const tell of this.onLoss) tell(error);
-    // The permit ends by itself then. A server that can't be reached would keep the process up.
+    // The permit then ends by itself. Waiting for a server that can't be reached would keep the process running.
     if (this.lease.safeMs <= 0) void pause(this.lease.leftMs, this.watching.signal).then(() => this.watching.abort());
   }
 
@@ -193,7 +193,7 @@ export class Grant implements AnyGrant<PermitLostError> {
     return false;
   }
 
-  /** The permit has ended, so the long poll tells how in a moment, unless it fails itself. */
+  /** The permit has ended, so the long poll reports in a moment how, unless the poll itself fails. */
   private async howItEnded(): Promise<PermitEnd> {
     return (await Promise.race([this.ended, pause(1_000, this.keeping.signal)])) ?? { how: 'unknown' };
   }
@@ -228,7 +228,7 @@ export class Grant implements AnyGrant<PermitLostError> {
     }
   }
 
-  /** Waits for the end after a release. @throws NoAnswerError when the permit is paused, or nobody polls the task queue */
+  /** Waits for the end after a release. @throws NoAnswerError when the permit is paused, or no worker polls the task queue */
   private async untilEnded(): Promise<void> {
     const over = new AbortController();
     const lease = this.untilLeaseEnds(over.signal);
@@ -244,7 +244,7 @@ export class Grant implements AnyGrant<PermitLostError> {
     }
   }
 
-  /** @throws NoAnswerError when the permit is paused: then no lease ends it, and it takes its release when it is unpaused */
+  /** @throws NoAnswerError when the permit is paused: its lease does not end it then, and the release takes effect when it is unpaused */
   private async untilLeaseEnds(over: AbortSignal): Promise<void> {
     const { leftMs } = this.lease;
     const lease = pause(leftMs, over);
@@ -263,10 +263,10 @@ export class Grant implements AnyGrant<PermitLostError> {
       if (this.watching.signal.aborted || this.lease.leftMs <= 0) return;
       const persistence = { untilMs, signal: this.watching.signal };
       const delivered = await this.run.server.persist(() => this.run.send(RELEASE), persistence);
-      // The slot stays taken for the rest of its pace, which is not for the holder to wait for. One that has ended tells how.
+      // The slot stays taken for the rest of its pace, and the holder need not wait for that. A permit that has ended reports how.
       if (!isPaced || !delivered) await this.untilEnded();
     } catch (error) {
-      // Its lease is over, or somebody else holds it, when nobody watches it any more.
+      // When `watching` has aborted, the lease is over, or another holder has the permit.
       if (!isTransient(error) && !this.watching.signal.aborted) throw error;
       if (!this.loss) this.releaseError = error;
     } finally {

@@ -5,7 +5,7 @@ import { SelfDeadlockError } from '../server/errors';
 import type { Permit } from './permit';
 import { releaseOrWarn } from './release';
 
-/** Runs `fn` with the permit's token as its `currentFencingToken()`, also after the permit has got another one. */
+/** Runs `fn` with the permit's token as its `currentFencingToken()`, even after the permit has got another token. */
 export async function asHolder<T>(permit: Permit, fn: (permit: Permit) => T | Promise<T>): Promise<T> {
   return await withTokenOf(
     () => permit,
@@ -14,8 +14,8 @@ export async function asHolder<T>(permit: Permit, fn: (permit: Permit) => T | Pr
 }
 
 /**
- * Runs `fn` under a permit, and releases that. The server says whether the permit ended by its release, or before: `fn` was done in
- * time then.
+ * Runs `fn` under a permit, and then releases the permit. The server reports whether the release ended the permit, so that `fn` was done in
+ * time, or whether it had ended before.
  */
 export async function holdWhile<T>(permit: Permit, fn: (permit: Permit) => T | Promise<T>): Promise<T> {
   let result: T;

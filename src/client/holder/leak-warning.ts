@@ -5,7 +5,7 @@ import type { Permit } from './permit';
 /** Node's code for a warning of permits that their holder seems to have forgotten. */
 const FORGOTTEN_WARNING = 'TEMPORAL_SEMAPHORE_FORGOTTEN';
 
-/** Where a method was called. @param method it, and what it calls, are left out */
+/** Where a method was called. @param method the stack leaves out this method and what it calls */
 export function callerOf(method: (...args: never[]) => unknown): Error {
   const place = new Error('Acquired');
   Error.captureStackTrace(place, method);
@@ -13,8 +13,8 @@ export function callerOf(method: (...args: never[]) => unknown): Error {
 }
 
 /**
- * Warns once when, a lease after these permits were acquired, nobody has released them nor looked whether they are still held. Their
- * holder has forgotten them, or would not notice their loss.
+ * Warns once if, a lease after these permits were acquired, their holder has neither released them nor checked whether they are still
+ * held. The holder has forgotten them, or would not notice their loss.
  * @param place where they were acquired
  */
 export function warnIfForgotten(permits: readonly Permit[], place: Error): void {

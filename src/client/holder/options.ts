@@ -20,7 +20,7 @@ import { purposeHere } from './purpose-here';
 
 /** What a semaphore is, for a client. */
 export interface SemaphoreClientOptions extends Omit<SemaphoreOptions, 'perKey'> {
-  /** As {@link SemaphoreOptions.perKey}; or a function that gives each key a limit of its own. */
+  /** As {@link SemaphoreOptions.perKey}; or a function that returns the limit of each key. */
   perKey?: PerKey | undefined;
   /**
    * The meter that counts acquires, hand-offs and lost permits. In a worker's process, take `Runtime.instance().metricMeter`; a
@@ -39,8 +39,8 @@ export interface ClientAcquireOptions extends Omit<AcquireOptions, 'outlivesRun'
 /** The options of `withPermit` outside Workflows. */
 export interface ClientWithPermitOptions extends ClientAcquireOptions {
   /**
-   * Runs the function under this permit, which it takes over as `SemaphoreClient.adopt` does, in the place of a new one. The options of
-   * the wait do not count then.
+   * Runs the function under this permit instead of a new one, and takes the permit over as `SemaphoreClient.adopt` does. The options of the
+   * wait then have no effect.
    * @default undefined: it acquires a permit
    */
   adopt?: PermitRef | undefined;
@@ -66,7 +66,7 @@ const DEFAULT_LEASE_MS = 30_000;
 export const abortSignal: Check<AbortSignal> = (value, what) =>
   value instanceof AbortSignal ? value : refuseKind(what, 'an AbortSignal', value);
 
-/** What a client's options have on top, or not at all. */
+/** The options that only a client has, and those that it refuses. */
 const CLIENT = {
   signal: abortSignal,
   outlivesRun: (value: unknown) =>
@@ -107,7 +107,7 @@ export function resolveClientSet(options: ClientSetOptions | undefined): Resolve
 
 function withDefaults(
   acquire: ResolvedAcquire,
-  // The SDK and the acquirer only listen, so one that never aborts will do.
+  // The SDK and the acquirer only listen, so a signal that never aborts is enough.
   { signal = new AbortController().signal }: Pick<ClientAcquireOptions, 'signal'> = {},
 ): ResolvedClientAcquire {
   return { ...acquire, purpose: acquire.purpose ?? purposeHere(), signal };

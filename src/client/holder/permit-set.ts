@@ -22,12 +22,12 @@ import { clientRequestOf, type ResolvedClientAcquire } from './options';
 import { Permit } from './permit';
 import { releaseOrWarn } from './release';
 
-/** A semaphore of a set, and what the acquires of its client share. */
+/** A semaphore of a set, with the context that the acquires of its client share. */
 export interface SemaphoreOfSet extends ResolvedSemaphore {
   readonly context: AcquireContext;
 }
 
-/** A set that is wanted. */
+/** The set that a caller wants. */
 export type WantedSet = readonly Wanted<SemaphoreOfSet>[];
 
 /**
@@ -95,7 +95,7 @@ export async function withSet<T>(
   return done.value;
 }
 
-/** Acquires a set, as `acquireAll` says. The close of one of its clients ends the wait. */
+/** Acquires a set, as `acquireAll` says. Closing one of its clients ends the wait. */
 export async function acquireSet(
   wanted: WantedSet,
   acquire: ResolvedClientAcquire,
@@ -141,10 +141,10 @@ async function acquireParts(
 
 type Part = SetPart<SemaphoreOfSet>;
 
-/** How long after its deadline a set may wait for the release of what it had … */
+/** How long after its deadline a set may wait for the release of the permits that it had … */
 const LATE_RELEASE_MS = 800;
 
-/** … and so long in any case. */
+/** … and how long it may wait in any case. */
 const RELEASE_MS = 500;
 
 /** A loss ends the wait for the others, as the caller's own signal does. */
@@ -161,7 +161,7 @@ async function acquireOnce(parts: readonly Part[], options: ResolvedClientAcquir
     // The set is complete by then, so a release that can't be confirmed is no reason to give it back.
     const confirm = () => waiting.signal.throwIfAborted();
     return await acquireInOrder(parts, acquire, confirm, releaseOrWarn, (grants) => {
-      // In an outage the releases take a lease: they go on, and the caller hears in time why it has none.
+      // In an outage, the releases take a lease: they go on, and the caller gets its error in time.
       const lateMs = fromMs + options.timeoutMs + LATE_RELEASE_MS - monotonicMs();
       return soon(releaseInReverse(grants), Math.max(0, Math.min(RELEASE_MS, lateMs)));
     });
@@ -192,7 +192,7 @@ async function acquirePart(
   } catch (error) {
     if (error instanceof LineFullError) throw new LineFullError(resource, error.maxWaiting, error.superseded);
     if (!(error instanceof PermitTimeoutError) || error.resource === resource) throw error;
-    // The accumulator's permit is missing because somebody else accumulates this resource.
+    // The accumulator's permit is missing because another caller accumulates this resource.
     throw new PermitTimeoutError(resource, error.timeoutMs, { unpolled: error.unpolled, cause: error.cause });
   }
 }

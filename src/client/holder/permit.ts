@@ -31,9 +31,9 @@ import { releaseOrWarn } from './release';
  */
 export class Permit extends HeldPermit<Grant, PermitLostError> {
   private readonly stop = new AbortController();
-  /** Its holder has asked whether it still holds it. */
+  /** Whether the holder has checked that it still holds the permit. */
   private isLookedAt = false;
-  /** Where it stands while it is held. */
+  /** The set that contains the permit while it is held. */
   private among: Set<Permit> | undefined;
 
   /** @internal Made by `SemaphoreClient`. */
@@ -45,8 +45,8 @@ export class Permit extends HeldPermit<Grant, PermitLostError> {
   /**
    * Aborts when the permit is lost, or when a waiter of higher priority asks for it and the holder does not give way `atCheckpoints`.
    * Its reason is the {@link PermitLostError}. It aborts at once when the server says that the permit has ended. When no renewal gets
-   * through, it aborts a tenth of the lease before the lease's end. Hand it to whatever works under the permit. Code that may sleep
-   * past the lease (a blocked event loop, a stopped process) reads `permit.signal.aborted` before each step: reading it checks the
+   * through, it aborts a tenth of the lease before the lease's end. Pass the signal to the calls that work under the permit. Code that may
+   * sleep past the lease (a blocked event loop, a stopped process) reads `permit.signal.aborted` before each step: reading it checks the
    * clock.
    */
   get signal(): AbortSignal {
@@ -79,33 +79,33 @@ export class Permit extends HeldPermit<Grant, PermitLostError> {
     return this.grant.ref.leaseMs;
   }
 
-  /** @internal Calls `tell` when it is released, detached, lost or given up for another. */
+  /** @internal Calls `tell` when the permit is released, detached or lost, or exchanged for another run. */
   whenOver(tell: () => void): void {
     this.grant.whenOver(tell);
   }
 
-  /** @internal It is held, and nobody has looked at it. */
+  /** @internal Whether the permit is held, and its holder has never checked it. */
   get isForgotten(): boolean {
     return !this.isLookedAt && !this.isOver;
   }
 
-  /** @internal Its {@link signal}, for what looks at it on nobody's behalf. */
+  /** @internal The {@link signal}, for internal checks: reading it does not count as a check by the holder. */
   get ownSignal(): AbortSignal {
     return this.stop.signal;
   }
 
-  /** @internal Why its release has not reached the server, where the lease has ended it. */
+  /** @internal Why the release has not reached the server, if the lease has ended the permit. */
   get releaseError(): unknown {
     return this.grant.releaseError;
   }
 
-  /** @internal From now on it stands in this set while it is held. */
+  /** @internal From now on, this set contains the permit while it is held. */
   standAmong(held: Set<Permit>): void {
     this.among = held;
     this.stand();
   }
 
-  /** @internal Takes it from whoever holds it. */
+  /** @internal Takes the permit from its holder: its signal aborts, and it is released. */
   async giveBack(): Promise<void> {
     if (this.isOver) return;
     this.stop.abort(new PermitLostError(this, this.runId, 'released'));

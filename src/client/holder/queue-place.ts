@@ -21,17 +21,17 @@ import type { ClientRequest } from './options';
 
 /**
  * A waiter Workflow waits for `waitMs`; then the next one takes over, which costs a dozen events. This bounds how long the
- * waiter of a dead client stays in line. The next one starts `overlapMs` earlier, so that the ticket never leaves the queue.
+ * waiter of a dead client stays in the queue. The next waiter starts `overlapMs` earlier, so that the ticket never leaves the queue.
  */
 const SHIFT = { waitMs: 5 * 60_000, overlapMs: 10_000 };
 
-/** How much longer than `waitMs` a waiter may run: the time to leave the line. */
+/** How much longer than `waitMs` a waiter may run: the time to leave the queue. */
 const WAITER_GRACE_MS = 60_000;
 
 /** How long a cancelled waiter may take to end: it may have had its turn at that very moment. */
 const CANCEL_MS = 1_000;
 
-/** How long each call of one that leaves may take. If it fails, the waiters end by themselves. */
+/** How long each call may take by which a place leaves the queue. If the call fails, the waiters end by themselves. */
 const LEAVE_MS = 5_000;
 
 type Handle = WorkflowHandle<(input: AwaitTurnInput) => Promise<Turn | null>>;
@@ -51,7 +51,7 @@ interface Waiter {
 export class ClientQueuePlace implements Place {
   private readonly ticket: AwaitTurnInput['ticket'];
   private readonly left = new AbortController();
-  /** Aborted when nobody needs an answer any more. */
+  /** Aborted when the acquirer needs no answer any more. */
   private readonly forgotten = new AbortController();
   /** The running waiters: one, or two while one takes over from the other. */
   private readonly waiters = new Set<Waiter>();
@@ -71,7 +71,7 @@ export class ClientQueuePlace implements Place {
     this.ticket = { ...request.ticket, id: randomUUID() };
   }
 
-  /** Only asks whether a queue runs, which may be empty by now; {@link next} lines up. */
+  /** Only asks whether a queue runs, which may be empty by now; {@link next} joins it. */
   async join(): Promise<boolean> {
     const queue = this.server.client.workflow.getHandle(queueId(this.request.semaphore.resource));
     const isThere = async () => {
@@ -92,7 +92,7 @@ export class ClientQueuePlace implements Place {
   async next(withinMs: number): Promise<LineMessage | undefined> {
     if (!this.hearing) {
       this.hearing = this.hear();
-      this.hearing.catch(() => undefined); // it may fail while nobody waits for it: the next call throws the error
+      this.hearing.catch(() => undefined); // it may fail between two calls: the next call throws the error
     }
     const waited = new AbortController();
     const over = AbortSignal.any([this.request.signal, waited.signal]);
@@ -107,7 +107,7 @@ export class ClientQueuePlace implements Place {
   }
 
   async missed(): Promise<void> {
-    // With a waiter running, the ticket is in line already.
+    // While a waiter runs, the ticket is in the queue already.
     if (this.waiters.size === 0) this.missedSlot = this.openOffer?.slot;
     this.openOffer = undefined;
   }
@@ -116,7 +116,7 @@ export class ClientQueuePlace implements Place {
     this.openOffer = undefined;
   }
 
-  /** It never fails: the caller may have won a permit. Where the server can't be reached or refuses, the waiters end by themselves. */
+  /** It never fails: the caller may have won a permit. If the server can't be reached or refuses, the waiters end by themselves. */
   async leave(): Promise<void> {
     this.left.abort();
     const left = Promise.allSettled([
@@ -133,7 +133,7 @@ export class ClientQueuePlace implements Place {
     if (typeof result === 'object') await this.pass(this.wordOf(result));
   }
 
-  /** Passes on an offer that nobody here uses. */
+  /** Passes on an offer that this acquirer does not use. */
   private async pass(offer: LineMessage | undefined): Promise<void> {
     if (typeof offer !== 'object') return;
     const { client } = this.server;
@@ -177,7 +177,7 @@ export class ClientQueuePlace implements Place {
 
   /** `undefined` for a result that calls for nothing. */
   private wordOf(result: Result): LineMessage | undefined {
-    if (result === 'timed-out') return 'stuck'; // nobody runs our waiters
+    if (result === 'timed-out') return 'stuck'; // no worker runs our waiters
     const turn = readTurn(result);
     if (!turn) return undefined;
     if (turn.giveWay) return this.ticket.givesWay ? 'give-way' : undefined;
@@ -219,7 +219,7 @@ export class ClientQueuePlace implements Place {
         workflowExecutionTimeout: waitMs + WAITER_GRACE_MS,
       });
     } catch (error) {
-      // Nobody else knows the ID: an earlier attempt got through, and only its answer was lost.
+      // No other process knows the ID: an earlier attempt got through, and only its answer was lost.
       if (!(error instanceof WorkflowExecutionAlreadyStartedError)) throw error;
     }
   }

@@ -1,12 +1,12 @@
 import { messageOf } from '../server/errors';
 import { isClosedConnection } from '../server/grpc-errors';
 
-/** What {@link releaseOrWarn} releases, and names where that fails. */
+/** What {@link releaseOrWarn} releases, and names if the release fails. */
 interface Released {
   readonly workflowId: string;
   readonly runId: string;
   readonly deadline: Date;
-  /** Why the release has not reached the server, where the lease has ended the permit. */
+  /** Why the release has not reached the server, if the lease has ended the permit. */
   readonly releaseError?: unknown;
   release(): Promise<void>;
 }

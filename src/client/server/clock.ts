@@ -20,7 +20,7 @@ export async function pause(ms: number, signal: AbortSignal): Promise<void> {
   }
 }
 
-/** Waits so long at most until the work is done, or has failed. */
+/** Waits until the work is done or has failed, but no longer than this. */
 export async function soon(work: Promise<unknown>, withinMs: number): Promise<void> {
   const over = new AbortController();
   await Promise.race([Promise.allSettled([work]), pause(withinMs, over.signal)]);

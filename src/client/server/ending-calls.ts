@@ -4,8 +4,8 @@ import { messageOf } from './errors';
 import { onAbort } from './on-abort';
 
 // The SDK's retries outlive the call that they are made for: they wait in a timer that neither the call's abort nor its deadline reaches,
-// they make requests that no abort cancels, and on a connection that was closed meanwhile they throw where nobody can catch it. It has no
-// public way to end them, so this rests on internals of the SDK, for which `test/unit/sdk-internals.test.ts` stands.
+// they make requests that no abort cancels, and on a connection that was closed meanwhile they throw where no caller can catch the error.
+// The SDK has no public way to end them, so this relies on its internals, which `test/unit/sdk-internals.test.ts` checks.
 
 type Interceptor = NonNullable<ConnectionOptions['interceptors']>[number];
 /** What the SDK uses of an attempt. */
@@ -17,7 +17,7 @@ const CANCELLED = 1;
 /** gRPC's state of a channel that was closed. */
 const SHUTDOWN = 4;
 
-/** The part of gRPC's channel that tells of its end. */
+/** The part of gRPC's channel that reports whether it was closed. */
 interface Channel {
   getConnectivityState(tryToConnect: boolean): number;
   watchConnectivityState(since: number, deadline: number, changed: () => void): void;
@@ -65,7 +65,7 @@ export async function endingWith<T>(signal: AbortSignal, make: () => Promise<T>)
   return await calls.run(signal, make);
 }
 
-/** What ends the requests that are made here. */
+/** The signal that ends the requests of the calling code. */
 export function endOfCalls(): AbortSignal | undefined {
   return calls.getStore();
 }
@@ -73,7 +73,7 @@ export function endOfCalls(): AbortSignal | undefined {
 /** What is known of each connection, for as long as there is one. */
 const known = new WeakMap<object, ConnectionEnd>();
 
-/** Tells when a connection is closed. A `NativeConnection` tells it only to the next call. */
+/** Reports when a connection is closed. A `NativeConnection` reports it only to the next call. */
 export class ConnectionEnd {
   private readonly closed = new AbortController();
 
@@ -103,7 +103,7 @@ export class ConnectionEnd {
     return this.closed.signal.aborted;
   }
 
-  /** @returns what stops it */
+  /** @returns a function that stops the listening */
   whenClosed(tell: () => void): () => void {
     return onAbort(this.closed.signal, tell);
   }

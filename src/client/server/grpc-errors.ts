@@ -26,7 +26,7 @@ const DEADLINE_EXCEEDED = 4;
 
 const FAILED_PRECONDITION = 9;
 
-/** What gRPC says on a connection that was closed, and what a `NativeConnection` says. */
+/** Whether this is the error of a closed connection: gRPC's, or that of a `NativeConnection`. */
 export function isClosedConnection(error: unknown): boolean {
   return /Channel has been shut down|Client already closed|The connection of this client was closed/.test(
     messageOf(error),
@@ -48,7 +48,7 @@ export function isNotThere(error: unknown): boolean {
   return (error instanceof QueryNotRegisteredError && !hasJustMoved(error)) || error instanceof WorkflowNotFoundError;
 }
 
-/** With what the server refuses an update of a paused Workflow, and a query whose task queue no worker has polled for long. */
+/** The error with which the server refuses an update of a paused Workflow, and a query whose task queue no worker has polled for long. */
 export function isFailedPrecondition(error: unknown): boolean {
   for (let cause = error; cause instanceof Error; cause = cause.cause) {
     if (isGrpcServiceError(cause) && cause.code === FAILED_PRECONDITION) return true;
@@ -83,7 +83,7 @@ export function closedConnection(cause?: unknown): ServiceError {
   return new ServiceError(CLOSED, cause === undefined ? undefined : { cause: cause as Error });
 }
 
-/** The error of a call that the SDK has not ended at its deadline, as it would be from the SDK. */
+/** The error for a call that the SDK has not ended at its deadline, in the form in which the SDK would throw it. */
 export function deadlineExceeded(withinMs: number): ServiceError {
   const details = `the server has not answered within ${Math.ceil(withinMs)} ms`;
   const cause = Object.assign(new Error(`${DEADLINE_EXCEEDED} DEADLINE_EXCEEDED: ${details}`), {

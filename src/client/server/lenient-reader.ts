@@ -9,8 +9,8 @@ import { isOpen } from '../../shared/open';
 import type { Server } from './server';
 
 /**
- * A client for reading only. It reads a payload that it can't decode as `undefined`. Anybody may have written a memo, with
- * another codec or none, and one unreadable memo must not hide all others from whoever looks.
+ * A client for reading only. It reads a payload that it can't decode as `undefined`. Any client of the namespace may have written a memo,
+ * with another codec or none, and one unreadable memo must not hide all others from the reader.
  */
 export function lenientReader({ connection, workflow }: Client): WorkflowClient {
   const { payloadConverter, payloadCodecs, ...rest } = workflow.options.loadedDataConverter;

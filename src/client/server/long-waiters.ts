@@ -4,7 +4,7 @@ import type { Ticket } from '../../shared/protocol';
 import { waiterKey } from '../../shared/request';
 import { monotonicMs } from './clock';
 
-/** A look asks about so many waiters of a line, first those that it has not asked about for longest. */
+/** A look asks about this many waiters of a queue, first those that it has not asked about for longest. */
 const WAITERS_PER_LOOK = 100;
 
 /** What the server says of a Workflow that has waited for long. */
@@ -15,8 +15,8 @@ export interface LookedAtWaiter {
 }
 
 /**
- * Nobody tells a queue that a waiter's Workflow was terminated or has timed out. So a look at its line asks the server about each that has
- * waited for long, and again after that time. No history grows by that.
+ * The server does not notify a queue when a waiter's Workflow is terminated or times out. So a look at the queue asks the server about each
+ * waiter that has waited for long, and again after that time. Asking the server adds nothing to any history.
  */
 export class LongWaiters {
   /** The runs that wait: when the server was last asked about each, and what it said. */
@@ -24,7 +24,7 @@ export class LongWaiters {
 
   constructor(private readonly longMs: number) {}
 
-  /** One ticket of each waiter that this look is to ask about. @param tickets all of the line; who is not among them is forgotten */
+  /** One ticket of each waiter that this look is to ask about. @param tickets all tickets of the queue; waiters without one are forgotten */
   due(tickets: readonly Ticket[]): Ticket[] {
     const all = new Map(tickets.map((ticket) => [waiterKey(ticket), ticket]));
     for (const key of this.waiters.keys()) if (!all.has(key)) this.waiters.delete(key);
@@ -37,7 +37,7 @@ export class LongWaiters {
       .slice(0, WAITERS_PER_LOOK);
   }
 
-  /** @param describe gives `undefined` for a Workflow that has ended */
+  /** @param describe returns `undefined` for a Workflow that has ended */
   async ask(
     ticket: Ticket,
     describe: (workflowId: string) => Promise<WorkflowExecutionDescription | undefined>,
@@ -52,7 +52,7 @@ export class LongWaiters {
     });
   }
 
-  /** `undefined` until it was asked about. */
+  /** `undefined` if the server was not asked about this waiter yet. */
   of(ticket: Ticket): LookedAtWaiter | undefined {
     return this.waiters.get(waiterKey(ticket));
   }

@@ -6,11 +6,11 @@ interface Told {
 const toldOf = new WeakMap<AbortSignal, Told>();
 
 /**
- * Calls `tell` when the signal aborts; at once if it has. Thousands of calls may share a caller's signal, for as long as its process runs: it
- * has one listener for all of them, and none when all are over. (Node's own listeners cost time for each other one, and what
- * `AbortSignal.any` makes of a signal stays with that signal for ever.)
+ * Calls `tell` when the signal aborts; at once if it has aborted already. Thousands of calls may share a caller's signal, for as long as its
+ * process runs: the signal has one listener for all of them, and none when all are over. (The cost of adding one of Node's own listeners
+ * grows with the number of listeners, and a signal keeps what `AbortSignal.any` makes of it for as long as it lives.)
  *
- * @returns what stops it
+ * @returns a function that stops the listening
  */
 export function onAbort(signal: AbortSignal, tell: () => void): () => void {
   if (signal.aborted) {

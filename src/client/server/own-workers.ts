@@ -1,7 +1,7 @@
 import { pause } from './clock';
 
-// A process often runs the permits that it holds: `SemaphorePlugin` runs a permit worker beside another worker. Once that has ended, nobody
-// may carry a release out before the next process starts, and the server lists the pollers that are gone for minutes.
+// A process often runs the permits that it holds: `SemaphorePlugin` runs a permit worker alongside another worker. Once the permit worker has
+// ended, perhaps no worker carries out a release until the next process starts, and the server lists pollers that are gone for minutes.
 
 /** How long a release then waits for a worker of another process. */
 const ELSEWHERE_MS = 1_000;

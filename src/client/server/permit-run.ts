@@ -32,13 +32,13 @@ export interface PermitEnd {
   reason?: string;
 }
 
-/** The holder of a revoked permit learns of it only after this long, where the server does not tell the reason. */
+/** How long the holder of a revoked permit is kept waiting for the reason, if the server does not return it. */
 const REASON_MS = 500;
 
-/** The holder of a terminated permit learns of it only after this long, where the server does not take its word to the queue. */
+/** How long the holder of a terminated permit is kept waiting for its message to the queue, if the server does not take the message. */
 const TELL_MS = 1_000;
 
-/** A release that nothing has answered fails only after this long, where the server does not tell whether the permit is paused. */
+/** How long a release without an answer waits before it fails, if the server does not say whether the permit is paused. */
 const PAUSED_MS = 1_000;
 
 /** A permit's run at the server. Every call is pinned to the run, so none touches the slot's next holder. */
@@ -60,7 +60,8 @@ export class PermitRun {
     } catch (error) {
       if (error instanceof WorkflowNotFoundError) return false;
       if (!isGrpcServiceError(error) && !isGrpcServiceError((error as Error).cause)) throw error;
-      // A stranger has sent it so many signals that it takes no more. A cancel request is a release; and its lease no longer ends it.
+      // A foreign client has sent the permit so many signals that it takes no more, and so its lease no longer ends it. A cancel request
+      // releases it.
       if (!/limit for signal events/.test(String((error as Error).cause ?? error))) throw error;
       if (signal === RELEASE) await this.server.call(() => this.handle.cancel(), withinMs);
       else if (signal !== RENEW) throw error;
@@ -71,7 +72,7 @@ export class PermitRun {
   /** Whether the run has not ended. */
   async isOpen(withinMs?: number): Promise<boolean> {
     try {
-      // By a call of its own: the permit was made inside one, whose deadline would count here.
+      // In a separate call: the permit was made inside a call whose deadline would apply here.
       return isOpen(await this.server.call(() => this.handle.describe(), withinMs));
     } catch (error) {
       if (error instanceof WorkflowNotFoundError) return false;
@@ -79,12 +80,12 @@ export class PermitRun {
     }
   }
 
-  /** Whether the run is paused on the server. `false` too when the server does not say so in time: this is only for a message. */
+  /** Whether the run is paused on the server. Also `false` if the server does not answer in time: this is only for a message. */
   async isPaused(): Promise<boolean> {
     return await this.server.call(() => this.handle.describe(), PAUSED_MS).then(isPaused, () => false);
   }
 
-  /** Waits for the run's end, however long it takes, also while connections break. @throws the signal's reason */
+  /** Waits for the run's end, however long it takes, even if connections break. @throws the signal's reason */
   async end(signal: AbortSignal): Promise<PermitEnd> {
     const how = await this.server.poll<PermitLoss>(
       () => this.handle.result(),
@@ -98,7 +99,7 @@ export class PermitRun {
     return how === 'revoked' ? { how, reason: await this.revocationReason() } : { how };
   }
 
-  /** A permit that was terminated, or that the server ended, could not. Where this fails too, the queue asks after a while. */
+  /** Tells the queue of an end that the permit could not report: it was terminated, or the server ended it. If this fails, the queue's probe finds out. */
   private async tellQueue(): Promise<void> {
     const { workflowId, runId } = this.ref;
     const { resource = '', slot = '' } = parsePermitId(workflowId) ?? {};
@@ -107,8 +108,8 @@ export class PermitRun {
   }
 
   /**
-   * Waits until a waiter of higher priority asks for the permit, however long it takes, also while connections break. `false`: the
-   * permit has ended first, or does not tell. All that hold it wait for one and the same update.
+   * Waits until a waiter of higher priority asks for the permit, however long it takes, even if connections break. `false`: the
+   * permit has ended first, or does not report it. All processes that hold the permit wait for one and the same update.
    * @throws the signal's reason
    */
   async preemption(signal: AbortSignal): Promise<boolean> {

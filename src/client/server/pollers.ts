@@ -8,7 +8,7 @@ import type { Server } from './server';
 const SILENCE_MS = 2_000;
 
 /**
- * How long every look must find nobody before a call fails for it. A server that restarts, or moves a task queue from one of
+ * How long every look must find no poller before a call fails for that reason. A server that restarts, or moves a task queue from one of
  * its nodes to another, forgets its pollers. A worker then polls again within 10 s, the longest delay of its SDK's retries.
  */
 const ABSENT_MS = 12_000;
@@ -16,7 +16,7 @@ const ABSENT_MS = 12_000;
 /** When {@link Pollers.areAbsent} has an answer, at the earliest. */
 export const ABSENT_AFTER_MS = SILENCE_MS + ABSENT_MS;
 
-/** An acquire that times out is told so little later, also by a silent server … */
+/** An acquire that times out fails this much later at most, even if the server is silent … */
 const LATE_MS = 300;
 
 /** … unless it had little time from the start, or its time is up already. */
@@ -34,11 +34,11 @@ const GONE_AFTER_MS = 90_000;
 /** The kind of task queue that Workflow workers poll, as the server's API has it. */
 const WORKFLOW_QUEUE = 1;
 
-/** The `code` of the Node warning that an acquirer waits and nobody polls the task queue. */
+/** The `code` of the Node warning that an acquirer waits while no worker polls the task queue. */
 const UNPOLLED_WARNING = 'TEMPORAL_SEMAPHORE_UNPOLLED';
 
 /**
- * Tells whether anybody polls the task queue of the permits. It asks the server only when an answer has been missing for two
+ * Finds out whether any worker polls the task queue of the permits. It asks the server only when an answer has been missing for two
  * seconds, and then once for all waiters of this client.
  */
 export class Pollers {
@@ -50,12 +50,12 @@ export class Pollers {
     readonly taskQueue: string,
   ) {}
 
-  /** Whether nobody polls it. `false` too when the server does not say. */
+  /** Whether no worker polls the task queue. Also `false` if the server does not say. */
   async areNone(): Promise<boolean> {
     return await this.look().catch(() => false); // we may lack the permission to ask; the wait's own error tells what is wrong
   }
 
-  /** Why an acquire may have timed out although slots are free: nobody polls the task queue, or the server can't be reached. */
+  /** Why an acquire may have timed out although slots are free: no worker polls the task queue, or the server can't be reached. */
   async circumstances(withinMs = LEAST_LOOK_MS): Promise<Circumstances> {
     try {
       return (await this.look(withinMs)) ? { unpolled: this.taskQueue } : {};
@@ -65,8 +65,8 @@ export class Pollers {
   }
 
   /**
-   * As {@link circumstances}, for an acquire that may time out. It asks while that still waits, so that its error comes in time even if
-   * the server is silent, and a server that is only slow is not taken for a silent one. An acquire that is served before costs no call.
+   * As {@link circumstances}, for an acquire that may time out. It asks while the acquire still waits, so that the error comes in time even
+   * if the server is silent, and a server that is only slow is not taken for a silent one. An acquire that is served before costs no call.
    */
   async circumstancesAt(deadlineMs: number, served: AbortSignal): Promise<Circumstances> {
     const leftMs = deadlineMs - monotonicMs();
@@ -76,7 +76,7 @@ export class Pollers {
     return await this.circumstances(Math.max(LEAST_LOOK_MS, deadlineMs + LATE_MS - monotonicMs()));
   }
 
-  /** Looks again and again until the answer comes. Whether it has not come, and no look has found anybody. */
+  /** Looks again and again until the answer comes. Returns whether no answer has come and no look has found a poller. */
   async areAbsent(answered: AbortSignal): Promise<boolean> {
     const untilMs = monotonicMs() + ABSENT_AFTER_MS;
     while (await this.isUnanswered(answered)) {
@@ -85,13 +85,13 @@ export class Pollers {
     return false;
   }
 
-  /** Waits two seconds for the answer. Whether it has not come, and nobody polls the task queue. */
+  /** Waits two seconds for the answer. Returns whether no answer has come and no worker polls the task queue. */
   private async isUnanswered(answered: AbortSignal): Promise<boolean> {
     await pause(SILENCE_MS, answered);
     return !answered.aborted && (await this.areNone()) && !answered.aborted;
   }
 
-  /** Emits a Node warning, once, when no answer comes and nobody polls the task queue. */
+  /** Emits a Node warning, once, when no answer comes and no worker polls the task queue. */
   async warn(answered: AbortSignal): Promise<void> {
     if (this.hasWarned || !(await this.isUnanswered(answered)) || this.hasWarned) return;
     this.hasWarned = true;
@@ -99,8 +99,8 @@ export class Pollers {
   }
 
   /**
-   * Whether nobody polls it. Concurrent callers share one look, unless it may take longer than theirs. No look goes on after its time:
-   * the caller may close the connection then.
+   * Whether no worker polls the task queue. Concurrent callers share one look, unless it may take longer than a caller allows. No look goes
+   * on after its time, since the caller may then close the connection.
    */
   private async look(withinMs = LOOK_MS): Promise<boolean> {
     const endMs = monotonicMs() + withinMs;
@@ -116,16 +116,16 @@ export class Pollers {
   }
 }
 
-/** Counts those that poll it for Workflow Tasks. */
+/** Counts the workers that poll the task queue for Workflow Tasks. */
 export async function countPollers(client: Client, taskQueue: string): Promise<number> {
   return (await pollersOf(client, taskQueue)).length;
 }
 
 /**
- * When each of those that poll it for Workflow Tasks began its last poll, in epoch milliseconds.
+ * When each worker that polls the task queue for Workflow Tasks began its last poll, in epoch milliseconds.
  *
- * The server splits a task queue into partitions, four by default, and tells of one at a time: by the queue's own name, of the
- * first. When the first moves to another node, all polls of an idle worker may wait at the others for up to a minute.
+ * The server splits a task queue into partitions, four by default, and describes one at a time: the queue's own name is that of the
+ * first partition. When the first moves to another node, all polls of an idle worker may wait at the others for up to a minute.
  */
 export async function pollersOf({ workflowService, options }: Client, taskQueue: string): Promise<number[]> {
   const { namespace } = options;
@@ -142,7 +142,7 @@ export async function pollersOf({ workflowService, options }: Client, taskQueue:
   return (await Promise.all(others.map(ofPartition))).flat();
 }
 
-/** The error after waiting in vain for a worker. It names the task queue when nobody polls it. */
+/** The error after waiting in vain for a worker. It names the task queue if no worker polls it. */
 export async function noAnswer(
   pollers: Pollers,
   resource: string,

@@ -19,19 +19,19 @@ const RETRY: BackoffPolicy = { baseMs: 100, maxMs: 5_000, factor: 2, jitter: 0.5
 /** How long one call may take. A healthy server answers in milliseconds. */
 const CALL_MS = 5_000;
 
-/** A call shortly before the deadline may take so much longer: its answer matters. */
+/** A call shortly before the deadline may take this much longer, because its answer matters. */
 export const LAST_CALL_MS = 300;
 
 /** … and one that follows on its answer has at least this long. */
 const LEAST_CALL_MS = 100;
 
-/** So much later than its deadline a call ends that the SDK has not ended. It waits between two retries then. */
+/** If the SDK does not end a call at its deadline (while it waits between two retries), the call is ended this much later. */
 const SLACK_MS = 50;
 
 /** How long a call that has failed waits for what it leaves behind, such as a slot that it gives back. A healthy server needs less. */
 const LEFT_BEHIND_MS = 200;
 
-/** How long a long poll that a paused Workflow has refused waits. Nobody says when the Workflow is unpaused. */
+/** How long a long poll waits after a paused Workflow has refused it. The server does not report when the Workflow is unpaused. */
 const PAUSED_MS = 15_000;
 
 /**
@@ -41,7 +41,7 @@ const PAUSED_MS = 15_000;
  */
 export const QUERY_MS = 800;
 
-/** After this time a long poll starts again, so that a dead connection does not hold it for ever. */
+/** After this time a long poll starts again, so that a dead connection does not hold it indefinitely. */
 const POLL_MS = 70_000;
 
 /** @throws InvalidOptionsError for what is no client, such as a connection */
@@ -55,14 +55,14 @@ export interface Persistence {
   untilMs: number;
   /** Gives up when it aborts. */
   signal: AbortSignal;
-  /** The call under way goes on to its own end all the same: its answer matters also when nobody waits for it any more. */
+  /** The call under way goes on to its own end anyway: its answer matters even if no caller waits for it any more. */
   finishes?: boolean;
 }
 
 /** Calls to the server, with a limit of time and with retries. None goes on when its promise is settled: see `ending-calls`. */
 export class Server {
   private readonly connection: ConnectionEnd;
-  /** What goes on although nobody may wait for it: releases, and what failed calls have left behind. */
+  /** The work that goes on even if no caller waits for it: releases, and what failed calls have left behind. */
   private readonly underWay = new Set<Promise<unknown>>();
 
   constructor(readonly client: Client) {
@@ -114,7 +114,7 @@ export class Server {
     }
   }
 
-  /** Lets {@link ended} wait for the work, whoever else does. */
+  /** Has {@link ended} wait for the work, even if other code waits for it too. */
   track<T>(work: Promise<T>): Promise<T> {
     this.underWay.add(work);
     const over = () => this.underWay.delete(work);
@@ -124,7 +124,7 @@ export class Server {
 
   /**
    * Waits a moment for what a call that fails leaves behind. The work goes on, so that the call can fail in time; {@link ended} waits for
-   * it. That it fails too is not told: why the call has failed counts more.
+   * it. Its own failure is not reported: why the call has failed matters more.
    */
   async leaveBehind(work: Promise<unknown>, withinMs = LEFT_BEHIND_MS): Promise<void> {
     await soon(this.track(work), withinMs);
@@ -152,7 +152,7 @@ export class Server {
   }
 
   /**
-   * Makes a long poll until it has an answer, however long that takes, also while connections break.
+   * Makes a long poll until it has an answer, however long that takes, even if connections break.
    * @param ended reads an error that is an answer; `undefined` for one that is not
    * @throws the signal's reason, or what `ended` throws
    */
@@ -176,7 +176,7 @@ export function retryDelayMs(attempt: number): number {
   return backoffMs(attempt, Math.random(), RETRY);
 }
 
-/** Waits for the work until then. @throws a transient error when its time is up, and the signal's reason; the work goes on */
+/** Waits for the work until `untilMs`. @throws a transient error when the time is up, and the signal's reason; the work goes on */
 export async function awaited<T>(work: Promise<T>, untilMs: number, signal: AbortSignal): Promise<T> {
   const leftMs = Math.max(1, untilMs - monotonicMs());
   const over = new AbortController();
