@@ -71,3 +71,13 @@ test('a holder that gives way at no checkpoints must stop when a waiter asks', (
   grant.watcher?.wanted(new Error('pre-empted'));
   assert.deepEqual(permit.told, ['must stop: pre-empted']);
 });
+
+test('a permit of a key is renewed and released with the permit of the key behind it, and its lease ends with the earlier of both', async () => {
+  const [grant, behind] = [new FakeGrant('run-0', 2_000), new FakeGrant('run-key', 1_000)];
+  const permit = new FakePermit(grant, { behind });
+  assert.deepEqual(await permit.renew('1 minute'), new Date(1_000));
+  await permit.renew();
+  for (const { renewals } of [grant, behind]) assert.deepEqual(renewals, [60_000, undefined]);
+  await permit.release();
+  assert.deepEqual([grant.isHeld, behind.isHeld], [false, false]);
+});

@@ -9,7 +9,7 @@ import { FencingToken } from '../../src/shared/fencing-token';
 import { permitId, queueId } from '../../src/shared/permit-id';
 import { QUEUE_VIEW, type QueueView } from '../../src/shared/protocol';
 import { ClientProcess } from '../support/client-process';
-import { startHolding, startOptions, untilAt } from '../support/holders';
+import { startHolding } from '../support/holders';
 import { operatorOf } from '../support/operators';
 import { clientOf } from '../support/sets';
 import { eventually, until, untilWaiting, useTemporal } from '../support/temporal';
@@ -228,28 +228,6 @@ test('in a plain withPermit, what counts after yield is what it holds then: its 
     })
     .catch((error: unknown) => error);
   assert.ok(rejected instanceof PermitLostError && rejected.how === 'revoked', String(rejected));
-});
-
-test('an adopter hears that its permit is wanted: a Workflow by a signal, a client as before', async () => {
-  const resource = temporal.resource();
-  const lamp = clientOf(temporal, resource, { capacity: 2 });
-  const [one, other] = [(await lamp.acquire(LOW)).detach(), (await lamp.acquire(LOW)).detach()];
-  const adopter = await temporal.client.workflow.start(workflows.adopter, {
-    ...startOptions(temporal, 'adopter'),
-    args: [one],
-  });
-  await untilAt(adopter, 'holding');
-  const adopted = await lamp.adopt(other);
-  const alarms = [lamp.acquire(HIGH), lamp.acquire(HIGH)];
-  await adopted.preempted;
-  await assert.rejects(adopter.result());
-  assert.equal((await adopter.query(workflows.stage)).at, 'holding', 'it was cancelled, and has stopped by itself');
-  await assert.rejects(
-    adopted.checkpoint(),
-    /^InvalidOptionsError: This permit can't yield: an adopted permit, or a permit of a set or of a key, can't rejoin the queue\.$/,
-  );
-  await adopted.release();
-  for (const alarm of await Promise.all(alarms)) await alarm.release();
 });
 
 test('a client takes the permit of a Workflow that gives way, and the queue keeps what it knows from run to run', async () => {

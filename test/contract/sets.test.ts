@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { Operator } from '../../src/operator';
 import { accumulatorResource } from '../../src/shared/key-names';
-import { permitId } from '../../src/shared/permit-id';
-import type { Ticket } from '../../src/shared/protocol';
+import { permitId, queueId } from '../../src/shared/permit-id';
+import { ENQUEUE, type Ticket } from '../../src/shared/protocol';
 import { assertEnds, contract, type Driver, finishAll, startHolding } from '../support/drivers';
 import { operatorOf } from '../support/operators';
-import { untilRenewedAgain } from '../support/permit-signals';
+import { signalsOf, untilRenewedAgain } from '../support/permit-signals';
 import { assertNothingLeft, clientOf } from '../support/sets';
 import { assertNoPermitLeft, eventually, permitsRunning, untilWaiting, useTemporal } from '../support/temporal';
 
@@ -83,6 +83,32 @@ contract(
     await finishAll([other]);
     assert.ok((await set.holding()).runId.endsWith(runId), 'the first was held all the time');
     await finishAll([set]);
+  },
+);
+
+contract(
+  temporal,
+  'in strict order, a set lines up where others wait, also if there is a slot that they do not want',
+  async (driver) => {
+    const [a, b] = twoResources();
+    const known = { ...one, recheckAfter: '1 hour' } as const; // it sends its ticket once
+    const { caller: holder } = await startHolding(driver, { resource: b, semaphore: known });
+    const waiter = await driver.start({ resource: b, semaphore: known });
+    await untilWaiting(temporal.client, b, 1);
+    const lineUps = async () =>
+      (await signalsOf(temporal, { workflowId: queueId(b) })).filter((name) => name === ENQUEUE).length;
+    const before = await lineUps();
+    const set = await driver.startSet({
+      pools: [
+        { resource: a, semaphore: one },
+        { resource: b, semaphore: { ...known, capacity: 2, fair: true } },
+      ],
+    });
+    assert.equal((await set.holding()).slot, '0 1');
+    assert.equal(await lineUps(), before + 1);
+    await finishAll([set, holder]);
+    await finishAll([waiter]);
+    await driver.assertSafe(b, 2);
   },
 );
 

@@ -12,8 +12,14 @@ export class FakeGrant implements Grant<Error> {
   /** What the server says after the release. */
   late: Error | undefined;
   watcher: Watcher | undefined;
+  /** For how long it was renewed, each time. */
+  readonly renewals: (number | undefined)[] = [];
 
-  constructor(readonly runId = 'run-0') {
+  constructor(
+    readonly runId = 'run-0',
+    /** When its lease ends. */
+    private readonly deadlineMs = 0,
+  ) {
     this.ref = { resource: 'gpus', slot: '0', workflowId: 'permit:gpus:0', runId, leaseMs: 1_000 };
   }
 
@@ -21,8 +27,9 @@ export class FakeGrant implements Grant<Error> {
     this.watcher = watcher;
   }
 
-  async renew(): Promise<Date> {
-    return new Date(0);
+  async renew(leaseMs: number | undefined): Promise<Date> {
+    this.renewals.push(leaseMs);
+    return new Date(this.deadlineMs);
   }
 
   finish(): void {}
@@ -49,14 +56,18 @@ export class FakePermit extends HeldPermit<FakeGrant, Error> {
   readonly told: string[] = [];
   readonly made: FakeGrant[] = [];
 
-  constructor(first = new FakeGrant(), { atCheckpoints = false } = {}) {
+  /** @param behind the permit of its key */
+  constructor(
+    first = new FakeGrant(),
+    { atCheckpoints = false, behind }: { atCheckpoints?: boolean; behind?: FakeGrant } = {},
+  ) {
     let count = 0;
     const lineUp = async () => {
       const next = new FakeGrant(`run-${++count}`);
       if (this.made.length < 10) this.made.push(next); // it must not remember them all
       return next;
     };
-    super(first, { outlivesRun: true, atCheckpoints, lineUp });
+    super(first, { outlivesRun: true, atCheckpoints, behind, lineUp });
     this.take(first);
   }
 

@@ -45,6 +45,10 @@ test('a run hands everything on, and the names of a list once', () => {
   const wire = JSON.stringify(shown(before));
   assert.equal(wire.split('"gpu-a","gpu-b"]').length, 2, wire);
   assert.deepEqual(plain(restored(shown(before)).view()), plain(before));
+  const [first, second] = waiters.map(({ id }) => id) as [string, string];
+  state.doubt([second]);
+  const handedOn = readHandedOn('pool', plain(handOn(state, [first, 'left'])));
+  assert.deepEqual(plain(handedOn), plain({ view: before, unanswered: [first], inDoubt: [second] }));
 });
 
 test('a slot of which the next run can make nothing is unknown, and the queue asks', () => {
@@ -101,7 +105,7 @@ test('a full line hands all its tickets on, also when priorities were inherited 
   while (state.enqueue(waiting(taken))) taken++;
   assert.ok(taken < 10_000, 'the bytes are the limit');
   state.inherit(key, 1);
-  const input = plain(handOn(state.view(), [], []));
+  const input = plain(handOn(state, []));
   const next = new QueueState(readHandedOn('openai', input).view);
   assert.equal(next.view().tickets.length, taken);
 });

@@ -29,10 +29,11 @@ function asTable({ tickets, ...others }: QueueView): ShownView {
 }
 
 /** The argument of the next run. The IDs are those of tickets in the view. */
-export function handOn(view: QueueView, unanswered: Iterable<string>, inDoubt: Iterable<string>): QueueInput {
+export function handOn(state: { view(): QueueView; inDoubt: string[] }, unanswered: Iterable<string>): QueueInput {
+  const view = state.view();
   const rows = new Map(view.tickets.map(({ id }, row) => [id, row]));
   const rowsOf = (ids: Iterable<string>) => [...ids].flatMap((id) => rows.get(id) ?? []);
-  return { tickets: [], view: asTable(view), unanswered: rowsOf(unanswered), inDoubt: rowsOf(inDoubt) };
+  return { tickets: [], view: asTable(view), unanswered: rowsOf(unanswered), inDoubt: rowsOf(state.inDoubt) };
 }
 
 /** What a run was handed: its memory, and of the tickets in it, those that are owed an answer, and those in doubt. */

@@ -17,8 +17,9 @@ function ticket(id: string, fields: Partial<Ticket> = {}): Ticket {
 
 /** What a run hands to the next, where each ticket is owed an answer, and is in doubt. */
 function bytesOf(state: QueueState): number {
-  const ids = state.view().tickets.map(({ id }) => id);
-  return JSON.stringify(handOn(state.view(), ids, ids)).length;
+  const view = state.view();
+  const ids = view.tickets.map(({ id }) => id);
+  return JSON.stringify(handOn({ view: () => view, inDoubt: ids }, ids)).length;
 }
 
 function slotsOf(commands: readonly QueueCommand[]): string[] {

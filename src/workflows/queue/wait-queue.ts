@@ -218,9 +218,7 @@ class WaitQueue {
 
   private async continueAsNew(): Promise<never> {
     metrics.waiters(this.resource, 0); // on this worker: another one may have the next run
-    return await continueAsNew<typeof waitQueueWorkflow>(
-      handOn(this.state.view(), this.unanswered.keys(), this.state.inDoubt),
-    );
+    return await continueAsNew<typeof waitQueueWorkflow>(handOn(this.state, this.unanswered.keys()));
   }
 
   /** Whether nobody awaits an answer: neither the queue, nor an operator. */

@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
+import type { HistoryEvent } from '../../../scripts/support/history-events';
 import { SemaphoreClient } from '../../../src/client';
 import { permitId, queueId } from '../../../src/shared/permit-id';
-import { CLOSING, DECLINED, ENQUEUE, MISSED, RELEASE } from '../../../src/shared/protocol';
+import { CLOSING, DECLINED, ENQUEUE, MISSED, RELEASE, RENEW, TURN } from '../../../src/shared/protocol';
 import { permitSlotWorkflow } from '../../../src/workflows';
 import {
   assertFails,
@@ -15,6 +16,7 @@ import {
   untilAt,
 } from '../../support/holders';
 import { operatorOf } from '../../support/operators';
+import { signalsOf } from '../../support/permit-signals';
 import { taskFailures } from '../../support/strangers';
 import { assertSafe, endQueue, eventually, queueView, until, untilWaiting, useTemporal } from '../../support/temporal';
 import * as workflows from '../../support/workflows';
@@ -35,6 +37,41 @@ async function hasUnseen(
   }
   return false;
 }
+
+/** That a Workflow that gets this signal comes to such an event without a timer that it sets in between. */
+async function assertNoTimer(
+  handle: Pick<Handle, 'fetchHistory'>,
+  signal: string,
+  isEnd: (event: HistoryEvent) => unknown,
+): Promise<void> {
+  const events = (await handle.fetchHistory()).events ?? [];
+  const from = events.findIndex((event) => event.workflowExecutionSignaledEventAttributes?.signalName === signal);
+  const to = events.findIndex((event, at) => at > from && isEnd(event));
+  assert.ok(from >= 0 && to > from, `after ${signal} it did not come to that: ${from}, ${to}`);
+  const fired = events.slice(from, to).flatMap(({ timerFiredEventAttributes: timer }) => timer?.startedEventId ?? []);
+  const waitedFor = fired.filter((startedId) => Number(startedId) > Number(events[from]?.eventId));
+  assert.deepEqual(waitedFor, [], `after ${signal} it waited for a timer`);
+}
+
+test('neither the permit nor its queue waits before a slot that was released passes on', async () => {
+  const resource = temporal.resource();
+  const semaphore = { capacity: 1, recheckAfter: '1 hour' } as const;
+  const first = await startHolding(temporal, { resource, semaphore });
+  const waiter = await startHolder(temporal, { resource, semaphore, holdMs: 0 });
+  await untilWaiting(temporal.client, resource, 1);
+  await eventually(async () => {
+    assert.equal((await queueView(temporal.client, resource))?.slots[0]?.[1].at, 'held');
+  });
+  await first.handle.signal(workflows.finish);
+  await waiter.result();
+  const { workflow } = temporal.client;
+  const permit = workflow.getHandle(permitId({ resource, slot: '0' }), first.runId);
+  await assertNoTimer(permit, RELEASE, (event) => event.workflowExecutionCompletedEventAttributes);
+  const isTurn = ({ signalExternalWorkflowExecutionInitiatedEventAttributes: sent }: HistoryEvent) =>
+    sent?.signalName === TURN;
+  await assertNoTimer(workflow.getHandle(queueId(resource)), CLOSING, isTurn);
+  await assertSafe(temporal.client, resource, 1);
+});
 
 test("a Workflow's own priority is what its waiters have, unless acquire says otherwise, and not what its permit and queue have", async () => {
   const resource = temporal.resource();
@@ -234,6 +271,18 @@ test('a drained slot stays out of use for as long as its queue runs, and then fo
   });
   assert.equal((await kept.describe()).status.name, 'RUNNING');
   await kept.signal(RELEASE);
+  await operatorOf(semaphore).resume();
+});
+
+test('a queue renews the permit by which a terminated one keeps a slot out of use', async () => {
+  const resource = temporal.resource();
+  const semaphore = new SemaphoreClient(temporal.client, resource, { capacity: 1, taskQueue: temporal.taskQueue });
+  await operatorOf(semaphore).pause();
+  const workflowId = permitId({ resource, slot: '0' });
+  const { runId } = await temporal.client.workflow.getHandle(workflowId).describe();
+  await endQueue(temporal.client, resource);
+  await operatorOf(semaphore).pause();
+  await eventually(async () => assert.ok((await signalsOf(temporal, { workflowId, runId })).includes(RENEW)));
   await operatorOf(semaphore).resume();
 });
 

@@ -1,0 +1,65 @@
+import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
+import { test } from 'node:test';
+import { permitId, queueId } from '../../../src/shared/permit-id';
+import { QUEUE_WORKFLOW, type Ticket, TURN, WATCH } from '../../../src/shared/protocol';
+import { permitSlotWorkflow } from '../../../src/workflows';
+import { handOn } from '../../../src/workflows/queue/handed-on';
+import { QueueState } from '../../../src/workflows/queue/queue-state';
+import { startOptions } from '../../support/holders';
+import { signalsOf } from '../../support/permit-signals';
+import { endQueue, eventually, queueView, useTemporal } from '../../support/temporal';
+import * as workflows from '../../support/workflows';
+
+const temporal = useTemporal({ shared: true });
+
+test('the next run of a queue takes over the slots, the doubts and the answers that it owes, and asks about the turns', async () => {
+  const resource = temporal.resource();
+  const taskQueue = temporal.taskQueue;
+  const [held, offered] = await Promise.all(
+    ['0', '1'].map((slot) =>
+      temporal.client.workflow.start(permitSlotWorkflow, {
+        workflowId: permitId({ resource, slot }),
+        taskQueue,
+        args: [{ leaseMs: 600_000, holder: { identity: 'test' } }],
+      }),
+    ),
+  );
+  assert.ok(held && offered);
+  const nowMs = Date.now();
+  /** A ticket whose waiter only notes its signals. */
+  const ticketOf = async (place: number, maxWaiting?: number): Promise<Ticket> => {
+    const { workflowId, firstExecutionRunId: runId } = await temporal.client.workflow.start(workflows.sleeper, {
+      ...startOptions(temporal),
+      args: [1],
+    });
+    return { id: randomUUID(), waiter: { workflowId, runId }, slots: 2, sinceMs: nowMs + place, maxWaiting };
+  };
+  const [served, waiting, owed, tooMany] = await Promise.all([ticketOf(0), ticketOf(1), ticketOf(2), ticketOf(3, 1)]);
+  const state = new QueueState({
+    tickets: [served, waiting, owed, tooMany],
+    slots: [
+      ['0', { at: 'held', sinceMs: nowMs, probeAtMs: nowMs + 600_000 }],
+      ['1', { at: 'offered', ticketId: served.id, untilMs: nowMs + 600_000 }],
+    ],
+    shares: [],
+  });
+  state.doubt([tooMany.id]);
+  await temporal.client.workflow.start(workflows.continuesAs, {
+    workflowId: queueId(resource),
+    taskQueue,
+    args: [QUEUE_WORKFLOW, handOn(state, [owed.id])],
+  });
+  await eventually(async () => {
+    const tickets = (await queueView(temporal.client, resource))?.tickets.map(({ id }) => id);
+    assert.deepEqual(tickets, [served.id, waiting.id, owed.id], 'it refuses the one for which the line is too long');
+    assert.deepEqual(await signalsOf(temporal, offered), [WATCH], 'it asks about the turn');
+    for (const { waiter } of [owed, tooMany]) assert.deepEqual(await signalsOf(temporal, waiter), [TURN]);
+  });
+  assert.deepEqual(await signalsOf(temporal, held), [], 'it knows that the slot is held');
+  for (const { waiter } of [served, waiting]) assert.deepEqual(await signalsOf(temporal, waiter), []);
+  await endQueue(temporal.client, resource);
+  for (const permit of [held, offered]) await permit.cancel();
+  for (const { waiter } of [served, waiting, owed, tooMany])
+    await temporal.client.workflow.getHandle(waiter.workflowId).terminate();
+});
