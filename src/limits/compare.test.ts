@@ -14,15 +14,19 @@ interface Seen {
   told?: Slots[];
   /** What the holder of each slot declares. */
   held?: Record<string, Slots | undefined>;
+  /** Slots that the queue keeps out of use. */
+  drained?: string[];
   override?: Partial<OverrideState>;
   queue?: InForce['queue'];
 }
 
-function inForce({ told = [], held = {}, override, queue = 'running' }: Seen): InForce {
-  const permits = Object.entries(held).map(([slot, slots]): ResourceSlot => {
+function inForce({ told = [], held = {}, drained = [], override, queue = 'running' }: Seen): InForce {
+  const all = { ...held, ...Object.fromEntries(drained.map((slot) => [slot, undefined])) };
+  const permits = Object.entries(all).map(([slot, slots]): ResourceSlot => {
+    const state = drained.includes(slot) ? 'drained' : 'held';
     const permit = { workflowId: slot, runId: slot, taskQueue: 'permits', holder: {}, since: new Date() };
     const mark = slots === undefined ? {} : { slots: slotsMark(slots) };
-    return { resource: RESOURCE, slot, state: 'held', permit: { ...permit, ...mark } };
+    return { resource: RESOURCE, slot, state, permit: { ...permit, ...mark } };
   });
   const set = override && { version: 9, slots: 3, paused: false, ...override };
   return { queue, told, permits, ...(set && { override: set }) };
@@ -250,6 +254,9 @@ test('who is above: those whose slots go out of use, also once the limit is in f
   assert.deepEqual(above(PAUSED, FULL), ['0', '1', '2']);
   assert.deepEqual(above({ capacity: 3 }, { ...FULL, override: { paused: true } }), []);
   assert.deepEqual(above({ slots: AB }, { told: [ABC], held: { a: ABC, c: ABC } }), ['c']);
+  // The permit by which the queue keeps a slot out of use is nobody's hold.
+  const override = { capacity: 1 };
+  assert.deepEqual(above({ capacity: 1 }, { held: { 0: 3, 1: 3 }, drained: ['2'], override }), ['1']);
 });
 
 test("a stranger's permit that names a billion slots is no opinion", () => {

@@ -329,16 +329,18 @@ test('a queue that is stuck from the start: a free slot is found in one rotation
   );
 });
 
-test('where the line is full, an acquirer with a bound gives up at once, and leaves the line (A4)', async () => {
-  const pool = new FakePool({ freeAtMs: [NEVER], words: [{ atMs: 60, word: 'full' }] }, 1);
-  const options = { slots: pool.slots, recheckAfterMs: RECHECK_MS, deadlineMs: NEVER };
-  const acquirer = new Acquirer(
-    { ...options, firstTries: 2, triesBeforeJoin: 1, triesPerRound: 5 },
-    Object.assign(pool, { full: () => 'full' }),
-  );
-  assert.equal(await pool.clock.run(acquirer.acquire()), 'full');
-  assert.equal(pool.nowMs(), 60);
-  assert.equal(did(pool.deeds), 'claim enter hear leave');
+test('where the line is full, or a later one has its place, an acquirer with a bound gives up at once, and leaves the line (A4)', async () => {
+  for (const word of ['full', 'superseded'] as const) {
+    const pool = new FakePool({ freeAtMs: [NEVER], words: [{ atMs: 60, word }] }, 1);
+    const options = { slots: pool.slots, recheckAfterMs: RECHECK_MS, deadlineMs: NEVER };
+    const acquirer = new Acquirer(
+      { ...options, firstTries: 2, triesBeforeJoin: 1, triesPerRound: 5 },
+      Object.assign(pool, { full: (isSuperseded: boolean) => (isSuperseded ? 'superseded' : 'full') }),
+    );
+    assert.equal(await pool.clock.run(acquirer.acquire()), word);
+    assert.equal(pool.nowMs(), 60);
+    assert.equal(did(pool.deeds), 'claim enter hear leave');
+  }
 });
 
 test('it tries as many slots as it may, each once, and does not line up', async () => {

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Client, type WorkflowClientInterceptor } from '@temporalio/client';
 import {
+  acquireAll,
   type ClientAcquireOptions,
   InvalidOptionsError,
   type Permit,
@@ -130,6 +131,27 @@ test('a permit that ended before its function was through is lost, though the cl
     );
   }
   await assertSafe(temporal.client, resource, 2, []);
+});
+
+test('the close of a client gives back all that it has handed out, however its holder came to it, and waits for releases', async () => {
+  const [resource, other] = [temporal.resource('a'), temporal.resource('b')];
+  const semaphore = clientOf(resource, { capacity: 4 });
+  const beside = clientOf(other);
+  const adopted = await semaphore.adopt((await clientOf(resource, { capacity: 4 }).acquire()).detach());
+  const yielded = await semaphore.acquire();
+  await yielded.yield(() => undefined);
+  const set = await acquireAll([semaphore, beside]);
+  const released = await semaphore.acquire();
+  void released.release();
+  await semaphore.close();
+  const [ofSet, ofBeside] = set.permits;
+  for (const permit of [adopted, yielded, ofSet, released])
+    assert.equal((await statusOf(permit)).status.name, 'COMPLETED', permit.slot);
+  for (const permit of [adopted, yielded, ofSet])
+    assert.equal((permit.signal.reason as PermitLostError | undefined)?.how, 'released');
+  assert.ok(ofBeside.isHeld, 'its client is open');
+  await beside.close();
+  assert.equal((await statusOf(ofBeside)).status.name, 'COMPLETED');
 });
 
 const BAD: [string, unknown, unknown, RegExp][] = [

@@ -10,7 +10,7 @@ export interface PoolScript {
   /** Until when the queue answers and sends what it has to send. */
   queueDiesAtMs?: number;
   /** What the queue sends by itself. A number is the index of an offered slot; from the count on, one that was added. */
-  words?: readonly { atMs: number; word: number | 'full' | 'refused' | 'stuck' | 'waiting' }[];
+  words?: readonly { atMs: number; word: number | 'full' | 'superseded' | 'refused' | 'stuck' | 'waiting' }[];
   /** This claim, counted from 0, fails. */
   failingClaim?: number;
   /** How long the queue takes to take a ticket. @default 0 */

@@ -97,6 +97,18 @@ test('what a failed call leaves behind goes on, and the end waits for it', async
   await ended;
 });
 
+test('the end also waits for what begins while it waits', async () => {
+  const server = new Server(clientThatListens(() => undefined));
+  let isDone = false;
+  const second = async () => {
+    await delay(10);
+    isDone = true;
+  };
+  void server.track(Promise.resolve().then(() => void server.track(second())));
+  await server.ended();
+  assert.ok(isDone);
+});
+
 test('a long poll that a paused Workflow refuses is not made again at once, nor for ever', async () => {
   const refusal = Object.assign(new Error('9 FAILED_PRECONDITION: Workflow is paused.'), {
     code: 9,

@@ -318,3 +318,45 @@ test('the queue asks once for a ticket that gives way, and its next run does not
   const next = new QueueState(JSON.parse(JSON.stringify(state.view())));
   assert.deepEqual([...new Inheritance('r', next.inheriting()).moves(next, 9e9)], []);
 });
+
+test('a queue asks again as long as a better priority waits behind its caller, and ever more rarely', () => {
+  const inherits = ['a'];
+  const low: Ticket = {
+    id: 'low',
+    waiter: { workflowId: 'w', runId: 'r' },
+    slots: 1,
+    sinceMs: 0,
+    inherits,
+    priorityKey: 5,
+  };
+  const urgent: Ticket = {
+    ...low,
+    id: 'urgent',
+    waiter: { workflowId: 'u', runId: 'r' },
+    inherits: undefined,
+    priorityKey: 1,
+  };
+  const state = new QueueState();
+  for (const ticket of [low, urgent]) state.enqueue(ticket);
+  const inheritance = new Inheritance('r');
+  const askedAtMs: number[] = [];
+  for (let nowMs = 0; nowMs <= 60_000; nowMs += 100)
+    if ([...inheritance.moves(state, nowMs)].length > 0) askedAtMs.push(nowMs);
+  const pausesMs = askedAtMs.slice(1).map((atMs, nth) => atMs - (askedAtMs[nth] ?? 0));
+  assert.deepEqual([askedAtMs[0], pausesMs[0]], [0, 1_000]);
+  assert.ok((pausesMs.at(-1) ?? 0) > 5_000 && askedAtMs.length < 25, askedAtMs.join(' '));
+});
+
+test('a queue that has ended is told no more, but for that of the resource to which a key admits', () => {
+  const key = keyResource('r', 'acme');
+  const inheritance = new Inheritance(key);
+  inheritance.asks('other');
+  const line = (bestPriority: number) => ({ bestPriority, inheriting: () => [] });
+  const told = (bestPriority: number) =>
+    [...inheritance.moves(line(bestPriority), 0)].map((command) => command.do === 'pass-on' && command.to).sort();
+  assert.deepEqual(told(5), ['other', 'r']);
+  for (const of of ['other', 'r']) inheritance.gone(of);
+  assert.deepEqual(told(4), ['r'], 'it may begin to run at any time');
+  inheritance.asks('other');
+  assert.deepEqual(told(4), ['other'], 'it has asked again');
+});

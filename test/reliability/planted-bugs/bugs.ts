@@ -46,6 +46,27 @@ const BUGS: readonly PlantedBug[] = [
     caughtBy: 'inheritance.model.test.ts',
   },
   {
+    name: 'The queue asks once for a priority, and not again as long as the caller waits',
+    in: 'Inheritance.isDue',
+    find: 'Math.max(AGAIN_MS, (nowMs - sinceMs) / 4)',
+    replace: 'Number.POSITIVE_INFINITY',
+    caughtBy: 'inheritance.model.test.ts',
+  },
+  {
+    name: 'A queue tells one that has ended each better priority',
+    in: 'Inheritance.gone',
+    find: 'if (resource !== this.next) this.heirs.delete(resource);',
+    replace: '',
+    caughtBy: 'inheritance.model.test.ts',
+  },
+  {
+    name: 'The queue of a key does not tell that of its resource any more, once that has ended',
+    in: 'Inheritance.gone',
+    find: 'resource !== this.next',
+    replace: 'true',
+    caughtBy: 'inheritance.model.test.ts',
+  },
+  {
     name: 'Whoever gives way keeps the permit of its key',
     in: 'acquireInOrder',
     find: 'await giveBack(last.grant)',
@@ -95,6 +116,20 @@ const BUGS: readonly PlantedBug[] = [
     caughtBy: 'dead-waiters.slow.test.ts',
   },
   {
+    name: 'A look remembers each waiter that it has ever asked about',
+    in: 'LongWaiters.due',
+    find: 'for (const key of this.waiters.keys()) if (!all.has(key)) this.waiters.delete(key);',
+    replace: '',
+    caughtBy: 'long-waiters.test.ts',
+  },
+  {
+    name: 'A look asks again about those of whom it knows, before those of whom it does not',
+    in: 'LongWaiters.due',
+    find: 'askedAtMs(a) - askedAtMs(b)',
+    replace: 'askedAtMs(b) - askedAtMs(a)',
+    caughtBy: 'long-waiters.test.ts',
+  },
+  {
     name: 'An operator who changes what is in use asks the server about the queue twice',
     in: 'Operator.override',
     find: 'this.inspector.taskQueue(slotNames(slots), queue)',
@@ -128,6 +163,15 @@ const BUGS: readonly PlantedBug[] = [
     find: 'acquire.purpose ?? purposeHere()',
     replace: 'acquire.purpose',
     caughtBy: 'operators see which activity of which Workflow',
+  },
+  {
+    name: 'The permit of an activity that no Workflow has started names no activity',
+    in: 'purposeOf',
+    // biome-ignore lint/suspicious/noTemplateCurlyInString: it is code
+    find: 'workflowExecution ? `of ${workflowExecution.workflowId}` : `(activity ${activityId})`',
+    // biome-ignore lint/suspicious/noTemplateCurlyInString: it is code
+    replace: '`of ${workflowExecution?.workflowId}`',
+    caughtBy: 'activity-purpose.test.ts',
   },
   {
     name: 'A server that does not start and update in one call takes no orders',
@@ -256,6 +300,13 @@ const BUGS: readonly PlantedBug[] = [
     caughtBy: 'compare.test.ts',
   },
   {
+    name: 'A queue that keeps a slot out of use passes for a holder of more than its limit',
+    in: 'compareOne',
+    find: "state === 'held' && !isSlotInUse(slot, inForce)",
+    replace: '!isSlotInUse(slot, inForce)',
+    caughtBy: 'compare.test.ts',
+  },
+  {
     name: 'One that wants more permits than an operator has left stays in line, and keeps a slot to itself',
     in: 'Admission.refuseAccumulators',
     find: 'yield this.refuse(ticket)',
@@ -324,6 +375,13 @@ const BUGS: readonly PlantedBug[] = [
     find: 'tried === 0',
     replace: 'false',
     caughtBy: 'a caller with next to no time has a free slot all the same',
+  },
+  {
+    name: 'A caller whose place a later one has taken hears that the queue is full',
+    in: 'Acquirer.handle',
+    find: "this.outside.full(message === 'superseded')",
+    replace: 'this.outside.full(false)',
+    caughtBy: 'acquirer.test.ts',
   },
   {
     name: 'An acquire that times out waits for a server that is silent',
@@ -570,6 +628,13 @@ const BUGS: readonly PlantedBug[] = [
     find: 'own.abort(error)',
     replace: 'undefined',
     caughtBy: 'close ends the waits at once',
+  },
+  {
+    name: 'The close of a client waits for what is under way, but not for what follows from that',
+    in: 'Server.ended',
+    find: 'while (this.underWay.size > 0) await Promise.allSettled(this.underWay);',
+    replace: 'await Promise.allSettled(this.underWay);',
+    caughtBy: 'client/server/server.test.ts',
   },
   {
     name: 'The acquire of a set leaves its listener on the signal of its caller',

@@ -7,11 +7,23 @@ import { permitSlotWorkflow } from '../../../src/workflows';
 import { handOn } from '../../../src/workflows/queue/handed-on';
 import { QueueState } from '../../../src/workflows/queue/queue-state';
 import { startOptions } from '../../support/holders';
-import { signalsOf } from '../../support/permit-signals';
 import { endQueue, eventually, queueView, useTemporal } from '../../support/temporal';
 import * as workflows from '../../support/workflows';
 
 const temporal = useTemporal({ shared: true });
+
+/** The signals that a Workflow which was continued as new sends in its first Workflow Task, and to whom. */
+async function toldInFirstTask(workflowId: string): Promise<string[][]> {
+  const { events } = await temporal.client.workflow.getHandle(workflowId).fetchHistory();
+  assert.ok(events?.[0]?.workflowExecutionStartedEventAttributes?.continuedExecutionRunId);
+  const task = events.find((event) => event.workflowTaskCompletedEventAttributes);
+  assert.ok(task, 'it has not begun yet');
+  return events.flatMap(({ signalExternalWorkflowExecutionInitiatedEventAttributes: sent }) =>
+    String(sent?.workflowTaskCompletedEventId) === String(task.eventId)
+      ? [[sent?.signalName ?? '', sent?.workflowExecution?.workflowId ?? '']]
+      : [],
+  );
+}
 
 test('the next run of a queue takes over the slots, the doubts and the answers that it owes, and asks about the turns', async () => {
   const resource = temporal.resource();
@@ -50,14 +62,24 @@ test('the next run of a queue takes over the slots, the doubts and the answers t
     taskQueue,
     args: [QUEUE_WORKFLOW, handOn(state, [owed.id])],
   });
-  await eventually(async () => {
-    const tickets = (await queueView(temporal.client, resource))?.tickets.map(({ id }) => id);
-    assert.deepEqual(tickets, [served.id, waiting.id, owed.id], 'it refuses the one for which the line is too long');
-    assert.deepEqual(await signalsOf(temporal, offered), [WATCH], 'it asks about the turn');
-    for (const { waiter } of [owed, tooMany]) assert.deepEqual(await signalsOf(temporal, waiter), [TURN]);
-  });
-  assert.deepEqual(await signalsOf(temporal, held), [], 'it knows that the slot is held');
-  for (const { waiter } of [served, waiting]) assert.deepEqual(await signalsOf(temporal, waiter), []);
+  const told = await eventually(() => toldInFirstTask(queueId(resource)));
+  const offeredTo = permitId({ resource, slot: '1' });
+  assert.deepEqual(
+    told.sort(),
+    [[WATCH, offeredTo], ...[owed, tooMany].map((it) => [TURN, it.waiter.workflowId])].sort(),
+  );
+  const { tickets, slots } = (await queueView(temporal.client, resource)) ?? assert.fail();
+  assert.deepEqual(
+    tickets.map(({ id }) => id),
+    [served.id, waiting.id, owed.id],
+  );
+  assert.deepEqual(
+    slots.map(([slot, { at }]) => [slot, at]),
+    [
+      ['0', 'held'],
+      ['1', 'offered'],
+    ],
+  );
   await endQueue(temporal.client, resource);
   for (const permit of [held, offered]) await permit.cancel();
   for (const { waiter } of [served, waiting, owed, tooMany])
