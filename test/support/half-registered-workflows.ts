@@ -1,2 +1,2 @@
-/** A user's Workflows file that forgets two of the three. */
+/** A user's Workflows file that exports only one of the four permit Workflows. */
 export { permitSlotWorkflow } from '../../src/workflows';

@@ -106,12 +106,26 @@ test('what would limit nothing is refused before the worker starts', async () =>
     ...none,
     message: /^workflows: expected types of this worker's Workflows \(trainModel, unlimited\), got "trainModle"$/,
   });
-  const own = { ...options, workflows: half.workflows, limitsPath: require.resolve('../support/limited/half-limits') };
-  await assert.rejects(create({ workflowsPath, taskQueue: 'plugin-own' }, new SemaphorePlugin(own)), {
-    ...none,
-    message:
-      /^semaphore "plugin-own-queue": expected another task queue than your worker's; or, .* got "taskQueue \\"plugin-own\\", and Workflows without perm/,
-  });
+});
+
+test('a Workflows file that lacks all permit Workflows, or only those with a pace, is refused where permits would run on it', async () => {
+  const own = {
+    taskQueue: 'plugin-permits',
+    workflows: half.workflows,
+    limitsPath: require.resolve('../support/limited/half-limits'),
+  };
+  for (const [file, missing] of [
+    ['workflows', 'permitSlotWorkflow, pacedPermitWorkflow, waitQueueWorkflow, .*'],
+    ['without-paced', 'pacedPermitWorkflow"$'],
+  ] as const) {
+    const options = { workflowsPath: require.resolve(`../support/limited/${file}`), taskQueue: 'plugin-own' };
+    await assert.rejects(create(options, new SemaphorePlugin(own)), {
+      name: 'InvalidOptionsError',
+      message: new RegExp(
+        `^semaphore "plugin-own-queue": expected another task queue than your worker's; or, .* got "taskQueue .*plugin-own.*, and Workflows without ${missing}`,
+      ),
+    });
+  }
 });
 
 test('an activity that needs a permit which its Workflow holds is refused for good; another Workflow calls it', async () => {

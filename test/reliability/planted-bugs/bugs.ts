@@ -1050,6 +1050,13 @@ const BUGS: readonly PlantedBug[] = [
     caughtBy: 'what would limit nothing',
   },
   {
+    name: 'The plugin takes a Workflow bundle that lacks the paced permits',
+    in: 'checkBundle',
+    find: '!workflows.includes(name)',
+    replace: "!workflows.includes(name) && name !== 'pacedPermitWorkflow'",
+    caughtBy: 'or only those with a pace, is refused',
+  },
+  {
     name: 'A limited activity waits for a permit that its own Workflow holds',
     in: 'checkNotHeld',
     find: 'defaultPayloadConverter.fromPayload<string[]>(held).includes(resource)',
