@@ -106,6 +106,19 @@ test('S1: more permits for one key than it may have', () => {
   assert.deepEqual(keyed('eve'), []);
 });
 
+test('S1: a key may have as many permits as an operator has set for it', () => {
+  const resized = (key: string, sentMs: number) =>
+    broken(({ pools, acquires, orders }) => {
+      at(pools, 0).perKey = 1;
+      for (const acquire of acquires) acquire.key = 'ann';
+      const resource = keyResource(POOL, key);
+      orders.push({ kind: 'resize', resource, capacity: 2, sentMs, answeredMs: sentMs + 10 });
+    });
+  assert.deepEqual(resized('ann', 1_400), []);
+  assert.deepEqual(resized('ann', 1_600), ['S1'], 'the order came after the grant');
+  assert.deepEqual(resized('bob', 1_400), ['S1']);
+});
+
 test('S1: a holder that is stopped loses the permit of its key a little before the other', () => {
   const stopped = (closedMs: number) =>
     broken(({ pools, acquires, permits }) => {
@@ -130,15 +143,25 @@ test('S2: a slot that no pool has', () => {
   );
 });
 
-test('S2: a slot that a key has not', () => {
-  const ofKey = (slot: string) =>
-    broken(({ pools, permits }) => {
+test('S2: a slot that a key has not, unless an operator has added it', () => {
+  const ofKey = (slot: string, resizedMs?: number, backMs?: number) =>
+    broken(({ pools, acquires, permits, orders }) => {
       at(pools, 0).perKey = 1;
-      const [{ startedMs, closedMs }, resource] = [at(permits, 0), keyResource(POOL, 'ann')];
-      permits.push({ resource, slot, runId: 'key-1', startedMs, closedMs, drained: false });
+      at(acquires, 2).key = 'ann'; // waits from 2,500 ms
+      const resource = keyResource(POOL, 'ann');
+      permits.push({ resource, slot, runId: 'key-1', startedMs: 20_000, closedMs: 20_100, drained: false });
+      at(acquires, 2).settledMs = 20_050;
+      const order = (capacity: number, sentMs: number) =>
+        orders.push({ kind: 'resize', resource, capacity, sentMs, answeredMs: sentMs + 10 });
+      if (resizedMs !== undefined) order(2, resizedMs);
+      if (backMs !== undefined) order(1, backMs);
     });
   assert.deepEqual(ofKey('0'), []);
   assert.deepEqual(ofKey('1'), ['S2']);
+  assert.deepEqual(ofKey('1', 19_000), []);
+  assert.deepEqual(ofKey('1', 20_100), ['S2', 'O1'], 'the order came after the grant');
+  assert.deepEqual(ofKey('1', 1_000, 18_000), [], 'it was in effect while a caller of this key waited');
+  assert.deepEqual(ofKey('1', 1_000, 2_000), ['S2', 'O1'], 'it was over by then');
 });
 
 test('S3: a stale write that was admitted; one that was refused is as it should be', () => {

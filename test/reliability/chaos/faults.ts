@@ -4,7 +4,9 @@ import { slotNames } from '@/shared/slots';
 import type { Cut, Slowness } from '../../../scripts/support/tcp-proxy';
 import type { ActorProcess } from './actor-process';
 import type { ActorInput, PoolSetup } from './actors/input';
-import type { Order } from './record';
+import { limitsText } from './limits-text';
+import { ANSWER, apply, deployedCount, ordered, pause, resize, resume, steered } from './operators';
+import { Luck } from './random';
 import type { FaultKind, PlannedFault } from './schedule';
 import type { World } from './world';
 
@@ -25,9 +27,6 @@ export interface Fault extends FaultKind {
 type Role = ActorInput['role'];
 
 const ANY: Role[] = ['clients', 'application', 'permits'];
-
-/** How long an operator waits for an answer. */
-const ANSWER = '10s';
 
 /** Every fault that a run has on any server, how often each comes beside the others, and how long it lasts. */
 export const FAULTS: readonly Fault[] = [
@@ -106,31 +105,26 @@ export const FAULTS: readonly Fault[] = [
     await ordered(world.observer, { kind: 'revoke', resource, slot }, revoke);
   }),
   onPool('resize', 3, async (world, pool, { luck }) => {
-    const deployed = 'capacity' in pool.slots ? pool.slots.capacity : pool.slots.slots.length;
-    await resize(world, pool, 1 + Math.floor(luck[1] * (deployed + 2)));
+    await resize(world, pool, 1 + Math.floor(luck[1] * (deployedCount(pool) + 2)));
   }),
+  {
+    kind: 'apply',
+    weight: 3,
+    lastsMs: [3_000, 20_000],
+    async inject(world, { atMs, lastsMs }) {
+      const luck = new Luck(`${world.options.seed}/limits/${atMs}`);
+      const changed = await apply(world, limitsText(steered(world), atMs, luck));
+      if (changed.length === 0) return undefined;
+      const heal = async () => void (await apply(world, limitsText(steered(world), atMs + lastsMs)));
+      return { target: 'a limits file', detail: `to ${changed.join(', ')}`, heal };
+    },
+  },
   paused('pause', 1, [500, 4_000]),
   paused('pause-long', 1, [12_000, 25_000]),
   onPool('pause-until', 2, async (world, pool, { luck }) => {
     await pause(world, pool, Date.now() + 500 + luck[1] * 3_500);
   }),
 ];
-
-/** Puts every pool back to what it is deployed with. It also frees what a terminated queue has left drained. */
-export async function restoreCapacity(world: World): Promise<void> {
-  for (const pool of steered(world)) {
-    await resize(world, pool, 'capacity' in pool.slots ? pool.slots.capacity : pool.slots.slots.length);
-    await resume(world, pool);
-  }
-}
-
-/**
- * Pools that operators steer. Not the flaky ones: a queue that gives a drained slot back by a signal which the server took, and
- * which was lost all the same, would keep the slot. No server does that.
- */
-function steered({ options }: World): PoolSetup[] {
-  return options.pools.filter(({ flaky }) => !flaky);
-}
 
 function paused(kind: string, weight: number, lastsMs: Fault['lastsMs']): Fault {
   return {
@@ -144,35 +138,6 @@ function paused(kind: string, weight: number, lastsMs: Fault['lastsMs']): Fault 
       return { target: pool.resource, heal: () => resume(world, pool) };
     },
   };
-}
-
-async function resize(world: World, pool: PoolSetup, capacity: number): Promise<void> {
-  const order = () => world.operatorOf(pool).resize(capacity, { reason: 'chaos', timeout: ANSWER });
-  await ordered(world.observer, { kind: 'resize', resource: pool.resource, capacity }, order);
-}
-
-async function pause(world: World, pool: PoolSetup, untilMs?: number): Promise<void> {
-  const until = untilMs === undefined ? undefined : new Date(untilMs);
-  const order = () => world.operatorOf(pool).pause({ until, reason: 'chaos', timeout: ANSWER });
-  await ordered(world.observer, { kind: 'pause', resource: pool.resource, untilMs }, order);
-}
-
-async function resume(world: World, pool: PoolSetup): Promise<void> {
-  const order = () => world.operatorOf(pool).resume({ timeout: ANSWER });
-  await ordered(world.observer, { kind: 'resume', resource: pool.resource }, order);
-}
-
-/** An operator's order, and when it was answered. */
-async function ordered(
-  { orders }: World['observer'],
-  order: Omit<Order, 'sentMs' | 'answeredMs' | 'runId'>,
-  give: () => Promise<{ runId?: string } | unknown>,
-): Promise<void> {
-  const call: Order = { ...order, sentMs: Date.now() };
-  orders.push(call);
-  const answer = await give();
-  call.answeredMs = Date.now();
-  if (typeof answer === 'object' && answer && 'runId' in answer) call.runId = String(answer.runId);
 }
 
 function kill(kind: string, weight: number, lastsMs: Fault['lastsMs'], roles: Role[]): Fault {

@@ -51,9 +51,8 @@ async function carryOut(
       return;
     }
     event.target = injected.target;
-    tell(
-      `${fault.kind} ${injected.target} ${injected.detail ?? ''}${injected.heal ? `for ${planned.lastsMs} ms` : ''}`,
-    );
+    const { target, detail, heal } = injected;
+    tell([fault.kind, target, detail, heal && `for ${planned.lastsMs} ms`].filter((it) => it !== undefined).join(' '));
     if (injected.heal) await pause(planned.lastsMs, interrupt);
     await injected.heal?.();
     event.healedMs = Date.now();

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { keyResource } from '@/shared/key-names';
 import type { ChaosRecord, Order, PermitRun } from './record';
-import { broken, POOL } from './sound-record';
+import { at, broken, POOL } from './sound-record';
 
 const order = (kind: Order['kind'], sentMs: number, rest: Partial<Order> = {}): Order => ({
   ...{ kind, resource: POOL, sentMs },
@@ -47,6 +48,20 @@ test('O1: a slot that is out of use by an answered order is given', () => {
   );
   const freed = { kind: 'terminate-permit', target: 'permit:pool:1', atMs: 119_000 };
   assert.deepEqual(given([order('pause', 100_000)], [late], [freed]), [], 'the queue’s claim was terminated');
+});
+
+test('O1: a slot of a key that an answered shrink or pause of this key has put out of use is given', () => {
+  const resource = keyResource(POOL, 'ann');
+  const given = (orders: Order[], perKey?: number) =>
+    broken((record) => {
+      at(record.pools, 0).perKey = perKey;
+      record.permits.push(permit('1', 120_000, 121_000, { resource }));
+      record.orders.push(...orders);
+    });
+  assert.deepEqual(given([order('resize', 100_000, { resource, capacity: 1 })], 2), ['O1']);
+  assert.deepEqual(given([order('pause', 100_000, { resource })], 2), ['O1']);
+  assert.deepEqual(given([order('resize', 100_000, { resource, capacity: 2 })], 2), []);
+  assert.deepEqual(given([order('resize', 100_000, { capacity: 1 })], 2), [], 'of the whole');
 });
 
 /** A waiter from 100 s to 150 s, and a permit by which the queue keeps slot 1 out of use all the while. Slot 0 is held. */

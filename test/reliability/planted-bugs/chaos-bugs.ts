@@ -152,6 +152,14 @@ export const CHAOS_BUGS: readonly ChaosBug[] = [
     faults: 'resize',
   },
   {
+    name: 'A limits file shrinks nothing',
+    of: 'operators',
+    in: 'compareOne',
+    find: 'resizes && { capacity: wanted }',
+    replace: 'resizes && { capacity: Math.max(wanted, inUse ?? 0) }',
+    faults: 'apply',
+  },
+  {
     name: 'A pause is ignored',
     of: 'operators',
     in: 'isSlotInUse',
@@ -214,6 +222,15 @@ export const CHAOS_BUGS: readonly ChaosBug[] = [
     find: 'slotNames(capacity)',
     replace: 'slotNames(capacity + 1)',
     faults: KILLS,
+  },
+  {
+    name: 'A key’s limit in a limits file is told to no queue',
+    of: 'keys',
+    in: 'applyOne',
+    find: 'operator.set(change, { ifVersion, reason })',
+    replace:
+      'of.limit.key === undefined ? operator.set(change, { ifVersion, reason }) : { version: ifVersion + 1, paused: false }',
+    faults: 'apply',
   },
   {
     name: 'A permit pool gives one permit to several calls at once',

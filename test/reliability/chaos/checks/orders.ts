@@ -3,7 +3,7 @@ import type { ChaosRecord, PermitRun, Pool } from '../record';
 import { Hits } from './hits';
 import { covered, type Interval, measure, without } from './intervals';
 import { liveWaits } from './liveness';
-import { CLAIMED_MS, outOfUse } from './out-of-use';
+import { CLAIMED_MS, outOfUse, poolNamed } from './out-of-use';
 
 /** An acquirer that tries by itself may win a slot between its holder's release and the queue's claim: docs/operations.md. */
 const RACE_MS = 2_000;
@@ -77,8 +77,9 @@ function wasFreed(permit: PermitRun, [fromMs]: Interval, { faults }: ChaosRecord
   return faults.some(({ target, atMs }) => target === permitId(permit) && atMs > fromMs && atMs < permit.startedMs);
 }
 
-function operated({ pools, orders }: ChaosRecord): Pool[] {
-  return pools.filter(({ resource }) => orders.some((order) => order.resource === resource));
+function operated(record: ChaosRecord): Pool[] {
+  const resources = new Set(record.orders.map(({ resource }) => resource));
+  return [...resources].flatMap((resource) => poolNamed(resource, record) ?? []);
 }
 
 function allSlots({ resource }: Pool, { permits }: ChaosRecord): Set<string> {

@@ -1,3 +1,4 @@
+import { isKeyResource, wholeOf } from '@/shared/key-names';
 import { slotNames } from '@/shared/slots';
 import type { ChaosRecord, Order, Pool } from '../record';
 import { type Interval, union } from './intervals';
@@ -30,6 +31,13 @@ export const CLAIMED_MS = 8_000;
 const LATE_MS = 1_500;
 
 const NOTHING: Setting = { pausedToMs: 0 };
+
+/** The pool of this name; the permits of a key are one. */
+export function poolNamed(resource: string, { pools }: ChaosRecord): Pool | undefined {
+  const pool = pools.find((it) => it.resource === wholeOf(resource));
+  if (!isKeyResource(resource)) return pool;
+  return pool?.perKey === undefined ? undefined : { resource, slots: pool.perKey };
+}
 
 /** When a slot of a pool is out of use. */
 export function outOfUse(pool: Pool, record: ChaosRecord, slot: string): OutOfUse {

@@ -1,7 +1,7 @@
-import { isKeyResource, keyResource, wholeOf } from '@/shared/key-names';
+import { isKeyResource, keyOfResource, keyResource } from '@/shared/key-names';
 import { slotNames, wantsSlot } from '@/shared/slots';
-import type { Body, ChaosRecord, PermitRun, Pool } from '../record';
-import { CLAIMED_MS, settingsOf } from './out-of-use';
+import type { Acquire, Body, ChaosRecord, PermitRun, Pool } from '../record';
+import { CLAIMED_MS, poolNamed, settingsOf } from './out-of-use';
 
 /** A time in which somebody certainly held a slot, and knew it. */
 export interface CertainHold {
@@ -57,11 +57,11 @@ export function checkHolders(record: ChaosRecord): string[] {
     }
   }
   for (const pool of record.pools)
-    violations.push(...tooMany(pool, holds, record), ...tooManyOfOneKey(pool, holds, record.permits));
+    violations.push(...tooMany(pool, holds, record), ...tooManyOfOneKey(pool, holds, record));
   return violations;
 }
 
-/** S2: a slot of the pool as deployed, or one that an operator had added while its acquirer waited; of a key, one of its `perKey`. */
+/** S2: a slot of the pool as deployed, or one that an operator had added while its acquirer waited; so too of a key. */
 export function checkSlots(record: ChaosRecord): string[] {
   return [...wrongSlots(record), ...wrongSlotsOfKeys(record)];
 }
@@ -77,14 +77,22 @@ function wrongSlots(record: ChaosRecord): string[] {
   });
 }
 
-function wrongSlotsOfKeys({ pools, permits }: ChaosRecord): string[] {
-  const perKey = new Map(pools.map((pool) => [pool.resource, pool.perKey]));
-  return permits.flatMap(({ resource, slot, runId }) => {
-    const slots = isKeyResource(resource) ? perKey.get(wholeOf(resource)) : undefined;
-    return slots === undefined || wantsSlot(slots, slot)
-      ? []
-      : [`${resource}/${slot}/${runId}: a key has ${slots} slots`];
+function wrongSlotsOfKeys(record: ChaosRecord): string[] {
+  return record.permits.flatMap((permit) => {
+    const { resource, slot, runId, startedMs, drained } = permit;
+    const pool = isKeyResource(resource) && !drained ? poolNamed(resource, record) : undefined;
+    if (!pool || wantsSlot(pool.slots, slot)) return [];
+    const slots = allowance(pool, record)(firstAskedMs(permit, record.acquires), startedMs);
+    return wantsSlot(slots, slot) ? [] : [`${resource}/${slot}/${runId}: the key has ${slots} slots`];
   });
+}
+
+/** When the first of those asked for whom this permit of a key may be: a set does not say for which key it asks. */
+function firstAskedMs({ resource, startedMs }: PermitRun, acquires: readonly Acquire[]): number {
+  const claimedMs = startedMs - CLAIMED_MS;
+  const mayClaim = ({ key, set, askedMs, settledMs = startedMs }: Acquire) =>
+    (set !== undefined || key === keyOfResource(resource)) && askedMs <= startedMs && settledMs >= claimedMs;
+  return Math.min(claimedMs, ...acquires.filter(mayClaim).map(({ askedMs }) => askedMs));
 }
 
 /** S3: after a write of a newer permit of a slot, none of an older one was admitted. */
@@ -169,21 +177,19 @@ function tooMany(pool: Pool, holds: readonly CertainHold[], record: ChaosRecord)
 }
 
 /** A hold counts for its key until the key's own permit ends: a holder that is stopped loses that first. */
-function tooManyOfOneKey(
-  { resource, perKey }: Pool,
-  holds: readonly CertainHold[],
-  permits: readonly PermitRun[],
-): string[] {
+function tooManyOfOneKey({ resource, perKey }: Pool, holds: readonly CertainHold[], record: ChaosRecord): string[] {
   if (perKey === undefined) return [];
-  let now: { key: string; toMs: number }[] = [];
+  let now: { key: string; askedMs: number; toMs: number }[] = [];
   return holds.flatMap((hold) => {
-    const { key } = hold;
+    const { key, askedMs, fromMs } = hold;
     if (hold.resource !== resource || key === undefined) return [];
-    const toMs = Math.min(hold.toMs, keysPermit(hold, key, permits)?.closedMs ?? Number.POSITIVE_INFINITY);
-    now = [...now.filter((other) => other.toMs > hold.fromMs), { key, toMs }];
-    const count = now.filter((other) => other.key === key).length;
-    return count > perKey
-      ? [`${count} holders of ${resource} for ${key} at ${time(hold.fromMs)}, allowed ${perKey}`]
+    const toMs = Math.min(hold.toMs, keysPermit(hold, key, record.permits)?.closedMs ?? Number.POSITIVE_INFINITY);
+    now = [...now.filter((other) => other.toMs > fromMs), { key, askedMs, toMs }];
+    const ofKey = now.filter((other) => other.key === key);
+    const capacityIn = allowance({ resource: keyResource(resource, key), slots: perKey }, record);
+    const allowed = Math.max(...ofKey.map((other) => capacityIn(other.askedMs, fromMs)));
+    return ofKey.length > allowed
+      ? [`${ofKey.length} holders of ${resource} for ${key} at ${time(fromMs)}, allowed ${allowed}`]
       : [];
   });
 }
