@@ -6,7 +6,7 @@
 import './shared/oldest-sdk';
 
 export { NoAnswerError } from './client/server/errors';
-export { NotHeldError, StaleOverrideError } from './operator/errors';
+export { ForeignWorkflowError, NotHeldError, StaleOverrideError } from './operator/errors';
 export type {
   Inspection,
   Override,

@@ -1,7 +1,14 @@
 import type { Command } from 'commander';
 import { messageOf } from '../client/server/errors';
 import { mapConcurrently } from '../client/server/map-concurrently';
-import { InvalidOptionsError, NotHeldError, Operator, type Override, type OverrideOptions } from '../operator';
+import {
+  ForeignWorkflowError,
+  InvalidOptionsError,
+  NotHeldError,
+  Operator,
+  type Override,
+  type OverrideOptions,
+} from '../operator';
 import { isSet } from '../operator/inspector';
 import { keysInUse, type SeenKey } from '../operator/resources-in-use';
 import { slotNames } from '../shared/slots';
@@ -258,8 +265,10 @@ async function take(of: string, slot: string, flags: RevokeFlags): Promise<numbe
   return await withOperator(of, { ...flags, capacity: undefined, slots: only }, async (operator) => {
     const { resource } = operator;
     operator.addSlot(slot);
-    const { slots } = await operator.inspect({ recent: 0 });
+    const { slots, strangers } = await operator.inspect({ recent: 0 });
     const held = slots.find((it) => it.slot === slot)?.permit;
+    const stranger = strangers?.find(({ workflowId }) => workflowId === held?.workflowId);
+    if (stranger) throw new ForeignWorkflowError(stranger);
     if (!held || (flags.runId !== undefined && held.runId !== flags.runId)) {
       throw new NotHeldError({ resource, slot }, flags.runId);
     }

@@ -4,7 +4,7 @@ import { secureHeaders } from 'hono/secure-headers';
 import { streamSSE } from 'hono/streaming';
 import { InvalidOptionsError } from '../client';
 import { messageOf } from '../client/server/errors';
-import { NotHeldError, StaleOverrideError } from '../operator';
+import { ForeignWorkflowError, NotHeldError, StaleOverrideError } from '../operator';
 import { type Access, checkChange, checkHost, checkSite, checkToken } from './access';
 import { act, parseAction } from './action';
 import { sendEvents } from './events';
@@ -101,5 +101,5 @@ export function createApp({ hub, access, session, page }: AppOptions): Hono {
 
 function statusOf(error: unknown): 400 | 409 | 502 {
   if (error instanceof InvalidOptionsError || error instanceof SyntaxError) return 400;
-  return error instanceof NotHeldError || error instanceof StaleOverrideError ? 409 : 502;
+  return [ForeignWorkflowError, NotHeldError, StaleOverrideError].some((of) => error instanceof of) ? 409 : 502;
 }

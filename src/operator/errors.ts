@@ -1,5 +1,7 @@
 import type { PermitAddress } from '../shared/permit-id';
-import type { Override } from './inspection';
+import type { Override, Stranger } from './inspection';
+import { strangersLine } from './reader';
+import { strangersRemedy } from './remedies';
 
 /**
  * No caller holds the slot, or another run than the named one does: there is nothing to revoke.
@@ -32,6 +34,37 @@ export class NotHeldError extends Error {
     );
     this.resource = resource;
     this.slot = slot;
+  }
+}
+
+/**
+ * A Workflow of another type has the ID of the permit or of the queue. Nothing was sent to it. It keeps the slot, or the queue, until an
+ * operator terminates it.
+ *
+ * @example
+ * ```ts
+ * import { ForeignWorkflowError, Operator } from 'temporal-semaphore/operator';
+ *
+ * await new Operator(client, 'gpu-pool').revoke('0').catch((error: unknown) => {
+ *   if (error instanceof ForeignWorkflowError) console.log(error.type, error.workflowId, error.runId);
+ *   else throw error;
+ * });
+ * ```
+ */
+export class ForeignWorkflowError extends Error {
+  override readonly name = 'ForeignWorkflowError';
+  /** The ID, which belongs to a permit or a queue. */
+  readonly workflowId: string;
+  /** The foreign Workflow's run, to terminate it. */
+  readonly runId: string;
+  /** The foreign Workflow's type. */
+  readonly type: string;
+
+  constructor(stranger: Stranger) {
+    super(`${strangersLine([stranger])}. ${strangersRemedy([stranger])}`);
+    this.workflowId = stranger.workflowId;
+    this.runId = stranger.runId;
+    this.type = stranger.type;
   }
 }
 

@@ -22,6 +22,7 @@ import {
 import { readQueueView } from '../shared/queue-view';
 import { MAX_SLOTS, slotNames, slotsMark } from '../shared/slots';
 import { TurnOrder } from '../shared/turn-order';
+import { ForeignWorkflowError } from './errors';
 import type {
   Inspection,
   Override,
@@ -78,8 +79,12 @@ export class Inspector {
     const { queries = new WorkerQueries(this.server, ANSWERS_WITHIN_MS), servesMs = 0, mayAskPermit } = asking;
     const strangers: Stranger[] = [];
     const lookAt = (slot: string) => this.slot(slot, { queries, servesMs, mayAskPermit }, strangers);
-    const lookAtQueue = this.queue({ queries, servesMs }, strangers);
-    const [own, { queue, taskQueue, view: told }] = await Promise.all([mapConcurrently(slots, lookAt), lookAtQueue]);
+    const lookAtQueue = this.queue({ queries, servesMs });
+    const [own, { queue, taskQueue, view: told, stranger }] = await Promise.all([
+      mapConcurrently(slots, lookAt),
+      lookAtQueue,
+    ]);
+    if (stranger) strangers.push(stranger);
     const view = told && { ...told, tickets: await this.thoseThere(told.tickets) };
     const added = view?.override ? addedSlots(view.override) : [];
     const known = (view?.slots ?? []).map(([slot]) => slot).filter((slot) => this.canBe(slot));
@@ -111,20 +116,19 @@ export class Inspector {
     };
   }
 
-  /** The permit that holds the slot now, as its memo describes it. `undefined` when nobody holds the slot. */
+  /**
+   * The permit that holds the slot now, as its memo describes it. `undefined` when nobody holds the slot.
+   * @throws ForeignWorkflowError
+   */
   async permit(slot: string): Promise<PermitInspection | undefined> {
     const description = await this.describe(permitId({ resource: this.resource, slot }));
+    const stranger = description && strangerIn(description, PERMIT_WORKFLOWS);
+    if (stranger) throw new ForeignWorkflowError(stranger);
     return description && permitOf(description);
   }
 
-  /**
-   * The task queue of the resource's queue, or else of a permit in one of these slots; `undefined` when neither runs.
-   * @param queue what the caller knows of the queue already
-   */
-  async taskQueue(slots: readonly string[], queue?: { taskQueue?: string }): Promise<string | undefined> {
-    const running = queue ? undefined : await this.describe(queueId(this.resource));
-    const ofQueue = running?.type === QUEUE_WORKFLOW ? running.taskQueue : queue?.taskQueue;
-    if (ofQueue !== undefined) return ofQueue;
+  /** The task queue of a permit in one of these slots; `undefined` when none runs. */
+  async permitTaskQueue(slots: readonly string[]): Promise<string | undefined> {
     const permits = await mapConcurrently(slots, (slot) => this.describe(permitId({ resource: this.resource, slot })));
     return permits.find((permit) => permit && PERMIT_WORKFLOWS.includes(permit.type))?.taskQueue;
   }
@@ -133,9 +137,9 @@ export class Inspector {
     const description = await this.describe(permitId({ resource: this.resource, slot }));
     if (!description) return { slot, state: 'free' };
     const permit = permitOf(description);
-    const { workflowId, runId } = permit;
-    if (!PERMIT_WORKFLOWS.includes(description.type)) {
-      strangers.push({ workflowId, runId, type: description.type });
+    const stranger = strangerIn(description, PERMIT_WORKFLOWS);
+    if (stranger) {
+      strangers.push(stranger);
       return { slot, state: 'held', permit };
     }
     if (permit.paused) return { slot, state: stateOf(this.resource, permit), permit }; // it answers no query
@@ -151,25 +155,22 @@ export class Inspector {
   /** The queue, and what it says of itself: no `view` when no queue runs, the queue is paused, or no worker answers for it. */
   async queue(
     asking: Asking,
-    strangers: Stranger[] = [],
-  ): Promise<Pick<Inspection, 'queue' | 'taskQueue'> & { view?: QueueView }> {
+  ): Promise<Pick<Inspection, 'queue' | 'taskQueue'> & { view?: QueueView; stranger?: Stranger }> {
     const queue = await this.describe(queueId(this.resource));
     if (!queue) return { queue: 'none' };
-    if (queue.type === QUEUE_WORKFLOW) {
-      const { taskQueue } = queue;
-      if (isPaused(queue)) return { queue: 'paused', taskQueue };
-      const view = readQueueView(this.resource, await this.answer(queue, QUEUE_VIEW, asking));
-      return view ? { queue: 'running', taskQueue, view } : { queue: 'silent', taskQueue };
-    }
-    const { workflowId, runId, type } = queue;
-    strangers.push({ workflowId, runId, type });
-    return { queue: 'silent' };
+    const stranger = strangerIn(queue, [QUEUE_WORKFLOW]);
+    if (stranger) return { queue: 'silent', stranger };
+    const { taskQueue } = queue;
+    if (isPaused(queue)) return { queue: 'paused', taskQueue };
+    const view = readQueueView(this.resource, await this.answer(queue, QUEUE_VIEW, asking));
+    return view ? { queue: 'running', taskQueue, view } : { queue: 'silent', taskQueue };
   }
 
-  /** Whether the resource's queue is paused on the server: it takes no order then. */
-  async isQueuePaused(): Promise<boolean> {
+  /** The queue's run, which is asked nothing; `undefined` when no queue runs. Paused on the server, it takes no order. */
+  async queueRun(): Promise<{ taskQueue: string; isPaused: boolean; stranger?: Stranger } | undefined> {
     const queue = await this.describe(queueId(this.resource));
-    return queue !== undefined && isPaused(queue);
+    const stranger = queue && strangerIn(queue, [QUEUE_WORKFLOW]);
+    return queue && { taskQueue: queue.taskQueue, isPaused: isPaused(queue), ...(stranger && { stranger }) };
   }
 
   /**
@@ -210,6 +211,11 @@ export class Inspector {
   private describe(workflowId: string): Promise<WorkflowExecutionDescription | undefined> {
     return describeOpen(this.server, this.reader, workflowId);
   }
+}
+
+/** The Workflow, if it has none of the types that belong under its ID. */
+function strangerIn({ workflowId, runId, type }: WorkflowExecutionDescription, ours: readonly string[]) {
+  return ours.includes(type) ? undefined : ({ workflowId, runId, type } satisfies Stranger);
 }
 
 /** The slots that are in use, or will be after a pause, where an operator may have added some. Named slots can't grow. */

@@ -26,8 +26,8 @@ import { DEFAULT_TASK_QUEUE, MAX_REASON_LENGTH, type OverrideInput, REVOKE } fro
 import { MAX_SLOTS, type Slots, slotNames } from '../shared/slots';
 import { isCount } from '../shared/untyped';
 import { DeployedSlots } from './deployed-slots';
-import { NotHeldError } from './errors';
-import type { Inspection, Override, PermitInspection, ResourceSlot, SlotInspection } from './inspection';
+import { ForeignWorkflowError, NotHeldError } from './errors';
+import type { Inspection, Override, PermitInspection, ResourceSlot, SlotInspection, Stranger } from './inspection';
 import { Inspector, isSet } from './inspector';
 import { isLate, overrideQueue } from './override';
 import { isLineKnown } from './reader';
@@ -233,6 +233,7 @@ export class Operator {
    * `PermitLostError`. Until then, the holder may still write: the fencing token guards against that.
    *
    * @throws NotHeldError when no caller holds the slot, or another run than `runId` does
+   * @throws ForeignWorkflowError when a Workflow of another type has the permit's ID
    * @throws NoAnswerError when no worker has ended the permit within `timeout`; it may end later. At once, with `paused`, when the permit
    * is paused on the server: it ends when it is unpaused
    * @throws ServiceError when the server can't be reached, or refuses
@@ -268,6 +269,7 @@ export class Operator {
    * @param capacity from 1 to 1,000; to use no slots at all, {@link pause}
    * @returns what is set now; `version` grows with every change
    * @throws StaleOverrideError when the override has another version than `ifVersion`; nothing has changed
+   * @throws ForeignWorkflowError when a Workflow of another type has the queue's ID; nothing has changed
    * @throws NoAnswerError when no worker has answered within `timeout`; the change may still take effect. At once, with `paused`, when
    * the queue is paused on the server; nothing has changed then
    * @throws InvalidOptionsError also if neither a queue nor a permit reports how many slots the resource has
@@ -332,9 +334,12 @@ export class Operator {
   /**
    * @internal The slots that the resource is deployed with; `undefined` when nobody knows them. The resource may have been deployed
    * anew with other slots, so this asks its queue each time.
+   * @throws ForeignWorkflowError
    */
   async deployedSlots(search = false): Promise<Slots | undefined> {
-    return (await this.deployed.find(search)).slots;
+    const { slots, queue } = await this.deployed.find(search);
+    refuseStranger(queue);
+    return slots;
   }
 
   private async override(
@@ -346,7 +351,9 @@ export class Operator {
     const order: Order = { timeoutMs, taskQueue: this.options.taskQueue };
     return await this.carryOut(order, async (persistence) => {
       const find = () => this.deployed.find(!this.deployed.areRemembered);
-      const { slots, queue } = await this.server.persist(find, persistence);
+      const { slots, queue: seen } = await this.server.persist(find, persistence);
+      const queue = seen ?? (await this.server.persist(() => this.inspector.queueRun(), persistence));
+      refuseStranger(queue);
       if (slots === undefined) {
         await this.refuseIfPaused(timeoutMs);
         throw new InvalidOptionsError(
@@ -354,8 +361,12 @@ export class Operator {
         );
       }
       const input = { slots, ...changeOf(slots), reason, ifVersion };
-      const running = () => this.inspector.taskQueue(slotNames(slots), queue);
-      const taskQueue = order.taskQueue ?? (await this.server.persist(running, persistence)) ?? DEFAULT_TASK_QUEUE;
+      const ofPermits = () => this.inspector.permitTaskQueue(slotNames(slots));
+      const taskQueue =
+        order.taskQueue ??
+        queue?.taskQueue ??
+        (await this.server.persist(ofPermits, persistence)) ??
+        DEFAULT_TASK_QUEUE;
       order.taskQueue = taskQueue;
       try {
         return await overrideQueue(this.server, { resource, taskQueue }, input, persistence);
@@ -368,7 +379,7 @@ export class Operator {
 
   /** @internal @throws NoAnswerError when the queue is paused on the server */
   async refuseIfPaused(timeoutMs = ANSWER_WITHIN_MS): Promise<void> {
-    if (!(await this.inspector.isQueuePaused())) return;
+    if (!(await this.inspector.queueRun())?.isPaused) return;
     throw new NoAnswerError(this.resource, timeoutMs, { paused: queueId(this.resource) });
   }
 
@@ -381,7 +392,7 @@ export class Operator {
     try {
       return await endingWith(limit.signal, () => work(persistence));
     } catch (error) {
-      const isTold = error instanceof NotHeldError || error instanceof NoAnswerError;
+      const isTold = [NotHeldError, ForeignWorkflowError, NoAnswerError].some((told) => error instanceof told);
       if (isTold || !(limit.signal.aborted || isLate(error))) throw error;
       const { taskQueue = DEFAULT_TASK_QUEUE } = order;
       const why = error === limit.signal.reason ? {} : { cause: error };
@@ -390,6 +401,11 @@ export class Operator {
       clearTimeout(timer);
     }
   }
+}
+
+/** @throws ForeignWorkflowError when a Workflow of another type has the queue's ID */
+function refuseStranger({ stranger }: { stranger?: Stranger } = {}): void {
+  if (stranger) throw new ForeignWorkflowError(stranger);
 }
 
 /** Checks what an operator is given, before any call to the server. @throws InvalidOptionsError */

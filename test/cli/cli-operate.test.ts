@@ -168,6 +168,16 @@ test('a Workflow of another type under an ID of ours is named, with what to do, 
   });
   assert.match(finding.what, /permit-queue:.* is a Workflow of type "train", not of temporal-semaphore/);
   assert.match(finding.advice ?? '', /temporal workflow terminate/);
+  for (const order of [
+    ['revoke', resource, '1'],
+    ['pause', resource],
+    ['resize', resource, '3'],
+    ['resume', resource],
+  ]) {
+    const { code, stderr } = await run([...order, ...(order[0] === 'resume' ? [] : ['--yes'])]);
+    assert.match(stderr, /is a Workflow of type "train".*temporal workflow terminate -w /, order[0]);
+    assert.equal(code, 69);
+  }
   await Promise.all(strangers.map((stranger) => stranger.terminate()));
   await permit.release();
 });

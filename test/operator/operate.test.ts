@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Client, WorkflowNotFoundError } from '@temporalio/client';
 import { NoAnswerError, PermitLostError, SemaphoreClient, type SemaphoreClientOptions } from '../../src/client';
-import { NotHeldError, Operator, StaleOverrideError } from '../../src/operator';
+import { ForeignWorkflowError, NotHeldError, Operator, StaleOverrideError } from '../../src/operator';
 import { permitId, queueId } from '../../src/shared/permit-id';
 import { assertFails, startHolder, startHolding, startOptions, untilAt } from '../support/holders';
 import { states, untilAllWait, untilStates } from '../support/inspected';
@@ -78,6 +78,31 @@ test('what nobody holds, or another run than was named, is not revoked', async (
   await permit.renew();
   await permit.release();
   await assert.rejects(operatorOf(pool).revoke('0'), NotHeldError);
+});
+
+test("a Workflow of another type under a permit's or the queue's ID gets no order, and the error says how to terminate it", async () => {
+  const resource = temporal.resource();
+  const ids = [permitId({ resource, slot: '0' }), queueId(resource)] as const;
+  const foreign = await Promise.all(
+    ids.map((workflowId) => temporal.client.workflow.start('Invoice', { workflowId, taskQueue: `${resource}-gone` })),
+  );
+  const refused = (workflowId: string) => (error: unknown) => {
+    assert.ok(error instanceof ForeignWorkflowError, String(error));
+    assert.deepEqual([error.workflowId, error.type], [workflowId, 'Invoice']);
+    assert.match(error.message, /^permit\S+ is a Workflow of type "Invoice".*temporal workflow terminate -w .* -r /);
+    return true;
+  };
+  for (const operator of [operatorOf(semaphore(resource)), new Operator(temporal.client, resource, { capacity: 1 })]) {
+    await assert.rejects(operator.revoke('0'), refused(ids[0]));
+    await assert.rejects(operator.pause(), refused(ids[1]));
+    await assert.rejects(operator.resize(2), refused(ids[1]));
+    await assert.rejects(operator.resume(), refused(ids[1]));
+  }
+  await assert.rejects(new Operator(temporal.client, resource).pause(), refused(ids[1]));
+  for (const handle of foreign) {
+    assert.equal((await handle.describe()).historyLength, 2, 'nothing was sent to it');
+    await handle.terminate();
+  }
 });
 
 test('without a worker an order fails in time', async () => {

@@ -130,10 +130,24 @@ const BUGS: readonly PlantedBug[] = [
     caughtBy: 'long-waiters.test.ts',
   },
   {
+    name: 'An operator command goes to a foreign Workflow that has the ID of the queue',
+    in: 'refuseStranger',
+    find: 'if (stranger) throw new ForeignWorkflowError(stranger);',
+    replace: '',
+    caughtBy: 'gets no order, and the error says how to terminate it',
+  },
+  {
+    name: 'A revocation goes to a foreign Workflow that has the ID of the permit',
+    in: 'Inspector.permit',
+    find: 'if (stranger) throw new ForeignWorkflowError(stranger);',
+    replace: '',
+    caughtBy: 'gets no order, and the error says how to terminate it',
+  },
+  {
     name: 'An operator who changes what is in use asks the server about the queue twice',
     in: 'Operator.override',
-    find: 'this.inspector.taskQueue(slotNames(slots), queue)',
-    replace: 'this.inspector.taskQueue(slotNames(slots))',
+    find: 'seen ?? (await this.server.persist(() => this.inspector.queueRun(), persistence))',
+    replace: 'await this.server.persist(() => this.inspector.queueRun(), persistence)',
     caughtBy: 'asks the server about the queue once',
   },
   {

@@ -160,8 +160,8 @@ export const MENDED: readonly PlantedBug[] = [
   {
     name: 'A Workflow of another type under an ID of ours is taken for a permit without a worker',
     in: 'Inspector.slot',
-    find: '!PERMIT_WORKFLOWS.includes(description.type)',
-    replace: 'false',
+    find: 'strangerIn(description, PERMIT_WORKFLOWS)',
+    replace: 'undefined',
     caughtBy: 'a Workflow of another type under an ID of ours is named',
   },
   {
