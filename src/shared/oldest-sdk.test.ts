@@ -1,4 +1,6 @@
 import assert from 'node:assert/strict';
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { test } from 'node:test';
 import { peerDependencies } from '../../package.json';
 import { OLDEST_SDK, refuseOlderSdk } from './oldest-sdk';
@@ -12,5 +14,18 @@ test('an SDK older than package.json allows is refused, with its version and wha
     assert.throws(() => refuseOlderSdk(version), {
       message: `temporal-semaphore needs Temporal's SDK 1.18.2 or later, and @temporalio/common is ${version}. Install a newer version of all @temporalio packages.`,
     });
+  }
+});
+
+/** Entries that load nothing of the SDK. */
+const WITHOUT_SDK = ['index.ts', 'fencing.ts', 'not-for-workflows.ts'];
+
+test('an entry that loads the SDK refuses an older one before it loads anything else', () => {
+  const src = join(__dirname, '..');
+  const entries = readdirSync(src).filter((name) => name.endsWith('.ts') && !WITHOUT_SDK.includes(name));
+  assert.ok(entries.includes('client.ts') && entries.includes('workflow.ts'), entries.join(' '));
+  for (const entry of entries) {
+    const [first] = /^(import|export)\b.*$/m.exec(readFileSync(join(src, entry), 'utf8')) ?? [];
+    assert.equal(first, "import './shared/oldest-sdk';", entry);
   }
 });

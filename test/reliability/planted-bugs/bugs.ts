@@ -549,14 +549,14 @@ const BUGS: readonly PlantedBug[] = [
     in: 'Closing.wait',
     find: 'stopHearing();',
     replace: '',
-    caughtBy: 'closing.test.ts',
+    caughtBy: 'client/holder/closing.test.ts',
   },
   {
     name: 'An acquire that is over stays with its client until that is closed',
     in: 'Closing.wait',
     find: 'stopListening();',
     replace: '',
-    caughtBy: 'closing.test.ts',
+    caughtBy: 'client/holder/closing.test.ts',
   },
   // From here on a real server is needed.
   {
@@ -642,6 +642,41 @@ const BUGS: readonly PlantedBug[] = [
     find: 'own.abort(error)',
     replace: 'undefined',
     caughtBy: 'close ends the waits at once',
+  },
+  {
+    name: 'A permit that is had just as its client is closed stays held',
+    in: 'Closing.handOut',
+    find: 'if (this.closed.signal.aborted) void this.server.track(permit.giveBack());',
+    replace: '',
+    caughtBy: 'client/holder/closing.test.ts',
+  },
+  {
+    name: 'The close of a client keeps a permit whose holder has given it up for a while and come back',
+    in: 'client/holder/Permit.take',
+    find: 'this.stand();',
+    replace: '',
+    caughtBy: 'the close of a client gives back all that it has handed out',
+  },
+  {
+    name: 'The close of a client keeps what the client has adopted',
+    in: 'SemaphoreClient.adopt',
+    find: 'this.handOut(await this.track(adoptPermit(this.context, this.semaphore, ref)))',
+    replace: 'await this.track(adoptPermit(this.context, this.semaphore, ref))',
+    caughtBy: 'the close of a client gives back all that it has handed out',
+  },
+  {
+    name: 'The close of a client keeps the permits of its sets',
+    in: 'acquireAll',
+    find: 'wanted[at]?.semaphore.context.closing.handOut(permit)',
+    replace: 'void at',
+    caughtBy: 'the close of a client gives back all that it has handed out',
+  },
+  {
+    name: 'The close of a client does not wait for releases that are under way',
+    in: 'client/holder/Grant.release',
+    find: 'this.run.server.track(this.releaseOnce())',
+    replace: 'this.releaseOnce()',
+    caughtBy: 'the close of a client gives back all that it has handed out',
   },
   {
     name: 'The close of a client waits for what is under way, but not for what follows from that',
