@@ -676,7 +676,7 @@ const BUGS: readonly PlantedBug[] = [
     in: 'client/holder/Grant.release',
     find: 'this.run.server.track(this.releaseOnce())',
     replace: 'this.releaseOnce()',
-    caughtBy: 'the close of a client gives back all that it has handed out',
+    caughtBy: 'the close of a client waits for a release',
   },
   {
     name: 'The close of a client waits for what is under way, but not for what follows from that',
