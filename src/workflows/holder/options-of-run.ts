@@ -24,7 +24,7 @@ export function marked(semaphore: ResolvedSemaphore): ResolvedSemaphore | undefi
   return [semaphore, ...semaphore.before].find((it) => patched(patchOf(it)));
 }
 
-/** All options in which a change breaks a replay. A time between two renewals or starts is none of them. */
+/** All options in which a change breaks a replay. The pace is one: a holder that held for less does not wait for its permit's end. */
 function patchOf({
   resource,
   mark,
@@ -38,7 +38,7 @@ function patchOf({
   const rest = [
     perKey !== undefined && `perKey=${perKey}`,
     fair && 'fair',
-    paceMs !== undefined && 'pace',
+    paceMs !== undefined && `pace=${paceMs}`,
     unpaced && 'pace=false',
     renewEveryMs === false && 'renewEvery=false',
     reentrant && 'reentrant',

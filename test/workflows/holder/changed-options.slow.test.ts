@@ -141,6 +141,8 @@ test('without before, the Workflow Tasks of holders fail: doctor and why name th
 
 /** Options that a deploy changes, and what a run says whose acquire began before. */
 const KEYED = { capacity: 3, perKey: 2 };
+const LONG_PACE = { capacity: 3, pace: { every: '20s' } } as const;
+const SHORT_PACE = { capacity: 3, pace: { every: '1ms' } } as const;
 const CHANGES: [is: string, was: SemaphoreOptions, now: SemaphoreOptions, former: FormerOptions][] = [
   ['capacity', { capacity: 3 }, { capacity: 900 }, { capacity: 3 }],
   ['capacity for slots', { capacity: 3 }, { slots: ['a', 'b'] }, { capacity: 3 }],
@@ -149,6 +151,7 @@ const CHANGES: [is: string, was: SemaphoreOptions, now: SemaphoreOptions, former
   ['the first perKey', { capacity: 3 }, KEYED, { perKey: undefined }],
   ['fair', { capacity: 3 }, { capacity: 3, fair: true }, { fair: false }],
   ['pace', { capacity: 3 }, { capacity: 3, pace: { every: '1s' } }, { pace: undefined }],
+  ['a pace for a shorter one', LONG_PACE, SHORT_PACE, LONG_PACE],
   ['renewEvery', { capacity: 3, renewEvery: false }, { capacity: 3 }, { renewEvery: false }],
 ];
 
@@ -174,3 +177,17 @@ for (const [is, was, now, former] of CHANGES) {
     await replay({ ...was, ...others, ...(was.renewEvery === false ? {} : { renewEvery: '7m' }) });
   });
 }
+
+test('a run that is marked goes by the pace with which its acquire began, when a deploy shortens it', async () => {
+  const resource = temporal.resource();
+  await using app = new DeployedApplication(temporal, resource);
+  await app.deploy({ ...LONG_PACE, before: [{ pace: undefined }] });
+  const handle = await app.start();
+  await untilHeld(handle);
+  await end(handle);
+  const history = await handle.fetchHistory();
+  const replay = async (options: SemaphoreOptions) =>
+    await Worker.runReplayHistory({ workflowBundle: await app.bundle(options) }, history, handle.workflowId);
+  await assert.rejects(replay(SHORT_PACE), DeterminismViolationError);
+  await replay({ ...SHORT_PACE, before: [LONG_PACE] });
+});
