@@ -211,7 +211,7 @@ function pausedFindings(seen: SeenResource): Finding[] {
 /** @param who a Workflow */
 export function stuckFinding(who: string, reason: string): Finding {
   const changed =
-    "Its code has changed since it began. If the change is a capacity or another option of a semaphore, name the former value in the semaphore's option `before`, such as { capacity: 4, before: [{ capacity: 3 }] }, and deploy again. ";
+    'Its code has changed since it began. If the change is a capacity or another option of a semaphore, name the former value in `before`, such as { capacity: 4, before: [{ capacity: 3 }] }, and deploy again. ';
   return {
     is: 'bad',
     what: `${who} can't go on: its Workflow Task fails: ${reason}`,
