@@ -113,6 +113,18 @@ const CASES: [what: string, limit: Partial<Limit>, seen: Seen, expected: Expecte
     { told: [2], held: { 0: 3 } },
     { capacity: 2, declared: 3, ifVersion: 0 },
   ],
+  [
+    'some callers count slots and others name them, and the file says who is right',
+    { capacity: 2, declared: 3 },
+    { told: [ABC.concat('d'), 3] },
+    { capacity: 2, declared: 3, ifVersion: 0 },
+  ],
+  [
+    'some callers name slots and others count them, and the file says who is right',
+    { slots: ['a'] },
+    { told: [5, ABC] },
+    { capacity: 1, declared: ABC, ifVersion: 0 },
+  ],
   ['nobody uses it', { capacity: 2 }, { queue: 'none' }, 'unused'],
   [
     'nobody uses it, and the file says what callers declare',

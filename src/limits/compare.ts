@@ -97,7 +97,10 @@ export interface Belief {
   readonly slots?: Slots;
 }
 
-/** The greatest number that those who hold or wait declare. If there are none: what the file says, or what an operator named last. */
+/**
+ * The greatest number that those who hold or wait declare. If some of them count slots and others name them, those count who do as the file
+ * does: any client can send a ticket. If there are none: what the file says, or what an operator named last.
+ */
 export function believed({ declared, slots }: Limit, { told, permits, override }: InForce): Belief | undefined {
   const known = [...told, override?.slots, declared, slots && [...slots]].filter((it) => it !== undefined);
   const stated = permits.flatMap(({ state, permit }) => (state === 'drained' ? [] : (permit.slots ?? [])));
@@ -110,8 +113,13 @@ export function believed({ declared, slots }: Limit, { told, permits, override }
       return slots === undefined ? { count } : beliefOf(slots);
     }),
   ];
+  const ofFile = declared ?? slots;
+  const isAsInFile = ({ slots: told = [] }: Belief) => ofFile !== undefined && typeof told === typeof ofFile;
   const [most] = beliefs.sort(
-    (a, b) => b.count - a.count || Number(b.slots !== undefined) - Number(a.slots !== undefined),
+    (a, b) =>
+      Number(isAsInFile(b)) - Number(isAsInFile(a)) ||
+      b.count - a.count ||
+      Number(b.slots !== undefined) - Number(a.slots !== undefined),
   );
   if (most) return most;
   const last = declared ?? override?.slots;

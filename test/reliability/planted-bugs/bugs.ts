@@ -307,6 +307,13 @@ const BUGS: readonly PlantedBug[] = [
     caughtBy: 'in-use.test.ts',
   },
   {
+    name: 'A limits file is for the slots that any ticket names',
+    in: 'believed',
+    find: 'ofFile !== undefined && typeof told === typeof ofFile',
+    replace: 'false',
+    caughtBy: 'compare.test.ts',
+  },
+  {
     name: 'An override that was set for fewer slots than callers declare now passes for the limit of the file',
     in: 'compareOne',
     find: 'outgrown || inUse !== wanted',
