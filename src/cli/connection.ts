@@ -218,12 +218,12 @@ export const EVERY_KEY = '*';
 export async function withOperator<T>(
   resource: string,
   flags: ConnectionFlags & OperatorOptions,
-  use: (operator: Operator) => Promise<T>,
+  use: (operator: Operator, client: Client) => Promise<T>,
 ): Promise<T> {
   const { capacity, slots, key, perKey, taskQueue } = flags;
   if (key === EVERY_KEY)
     throw new InvalidOptionsError(`--key '${EVERY_KEY}': only resize, pause and resume take all keys at once.`);
   const options = { capacity, slots, key, perKey, taskQueue };
   const open = (client: Client) => new Operator(client, resource, options);
-  return await withClient(flags, (client) => use(open(client)), open);
+  return await withClient(flags, (client) => use(open(client), client), open);
 }

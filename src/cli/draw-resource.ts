@@ -35,7 +35,10 @@ const PAST: Columns = {
 };
 
 /** A resource as people read it. */
-export function drawResource(seen: Inspection, { rows = Number.POSITIVE_INFINITY, wide = false }: Drawing = {}): Text {
+export function drawResource(
+  seen: SeenResource,
+  { rows = Number.POSITIVE_INFINITY, wide = false }: Drawing = {},
+): Text {
   const { slots, waiters, recent } = seen;
   const drawn = ({ head, align }: Columns, cells: unknown[][], runIds: (string | undefined)[]) =>
     wide
@@ -88,7 +91,7 @@ export function drawResource(seen: Inspection, { rows = Number.POSITIVE_INFINITY
 }
 
 /** `gpu-pool: 2 of 3 held, 4 waiting` */
-export function headline(seen: Inspection): Text {
+export function headline(seen: SeenResource): Text {
   const { resource, waiting, override } = seen;
   const drained = seen.slots.filter(({ state }) => state === 'drained').length;
   const taken = drained > 0 ? text`${heldOf(seen)}, ${drained} drained` : heldOf(seen);
@@ -98,12 +101,19 @@ export function headline(seen: Inspection): Text {
 }
 
 /** Why nobody knows who waits. */
-export function silenceOf({ resource, queue, taskQueue, strangers, problem }: SeenResource): string {
+export function silenceOf({ resource, queue, taskQueue, strangers, problem, unqueued }: SeenResource): string {
   if (problem !== undefined) return problem;
+  if (unqueued) return `no queue runs, but ${unqueuedNote(unqueued)}`;
   const stranger = strangers?.find(({ workflowId }) => workflowId === queueId(resource));
   if (queue === 'paused') return 'its queue is paused on the server';
   if (stranger) return `a Workflow of type "${stranger.type}" has the queue's ID`;
   return `no worker answers for the queue${taskQueue === undefined ? '' : ` on task queue "${taskQueue}"`}`;
+}
+
+/** `2 clients wait: permit-waiter:gpu-pool:… and 1 more` */
+function unqueuedNote([first, ...more]: readonly { workflowId: string }[]): string {
+  if (more.length === 0) return `1 client waits: ${first?.workflowId}`;
+  return `${more.length + 1} clients wait: ${first?.workflowId} and ${more.length} more`;
 }
 
 /** `2 of 3 held`; after a resize maybe `3 of 2 held (1 until released)` */

@@ -1,14 +1,14 @@
 import { type Command, Option } from 'commander';
 import { shellWord } from '../client/server/commands';
 import { Server } from '../client/server/server';
-import { type Inspection, InvalidOptionsError } from '../operator';
+import { InvalidOptionsError } from '../operator';
 import { addTo } from '../operator/add-to';
 import { pausedIn } from '../operator/paused';
 import { strangersLine } from '../operator/reader';
-import { inspectAllInUse, type SeenResource } from '../operator/resources-in-use';
+import { inspectAllInUse, type SeenResource, withUnqueued } from '../operator/resources-in-use';
 import { type ResourceFlags, wholeNumber, withResourceFlags } from './arguments';
 import { withClient, withOperator } from './connection';
-import { drawResource, overrideNote, unansweredTaskQueues } from './draw-resource';
+import { drawResource, overrideNote, silenceOf, unansweredTaskQueues } from './draw-resource';
 import { EXIT } from './exit-codes';
 import { type Polled, pollersOn } from './resource-findings';
 import { print, printCut, printJson, say } from './terminal';
@@ -52,7 +52,11 @@ export function addLs(program: Command, done: (exitCode: number) => void): void 
 
 /** @returns the exit code */
 async function one(resource: string, flags: LsFlags): Promise<number> {
-  const seen = await withOperator(resource, flags, (operator) => operator.inspect({ recent: flags.recent }));
+  const seen = await withOperator(resource, flags, async (operator, client) => {
+    const inspection = await operator.inspect({ recent: flags.recent });
+    const [seen = inspection] = await withUnqueued(client, [inspection]);
+    return seen;
+  });
   const { output, wide } = flags;
   if (output !== 'text') printJson(seen, output);
   if (isUnknown(seen)) return sayUnknown(seen.resource);
@@ -69,8 +73,8 @@ function sayUnknown(resource: string): number {
 }
 
 /** Nothing of this name runs or ran lately, and nobody knows how many slots it has. */
-function isUnknown({ capacity, slots, queue, recent }: Inspection): boolean {
-  return capacity === undefined && slots.length === 0 && queue === 'none' && recent.length === 0;
+function isUnknown({ capacity, slots, queue, recent, unqueued }: SeenResource): boolean {
+  return capacity === undefined && slots.length === 0 && queue === 'none' && recent.length === 0 && !unqueued;
 }
 
 /** @returns the exit code */
@@ -119,11 +123,12 @@ function silences(resources: readonly SeenResource[], polled: Polled): Text[] {
 }
 
 function notes(seen: SeenResource): Text[] {
-  const { resource, disagreement, strangers, keys } = seen;
+  const { resource, disagreement, strangers, keys, unqueued } = seen;
   return [
     ...(keys?.queued
       ? [text`${resource}: each key has its own queue: temporal-semaphore ls ${shellWord(resource)} --keys`]
       : []),
+    ...(unqueued ? [red(text`${resource}: ${silenceOf(seen)}`)] : []),
     ...(disagreement ? [yellow(text`${resource}: ${disagreementLine(disagreement)}`)] : []),
     ...pausedIn(seen).map(({ what, advice }) => yellow(text`${what}. ${advice}`)),
     ...(strangers ? [red(text`${resource}: ${strangersLine(strangers)}`)] : []),
@@ -133,14 +138,15 @@ function notes(seen: SeenResource): Text[] {
 const HEAD = ['resource', 'held', 'of', 'waiting', 'longest', 'keys', 'set'];
 const ALIGN: Align[] = ['left', 'right', 'right', 'right', 'right', 'left', 'left'];
 
-function row({ resource, capacity, held, waiting, waiters, override, keys, problem }: SeenResource): unknown[] {
+function row(seen: SeenResource): unknown[] {
+  const { resource, capacity, held, waiting, waiters, override, keys, problem, unqueued } = seen;
   if (problem !== undefined) return [resource, '?', '?', '?', '', '', problem];
   const first = waiters.map(({ since }) => since).sort((a, b) => a.getTime() - b.getTime())[0];
   return [
     resource,
     held,
     capacity ?? '?',
-    waiting ?? '?',
+    waiting ?? unqueued?.length ?? '?',
     first ? sinceNow(first) : '',
     keys ? text`${keys.held} hold, ${keys.queued} with a queue` : '',
     override ? overrideNote(override) : '',

@@ -10,7 +10,7 @@ import { strangersLine } from '../operator/reader';
 import { strangersRemedy } from '../operator/remedies';
 import type { SeenResource } from '../operator/resources-in-use';
 import type { StuckCaller } from '../operator/stuck-workflows';
-import { isQueueUnanswered, isUnanswered, unansweredTaskQueues } from './draw-resource';
+import { isQueueUnanswered, isUnanswered, silenceOf, unansweredTaskQueues } from './draw-resource';
 import { holderName } from './terminal';
 import { dim, green, red, Text, text, yellow } from './text';
 import { count, deadlockLine, disagreementLine, span } from './wording';
@@ -73,6 +73,9 @@ export function resourceFindings(seen: SeenResource, polled: Polled): Finding[] 
       advice: remedy(taskQueue, polled),
     });
   }
+  if (seen.unqueued) {
+    found.push({ is: 'warning', what: `"${resource}": ${silenceOf(seen)}`, advice: unqueuedRemedy(seen) });
+  }
   if (disagreement) {
     found.push({
       is: 'warning',
@@ -81,6 +84,13 @@ export function resourceFindings(seen: SeenResource, polled: Polled): Finding[] 
     });
   }
   return found;
+}
+
+/** What ends a wait without a queue. */
+export function unqueuedRemedy(seen: SeenResource): string {
+  const silent = unansweredTaskQueues(seen).find((name) => seen.unqueued?.some(({ taskQueue }) => taskQueue === name));
+  if (silent === undefined) return 'If a permit worker runs, a waiter starts a queue within 5 minutes.';
+  return `No worker answers on task queue "${silent}". Start one: ${workerCommand(silent)}`;
 }
 
 function named({ resource }: SeenResource, [first, ...more]: SlotInspection[]): string {

@@ -6,7 +6,7 @@ import { Operator, type Override, type SlotInspection, type Stranger, type Waite
 import { type DeadlockStep, findDeadlocks } from '../operator/deadlocks';
 import { pausedWorkflow } from '../operator/paused';
 import { isLineKnown, shownPurpose } from '../operator/reader';
-import { inspectAllInUse, type SeenResource } from '../operator/resources-in-use';
+import { inspectAllInUse, type SeenResource, withUnqueued } from '../operator/resources-in-use';
 import { standstillOf, stuckCallers } from '../operator/stuck-workflows';
 import { isOpen } from '../shared/open';
 import { queueId } from '../shared/permit-id';
@@ -25,6 +25,7 @@ import {
   resourceFindings,
   stuckFinding,
   stuckFindings,
+  unqueuedRemedy,
   waitingChildren,
 } from './resource-findings';
 import { print, printCut, printJson, say } from './terminal';
@@ -60,8 +61,9 @@ const SHOWN = 10;
 
 const HELP = `
 Exit code ${EXIT.no}: the Workflow or client neither waits for a permit nor holds one.
-Exit code ${EXIT.unavailable}: the answer is unknown because no worker answers for a queue, or
-because a resource can't be inspected.
+Exit code ${EXIT.unavailable}: the answer is unknown because no worker answers for a queue,
+because clients wait while no queue runs, or because a resource can't be
+inspected.
 
 Examples:
   temporal-semaphore why train-7
@@ -90,7 +92,7 @@ export function addWhy(program: Command, done: (exitCode: number) => void): void
 }
 
 function isSilent(seen: SeenResource): boolean {
-  return !isLineKnown(seen);
+  return !isLineKnown(seen) || seen.unqueued !== undefined;
 }
 
 /** Says that it found nothing, or that nobody can tell. @returns the exit code */
@@ -114,6 +116,7 @@ function sayNothingFound(who: string, resources: SeenResource[], status: string 
 
 /** What to do about a queue that tells nothing. */
 function remedyOf(seen: SeenResource): string {
+  if (seen.unqueued) return `. ${unqueuedRemedy(seen)}`;
   if (seen.queue === 'paused') return `. Unpause it: ${unpauseCommand(queueId(seen.resource))}`;
   return isQueueUnanswered(seen) && seen.taskQueue ? `. Start one: ${workerCommand(seen.taskQueue)}` : '';
 }
@@ -130,7 +133,7 @@ async function endOf(client: Client, workflowId: string): Promise<string | undef
 
 async function resourcesFor(client: Client, { resource }: WhyFlags): Promise<SeenResource[]> {
   if (resource === undefined) return await inspectAllInUse(client, { keys: true });
-  return [await new Operator(client, resource).inspect({ recent: 0 })];
+  return await withUnqueued(client, [await new Operator(client, resource).inspect({ recent: 0 })]);
 }
 
 async function lookFor(client: Client, who: string, flags: WhyFlags) {

@@ -9,7 +9,7 @@ import { statedCapacity } from './deployed-slots';
 import type { Inspection, ResourceSlot } from './inspection';
 import { ANSWERS_WITHIN_MS, disagreement } from './inspector';
 import { Operator, type OperatorOptions } from './operator';
-import { listHolders, listQueues } from './visibility';
+import { type ClientWaiter, listClientWaiters, listHolders, listQueues } from './visibility';
 import { WorkerQueries } from './worker-queries';
 
 /** What is in use of the keys of a resource that has a limit per key. */
@@ -42,6 +42,11 @@ export interface KeyInUse {
 /** A resource as far as it could be seen. */
 export interface SeenResource extends Inspection {
   keys?: KeysInUse;
+  /**
+   * Workflows that wait for clients although no queue runs: no worker has run them yet, or the queue was terminated. `waiting` is absent
+   * then, since Workflows may wait too.
+   */
+  unqueued?: readonly ClientWaiter[];
   /** Why the look has failed: then ignore the other fields. */
   problem?: string;
   /** The look has failed because the time for all looks was over, so nothing is known of the resource. */
@@ -141,7 +146,25 @@ export async function inspectAllInUse(client: Client, options: LookOptions = {})
   over.abort();
   // One failed look must not hide the other resources. When all have failed, the cause is no resource.
   if (errors.length > 0 && errors.length === seen.length) throw errors[0];
-  return seen;
+  return await withUnqueued(client, seen);
+}
+
+/**
+ * Adds who waits without a queue. It costs one call to visibility, if a resource has no queue and no free slot: only then may a client wait so.
+ */
+export async function withUnqueued(client: Client, resources: readonly SeenResource[]): Promise<SeenResource[]> {
+  const mayBe = resources.filter(
+    ({ queue, slots }) => queue === 'none' && slots.every(({ state }) => state !== 'free'),
+  );
+  if (mayBe.length === 0) return [...resources];
+  const [only] = mayBe;
+  const waiters = await listClientWaiters(client, mayBe.length === 1 ? only?.resource : undefined);
+  return resources.map((seen) => {
+    const unqueued = mayBe.includes(seen) ? waiters.get(seen.resource) : undefined;
+    if (!unqueued) return seen;
+    const { waiting: _unknown, ...rest } = seen;
+    return { ...rest, unqueued: unqueued.map(({ workflowId, taskQueue }) => ({ workflowId, taskQueue })) };
+  });
 }
 
 /** A key of a resource as it is now. */

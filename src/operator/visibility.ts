@@ -11,8 +11,9 @@ import { mapConcurrently } from '../client/server/map-concurrently';
 import { Server } from '../client/server/server';
 import { readPermitMemo } from '../shared/lenient-input';
 import { isOpen } from '../shared/open';
-import { permitId, resourceOfQueue } from '../shared/permit-id';
-import { PERMIT_OUTCOMES, PERMIT_WORKFLOWS, QUEUE_WORKFLOW } from '../shared/protocol';
+import { permitId, resourceOfQueue, resourceOfWaiter, waiterId } from '../shared/permit-id';
+import { PERMIT_OUTCOMES, PERMIT_WORKFLOWS, QUEUE_WORKFLOW, WAITER_WORKFLOW } from '../shared/protocol';
+import { addTo } from './add-to';
 import type { PastHold, ResourceSlot } from './inspection';
 import { permitAddress, permitOf, stateOf } from './reader';
 
@@ -29,6 +30,7 @@ const PAGE = 1_000;
 const LISTING_MS = 30_000;
 
 const PERMITS = `WorkflowType IN (${PERMIT_WORKFLOWS.map((type) => `"${type}"`).join(', ')})`;
+const WAITERS = `WorkflowType = "${WAITER_WORKFLOW}"`;
 const QUEUES = `WorkflowType = "${QUEUE_WORKFLOW}"`;
 
 /** A server that knows no pause refuses the second status. (`CloseTime IS NULL` would have an SQL database read all that has ended.) */
@@ -84,7 +86,7 @@ export async function listHolders(
   resource?: string,
   { limit = 1_000 }: ListHoldersOptions = {},
 ): Promise<ResourceSlot[]> {
-  const query = resource === undefined ? PERMITS : `${startsLike(resource)} AND ${PERMITS}`;
+  const query = resource === undefined ? PERMITS : `${startsLike(permitId({ resource, slot: '' }))} AND ${PERMITS}`;
   const held: ResourceSlot[] = [];
   await new Server(client).call(async () => {
     for await (const run of listOpen(client, query, Math.min(limit, PAGE))) {
@@ -108,12 +110,29 @@ export async function listQueues(client: Client): Promise<string[]> {
   return resources;
 }
 
+/** A Workflow that waits for a client. */
+export type ClientWaiter = Pick<WorkflowExecutionInfo, 'workflowId' | 'taskQueue'>;
+
+/** The Workflows that wait for clients, by resource: the newest 1,000 of one resource, or of all. */
+export async function listClientWaiters(client: Client, resource?: string): Promise<Map<string, ClientWaiter[]>> {
+  const query = resource === undefined ? WAITERS : `${startsLike(waiterId(resource, ''))} AND ${WAITERS}`;
+  const waiters = new Map<string, ClientWaiter[]>();
+  await new Server(client).call(async () => {
+    let listed = 0;
+    for await (const run of listOpen(client, query, PAGE)) {
+      addTo(waiters, resourceOfWaiter(run.workflowId), run);
+      if (++listed >= PAGE) break;
+    }
+  }, LISTING_MS);
+  return waiters;
+}
+
 /**
  * A search for "a" also finds the permits of "a:b". A server with an SQL database finds no `"` and no `\`, however they are escaped
  * (1.29.1 on SQLite), so the search stops before the first of them.
  */
-function startsLike(resource: string): string {
-  const [findable] = permitId({ resource, slot: '' }).split(/["\\]/, 1);
+function startsLike(workflowId: string): string {
+  const [findable] = workflowId.split(/["\\]/, 1);
   return `WorkflowId STARTS_WITH "${findable}"`;
 }
 
@@ -160,7 +179,7 @@ export async function listPastHolds(
 }
 
 async function listEnded(reader: WorkflowClient, resource: string, count: number): Promise<WorkflowExecutionInfo[]> {
-  const query = `${startsLike(resource)} AND ExecutionStatus != "Running"`;
+  const query = `${startsLike(permitId({ resource, slot: '' }))} AND ExecutionStatus != "Running"`;
   const runs: WorkflowExecutionInfo[] = [];
   let listed = 0;
   for await (const run of reader.list({ query, pageSize: MAX_LISTED })) {

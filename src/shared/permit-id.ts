@@ -44,6 +44,11 @@ export function waiterId(resource: string, uuid: string): string {
   return `${WAITER_PREFIX}${resource}:${uuid}`;
 }
 
+/** The resource for which the Workflow with this ID waits. */
+export function resourceOfWaiter(workflowId: string): string {
+  return workflowId.slice(WAITER_PREFIX.length, workflowId.lastIndexOf(':'));
+}
+
 /** Reads a permit's Workflow ID; `undefined` for any other ID. A resource may contain `:`, a slot may not. */
 export function parsePermitId(workflowId: string): PermitAddress | undefined {
   if (!workflowId.startsWith(PERMIT_PREFIX)) return undefined;
