@@ -153,9 +153,16 @@ export const MENDED: readonly PlantedBug[] = [
   {
     name: 'A search for a name with a quote finds nothing',
     in: 'startsLike',
-    find: "permitId({ resource, slot: '' }).split(/[\"\\\\]/, 1)",
-    replace: "[permitId({ resource, slot: '' })]",
+    find: 'workflowId.split(/["\\\\]/, 1)',
+    replace: '[workflowId]',
     caughtBy: 'test/operator/inspect.test.ts',
+  },
+  {
+    name: 'A client that waits while no queue runs is denied',
+    in: 'withUnqueued',
+    find: "queue === 'none' && slots",
+    replace: 'false && slots',
+    caughtBy: 'test/cli/cli-symptoms.test.ts',
   },
   {
     name: 'A Workflow of another type under an ID of ours is taken for a permit without a worker',
