@@ -1,6 +1,6 @@
 import type { Comparison } from '../limits/compare';
 import { type Limit, poolOf, wantedCount } from '../limits/limit';
-import type { ResourceSlot } from '../operator';
+import type { SlotInspection } from '../operator';
 import { shown } from '../operator/inspector';
 import { shownPurpose } from '../operator/reader';
 import { holderName } from './terminal';
@@ -74,8 +74,10 @@ function isOtherThanDeclared({ declared }: Limit, told: number | undefined): boo
 /** The most holders to name for each resource. Each costs a query. */
 export const NAMED = 4;
 
-function aboveNotes(above: readonly ResourceSlot[]): Text[] {
-  const lines = above.slice(0, NAMED).map(({ slot, permit }) => {
+/** Those who hold more than a limit allows. */
+export function aboveNotes(above: readonly SlotInspection[]): Text[] {
+  const lines = above.slice(0, NAMED).flatMap(({ slot, permit }) => {
+    if (!permit) return [];
     const purpose = shownPurpose(permit);
     const who = text`${holderName(permit.holder)} (for ${sinceNow(permit.since)}${purpose === undefined ? '' : text`, ${purpose}`})`;
     const lease = permit.leaseDeadline

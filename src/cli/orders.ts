@@ -11,9 +11,10 @@ import {
 } from '../operator';
 import { isSet } from '../operator/inspector';
 import { keysInUse, type SeenKey } from '../operator/resources-in-use';
-import { slotNames } from '../shared/slots';
+import { type Slots, slotNames } from '../shared/slots';
 import { type ResourceFlags, timeFromNow, wholeNumber, withResourceFlags } from './arguments';
 import { EVERY_KEY, withClient, withOperator } from './connection';
+import { aboveNotes } from './draw-plan';
 import { overrideNote } from './draw-resource';
 import { EXIT } from './exit-codes';
 import { confirmed, holderName, print, printJson, say } from './terminal';
@@ -42,15 +43,17 @@ interface Order {
   /** What to ask before, of a resource or of several keys. */
   question?: (what: Text) => Text;
   act: (operator: Operator) => Promise<Override | undefined>;
+  /** Whether it changes what a limits file may have set before, and what else an operator can do then. */
+  instead?: (before: Override) => string | undefined;
 }
 
 /** Asks the question, if there is one, acts, and shows the override that results. @returns the exit code */
 async function override(resource: string, order: Order): Promise<number> {
-  const { flags, question, act } = order;
+  const { flags, question, act, instead } = order;
   if (flags.key === EVERY_KEY) return await overrideKeys(resource, order);
   return await withOperator(resource, flags, async (operator) => {
     const name = operator.resource;
-    const slots = await operator.deployedSlots(true);
+    const { slots, override: before } = await operator.findSlots(true);
     if (slots === undefined) {
       await operator.refuseIfPaused();
       throw new InvalidOptionsError(
@@ -61,10 +64,31 @@ async function override(resource: string, order: Order): Promise<number> {
     const set = whatIsSet(await act(operator));
     const { output } = flags;
     if (output !== 'text') printJson(set ?? null, output);
-    else if (set) print(text`${name}: ${overrideNote(set)} (version ${set.version}).`);
-    else print(text`${name}: as it was deployed, with ${count(slotNames(slots).length, 'slot')}.`);
+    else {
+      const now = set
+        ? text`${name}: ${overrideNote(set)} (version ${set.version}).`
+        : text`${name}: as it was deployed, with ${count(slotNames(slots).length, 'slot')}.`;
+      print(Text.lines([now, ...(await surplus(operator, slots, before, set)), ...fileNotes(before, instead)]));
+    }
     return 0;
   });
+}
+
+/** Those who still hold slots that a smaller capacity has taken out of use. A pause takes all out of use, as its holders know. */
+async function surplus(operator: Operator, slots: Slots, before?: Override, set?: Override): Promise<Text[]> {
+  if (set?.capacity === undefined || set.paused) return [];
+  const names = typeof slots === 'number' ? slotNames(Math.max(slots, before?.capacity ?? 0)) : slots;
+  return aboveNotes(await operator.heldIn(names.slice(set.capacity)));
+}
+
+/** Warns that a worker sets again what a limits file had set. */
+function fileNotes(before: Override | undefined, instead: Order['instead'] = () => undefined): Text[] {
+  const { fileVersion } = (before?.capacityUntil ? before.before : before) ?? {};
+  const or = before && instead(before);
+  if (fileVersion === undefined || or === undefined) return [];
+  return [
+    text`A limits file (version ${fileVersion}) had set this: a worker that keeps the file sets it again. Change the file and raise its version${or}.`,
+  ];
 }
 
 function whatIsSet(now: Override | undefined): Override | undefined {
@@ -121,7 +145,7 @@ async function changeKey({ operator, seen }: SeenKey, act: Order['act']): Promis
   try {
     if (seen.problem !== undefined) throw new Error(seen.problem);
     const now = whatIsSet(await act(operator)) ?? null;
-    const declared = now?.capacity ?? (await operator.deployedSlots());
+    const declared = now?.capacity ?? (await operator.findSlots()).slots;
     const after = { capacity: typeof declared === 'number' ? declared : undefined, override: now };
     return { resource, before, after };
   } catch (error) {
@@ -172,6 +196,7 @@ export function addResize(program: Command, done: (exitCode: number) => void): v
           flags,
           question,
           act: (operator) => operator.resize(n, { until, ifVersion, reason }),
+          instead: () => (until ? undefined : ', or use resize --until'),
         }),
       );
     });
@@ -223,7 +248,13 @@ export function addResume(program: Command, done: (exitCode: number) => void): v
     .addHelpText('after', RESUME_HELP)
     .action(async (resource: string, flags: OverrideFlags) => {
       const { ifVersion } = flags;
-      done(await override(resource, { flags, act: (operator) => operator.resume({ ifVersion }) }));
+      done(
+        await override(resource, {
+          flags,
+          act: (operator) => operator.resume({ ifVersion }),
+          instead: ({ paused }) => (paused ? '' : undefined),
+        }),
+      );
     });
   withOverrideFlags(resume);
 }
@@ -257,7 +288,7 @@ export function addRevoke(program: Command, done: (exitCode: number) => void): v
 }
 
 const STILL_WORKS =
-  "Until the holder is notified, its work goes on, although the slot is free. To free a slot only after the work has stopped, cancel the holder's Workflow instead.";
+  "Until the holder is notified, its work goes on, although the slot is free. To free a slot only after the work has stopped, cancel the holder's Workflow, or stop its process (run, a service), instead.";
 
 /** @returns the exit code */
 async function take(of: string, slot: string, flags: RevokeFlags): Promise<number> {

@@ -4,7 +4,7 @@ import type { QueueView } from '../shared/protocol';
 import { MAX_SLOTS, type Slots, slotNames } from '../shared/slots';
 import { isCount } from '../shared/untyped';
 import { areSlots } from '../shared/wire-input';
-import type { ResourceSlot, SlotInspection, Stranger } from './inspection';
+import type { ResourceSlot, SlotInspection } from './inspection';
 import { ANSWERS_WITHIN_MS, type Asking, type Inspector, type Look } from './inspector';
 import { isLineKnown } from './reader';
 import { listHolders } from './visibility';
@@ -66,7 +66,7 @@ export class DeployedSlots {
   async find(
     search: boolean,
     asking: Partial<Asking> = {},
-  ): Promise<{ slots: Slots | undefined; queue?: { taskQueue?: string; stranger?: Stranger } }> {
+  ): Promise<{ slots: Slots | undefined; queue?: Awaited<ReturnType<Inspector['queue']>> }> {
     if (this.source === 'operator') return { slots: this.slots };
     const withinMs = this.wereKnown ? QUERY_MS : ANSWERS_WITHIN_MS;
     const { queries = new WorkerQueries(this.server, withinMs), servesMs = 0 } = asking;

@@ -4,6 +4,7 @@ import { MAX_TIMER_MS, monotonicMs } from '../client/server/clock';
 import { endingWith } from '../client/server/ending-calls';
 import { NoAnswerError } from '../client/server/errors';
 import { isFailedPrecondition } from '../client/server/grpc-errors';
+import { mapConcurrently } from '../client/server/map-concurrently';
 import { PermitRun } from '../client/server/permit-run';
 import { noAnswer, Pollers } from '../client/server/pollers';
 import { checkClient, type Persistence, Server } from '../client/server/server';
@@ -28,11 +29,11 @@ import { isCount } from '../shared/untyped';
 import { DeployedSlots } from './deployed-slots';
 import { ForeignWorkflowError, NotHeldError } from './errors';
 import type { Inspection, Override, PermitInspection, ResourceSlot, SlotInspection, Stranger } from './inspection';
-import { Inspector, isSet } from './inspector';
+import { ANSWERS_WITHIN_MS, Inspector, isSet, shown } from './inspector';
 import { isLate, overrideQueue } from './override';
 import { isLineKnown } from './reader';
 import { type KnownOutcomes, listPastHolds } from './visibility';
-import type { WorkerQueries } from './worker-queries';
+import { WorkerQueries } from './worker-queries';
 
 /** What an operator knows of a resource. Without `capacity` and `slots`, the resource's queue is asked, and its permits. */
 export interface OperatorOptions {
@@ -286,7 +287,8 @@ export class Operator {
     const { capacity } = change;
     return await this.override(options, (slots) => {
       const most = typeof slots === 'number' ? MAX_SLOTS : slots.length;
-      const expected = `a whole number from 1 to ${most}${most < MAX_SLOTS ? " (named slots can't grow)" : ''}`;
+      const why = capacity === 0 ? ' (to give none, use pause)' : most < MAX_SLOTS ? " (named slots can't grow)" : '';
+      const expected = `a whole number from 1 to ${most}${why}`;
       if ('capacity' in change && !isCount(capacity, most)) refuse('capacity', expected, capacity);
       return change;
     });
@@ -333,13 +335,25 @@ export class Operator {
 
   /**
    * @internal The slots that the resource is deployed with; `undefined` when nobody knows them. The resource may have been deployed
-   * anew with other slots, so this asks its queue each time.
+   * anew with other slots, so this asks its queue each time, and then also finds what is set.
    * @throws ForeignWorkflowError
    */
-  async deployedSlots(search = false): Promise<Slots | undefined> {
+  async findSlots(search = false): Promise<{ slots: Slots | undefined; override?: Override }> {
     const { slots, queue } = await this.deployed.find(search);
     refuseStranger(queue);
-    return slots;
+    const override = queue?.view?.override;
+    return { slots, ...(override && { override: shown(override) }) };
+  }
+
+  /** @internal The permits of those of these slots that a caller holds. Each slot costs a `describe`, which is no Action. */
+  async heldIn(slots: readonly string[]): Promise<SlotInspection[]> {
+    const asking = {
+      queries: new WorkerQueries(this.server, ANSWERS_WITHIN_MS),
+      servesMs: 0,
+      mayAskPermit: () => false,
+    };
+    const seen = await mapConcurrently(slots, (slot) => this.inspector.slot(slot, asking));
+    return seen.filter(({ state }) => state === 'held');
   }
 
   private async override(

@@ -221,6 +221,25 @@ test('apply stops where somebody has changed something since the plan, and says 
   assert.equal((await plan(path)).code, 0);
 });
 
+test('resize and resume by hand say that a limits file had set the limit, but not if it has an end', async () => {
+  const resource = temporal.resource();
+  operatorOf(resource, 3);
+  const order = async (...args: string[]) => {
+    const { stdout } = await host.run([...args, '--task-queue', temporal.taskQueue, ...atServer()]);
+    return stdout.split('\n').slice(1, -1);
+  };
+  const note = 'A limits file (version 7) had set this: a worker that keeps the file sets it again.';
+  const limit = { [resource]: '{ capacity: 2, declared: 3, paused: { reason: migration } }' };
+  assert.equal((await apply(limitsFile(limit), '--yes')).code, 0);
+  assert.deepEqual(await order('resume', resource), [`${note} Change the file and raise its version.`]);
+  assert.equal((await apply(limitsFile({ [resource]: '{ capacity: 1, declared: 3 }' }), '--yes')).code, 0);
+  assert.deepEqual(await order('resize', resource, '3', '--until', '10m', '--yes'), []);
+  assert.deepEqual(await order('resize', resource, '2', '--yes'), [
+    `${note} Change the file and raise its version, or use resize --until.`,
+  ]);
+  assert.deepEqual(await order('resize', resource, '1', '--yes'), [], 'an operator has set it');
+});
+
 test('what is not in use is left to its callers; what can not be, and what no worker tells, is refused and hides nothing', async () => {
   const [named, idle, silent] = [temporal.resource('named'), temporal.resource('idle'), temporal.resource('silent')];
   const operator = operatorOf(named, ['a', 'b', 'c']);

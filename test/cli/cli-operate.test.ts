@@ -311,7 +311,7 @@ test('revoke: not unasked; with --yes the holder is told why; what is not held e
   const said = await output(['revoke', resource, next.slot, '--yes']);
   assert.match(
     said,
-    /^Took slot "0" .*\nUntil the holder is notified, its work goes on, .* cancel the holder's Workflow instead\.\n$/,
+    /^Took slot "0" .*\nUntil the holder is notified, its work goes on, .* cancel the holder's Workflow, or stop its process \(run, a service\), instead\.\n$/,
   );
   const gone = await run(['revoke', resource, '0', '--yes']);
   assert.equal(gone.code, 66);
@@ -481,6 +481,27 @@ test('resize, pause and resume, and what is set stands in ls', async () => {
     await output(['resize', resource, '2', '--yes']),
     new RegExp(`^${resource}: as it was deployed, with 2 slots\\.\n$`),
   );
+});
+
+test('resize to fewer names those who still hold slots out of use, and resize to none names pause', async () => {
+  const resource = temporal.resource();
+  const two = pool(resource, 2);
+  const permits = [await two.acquire({ purpose: 'nightly' }), await two.acquire({ purpose: 'nightly' })];
+  for (const capacity of [[], ['--capacity', '2']]) {
+    const resized = await output(['resize', resource, '1', ...capacity, '--yes']);
+    assert.match(
+      resized,
+      new RegExp(
+        `^${resource}: resized to 1 \\(version \\d+\\)\\.\n` +
+          ' +above the limit until it is released: slot 1, \\d+@\\S+ \\(for .* s, nightly\\)\n$',
+      ),
+    );
+  }
+  const none = await run(['resize', resource, '0', '--yes']);
+  assert.equal(none.code, 64);
+  assert.match(none.stderr, /a whole number from 1 to 1000 \(to give none, use pause\), got 0/);
+  for (const permit of permits) await permit.release();
+  assert.match(await output(['resize', resource, '2', '--yes']), /: as it was deployed, with 2 slots\.\n$/);
 });
 
 test('ls shows each slot of a resource that was resized and then paused, and none of them as free', async () => {

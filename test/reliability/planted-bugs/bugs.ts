@@ -144,6 +144,20 @@ const BUGS: readonly PlantedBug[] = [
     caughtBy: 'gets no order, and the error says how to terminate it',
   },
   {
+    name: 'resize to fewer does not say who still holds a slot that is out of use',
+    in: 'surplus',
+    find: 'operator.heldIn(names.slice(set.capacity))',
+    replace: 'Promise.resolve([])',
+    caughtBy: 'resize to fewer names those who still hold slots out of use',
+  },
+  {
+    name: 'resize by hand does not say that a limits file undoes it',
+    in: 'fileNotes',
+    find: 'fileVersion === undefined || or === undefined',
+    replace: 'true',
+    caughtBy: 'say that a limits file had set the limit',
+  },
+  {
     name: 'An operator who changes what is in use asks the server about the queue twice',
     in: 'Operator.override',
     find: 'seen ?? (await this.server.persist(() => this.inspector.queueRun(), persistence))',
