@@ -38,7 +38,7 @@ export class NoNamespaceError extends Error {
   }
 }
 
-/** The error for an address where something listens, and the connection fails all the same. */
+/** The error for an address at which something listens although the connection fails. */
 export function connectionError(address: string, { message }: Error): UnreachableError {
   // gRPC and Rust have their own words for "it did not answer as it should", which help no user.
   if (/certificate/i.test(message)) {
@@ -54,8 +54,8 @@ export function connectionError(address: string, { message }: Error): Unreachabl
 }
 
 /**
- * Checks whether anything listens at the address: a gRPC client tells that only after ten seconds, and without the address.
- * When no answer comes soon, this says so and leaves the waiting to gRPC: the network may be slow.
+ * Checks whether anything listens at the address: a gRPC client reports that only after ten seconds, and without the address.
+ * If no answer comes soon, this says so and leaves the waiting to gRPC: the network may be slow.
  * @throws UnreachableError when the system says that nothing listens there
  */
 export async function checkAddress(address: string): Promise<void> {

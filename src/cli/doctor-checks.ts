@@ -30,7 +30,7 @@ export interface DoctorOptions {
 /** The first server whose run IDs are UUIDv7, which grow with time. */
 const ORDERED_SINCE = [1, 27] as const;
 
-/** How long the server may take for all that is asked of it beside the resources. */
+/** How long the server may take for all checks other than those of the resources. */
 const ASKED_WITHIN_MS = 30_000;
 
 const PROBES = 5;

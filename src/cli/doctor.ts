@@ -46,7 +46,7 @@ export function addDoctor(program: Command, done: (exitCode: number) => void): v
   withConnectionFlags(withOutputFlags(doctor));
 }
 
-/** Shows the first findings of each kind: anybody may start thousands of permits, each with something wrong. */
+/** Shows the first findings of each kind: any client may start thousands of permits, each with a problem. */
 function lines(found: Finding[]): Text[] {
   return (['ok', 'warning', 'bad'] as const).flatMap((kind) => {
     const ofKind = found.filter(({ is }) => is === kind);

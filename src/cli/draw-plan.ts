@@ -14,7 +14,7 @@ export function kindOf({ problem, change, unused }: Comparison): 'problem' | 'ch
   return unused ? 'unused' : 'in-force';
 }
 
-/** The plan as people read it: what would change, and what nobody can compare; what is in force is counted. */
+/** The plan as text: what would change, and what can't be compared; limits that are in force are counted. */
 export function drawPlan(comparisons: readonly Comparison[]): Text {
   const unused = comparisons.some((it) => kindOf(it) === 'unused') ? [dim(UNUSED)] : [];
   const lines = [...comparisons.flatMap(drawLimit), ...unused];

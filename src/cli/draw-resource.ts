@@ -10,7 +10,7 @@ import { type Align, dim, green, red, Text, table, text, yellow } from './text';
 import { disagreementLine, fileNote, fromNow, pauseNote, resizeNote, sinceNow, span } from './wording';
 
 interface Drawing {
-  /** At most so many slots, and as many waiters. @default all */
+  /** At most this many slots, and as many waiters. @default all */
   rows?: number;
   /** With the run IDs. @default false */
   wide?: boolean;
@@ -100,7 +100,7 @@ export function headline(seen: SeenResource): Text {
   return text`${resource}: ${taken}, ${line}${note}`;
 }
 
-/** Why nobody knows who waits. */
+/** Why it is unknown who waits. */
 export function silenceOf({ resource, queue, taskQueue, strangers, problem, unqueued }: SeenResource): string {
   if (problem !== undefined) return problem;
   if (unqueued) return `no queue runs, but ${unqueuedNote(unqueued)}`;
@@ -205,7 +205,7 @@ function ofPermits(seen: Inspection): string[] {
   return seen.slots.flatMap((slot) => (slot.permit && isUnanswered(slot, seen) ? slot.permit.taskQueue : []));
 }
 
-/** The most task queues to name: anybody may start permits on thousands. */
+/** The most task queues to name: any client may start permits on thousands. */
 const NAMED = 3;
 
 function unansweredNotes(seen: Inspection): Text[] {

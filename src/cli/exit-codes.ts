@@ -2,13 +2,13 @@ import { constants } from 'node:os';
 
 /** Our own exit codes, as in sysexits.h and shells. `run` exits with its command's code otherwise. */
 export const EXIT = {
-  /** The operator said no; `doctor` found something bad; `ls` or `why` found nothing of that name; a limits file wants what can't be. */
+  /** The operator said no; `doctor` found something bad; `ls` or `why` found nothing by that name; a limit can't be put into force. */
   no: 1,
-  /** `plan`: there is something to change, as `terraform plan -detailed-exitcode` says it. */
+  /** `plan`: there is something to change. The same code as that of `terraform plan -detailed-exitcode`. */
   changes: 2,
   /** The command line is wrong. */
   usage: 64,
-  /** Nobody holds that slot, or not that run. */
+  /** That slot is not held, or not by that run. */
   absent: 66,
   /** The server can't be reached, or refuses. */
   unavailable: 69,

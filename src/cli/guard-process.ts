@@ -1,6 +1,6 @@
 import { clockMs, type GuardOrder } from './guard';
 
-// The guard of one command, in a process of its own: see `Guard`.
+// The guard of one command, in a separate process: see `Guard`.
 
 /** The longest timer: Node's last 24 days at most, and a lease may be longer. */
 const LOOK_AGAIN_MS = 60_000;
@@ -31,7 +31,7 @@ function look(): void {
   if (nowMs >= termAtMs && !hasAsked) {
     hasAsked = true;
     if (!signal(group, 'SIGTERM')) process.exit();
-    signal(group, 'SIGCONT'); // a command that Ctrl-Z has stopped hears of TERM then
+    signal(group, 'SIGCONT'); // a command that Ctrl-Z has stopped then receives TERM
   }
   if (nowMs >= killAtMs) {
     signal(group, 'SIGKILL');

@@ -3,8 +3,8 @@ import { say } from './terminal';
 
 /**
  * Ends the command's process group when this process can't. If this process is killed (by kill -9 too), the guard acts at
- * once. If it is stopped or hangs, the guard acts before the lease ends. Without a guard, the command would run on beside
- * the next holder. The guard is a process of its own, which no signal from the terminal reaches.
+ * once. If it is stopped or hangs, the guard acts before the lease ends. Without a guard, the command would run on alongside
+ * the next holder. The guard is a separate process, which no signal from the terminal reaches.
  */
 export class Guard {
   /**
@@ -56,7 +56,7 @@ export interface GuardOrder {
   graceMs: number;
 }
 
-/** A clock that all processes of a machine share, in milliseconds. Nobody can set it, and it goes on while a process is stopped. */
+/** A clock that all processes of a machine share, in milliseconds. It can't be set, and goes on while a process is stopped. */
 export function clockMs(): number {
   return Number(process.hrtime.bigint() / 1_000_000n);
 }

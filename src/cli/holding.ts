@@ -21,7 +21,7 @@ export function permitsOf({ permits }: Pick<RunSet, 'permits'>): readonly Permit
 /** How long the processes that the command left behind may take to end after TERM. */
 const LEFTOVERS_MS = 1_000;
 
-/** The longest time between two orders to the guard. An order tells of each renewal before the guard would send TERM for the lease before. */
+/** The longest time between two orders to the guard. Each renewal must reach the guard before it would send TERM for the earlier lease. */
 const BEAT_MS = 60_000;
 
 // This process ends the command in the notice, which is the last part of the lease. The two numbers are shares of the notice, from its start.
@@ -74,7 +74,7 @@ export async function runHolding(
   await group.end(Math.min(graceMs, first === 'lost' ? longestGraceMs(set) : LEFTOVERS_MS));
   guard.dismiss();
   const code = await group.exit;
-  // Asked anew: the signal looks at the clock, and this process may have been stopped past the lease's end.
+  // Read again: the signal checks the clock, and this process may have been stopped past the lease's end.
   return afterLoss(code, set.signal.reason);
 }
 
@@ -114,7 +114,7 @@ function orderFor(permit: Permit, group: number, graceMs: number, isEnding: bool
   };
 }
 
-/** The command's environment: ours, without the key of the live page, and with the permits' variables. */
+/** The command's environment: ours, without the token of the dashboard, and with the permits' variables. */
 function environment(permits: readonly Permit[]): NodeJS.ProcessEnv {
   const { TEMPORAL_SEMAPHORE_TOKEN: _secret, ...env } = process.env;
   const all = permits.map(({ resource, slot, workflowId, runId }) => ({
@@ -169,12 +169,12 @@ export class Signals {
   }
 
   /**
-   * From now on, the command stops with this process (Ctrl-Z), goes on with it (fg), and is told like it when the terminal has another
-   * size.
+   * From now on, the command stops with this process (Ctrl-Z), goes on with it (fg), and is notified like it when the terminal's size
+   * changes.
    */
   stopWith(group: ProcessGroup, set: RunSet): void {
     this.stopped = () => {
-      // The group is in a session of its own, where TSTP stops nobody.
+      // The group is in a separate session, in which TSTP has no effect.
       group.signal('SIGSTOP');
       const leftMs = soonest(set).deadline.getTime() - Date.now();
       say(
@@ -187,8 +187,8 @@ export class Signals {
 }
 
 /**
- * Whether a hang-up is to be ignored, as `nohup` wants. Node forgets at its start which signals were ignored. But most shells tell the
- * name of what they started, and where the input was a terminal, `nohup` puts there what can't be read.
+ * Whether a hang-up is to be ignored, as `nohup` wants. Node forgets at its start which signals were ignored. But most shells pass the
+ * name of the program that they started, and if the input was a terminal, `nohup` replaces it with one that can't be read.
  */
 function isUnderNohup(): boolean {
   if (basename(process.env._ ?? '') === 'nohup') return true;

@@ -72,7 +72,7 @@ function sayUnknown(resource: string): number {
   return EXIT.no;
 }
 
-/** Nothing of this name runs or ran lately, and nobody knows how many slots it has. */
+/** Whether nothing by this name runs or ran lately, and it is unknown how many slots it has. */
 function isUnknown({ capacity, slots, queue, recent, unqueued }: SeenResource): boolean {
   return capacity === undefined && slots.length === 0 && queue === 'none' && recent.length === 0 && !unqueued;
 }
@@ -82,7 +82,7 @@ async function all({ output, wide, keys, key, ...connection }: LsFlags, of?: str
   if (key !== undefined) throw new InvalidOptionsError('--key: give the resource too.');
   const { resources, polled } = await withClient(connection, async (client) => {
     const resources = await inspectAllInUse(client, { keys, of, overview: true });
-    // The overview asks no permit, each of which would cost a query. The server says who polls their task queues.
+    // The overview asks no permit, since each would cost a query. Instead, the server says which workers poll the task queues of the permits.
     const looking = new Server(client).call(() => pollersOn(client, resources.flatMap(permitTaskQueues)));
     return { resources, polled: await looking.catch((): Polled => new Map()) };
   });
@@ -99,7 +99,7 @@ async function all({ output, wide, keys, key, ...connection }: LsFlags, of?: str
   return exitCode;
 }
 
-/** What is known of a resource that could not be looked at. */
+/** What to show of a resource that could not be inspected. */
 function seenOnly(seen: SeenResource): object {
   const { resource, problem } = seen;
   return problem === undefined ? seen : { resource, problem };

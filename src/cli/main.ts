@@ -12,8 +12,8 @@ process.stdout.on('error', () => process.exit(signalCode('SIGPIPE')));
 // A message that can't be written is no reason to give up a permit.
 process.stderr.on('error', () => undefined);
 
-// Exit at once: the SDK may still hold a connection or wait for an answer that nobody needs. But a pipe takes 64 KiB at a time, and
-// an exit loses what it has not taken yet.
+// Exit at once: the SDK may still hold a connection or wait for an answer that is not needed. But a pipe takes 64 KiB at a time, and
+// an exit loses what the pipe has not taken yet.
 void execute(process.argv).then(async (code) => {
   if (code === signalCode('SIGINT')) endLine();
   for (const stream of [process.stdout, process.stderr]) await new Promise((resolve) => stream.write('', resolve));

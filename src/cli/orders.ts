@@ -37,7 +37,7 @@ function withOverrideFlags(command: Command): Command {
   return withResourceFlags(command);
 }
 
-/** An order that changes an override. */
+/** An operator command that changes an override. */
 interface Order {
   flags: OverrideFlags;
   /** What to ask before, of a resource or of several keys. */
@@ -95,11 +95,11 @@ function whatIsSet(now: Override | undefined): Override | undefined {
   return now && isSet(now) ? now : undefined;
 }
 
-/** What became of the order for one key. */
+/** The result of the command for one key. */
 interface KeyChange {
   resource: string;
   before: { capacity?: number; override: Override | null };
-  /** Absent when it may not have changed … */
+  /** Absent if the key may not have changed … */
   after?: { capacity?: number; override: Override | null };
   /** … and why. */
   problem?: string;

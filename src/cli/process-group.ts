@@ -19,7 +19,7 @@ const GATE = ['-c', 'read -r _ <&3 && exec "$@" 3<&-', 'sh'];
 
 /**
  * A command and every process that it starts, in a process group of their own. A process that leaves the group (`setsid`)
- * escapes. The group is there from the start; the command begins with {@link begin}, when somebody else knows of the group too.
+ * escapes. The group is there from the start; the command begins with {@link begin}, when the guard knows of the group too.
  */
 export class ProcessGroup {
   /** The exit code of the command itself, as a shell gives it. */
@@ -73,7 +73,7 @@ export class ProcessGroup {
 
   /** Ends the whole group: by TERM, and after `graceMs` by KILL. Resolves when the group is empty. */
   async end(graceMs: number): Promise<void> {
-    if (this.signal('SIGTERM')) this.signal('SIGCONT'); // a stopped command hears of TERM then
+    if (this.signal('SIGTERM')) this.signal('SIGCONT'); // a stopped command then receives TERM
     if (await this.isGone(graceMs)) return;
     this.signal('SIGKILL');
     // In a container whose first process reaps no zombies, zombies stay in the group. They hold nothing any more.

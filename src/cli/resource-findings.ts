@@ -34,10 +34,10 @@ export function drawFinding({ is, what, advice }: Finding): Text {
 /** How late a permit may end: its worker may be slow, and the server's timer a second late. */
 const LEASE_SLACK_MS = 5_000;
 
-/** The most task queues to ask for: anybody may start permits on thousands. */
+/** The most task queues to ask about: any client may start permits on thousands. */
 const ASKED_FOR = 20;
 
-/** How many poll each task queue from which no worker answers; of some, nobody asks. */
+/** How many workers poll each task queue from which no worker answers. Task queues beyond `ASKED_FOR` are missing. */
 export type Polled = ReadonlyMap<string, number>;
 
 export async function pollersBehind(client: Client, resources: readonly SeenResource[]): Promise<Polled> {
@@ -117,7 +117,7 @@ function unanswered(seen: SeenResource, polled: Polled): Finding[] {
   }));
 }
 
-/** A parent under the only permit whose child wants one. */
+/** A parent that holds the only permit while its child waits for one. */
 export function waitingChildren(seen: SeenResource): Finding[] {
   const [first, ...more] = childrenBehindParents(seen);
   if (!first) return [];
@@ -187,7 +187,7 @@ export function deadlockFinding(steps: readonly DeadlockStep[], resources: reado
   };
 }
 
-/** What the SDK says of a Workflow whose code is not that with which it began. */
+/** What the SDK says of a Workflow whose code has changed since it began. */
 const NONDETERMINISM = /TMPRL1100|[Nn]ondeterminism/;
 
 /** A deploy may break all Workflows of a resource, each with another text. */

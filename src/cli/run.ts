@@ -58,7 +58,7 @@ interface RunFlags extends ConnectionFlags {
 /** How long a release may still take when a signal has come. */
 const LAST_MS = 1_000;
 
-/** How long this process waits for the server to take back what it had too late. */
+/** How long this process waits for the server to take back a permit that came too late. */
 const GIVE_BACK_MS = 5_000;
 
 const HELP = `
@@ -229,7 +229,7 @@ async function runUnderPermit(resource: string, command: string[] | undefined, f
   );
 }
 
-/** This process ends next: a slot that a slow server still gives it would stay taken for a lease. A signal ends the wait. */
+/** Gives back late permits before this process ends: a slot that a slow server still gives it would stay taken for a lease. A signal ends the wait. */
 async function giveBack(semaphores: readonly SemaphoreClient[], signals: Signals): Promise<void> {
   const closed = Promise.all(semaphores.map((semaphore) => semaphore.close()));
   await soon(Promise.race([closed, signals.next()]), GIVE_BACK_MS);
@@ -259,7 +259,7 @@ async function acquire(
     return set;
   } catch (error) {
     if (!(error instanceof PermitTimeoutError || error instanceof LineFullError)) throw error;
-    if (error.cause !== undefined) throw error; // nobody knows whether a slot is free: the server could not be reached
+    if (error.cause !== undefined) throw error; // whether a slot is free is unknown: the server could not be reached
     say(text`${error.message} ${placeNote(client)}`);
     return undefined;
   } finally {
@@ -309,7 +309,7 @@ async function tellWhatItWaitsFor(
   if (over.aborted) return;
   const { identity } = client.options;
   const seen = await Promise.all(resources.map((wanted) => look(client, wanted)));
-  // Of several resources, this names the one in whose line this process stands.
+  // Of several resources, this names the resource in whose queue this process waits.
   const found = seen.find((one) => one?.waiters.some((waiter) => waiter.identity === identity)) ?? seen[0];
   const resource = found?.resource ?? resources.map((wanted) => wanted.resource).join('" and "');
   if (!over.aborted)

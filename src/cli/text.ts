@@ -93,7 +93,7 @@ function shortened(name: string, most: number): string {
 }
 
 /**
- * Any value as one line without control characters. It may be of any type: anybody in the namespace can send anything.
+ * Any value as one line without control characters. It may be of any type: any client of the namespace can send anything.
  */
 function plain(value: unknown): string {
   return written(value).replaceAll(/[\p{C}\p{Zl}\p{Zp}]/gu, escapeCharacter);

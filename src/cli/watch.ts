@@ -64,7 +64,7 @@ async function watchResource(resource: string, flags: WatchFlags): Promise<numbe
   return signalCode(signal.reason);
 }
 
-/** Waits for the look, which may take long where the server does not answer, or for the signal. */
+/** Waits for the look, which may take long if the server does not answer, or for the signal. */
 async function untilAborted(look: Promise<void>, signal: AbortSignal): Promise<void> {
   let abort = () => {};
   const aborted = new Promise<void>((resolve) => {
@@ -74,7 +74,7 @@ async function untilAborted(look: Promise<void>, signal: AbortSignal): Promise<v
   await Promise.race([look, aborted]).finally(() => signal.removeEventListener('abort', abort));
 }
 
-/** A server that restarts is no reason to look away. @throws any other error */
+/** Looks once. A transient error, as from a server that restarts, is only reported. @throws any other error */
 async function lookOnce(operator: Operator, screen: Screen): Promise<void> {
   try {
     screen.show(await operator.inspect({ recent: 0 }));

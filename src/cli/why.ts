@@ -95,7 +95,7 @@ function isSilent(seen: SeenResource): boolean {
   return !isLineKnown(seen) || seen.unqueued !== undefined;
 }
 
-/** Says that it found nothing, or that nobody can tell. @returns the exit code */
+/** Reports that it found nothing, or that the answer is unknown. @returns the exit code */
 function sayNothingFound(who: string, resources: SeenResource[], status: string | undefined): number {
   const untold = resources.filter(isSilent);
   if (resources.some(({ resource }) => resource === who)) {
@@ -114,14 +114,14 @@ function sayNothingFound(who: string, resources: SeenResource[], status: string 
   return EXIT.unavailable;
 }
 
-/** What to do about a queue that tells nothing. */
+/** What to do about a queue that gives no answer. */
 function remedyOf(seen: SeenResource): string {
   if (seen.unqueued) return `. ${unqueuedRemedy(seen)}`;
   if (seen.queue === 'paused') return `. Unpause it: ${unpauseCommand(queueId(seen.resource))}`;
   return isQueueUnanswered(seen) && seen.taskQueue ? `. Start one: ${workerCommand(seen.taskQueue)}` : '';
 }
 
-/** How the Workflow has ended. `undefined` while it has not, and where there is none: it may be a client's identity. */
+/** How the Workflow has ended. `undefined` if it has not, or if there is no such Workflow: `workflowId` may be a client's identity. */
 async function endOf(client: Client, workflowId: string): Promise<string | undefined> {
   try {
     const { status } = await client.workflow.getHandle(workflowId).describe();
@@ -157,7 +157,7 @@ async function lookFor(client: Client, who: string, flags: WhyFlags) {
       ? resourceFindings(seen, polled)
       : [...heldFindings({ ...seen, slots: holds }, polled), ...waitingChildren(seen)],
   );
-  // Of the others, only those for whom it waits concern it.
+  // Of the other callers, only those for which it waits matter.
   const near = touched.map(({ seen, part: { waits, holds } }) =>
     waits ? seen : { ...seen, slots: holds, waiters: [] },
   );
@@ -183,7 +183,7 @@ async function ownFailure(client: Client, workflowId: string): Promise<Finding[]
   ];
 }
 
-/** Whether it is in the cycle, or waits for a resource that one of the cycle waits for too. */
+/** Whether `who` is in the cycle, or waits for a resource for which a Workflow of the cycle waits too. */
 function concerns(steps: readonly DeadlockStep[], who: string, parts: readonly Part[]): boolean {
   const lines = new Set(parts.filter(({ waits }) => waits).map(({ resource }) => resource));
   return steps.some(({ workflowId, waitsFor }) => workflowId === who || lines.has(waitsFor));
@@ -226,7 +226,7 @@ async function untakenReleases({ workflowService, options }: Client, seen: SeenR
   return released.flat();
 }
 
-/** @param isAnswered whether it is known in which lines it waits */
+/** @param isAnswered whether it is known in which queues `who` waits */
 async function show(
   who: string,
   parts: Part[],

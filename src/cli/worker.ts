@@ -17,7 +17,7 @@ interface WorkerFlags extends ConnectionFlags {
   limits?: string;
 }
 
-/** How long the tasks under way may take after a signal. Kubernetes kills after 30 s, and then nobody would say why. */
+/** How long the tasks under way may take after a signal. Kubernetes kills after 30 s, and a killed worker can't say why it ended. */
 const DRAIN_MS = 25_000;
 
 const HELP = `
@@ -56,7 +56,7 @@ async function work(flags: WorkerFlags): Promise<number> {
   const dataConverter = await loadDataConverter(flags.dataConverter);
   if (limits !== undefined) limitsFileAt(limits);
   await checkAddress(address);
-  // Loaded only here: it is native code, and not installed where nobody runs a worker.
+  // Loaded only here: it is native code, and may not be installed on a machine that runs no worker.
   const { NativeConnection, Runtime } = await import('@temporalio/worker');
   const { createPermitWorker, HISTOGRAM_BUCKETS } = await import('../worker.js');
   if (metrics !== undefined) {
@@ -91,8 +91,8 @@ async function checkNamespace(connection: NativeConnection, namespace: string, a
 }
 
 /**
- * A worker whose tasks do not end, or whose server is gone, would drain for ever. @returns the exit code, once a signal has not
- * ended the worker in time
+ * Bounds the shutdown: a worker whose tasks do not end, or whose server is gone, would drain indefinitely. @returns the exit code, once a
+ * signal has not ended the worker in time
  */
 async function lateEnd(signals: NodeJS.Signals[]): Promise<number> {
   const signal = await new Promise<NodeJS.Signals>((resolve) => {

@@ -37,8 +37,8 @@ export function isLoopback(host: string): boolean {
 }
 
 /**
- * Without a token, refuses requests for any name but this machine's own. Otherwise an attacker could point a name of his at
- * this machine (DNS rebinding), and his page would count as ours. A token protects too: a browser sends its cookie only to
+ * Without a token, refuses requests for any name but this machine's own. Otherwise an attacker could point a name of their own at
+ * this machine (DNS rebinding), and their page would count as ours. A token protects too: a browser sends its cookie only to
  * the name that has set it.
  */
 export function checkHost({ token }: Access): MiddlewareHandler {
@@ -92,7 +92,7 @@ function denied(c: Context): Response {
   return c.text('This page needs a token. Open its address with ?token=<the token> at the end.\n', 401);
 }
 
-/** The cookie's value. Nobody can compute the token from it. */
+/** The cookie's value, from which the token can't be computed. */
 function sessionOf(token: string): string {
   return createHmac('sha256', token).update(COOKIE).digest('base64url');
 }

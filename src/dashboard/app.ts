@@ -28,7 +28,7 @@ const SELF = ["'self'"];
 /** The dashboard's HTTP side: the page, its events and its actions. */
 export function createApp({ hub, access, session, page }: AppOptions): Hono {
   const app = new Hono();
-  // For those who keep this process running or watch it, and have no token. They come before all that refuses a visitor.
+  // For programs that supervise or monitor this process, and have no token. They come before the checks that refuse a visitor.
   app.get('/healthz', (c) => c.text('ok\n'));
   app.get('/readyz', async (c) =>
     (await hub.isAnswered()) ? c.text('ok\n') : c.text('Temporal does not answer.\n', 503),
@@ -71,7 +71,7 @@ export function createApp({ hub, access, session, page }: AppOptions): Hono {
 
   let pages = 0;
   app.get('/events', (c) => {
-    // Hono runs GET's handler for a HEAD too, and nobody would ever read or close that body.
+    // Hono also runs GET's handler for a HEAD, and no client would ever read or close that body.
     if (c.req.method === 'HEAD') return c.body(null, 200, { 'content-type': 'text/event-stream' });
     if (pages >= MAX_PAGES) return c.text('Too many pages are open.\n', 503);
     pages++;

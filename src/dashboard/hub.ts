@@ -33,7 +33,7 @@ const FORGET_AFTER_MS = 5 * 60_000;
 /** A failure so long after the last answer about any resource means that Temporal is silent, and not that one resource has a problem. */
 const SILENT_AFTER_MS = 5_000;
 
-/** How long an answer of the server serves whoever asks whether it answers. */
+/** How long an answer of the server serves all who ask whether it answers. */
 const ANSWER_SERVES_MS = 1_000;
 
 /** The pollers run on for this long after the last page, so that a page that is loaded again finds them running. */
@@ -44,7 +44,7 @@ interface Watched {
   poller: Poller;
   /** When a search or a look last found the resource in use. Absent for a resource that the operator has named: it stays. */
   usedAtMs?: number;
-  /** It stays while a page shows it. */
+  /** Whether a page shows it as a key: it stays meanwhile. */
   isShownKey: boolean;
 }
 
@@ -94,7 +94,7 @@ export class Hub {
     return this.silent;
   }
 
-  /** Whether Temporal answers, also while no page is open. Anybody may ask for this, so that an answer serves for a second. */
+  /** Whether Temporal answers, even while no page is open. Any visitor may ask for this, so an answer serves for a second. */
   async isAnswered(): Promise<boolean> {
     const atMs = Date.now();
     if (!this.asked || atMs - this.asked.atMs >= ANSWER_SERVES_MS) {
@@ -229,7 +229,7 @@ export class Hub {
     const slots = views.reduce((sum, view) => sum + view.slots.length, 0);
     const queues = views.filter(({ head }) => head.queue !== 'none').length;
     const watched = this.watched.get(resource);
-    // An idle resource is looked at rarely: the next search finds it when somebody uses it again.
+    // An idle resource is looked at rarely: the next search finds it when it is used again.
     const isIdle = watched?.usedAtMs !== undefined && watched.poller.view.head.ready && !isInUse(watched.poller.view);
     return {
       lookEveryMs: Math.max(

@@ -8,7 +8,7 @@ export interface ResourceView {
   resource: string;
   head: ResourceHead;
   slots: SlotView[];
-  /** The first in line, as of `head.waitersAsOfMs`; `head.waiting` counts all. */
+  /** The first waiters of the queue, as of `head.waitersAsOfMs`; `head.waiting` counts all. */
   waiters: WaiterView[];
   /** The holders of each slot over time, oldest first. */
   holds: HoldView[];
@@ -19,19 +19,19 @@ export interface ResourceView {
 export interface ResourceHead {
   /** `false` until the first look is done: until then, ignore the other fields. */
   ready: boolean;
-  /** Absent while nobody knows how many slots there are. */
+  /** Absent while it is unknown how many slots there are. */
   capacity?: number;
   held: number;
   /** Absent while the queue has never answered. */
   waiting?: number;
-  /** Since when the first of the waiters to come has waited; absent while nobody waits. */
+  /** Since when the first of the waiters has waited; absent while none waits. */
   longestSinceMs?: number;
-  /** When the queue last told the waiters; absent while the queue answers. */
+  /** When the queue last reported its waiters; absent while the queue answers. */
   waitersAsOfMs?: number;
   queue: 'none' | 'running' | 'silent' | 'paused';
   /** The command that starts the worker which the queue lacks. */
   remedy?: string;
-  /** What somebody has paused on the server, with what comes of it: a permit, the queue, waiters. */
+  /** What was paused on the server (a permit, the queue, waiters), with the consequences. */
   paused?: readonly string[];
   override?: {
     version: number;
@@ -50,7 +50,7 @@ export interface ResourceHead {
   stats: ResourceStats;
   /** Why the last look failed. */
   problem?: string;
-  /** The time of this view, if it is old: nobody has looked for a while, or the last look failed or takes long. */
+  /** The time of this view, if it is old: there was no look for a while, or the last look failed or takes long. */
   asOfMs?: number;
 }
 
@@ -127,22 +127,22 @@ export interface HoldView {
   outcome?: string;
 }
 
-/** What the looks in one step of time have seen. A step in which nobody looked is missing. */
+/** What the looks in one step of time have seen. A step without a look is missing. */
 export interface LoadView {
   /** When the step begins. */
   atMs: number;
   /** The mean. */
   held: number;
-  /** The most; absent while nobody knows the waiters. */
+  /** The most; absent while the waiters are unknown. */
   waiting?: number;
-  /** Absent while nobody knows how many slots there are. */
+  /** Absent while it is unknown how many slots there are. */
   capacity?: number;
 }
 
 /** The keys of a resource, as the last search found them: seconds late. */
 export interface KeysView {
   count: number;
-  /** Those with a queue first: somebody waits, or an operator has set something. */
+  /** Keys with a queue come first: a caller waits, or an operator has set something. */
   first: readonly KeyView[];
 }
 
@@ -230,7 +230,7 @@ export type Action =
   | { do: 'pause'; resource: string; ifVersion?: number; reason: string }
   | { do: 'resume'; resource: string; ifVersion?: number };
 
-/** In the address of the events: the key that the page shows. Nobody looks at a key that no page shows. */
+/** In the address of the events: the key that the page shows. The server does not look at a key that no page shows. */
 export const KEY_PARAMETER = 'key';
 
 export const CSRF_HEADER = 'x-csrf-token';

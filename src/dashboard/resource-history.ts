@@ -28,7 +28,7 @@ const MAX_WAITS = 2_000;
 /** Many looks make one step of the load over time, so that the window is sixty numbers. */
 const STEP_MS = 5_000;
 
-/** How long a waiter is remembered after it has left the line: visibility shows its permit late. */
+/** How long a waiter is remembered after it has left the queue: visibility shows its permit late. */
 const REMEMBER_WAITER_MS = 60_000;
 
 /** A longer gap between two looks may hide a waiter. */
@@ -62,7 +62,7 @@ export class ResourceHistory {
   private readonly steps = new Map<number, Step>();
   private waits: { atMs: number; waitMs: number }[] = [];
   private lastLookMs = Number.NEGATIVE_INFINITY;
-  /** The waiters at the last look to which the queue answered. */
+  /** The waiters as of the last look that the queue answered. */
   private line: { waiters: WaiterInspection[]; atMs: number } | undefined;
   /** The time since which no gap was too long. */
   private watchingSinceMs = 0;
@@ -176,7 +176,7 @@ export class ResourceHistory {
   private seeHold(hold: HoldView, holder: Holder): void {
     const known = this.holds.has(hold.runId);
     this.holds.set(hold.runId, hold);
-    // Nobody knows how long a holder waited if it came while no page was open.
+    // It is unknown how long a holder waited if it came while no page was open.
     if (known || hold.drained || hold.fromMs < this.watchingSinceMs) return;
     const waited = this.takeWaiter(holder, hold.fromMs);
     this.waits.push({

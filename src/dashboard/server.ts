@@ -30,7 +30,7 @@ export interface Dashboard {
   close(): Promise<void>;
 }
 
-/** Serves the live page, and looks at the resources only while a page is open. */
+/** Serves the dashboard, and looks at the resources only while a page is open. */
 export async function startDashboard(options: DashboardOptions): Promise<Dashboard> {
   const { operators, finder, access = resolveAccess(), port = 0, session, page } = options;
   const { host } = access;

@@ -31,7 +31,7 @@ export interface FenceGuard<A extends Admission = Admission> {
   /**
    * Admits the token of the slot's newest holder, or a newer token.
    *
-   * @throws StaleTokenError for an older token; the error has both tokens
+   * @throws StaleTokenError for an older token; the error contains both tokens
    * @throws MalformedTokenError when it is no token
    * @throws WrongResourceError when it belongs to another resource
    * @throws UnorderedRunIdError when its run ID is not time-ordered, if the guard goes by order

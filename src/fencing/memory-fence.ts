@@ -32,7 +32,7 @@ export class MemoryFence implements FenceGuard<CountedAdmission> {
   }
 
   /**
-   * Admits the token and runs `fn` with the slot locked. The fence admits nobody else to the slot until `fn` has ended, so a
+   * Admits the token and runs `fn` with the slot locked. The fence admits no other holder to the slot until `fn` has ended, so a
    * nested call for the same slot deadlocks. Nothing that `fn` did is undone when it throws.
    *
    * @throws StaleTokenError, or another error of {@link FenceGuard.admit}, before `fn` runs

@@ -175,7 +175,7 @@ export class PostgresFence {
     throw new StaleTokenError(token, await this.newest(client, token));
   }
 
-  /** `undefined` when somebody has deleted the row meanwhile. That happens only outside of a transaction. */
+  /** `undefined` if the row was deleted meanwhile, which can happen only outside of a transaction. */
   private async newest(client: PostgresQueryable, { resource, slot }: FencingToken): Promise<FencingToken | undefined> {
     const { rows } = await client.query<{ runId: string; scheduledMs: string | null; attempt: number | null }>(
       `SELECT run_id AS "runId", scheduled_ms AS "scheduledMs", attempt FROM ${this.table} WHERE resource = $1 AND slot = $2`,
@@ -204,7 +204,7 @@ const STEPS: readonly ((table: string) => string)[] = [
   (table) => `ALTER TABLE ${table} ADD COLUMN scheduled_ms bigint, ADD COLUMN attempt int;`,
 ];
 
-/** The key of the advisory lock that makes all migrations of a database run one after another. Nobody else uses it. */
+/** The key of the advisory lock that makes all migrations of a database run one after another. No other code uses it. */
 const LOCK = 7_305_802_946_211;
 
 /**

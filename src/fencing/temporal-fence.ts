@@ -19,7 +19,7 @@ export interface DescribingClient {
  *
  * Not guaranteed: that the permit is still held when your write arrives. A process that stops between the check and the
  * write writes late, however short the gap is. Where the resource can compare and store, use a guard that does both in one
- * step. Each check is one call to the server. When the call fails, the guard throws its error and admits nobody.
+ * step. Each check is one call to the server. If the call fails, the guard throws its error and admits no token.
  *
  * @example
  * ```ts
@@ -59,7 +59,7 @@ export class TemporalFence implements FenceGuard {
     try {
       return await this.client.workflow.getHandle(workflowId).describe();
     } catch (error) {
-      // The run is past its retention, or never started: nobody holds it. The class is the SDK's, which is not loaded here.
+      // The run is past its retention, or never started: it is not held. The error's class is the SDK's, which is not loaded here.
       if (error instanceof Error && error.name === 'WorkflowNotFoundError') return undefined;
       throw error;
     }

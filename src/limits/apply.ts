@@ -22,17 +22,17 @@ export type Applied =
   | { readonly is: 'not-sent'; readonly of: ToChange };
 
 export interface ApplyOptions {
-  /** Where an order starts a queue if none runs, as in `OperatorOptions` … */
+  /** Where a command starts a queue if none runs, as in `OperatorOptions` … */
   taskQueue?: string;
-  /** … and where it does if, besides, no permit of the resource runs. */
+  /** … and where it does if no permit of the resource runs either. */
   ownTaskQueue?: string;
-  /** Is told of each change when it is done. */
+  /** Called for each change when it is done. */
   onApplied?: (applied: Applied) => void;
 }
 
 /**
- * Puts changes into force, each by one order and only if the override is still as it was compared. After the first that is not, it begins
- * no more: the whole is to be compared again. Other failures stop no other change.
+ * Puts changes into force, each with one command and only if the override is still as it was compared. After the first override that is not,
+ * it begins no more changes: all limits must be compared again. Other failures stop no other change.
  *
  * @returns what became of each, in their order
  */

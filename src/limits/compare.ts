@@ -4,10 +4,10 @@ import { isSlotInUse, MAX_SLOTS, type Slots, slotNames, slotsMark } from '../sha
 import type { InForce } from './in-force';
 import { isFirstOf, type Limit, type LimitsFile, poolOf, reasonOf, wantedCount } from './limit';
 
-// Compares what is wanted with what is in force, and says what to change. Pure: whoever applies the changes, or only shows them, has the
-// same ones.
+// Compares what is wanted with what is in force, and decides what to change. Pure: applying the changes and only showing them use the same
+// result.
 
-/** One order to the queue of a resource. What is absent stays as it is. */
+/** One command to the queue of a resource. What is absent stays as it is. */
 export interface Change {
   /** How many slots are to be in use. */
   readonly capacity?: number;
@@ -15,7 +15,7 @@ export interface Change {
   readonly reason: string;
   /** The version of the file. */
   readonly fileVersion: number;
-  /** The slots that callers declare, to which the order applies. */
+  /** The slots that callers declare, to which the command applies. */
   readonly declared: Slots;
   /** The override that was seen; 0: none. */
   readonly ifVersion: number;
@@ -35,15 +35,15 @@ export interface Problem {
 export interface Comparison {
   readonly limit: Limit;
   readonly now: InForce;
-  /** How many slots callers declare, as far as anyone tells. */
+  /** How many slots callers declare, if known. */
   readonly declared?: number;
-  /** How many slots are in use, pauses aside. Absent if no one tells. */
+  /** How many slots are in use, pauses aside. Absent if unknown. */
   readonly inUse?: number;
   /** Callers declare more slots than when the override was set, so it does not bind them all. */
   readonly outgrown?: true;
   /** What to change; absent if the limit is in force. */
   readonly change?: Change;
-  /** Those who hold more than the limit allows. Each permit counts until its holder releases it. */
+  /** The permits above the limit. Each permit counts until its holder releases it. */
   readonly above: readonly ResourceSlot[];
   /** The resource is not in use and nothing is set, so there is nothing to compare with. */
   readonly unused?: true;
@@ -79,7 +79,7 @@ function compareOne(version: number, limit: Limit, now: InForce): Comparison {
   const problem =
     problemOf(limit, now, belief, isToChange) ?? (isToChange ? supersededBy(override, version, outgrown) : undefined);
   if (problem) return { ...shown, above: [], problem };
-  // Whoever pauses a resource takes all slots out of use: then the wanted ones may stand for those that callers declare.
+  // A pause takes all slots out of use: the slots of the file may then stand for those that callers declare.
   const declared = belief?.slots ?? (limit.paused ? ((limit.slots && [...limit.slots]) ?? limit.capacity) : undefined);
   if (declared === undefined) return { ...shown, above: [], ...((resizes || pauses) && { unused: true }) };
   const to = { ...(resizes && { capacity: wanted }), ...(pauses && { paused: limit.paused !== false }) };
@@ -180,7 +180,7 @@ function shownSlots(slots: Slots): string {
   return `the slots ${slots.slice(0, MOST_SHOWN).join(', ')}${slots.length > MOST_SHOWN ? ', …' : ''}`;
 }
 
-/** What the limit allows: a pause of which it says nothing makes nobody a holder of too much. */
+/** What the limit allows. A pause that the limit does not mention puts no permit above the limit. */
 function allowed(limit: Limit, override: OverrideState | undefined, slots: Slots): OverrideState {
   const capacity = wantedCount(limit) ?? override?.capacity;
   return { version: 0, slots, paused: Boolean(limit.paused), ...(capacity !== undefined && { capacity }) };

@@ -87,7 +87,7 @@ export function limitsText({ data, leftOut }: Exported): string {
   document.commentBefore = [EDITORS, ...missing].map((line) => ` ${line}`).join('\n');
   visit(document, {
     Scalar(_, node) {
-      // Only between double quotes can whoever prints it escape a character.
+      // Only between double quotes can the printing code escape a character.
       if (typeof node.value === 'string' && UNPRINTABLE.test(node.value)) node.type = 'QUOTE_DOUBLE';
     },
   });

@@ -18,13 +18,13 @@ export interface Limit {
   readonly key?: string;
   /** The resource of a key that the file does not name, and whose own name may not tell the key. */
   readonly keyPool?: string;
-  /** How many slots are to be in use. A number that was set with an end stays all the same … */
+  /** How many slots are to be in use. A number that was set with an end stays anyway … */
   readonly capacity?: number;
   /** … or which: all that callers declare, or the first of them. */
   readonly slots?: readonly string[];
   /** The slots that callers declare in their code. It counts while no caller and no queue tells. */
   readonly declared?: Slots;
-  /** `false`: not paused. A pause with an end stays all the same, for it ends by itself. */
+  /** `false`: not paused. A pause with an end stays anyway, because it ends automatically. */
   readonly paused?: false | { readonly reason: string };
   readonly owner?: string;
   readonly note?: string;
@@ -64,7 +64,7 @@ export function isFirstOf(slots: readonly string[], names: readonly string[]): b
 
 const FROM_FILE = 'limits file, version ';
 
-/** What operators read beside the override. */
+/** The reason that operators see with the override. */
 export function reasonOf(version: number, { paused, note }: Pick<Limit, 'paused' | 'note'>): string {
   const why = paused ? paused.reason : note;
   return `${FROM_FILE}${version}${why === undefined ? '' : `: ${why}`}`;

@@ -15,7 +15,7 @@ const EVERY_MS = 60_000;
 /** How soon again, the first time, if something could not be compared or changed: the worker that answers may just have begun to poll. */
 const AGAIN_MS = 5_000;
 
-/** Is told what the keeper does. */
+/** Receives what the keeper does. */
 export interface KeeperLog {
   info(message: string): void;
   warn(message: string): void;
@@ -30,9 +30,9 @@ export interface KeeperOptions {
 }
 
 /**
- * Keeps a limits file in force: compares it again and again with what is, and changes what differs, as `apply` does. What is in force already
- * gets no order, so several keepers of one file leave each other alone; of two files, the one of the greater version wins. The keeper never
- * throws: it says once what it can't do, and tries again.
+ * Keeps a limits file in force: compares it again and again with the limits in force, and changes what differs, as `apply` does. A limit that is
+ * in force already gets no command, so several keepers of one file do not disturb each other; of two files, the file with the greater version
+ * wins. The keeper never throws: it reports once what it can't do, and tries again.
  */
 export class LimitsKeeper {
   private text: string;

@@ -60,7 +60,7 @@ export interface WaitingChild {
 
 /**
  * The parents and children of a resource whose permits are all held by parents of its waiters: if each parent waits for its child, none goes
- * on. Nobody but its code knows whether a parent does.
+ * on. Only the code of a parent shows whether it waits.
  */
 export function childrenBehindParents({ slots, waiters }: Seen): WaitingChild[] {
   const childOf = new Map(
@@ -94,7 +94,7 @@ function waitsByWorkflow(resources: readonly Seen[]): Map<string, Wait[]> {
       .map(({ state, permit }) => {
         return state === 'held' && permit ? nameOf(permit.holder.workflowId, permit.holder.runId) : undefined;
       });
-    if (holders.length === 0) continue; // nobody holds a permit: the waiters wait for an operator
+    if (holders.length === 0) continue; // no permit is held: the waiters wait for an operator
     for (const { workflowId, runId, identity, turn } of waiters) {
       const who = nameOf(workflowId, runId);
       if (identity !== undefined || who === undefined) continue;

@@ -14,19 +14,20 @@ import { WorkerQueries } from './worker-queries';
 const SEARCH_EVERY_MS = 10_000;
 
 /**
- * Finds out how many slots a resource is deployed with. An operator may have said so. Else the resource's queue tells, while one runs; else
- * the permits that run state a capacity; else the last answer counts. While nobody knows, a look asks for the slots that were found held.
+ * Finds out how many slots a resource is deployed with. An operator may have named them. Otherwise the resource's queue reports them, while it
+ * runs; otherwise the running permits state a capacity; otherwise the last answer counts. While the slots are unknown, a look asks for the
+ * slots that were found held.
  */
 export class DeployedSlots {
-  /** Who has named the slots. What the queue or permits said before the last {@link find} is only remembered. */
+  /** The source of the slots. What the queue or permits said before the last {@link find} is only remembered. */
   private source: 'operator' | 'queue' | 'memory';
-  /** Whether the last {@link find} or look knew the slots: then the next one asks the queue for less long. */
+  /** Whether the last {@link find} or look knew the slots: then the next one waits less long for the queue. */
   private wereKnown = false;
-  /** The slots to look at while nobody knows how many there are. */
+  /** The slots to look at while it is unknown how many there are. */
   private readonly asked = new Set<string>();
   /** Slots that were found held, which may be more than the permits state: an operator had added them. */
   private readonly found = new Set<string>();
-  /** The slots that looks have shown held while nobody knew how many there are. */
+  /** The slots that looks have shown held while it was unknown how many there are. */
   private readonly seenHeld = new Set<string>();
   private searchAgainMs = Number.NEGATIVE_INFINITY;
 
@@ -34,13 +35,13 @@ export class DeployedSlots {
     private readonly server: Server,
     private readonly resource: string,
     private readonly inspector: Inspector,
-    /** Those that the operator has named, or else those that the queue or permits named last. */
+    /** The slots that the operator has named, or otherwise those that the queue or permits named last. */
     private slots: Slots | undefined,
   ) {
     this.source = slots === undefined ? 'memory' : 'operator';
   }
 
-  /** Somebody has named the slots, now or earlier. */
+  /** Whether an operator, the queue or permits have named the slots, now or earlier. */
   get areRemembered(): boolean {
     return this.slots !== undefined;
   }
@@ -57,11 +58,11 @@ export class DeployedSlots {
   }
 
   /**
-   * The slots; `undefined` when nobody knows them. The resource may have been deployed anew with other slots, so this asks its queue each
+   * The slots; `undefined` if they are unknown. The resource may have been deployed again with other slots, so this asks its queue each
    * time, unless the operator has named them.
    *
-   * @param search asks visibility where the queue does not answer
-   * @returns the queue too, where this has looked at it
+   * @param search whether to ask visibility if the queue does not answer
+   * @returns the queue too, if this has looked at it
    */
   async find(
     search: boolean,
@@ -84,7 +85,7 @@ export class DeployedSlots {
     return { slots, queue };
   }
 
-  /** Looks at all slots, and once more where the permits that it has found state other slots. */
+  /** Looks at all slots, and once more if the permits that it has found state other slots. */
   async look(search: boolean, asking: Partial<Asking>): Promise<{ known: Slots | undefined; look: Look }> {
     const { slots: known } = await this.find(search, asking);
     const slots = known === undefined ? this.askedSlots() : slotNames(known);
@@ -100,7 +101,7 @@ export class DeployedSlots {
     return { known: stated, look: await this.inspector.look(slotNames(stated), asking, this.found) };
   }
 
-  /** Takes the slots that these permits state, unless somebody knows them better. @returns the slots that they state */
+  /** Takes the slots that these permits state, unless a better source has named them. @returns the slots that they state */
   private heed(held: readonly SlotInspection[], maySurpass = false): Slots | undefined {
     if (this.source !== 'memory') return undefined;
     const stated = statedCapacity(held, maySurpass);
@@ -117,7 +118,7 @@ export class DeployedSlots {
     this.addHeld(held);
   }
 
-  /** Whether a slot was seen held that the last answer did not name: the resource has been deployed anew. */
+  /** Whether a slot was seen held that the last answer did not name: the resource has been deployed again. */
   private areOutgrown(): boolean {
     if (this.slots === undefined) return false;
     const names = new Set(slotNames(this.slots));

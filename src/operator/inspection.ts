@@ -60,8 +60,8 @@ export interface SlotsBelief {
 }
 
 /**
- * `drained`: an {@link Override} has taken the slot out of use. The queue itself holds the slot, unless an operator had added the slot. `paced`: the holder has released the
- * slot, and its pace is not over (`permit.pacedUntil`).
+ * `drained`: an {@link Override} has taken the slot out of use. The queue itself holds the slot, unless an operator had added it.
+ * `paced`: the holder has released the slot, and its pace is not over (`permit.pacedUntil`).
  */
 export interface SlotInspection {
   /** The slot's number as text, or its name. */
@@ -109,7 +109,7 @@ export interface PermitInspection {
   preemptedUntil?: Date;
   /** When the permit ends unless its holder renews it; absent when the permit is paused, or no worker answers for it. */
   leaseDeadline?: Date;
-  /** @internal Whoever looks has spared the query that would tell the lease. */
+  /** @internal Whether the look has spared the query that would show the lease. */
   leaseSpared?: true;
 }
 

@@ -35,7 +35,7 @@ import type {
 import { permitAddress, permitOf, stateOf } from './reader';
 import { WorkerQueries } from './worker-queries';
 
-/** A look asks about each Workflow that has waited for so long. */
+/** A look asks about each Workflow that has waited for this long. */
 const WAITS_LONG_MS = 30_000;
 
 /** The limit of time for all queries of one look. */
@@ -44,7 +44,7 @@ export const ANSWERS_WITHIN_MS = 2_000;
 /** Who makes the queries of a look, each of which is an Action on Temporal Cloud. */
 export interface Asking {
   readonly queries: WorkerQueries;
-  /** An answer serves so long for the next look, unless it must be another by then. 0: each look asks. */
+  /** For how long an answer serves later looks, unless it must have changed by then. 0: each look asks. */
   readonly servesMs: number;
   /** Asked before each query of a permit; `false` spares it. */
   readonly mayAskPermit?: () => boolean;
@@ -88,7 +88,7 @@ export class Inspector {
     const view = told && { ...told, tickets: await this.thoseThere(told.tickets) };
     const added = view?.override ? addedSlots(view.override) : [];
     const known = (view?.slots ?? []).map(([slot]) => slot).filter((slot) => this.canBe(slot));
-    // The queue does not remember a slot that nobody has used yet, so the override tells the slots that an operator has added.
+    // The queue does not remember a slot that was never used, so the override shows which slots an operator has added.
     const more = [...new Set([...added, ...known, ...beyond])]
       .filter((slot) => !slots.includes(slot))
       .slice(0, MAX_SLOTS);
@@ -117,7 +117,7 @@ export class Inspector {
   }
 
   /**
-   * The permit that holds the slot now, as its memo describes it. `undefined` when nobody holds the slot.
+   * The permit that holds the slot now, as its memo describes it. `undefined` if the slot is not held.
    * @throws ForeignWorkflowError
    */
   async permit(slot: string): Promise<PermitInspection | undefined> {
@@ -143,7 +143,7 @@ export class Inspector {
       return { slot, state: 'held', permit };
     }
     if (permit.paused) return { slot, state: stateOf(this.resource, permit), permit }; // it answers no query
-    // A renewal makes the lease longer. That is told a little later, and costs no query.
+    // A renewal makes the lease longer. Showing that a little later saves a query.
     const isAhead = (answer: unknown) => (readDeadlineMs(answer) ?? 0) > Date.now();
     const answer = await this.answer(description, PERMIT_STATUS, asking, isAhead);
     if (answer === SPARED) permit.leaseSpared = true;
@@ -152,7 +152,7 @@ export class Inspector {
     return { slot, state: stateOf(this.resource, permit), permit };
   }
 
-  /** The queue, and what it says of itself: no `view` when no queue runs, the queue is paused, or no worker answers for it. */
+  /** The queue and its answer: there is no `view` if no queue runs, the queue is paused, or no worker answers for it. */
   async queue(
     asking: Asking,
   ): Promise<Pick<Inspection, 'queue' | 'taskQueue'> & { view?: QueueView; stranger?: Stranger }> {
@@ -166,7 +166,7 @@ export class Inspector {
     return view ? { queue: 'running', taskQueue, view } : { queue: 'silent', taskQueue };
   }
 
-  /** The queue's run, which is asked nothing; `undefined` when no queue runs. Paused on the server, it takes no order. */
+  /** The queue's run, without a query; `undefined` if no queue runs. If it is paused on the server, it takes no operator command. */
   async queueRun(): Promise<{ taskQueue: string; isPaused: boolean; stranger?: Stranger } | undefined> {
     const queue = await this.describe(queueId(this.resource));
     const stranger = queue && strangerIn(queue, [QUEUE_WORKFLOW]);
@@ -223,7 +223,7 @@ function addedSlots({ slots, capacity = 0 }: OverrideState): readonly string[] {
   return typeof slots === 'number' ? slotNames(capacity) : [];
 }
 
-/** Waiters with a turn come first; then the other waiters, in the order in which the queue would serve them if nobody else came. */
+/** Waiters with a turn come first; then the other waiters, in the order in which the queue would serve them if no other came. */
 function waitersOf(
   { tickets, slots, shares }: QueueView,
   holders: Map<string, Holder | undefined>,
@@ -292,7 +292,7 @@ export function disagreement(
   return [...beliefs.values()].sort((a, b) => b.count - a.count);
 }
 
-/** Whether anything is set: a queue answers the order that ends an override, too. */
+/** Whether anything is set: a queue also answers the command that ends an override. */
 export function isSet({ capacity, capacityUntil, paused }: Override): boolean {
   return paused || capacity !== undefined || capacityUntil !== undefined;
 }

@@ -46,7 +46,7 @@ export interface OperatorOptions {
   /** Instead of a capacity, with a `key`: how many permits callers declare for it. @default as the key's queue or its permits report */
   perKey?: number | undefined;
   /**
-   * The task queue of the permits, on which an order starts the resource's queue if no queue runs.
+   * The task queue of the permits, on which a command starts the resource's queue if no queue runs.
    * @default the task queue of a queue or a permit of the resource that runs now; if none runs, "permits"
    */
   taskQueue?: string | undefined;
@@ -61,18 +61,18 @@ export interface InspectOptions {
    * the call. @default true
    */
   search?: boolean | undefined;
-  /** @internal For several looks: a task queue that nobody polls costs its time once. */
+  /** @internal For several looks: a task queue that no worker polls then costs its time only once. */
   queries?: WorkerQueries | undefined;
-  /** @internal For one who looks each second: an answer serves so long for the next look, unless it must be another by then. */
+  /** @internal For how long an answer serves later looks, unless it must have changed by then: for a caller that looks each second. */
   servesMs?: number | undefined;
   /** @internal Asked before each query of a permit; `false` spares it. */
   mayAskPermit?: (() => boolean) | undefined;
 }
 
-/** What an order changes. */
+/** What an operator command changes. */
 type OverrideChange = Pick<OverrideInput, 'capacity' | 'capacityUntilMs' | 'paused' | 'fileVersion'>;
 
-/** An order under way. */
+/** An operator command under way. */
 interface Order {
   readonly timeoutMs: number;
   /** The task queue whose workers carry it out, once known. */
@@ -80,7 +80,7 @@ interface Order {
 }
 
 interface OrderOptions {
-  /** How long the order may take: server and workers must have carried it out by then. @default 10 seconds */
+  /** How long the command may take: server and workers must have carried it out within this time. @default 10 seconds */
   timeout?: Duration | undefined;
 }
 
@@ -282,7 +282,7 @@ export class Operator {
     return await this.set({ capacity, ...end }, rest);
   }
 
-  /** @internal Changes how many slots are in use, and pauses or resumes, in one order: what is absent stays. Throws as {@link resize} does. */
+  /** @internal Changes how many slots are in use, and pauses or resumes, in one command: what is absent stays. Throws as {@link resize} does. */
   async set(change: OverrideChange, options: OverrideOptions = {}): Promise<Override> {
     const { capacity } = change;
     return await this.override(options, (slots) => {
@@ -334,8 +334,8 @@ export class Operator {
   }
 
   /**
-   * @internal The slots that the resource is deployed with; `undefined` when nobody knows them. The resource may have been deployed
-   * anew with other slots, so this asks its queue each time, and then also finds what is set.
+   * @internal The slots that the resource is deployed with; `undefined` if they are unknown. The resource may have been deployed
+   * again with other slots, so this asks its queue each time, and then also finds what is set.
    * @throws ForeignWorkflowError
    */
   async findSlots(search = false): Promise<{ slots: Slots | undefined; override?: Override }> {
@@ -397,7 +397,7 @@ export class Operator {
     throw new NoAnswerError(this.resource, timeoutMs, { paused: queueId(this.resource) });
   }
 
-  /** @throws NoAnswerError when its time is up; no call of it goes on then */
+  /** @throws NoAnswerError when its time is up; no call of the command goes on then */
   private async carryOut<T>(order: Order, work: (persistence: Persistence) => Promise<T>): Promise<T> {
     const { timeoutMs } = order;
     const limit = new AbortController();

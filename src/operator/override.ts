@@ -26,7 +26,7 @@ interface Queue {
 const QUEUE_ENDED_ATTEMPTS = 5;
 
 /**
- * Changes the override of a resource's wait queue. Where no queue runs, this starts one on the task queue.
+ * Changes the override of a resource's wait queue. If no queue runs, this starts one on the task queue.
  *
  * @returns the override after the change; when none is left, it has no `capacity` and `paused: false`
  * @throws StaleOverrideError @throws an error that {@link isLate} knows when no worker has answered in time

@@ -2,18 +2,18 @@ import { unpauseCommand } from '../client/server/commands';
 import { queueId } from '../shared/permit-id';
 import type { Inspection } from './inspection';
 
-/** Workflows of one resource that somebody has paused on the server, and what their pause does. */
+/** Workflows of one resource that were paused on the server, and what their pause does. */
 export interface Paused {
-  /** Whether the resource suffers: a slot or the line stands still. Else only the paused caller does. */
+  /** Whether the pause stops a slot or the queue. Otherwise it stops only the paused caller. */
   stops: boolean;
   what: string;
-  /** What comes of it, and the command that ends it, for the first of them. */
+  /** The consequence, and the command that ends the pause, for the first of the Workflows. */
   advice: string;
 }
 
 type Seen = Pick<Inspection, 'resource' | 'slots' | 'waiters' | 'queue'>;
 
-/** What is paused of a resource, by what a look has found. A look does not ask for the Workflows of the holders. */
+/** What is paused of a resource, as far as a look has found. A look does not ask for the Workflows of the holders. */
 export function pausedIn({ resource, slots, waiters, queue }: Seen): Paused[] {
   const [permit, ...others] = slots.flatMap(({ permit }) => (permit?.paused ? permit : []));
   const [waiter, ...moreWaiters] = waiters.filter(({ paused }) => paused);
@@ -39,7 +39,7 @@ export function pausedIn({ resource, slots, waiters, queue }: Seen): Paused[] {
   return found;
 }
 
-/** A Workflow that neither holds a permit nor stands in a line by now. */
+/** A Workflow that neither holds a permit nor waits in a queue by now. */
 export function pausedWorkflow(workflowId: string): Paused {
   return {
     stops: false,

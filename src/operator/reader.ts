@@ -47,12 +47,12 @@ export function permitAddress(workflowId: string): PermitAddress | undefined {
   }
 }
 
-/** Whether the waiters are known. Where no queue runs, nobody waits in line. */
+/** Whether the waiters are known. If no queue runs, no caller waits in it. */
 export function isLineKnown({ queue }: Pick<Inspection, 'queue'>): boolean {
   return queue === 'none' || queue === 'running';
 }
 
-/** The state of a slot with this permit. The queue itself holds a drained slot, and nobody holds a paced slot. */
+/** The state of a slot with this permit. The queue itself holds a drained slot, and a paced slot has no holder. */
 export function stateOf(
   resource: string,
   { holder, pacedUntil }: Pick<PermitInspection, 'holder' | 'pacedUntil'>,

@@ -18,7 +18,7 @@ export interface KeysInUse {
   held: number;
   /** … and how many permits these keys hold. */
   permits: number;
-  /** How many keys have a queue: somebody waits for a permit of the key, or has waited lately. */
+  /** How many keys have a queue: a caller waits for a permit of the key, or has waited lately. */
   queued: number;
 }
 
@@ -65,7 +65,7 @@ interface LookOptions {
   overview?: boolean;
 }
 
-/** All resources of the namespace of which somebody holds or waits for a permit. The list is seconds late. */
+/** All resources of the namespace that have a holder or a waiter. The list is seconds late. */
 export async function resourcesInUse(
   client: Client,
   { keys = false, of }: LookOptions = {},
@@ -74,14 +74,14 @@ export async function resourcesInUse(
   const used = new Map<string, Map<string, KeyInUse>>();
   const add = (name: string, held: ResourceSlot[]) => {
     const resource = keys ? name : wholeOf(name);
-    // Somebody else's Workflow may have our type by chance, and a name that no resource can have.
+    // A foreign Workflow may have our type by chance, and a name that no resource can have.
     if (!isResource(name) || !isResource(resource)) return;
     if (of !== undefined && wholeOf(name) !== of) return;
     const known = resources.get(resource) ?? { held: [], isQueued: false };
     resources.set(resource, known);
     if (name === resource) known.held.push(...held);
     if (name === resource && held.length === 0) known.isQueued = true;
-    if (name === resource || !isKeyResource(name)) return; // else somebody takes several permits of the resource
+    if (name === resource || !isKeyResource(name)) return; // the other derived name is an accumulator's
     const ofKeys = used.get(resource) ?? new Map<string, KeyInUse>();
     used.set(resource, ofKeys);
     const key = ofKeys.get(name) ?? { held: [], isQueued: false };
@@ -174,8 +174,8 @@ export interface SeenKey {
 }
 
 /**
- * The keys of a resource of which somebody holds or waits for a permit, or for which an operator has set something, by name. The list is
- * seconds late. A key that can't be looked at is among them, with its `problem`.
+ * The keys of a resource that have a holder, a waiter or an override, by name. The list is seconds late. It includes keys that can't be
+ * inspected, with their `problem`.
  */
 export async function keysInUse(
   client: Client,

@@ -9,7 +9,7 @@ import type { Inspection } from './inspection';
 /** How many running Workflows of each type to look at. They are the newest, which today's workers run. */
 const LOOKED_AT = 20;
 
-/** gRPC's codes INVALID_ARGUMENT and NOT_FOUND: anybody may have written anything as a holder. */
+/** gRPC's codes INVALID_ARGUMENT and NOT_FOUND: a client may have written any text as the holder. */
 const NO_SUCH_RUN: readonly number[] = [3, 5];
 
 /** How many events back to look for the reason: signals may have come since. */
@@ -46,7 +46,7 @@ async function stuckOfType(client: Client, type: string): Promise<StuckWorkflows
   return [...byReason].map(([reason, stuck]) => ({ type, reason, runs: stuck }));
 }
 
-/** Why a Workflow does not go on: its Workflow Task fails each time, and why; or somebody has paused it on the server. */
+/** Why a Workflow does not go on: its Workflow Task fails each time (`fails` says why), or it was paused on the server. */
 export type Standstill = { fails: string } | 'paused';
 
 /** A Workflow that holds a permit or waits for one, and does not go on: it neither renews nor releases. */
@@ -58,7 +58,7 @@ export interface StuckCaller {
   standstill: Standstill;
 }
 
-/** How many callers to look at: those that have held or waited longest. Anybody may start thousands. */
+/** How many callers to look at: those that have held or waited longest. Any client may start thousands. */
 const CALLERS_LOOKED_AT = 100;
 
 /** The Workflows among the holders and waiters of these resources that can't go on, but for waiters of which that is known already. */

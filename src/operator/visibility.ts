@@ -91,7 +91,7 @@ export async function listHolders(
   await new Server(client).call(async () => {
     for await (const run of listOpen(client, query, Math.min(limit, PAGE))) {
       const address = permitAddress(run.workflowId);
-      if (!address) continue; // somebody else's Workflow of this type
+      if (!address) continue; // a foreign Workflow of this type
       if (resource !== undefined && address.resource !== resource) continue;
       const permit = permitOf(run);
       held.push({ ...address, state: stateOf(address.resource, permit), permit });

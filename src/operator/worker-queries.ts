@@ -24,7 +24,7 @@ export class WorkerQueries {
     private readonly withinMs: number,
   ) {}
 
-  /** `undefined` when nobody answers, or the Workflow does not know the query. */
+  /** `undefined` if no worker answers, or the Workflow does not know the query. */
   async ask<T>(handle: WorkflowHandle, taskQueue: string, query: string): Promise<T | undefined> {
     if (this.leftMs(taskQueue) > 0) return await this.askAgain(handle, taskQueue, query);
     if (this.asked.has(taskQueue)) return undefined;

@@ -14,8 +14,8 @@ interface PermitWorkerBeside {
 }
 
 /**
- * Runs a permit worker beside another worker, for as long as that runs. When the permit worker ends, the other shuts down; when it can't
- * be made or fails, this rejects with the reason.
+ * Runs a permit worker alongside another worker, for as long as the other worker runs. When the permit worker ends, the other worker shuts
+ * down; if the permit worker can't be made or fails, this rejects with the reason.
  * @param next runs the other worker
  */
 export async function runBeside(
@@ -23,7 +23,7 @@ export async function runBeside(
   next: () => Promise<void>,
   { taskQueue, namespace = worker.options.namespace, create }: PermitWorkerBeside,
 ): Promise<void> {
-  // From now on: a release that comes before the permit worker polls has to wait for it.
+  // Registered from now on: a release that comes before the permit worker polls has to wait for it.
   const gone = ownWorkerBegins(namespace, taskQueue);
   let hasEnded = false;
   const follow = async () => {

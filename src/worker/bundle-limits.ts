@@ -6,7 +6,7 @@ import { type DeclaredSemaphore, describeLimits } from '../shared/declared-limit
 import { OUR_WORKFLOWS } from '../shared/protocol';
 import type { LimitInterceptors, WorkflowLimits } from '../workflows/holder/limit-workflows';
 
-/** What a Workflow bundle has. A part that its code does not let us read is `undefined`. */
+/** The contents of a Workflow bundle. A part that its code does not let us read is `undefined`. */
 export interface BundleContents {
   /** The names of its Workflows. */
   workflows: readonly string[] | undefined;
@@ -54,7 +54,7 @@ const SYMBOLS = `
     if (typeof Symbol[name] !== 'symbol') Object.defineProperty(Symbol, name, { value: Symbol.for('nodejs.' + name) });
   }`;
 
-/** `undefined` where a default Workflow takes every other name. */
+/** The names of the Workflows; `undefined` if a default Workflow takes every other name. */
 function namesOf(workflows: object): string[] | undefined {
   const functions = Object.entries(workflows).flatMap(([name, value]) => (typeof value === 'function' ? name : []));
   return functions.includes('default') ? undefined : functions;

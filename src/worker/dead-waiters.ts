@@ -16,17 +16,17 @@ import { readQueueView, withoutTurn } from '../shared/queue-view';
 // events for each waiter. So the queue's worker asks the server, which writes no event, and sends the queue a `declined` for each waiter that
 // has ended. That is one event in place of the turn that the ticket would get later, which finds no Workflow.
 
-/** How often each line is looked at … */
+/** How often each queue is looked at … */
 const EVERY_MS = 15_000;
 
 /** … and how long a waiter has waited when a look asks about it. Both together are less than half a minute. */
 const WAITS_LONG_MS = 10_000;
 
-/** The pause after each waiter, in whatever line: a server limits the calls to a namespace. */
+/** The pause after each waiter of any queue: a server limits the calls to a namespace. */
 const PACE_MS = 50;
 
 /**
- * Runs the worker. If the process exports metrics, the queues on the worker hear meanwhile which waiters have died, so that the gauge of
+ * Runs the worker. If the process exports metrics, the queues on the worker are meanwhile told which waiters have died, so that the gauge of
  * waiters is right within half a minute.
  */
 export async function withoutDeadWaiters(worker: Worker, next: (worker: Worker) => Promise<void>): Promise<void> {
@@ -42,18 +42,18 @@ export async function withoutDeadWaiters(worker: Worker, next: (worker: Worker) 
   }
 }
 
-/** The line of a queue that runs on this worker. */
+/** The waiters of a queue that runs on this worker. */
 class LineHere {
   private readonly sinceMs = monotonicMs();
   private readonly waiters = new LongWaiters(WAITS_LONG_MS);
-  /** Of the queue's last answer, and its history then. */
+  /** The tickets in the queue's last answer, and where its history was then. */
   private tickets: readonly Ticket[] = [];
   private readAt = '';
 
   constructor(
     private readonly queueId: string,
     readonly runId: string,
-    /** Has the gauge show that nobody waits. */
+    /** Has the gauge show that no caller waits. */
     readonly showNone: () => void,
   ) {}
 
@@ -62,7 +62,7 @@ class LineHere {
     return monotonicMs() - this.sinceMs >= WAITS_LONG_MS;
   }
 
-  /** Tells the queue which of its waiters are gone. @returns whether anybody waits there */
+  /** Tells the queue which of its waiters are gone. @returns whether any caller waits there */
   async look(server: Server, reader: WorkflowClient, ended: AbortSignal): Promise<boolean> {
     const describe = (workflowId: string) => describeOpen(server, reader, workflowId);
     const queue = await describe(this.queueId);
@@ -76,7 +76,7 @@ class LineHere {
       await pause(PACE_MS, ended);
     }
     const isGone = (ticket: Ticket) => this.waiters.of(ticket)?.isGone;
-    // A client's waiter ends with its turn. So those are dead that are gone and afterwards still in line.
+    // A client's waiter ends with its turn. So waiters are dead if they are gone and afterwards still in the queue.
     const dead = this.tickets.some(isGone) ? (await this.read(server, reader)).filter(isGone) : [];
     for (const { id: ticketId, waiter } of dead) {
       const notice: DeclinedNotice = { ticketId, runId: waiter.runId };
@@ -85,7 +85,7 @@ class LineHere {
     return this.tickets.length > 0;
   }
 
-  /** Those that are in line, and have no turn. */
+  /** The tickets in the queue that have no turn. */
   private async read(server: Server, reader: WorkflowClient): Promise<Ticket[]> {
     const answer = await server.call(() => reader.getHandle(this.queueId).query(QUEUE_VIEW), QUERY_MS);
     const view = readQueueView(resourceOfQueue(this.queueId), answer);
@@ -94,7 +94,7 @@ class LineHere {
   }
 }
 
-/** As the SDK's worker hears it of a Workflow. */
+/** The SDK worker's function that sets a gauge for a Workflow. */
 type SetGauge = (
   name: string,
   type: string,
@@ -104,9 +104,9 @@ type SetGauge = (
   labels: object,
 ) => void;
 
-/** The lines that have waiters, by queue, as the queues tell the gauge. `undefined` if the process exports no metrics. */
+/** The queues that have waiters, by Workflow ID, as their gauges show. `undefined` if the process exports no metrics. */
 function linesOf({ options: { sinks } }: Worker): Map<string, LineHere> | undefined {
-  // The SDK has no public means to hear what a Workflow records: `test/unit/sdk-internals.test.ts` stands for this one.
+  // The SDK has no public means to see what a Workflow records: `test/unit/sdk-internals.test.ts` checks this one.
   const gauge: InjectedSinkFunction<SetGauge> | undefined = sinks?.__temporal_metrics?.setMetricGaugeValue;
   if (!gauge || Runtime.instance().metricMeter === noopMetricMeter) return undefined;
   const lines = new Map<string, LineHere>();

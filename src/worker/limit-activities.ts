@@ -38,10 +38,10 @@ export type ActivityLimits<Activities = Record<string, (...args: any[]) => unkno
     : never;
 };
 
-/** A waiting activity heartbeats so many times in each `heartbeatTimeout`. */
+/** How many times a waiting activity heartbeats in each `heartbeatTimeout`. */
 const HEARTBEATS = 3;
 
-/** It waits for at most this part of its `startToCloseTimeout`: the rest is for its own code. */
+/** An activity waits for at most this part of its `startToCloseTimeout`: the rest is for its own code. */
 const WAITING = 0.5;
 
 /** The SDK's reason for cancelling activities when their worker ends. */
@@ -72,7 +72,7 @@ function isPool(limit: unknown): limit is PermitPool {
 /** The permit pools of a worker's limits: one for each semaphore, however many types it limits. */
 export class ActivityPools {
   private readonly limits: ReadonlyMap<string, ActivityLimit | PermitPool>;
-  /** Of the semaphores, by resource. */
+  /** The pools that this class has made, by resource. */
   private readonly own = new Map<string, PermitPool>();
 
   constructor(limits: ActivityLimits) {
@@ -133,8 +133,8 @@ export function limitActivities(pools: ActivityPools): ActivityInterceptorsFacto
 }
 
 /**
- * An activity that needs a permit of a resource which its Workflow holds meanwhile waits for its own Workflow, at the latest when as many
- * Workflows as there are permits do so. Which type calls which is not known before.
+ * Refuses an activity that needs a permit of a resource of which its Workflow holds a permit meanwhile. It would wait for its own Workflow, at
+ * the latest when as many Workflows as there are permits do the same. Which type calls which activity is not known before.
  */
 function checkNotHeld(resource: string, { activityType, workflowType }: Context['info'], headers: Headers): void {
   const held = headers[HELD_HEADER];
@@ -199,13 +199,13 @@ function isStale(error: unknown, runId: string): error is StaleTokenError {
   return error instanceof StaleTokenError && error.token.runId === runId;
 }
 
-/** The fence knows of the loss before this process. The next attempt has another permit, and so another token. */
+/** The failure if the fence knows of the loss before this process does. The next attempt has another permit, and so another token. */
 function lossOf(error: StaleTokenError): ApplicationFailure {
   const { message } = error;
   return ApplicationFailure.create({ type: 'PermitLostError', message, nonRetryable: false, cause: error });
 }
 
-/** Without details, a heartbeat would erase those of the last attempt. */
+/** Heartbeats with the details of the last attempt, which a heartbeat without details would erase. */
 function heartbeat({ info, heartbeat }: Context): () => void {
   const { heartbeatTimeoutMs, heartbeatDetails } = info;
   if (!heartbeatTimeoutMs) return () => {};
@@ -214,8 +214,8 @@ function heartbeat({ info, heartbeat }: Context): () => void {
 }
 
 /**
- * Tells the activity of a loss as of a cancellation: by `cancellationSignal`, and by `cancelled`, for which `sleep` waits too. The SDK makes
- * a context for each attempt, so what is changed here is this attempt's alone.
+ * Reports a loss to the activity like a cancellation: with `cancellationSignal`, and with `cancelled`, for which `sleep` waits too. The SDK
+ * makes a context for each attempt, so the change affects only this attempt.
  */
 async function toldOfLoss<T>(context: Context, lost: AbortSignal, run: () => Promise<T>): Promise<T> {
   const { cancellationSignal, cancelled } = context;
@@ -243,7 +243,7 @@ async function toldOfLoss<T>(context: Context, lost: AbortSignal, run: () => Pro
 }
 
 /**
- * The SDK has no public way to cancel an attempt for a reason of ours, so properties of its context are defined anew.
+ * The SDK has no public way to cancel an attempt for our own reason, so properties of its context are redefined.
  * `test/unit/sdk-internals.test.ts` fails when a release of the SDK no longer lets us.
  */
 function replace(context: Context, properties: Pick<Context, 'cancellationSignal' | 'cancelled'>): void {
@@ -252,7 +252,7 @@ function replace(context: Context, properties: Pick<Context, 'cancellationSignal
   }
 }
 
-/** What the server is told of an attempt that has not begun. */
+/** The failure that the server gets for an attempt that has not begun. */
 function whyNot(error: unknown, { aborted }: AbortSignal): unknown {
   const failure = (type: string, message: string) => ApplicationFailure.create({ type, message, nonRetryable: false });
   if (aborted && error instanceof CancelledFailure && error.message === WORKER_SHUTDOWN) {

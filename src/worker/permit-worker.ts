@@ -10,13 +10,13 @@ import { withoutDeadWaiters } from './dead-waiters';
 /** This library decides what a permit worker runs, so the caller can't set these options of the SDK. */
 const OURS = ['activities', 'enableNonLocalActivities', 'nexusServices', 'workflowBundle', 'workflowsPath'] as const;
 
-/** Nobody calls it. The SDK warns of a worker without activities. One with local activities alone polls for none either. */
+/** An activity that is never called, because the SDK warns of a worker without activities. With local activities only, it polls for none. */
 const WITHOUT_WARNING = { activities: { none: async () => {} }, enableNonLocalActivities: false };
 
-/** The public means to do something for as long as a worker runs. It has no part in the bundle. */
+/** A plugin, the SDK's public means to do something for as long as a worker runs. It has no part in the bundle. */
 const DEAD_WAITERS: WorkerPlugin = { name: 'temporal-semaphore-dead-waiters', runWorker: withoutDeadWaiters };
 
-/** What a worker of permits has unlike other workers, unless its caller says otherwise. */
+/** The defaults in which a permit worker differs from other workers. */
 export const PERMIT_WORKER_DEFAULTS = {
   /**
    * How long the server keeps a task for the worker that has the permit cached, before it gives the task to another. The
@@ -25,16 +25,16 @@ export const PERMIT_WORKER_DEFAULTS = {
    */
   stickyQueueScheduleToStartTimeout: '1s',
   /**
-   * As long as the SDK can. By default it breaks the code of a Workflow off that has run for 5 seconds, and a worker that the machine
-   * stops for longer may be in the middle of one. What is left there spoils its other Workflows: their cancellations are lost
-   * (SDK 1.24.0; its types leave this option out). No code of permits runs for long.
+   * The longest time that the SDK allows. By default, the SDK interrupts a Workflow's code after 5 seconds, and a worker that the machine
+   * stops for longer may be in the middle of such code. What the interrupted code leaves behind corrupts other Workflows: their cancellations
+   * are lost (SDK 1.24.0; its types lack this option). No code of permits runs for long.
    */
   isolateExecutionTimeout: '4294967295ms',
 } as const;
 
 /**
- * The SDK's `WorkerOptions`, without those that say what to run. Two are easily missed. `connection` is by default an
- * unencrypted one to `localhost:7233`, which the worker closes when it ends. `namespace` is `"default"` by default; a
+ * The SDK's `WorkerOptions`, without those that say what to run. Two are easily missed. The default `connection` is
+ * unencrypted, to `localhost:7233`, and the worker closes it when it ends. `namespace` is `"default"` by default; a
  * connection does not know its namespace. `stickyQueueScheduleToStartTimeout` is 1 second by default here, and the SDK's limit of 5
  * seconds for a Workflow's code does not apply. Versioned workers (`workerDeploymentOptions`) run permits and queues in their current
  * version: the default versioning behaviour is `AUTO_UPGRADE` here, whatever you name.
@@ -43,22 +43,23 @@ export interface PermitWorkerOptions extends Omit<WorkerOptions, (typeof OURS)[n
   /** The task queue on which permits run: that of the semaphores. @default "permits" */
   taskQueue?: string | undefined;
   /**
-   * The path of a limits file, which the worker keeps in force while it runs: it compares the file with what is in force at its start and
-   * then each minute, and mends what differs, as `temporal-semaphore apply` does. It reads the file again when the file changes. Of two
-   * files, the one of the greater version wins. What it does, and what it can't do, it says through the logger of the SDK's `Runtime`.
+   * The path of a limits file, which the worker keeps in force while it runs: it compares the file with the limits in force at its start and
+   * then each minute, and corrects each difference, as `temporal-semaphore apply` does. It reads the file again when the file changes. Of two
+   * files, the file with the greater version wins. The worker reports what it does, and what it can't do, through the logger of the SDK's
+   * `Runtime`.
    * @default none
    */
   limits?: string | undefined;
 }
 
 /**
- * Makes a worker that runs the permit Workflows, and nothing else, on a task queue of their own. Use it when permits
+ * Makes a worker that runs the permit Workflows, and nothing else, on a dedicated task queue. Use it when permits
  * should not depend on the workers of any one application. An application that runs permits on its own task queue does
  * not need it: its Workflows file has `export * from 'temporal-semaphore/workflows'`.
  *
  * Like every Worker, it starts with `run()`. On SIGINT, SIGTERM, SIGQUIT or SIGUSR2 (the default `shutdownSignals` of the
- * SDK's `Runtime`) it takes no more tasks and completes those under way, and then `run()` resolves. No permit ends by
- * that. While no permit worker runs, renewals, releases and ended leases wait at the server, and take effect when the next
+ * SDK's `Runtime`) it takes no more tasks and completes those under way, and then `run()` resolves. This ends no permit.
+ * While no permit worker runs, renewals, releases and ended leases wait at the server, and take effect when the next
  * worker starts. Until then, only `maxHold` ends a permit.
  *
  * This package has the Workflows bundled for the SDK version it was built with. With any other version, or with options
@@ -106,7 +107,7 @@ export async function createPermitWorker(options: PermitWorkerOptions): Promise<
 
 /** Reads the file, and has a worker keep it in force while it runs. @throws InvalidOptionsError */
 async function keeping(path: string, ownTaskQueue: string): Promise<(worker: Worker) => void> {
-  // Only here: it has a YAML parser.
+  // Loaded only here, because it contains a YAML parser.
   const { LimitsKeeper } = await import('../limits/limits-keeper.js');
   const { logger: log } = Runtime.instance();
   const keeper = new LimitsKeeper(path, { log, ownTaskQueue });
@@ -130,7 +131,7 @@ export function checkPermitWorker(options: PermitWorkerOptions): void {
   if (connection !== undefined && !(connection instanceof NativeConnection)) {
     refuseKind('connection', 'a NativeConnection of @temporalio/worker', connection);
   }
-  // The types forbid them, but JavaScript can pass them, and this worker would ignore them.
+  // The types forbid these options, but JavaScript can pass them, and this worker would ignore them.
   const given: Partial<WorkerOptions> = options;
   for (const key of OURS) {
     if (given[key] !== undefined) refuse(key, 'nothing (a permit worker runs permits only)', typeof given[key]);
@@ -138,8 +139,8 @@ export function checkPermitWorker(options: PermitWorkerOptions): void {
 }
 
 /**
- * A queue serves the callers of every version, and outlives the workers of the one that started it. The Workflows can't say so
- * themselves: the server refuses a versioning behaviour from a worker without versions.
+ * Sets the versioning behaviour. A queue serves the callers of every version, and outlives the workers of the version that started it. The
+ * Workflows can't set the behaviour themselves: the server refuses it from a worker without versions.
  */
 function inCurrentVersion({
   workerDeploymentOptions,
@@ -148,7 +149,7 @@ function inCurrentVersion({
   return { workerDeploymentOptions: { ...workerDeploymentOptions, defaultVersioningBehavior: 'AUTO_UPGRADE' } };
 }
 
-/** The prebuilt bundle if there is one. There is none for other SDK versions, nor when this code runs from source. */
+/** The prebuilt bundle, if it exists. There is none for other SDK versions, nor when this code runs from source. */
 function permitWorkflows(options: PermitWorkerOptions): Pick<WorkerOptions, 'workflowBundle' | 'workflowsPath'> {
   const workflowsPath = entryPath('workflows');
   const codePath = prebuiltBundle(dirname(workflowsPath));

@@ -104,7 +104,7 @@ export class SemaphorePlugin implements WorkerPlugin {
   private readonly taskQueue: string;
   private readonly pools: ActivityPools;
   private readonly semaphores: readonly DeclaredSemaphore[];
-  /** The task queue of the worker that it serves, once that is known: a bundle may also be made ahead. */
+  /** The task queue of the worker that the plugin serves, once known: a bundle may also be made ahead. */
   private ownTaskQueue: string | undefined;
   private isRunning = false;
 

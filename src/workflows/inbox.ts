@@ -2,23 +2,23 @@ import { ApplicationFailure, type SignalDefinition } from '@temporalio/workflow'
 import { JUST_MOVED, PERMIT_WORKFLOWS, QUEUE_WORKFLOW } from '../shared/protocol';
 import { activatorOf } from './lenient-converter';
 
-/** The Workflow types of the protocol that anybody may signal as often as the server allows. Users' Workflows keep the SDK's way. */
+/** The Workflow types that take their signals here: any client may signal them as often as the server allows. Users' Workflows use the SDK's handlers. */
 const OURS: readonly string[] = [...PERMIT_WORKFLOWS, QUEUE_WORKFLOW];
 
 const handlers = new Map<string, (payload: unknown) => void>();
-/** What came before {@link takeEarlySignals}; `undefined` after it. */
+/** The signals that came before {@link takeEarlySignals}; `undefined` after it. */
 let early: { name: string; payload: unknown }[] | undefined = [];
 let taken = 0;
 let wasReplaying = false;
 let hasJustMoved = false;
 
-/** How many signals this run has got, of any name. */
+/** How many signals this run has received, of any name. */
 export function signalsTaken(): number {
   return taken;
 }
 
 /**
- * Hears a signal, with its first argument, after {@link takeEarlySignals}. The handler must not throw.
+ * Handles a signal, with its first argument, after {@link takeEarlySignals}. The handler must not throw.
  *
  * The SDK makes about ten promises for each signal, and each costs a stack trace: 5,000 signals in one Workflow Task take longer than a
  * task may, and have ended the worker's process. Here each costs what its handler does.
@@ -27,7 +27,7 @@ export function onSignal<Arg>(signal: SignalDefinition<[Arg?]>, handler: (payloa
   handlers.set(signal.name, handler as (payload: unknown) => void);
 }
 
-/** Takes what came before the first Workflow Task, in the order in which it came. A Workflow calls it once, when it has said all that it hears. */
+/** Handles the signals that came before, in their order. A Workflow calls this once, when it has registered all its handlers. */
 export function takeEarlySignals(): void {
   const waiting = early ?? [];
   early = undefined;
@@ -38,7 +38,7 @@ export function takeEarlySignals(): void {
  * The validator of each update that these Workflows take. It refuses one that comes while a worker takes the Workflow over.
  *
  * Such a worker gives the Workflow what has happened since the last Workflow Task with commands in one activation. A replay gives what
- * each task had apart, but only where it ends with an accepted update (SDK 1.24.0: `find_end_index_of_next_wft_seq` of its core). The
+ * each task had separately, but only if the task ends with an accepted update (SDK 1.24.0: `find_end_index_of_next_wft_seq` of its core). The
  * Workflow might then decide otherwise. A refused update leaves nothing in the history, and so the replay gives the same again.
  * For the same reason these Workflows refuse an update for its content only once they have accepted it.
  */

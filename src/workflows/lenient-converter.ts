@@ -3,11 +3,11 @@ import { maybeGetActivator } from '@temporalio/workflow/lib/global-attributes';
 import { OUR_WORKFLOWS } from '../shared/protocol';
 
 /**
- * What the SDK knows of the Workflow that runs here, if it is of one of these types: the sandbox loads each module anew for each
+ * What the SDK knows of the Workflow that runs here, if it is of one of these types: the sandbox loads each module again for each
  * Workflow, before the SDK decodes or handles anything.
  *
- * The library's only import of the SDK's internals. Its public means are options of whoever makes the bundle
- * (`payloadConverterPath`, `interceptors.workflowModules`), and a worker needs nothing but to export our Workflows.
+ * The library's only import of the SDK's internals. The SDK's public means are options of the code that makes the bundle
+ * (`payloadConverterPath`, `interceptors.workflowModules`), but a worker should need nothing except to export our Workflows.
  * `test/unit/sdk-internals.test.ts` fails when a release of the SDK no longer has what is used here and in `inbox.ts`.
  */
 export function activatorOf(types: readonly string[]): ReturnType<typeof maybeGetActivator> {
@@ -34,9 +34,9 @@ class LenientPayloadConverter implements PayloadConverter {
   }
 }
 
-// Anyone may send our Workflows anything; the user's own Workflows keep their converter.
-// The SDK decodes a signal before its handler runs, and an error there fails the Workflow Task for ever: one client with another
-// converter, or one line of broken JSON, would hold a permit or a queue until an operator terminates it. Arguments and memo count too.
-// A codec runs before, outside the sandbox. If it throws, the task is retried until it does not: a key service may be back.
+// Any client may send our Workflows anything; the user's own Workflows keep their converter.
+// The SDK decodes a signal before its handler runs, and an error there fails the Workflow Task indefinitely: one client with another
+// converter, or one piece of broken JSON, would block a permit or a queue until an operator terminates it. The same holds for arguments and
+// the memo. A codec runs before that, outside the sandbox. If it throws, the task is retried until it succeeds: a key service may come back.
 const activator = activatorOf(OUR_WORKFLOWS);
 if (activator) activator.payloadConverter = new LenientPayloadConverter(activator.payloadConverter);

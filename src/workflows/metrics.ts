@@ -12,7 +12,7 @@ export function timeAcquire(resource: string): AcquireTimer {
   return new AcquireTimer(metrics, resource, Date.now, outcomeOf);
 }
 
-/** Counts a permit's hold as it ends. A permit by which the queue keeps a slot out of use does not count. */
+/** Counts a permit's hold when it ends. A permit with which the queue keeps a slot out of use does not count. */
 export function countHold(holder: Holder | undefined, outcome: PermitOutcome): void {
   const { workflowId, startTime } = workflowInfo();
   const resource = parsePermitId(workflowId)?.resource;

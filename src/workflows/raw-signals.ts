@@ -2,8 +2,8 @@ import { type Payload, type PayloadConverter, RawValue } from '@temporalio/commo
 import { maybeGetActivator } from './lenient-converter';
 
 /**
- * Has the SDK hand over the payloads of these signals as they came, each as a `RawValue`, and send each `RawValue` as it is: what
- * `typeInfo` says of a signal from SDK 1.24 on. Older ones ignore it. Delete this file with their support.
+ * Has the SDK hand over the payloads of these signals unchanged, each as a `RawValue`, and send each `RawValue` unchanged. From SDK 1.24 on,
+ * `typeInfo` does this for a signal; older SDKs ignore it. Delete this file when their support ends.
  */
 export function handOverRaw(signalNames: readonly string[]): void {
   const activator = maybeGetActivator();

@@ -26,12 +26,12 @@ export const preemptibleSignal = defineSignal<[protocol.PreemptibleNotice]>(prot
 export const inheritSignal = defineSignal<[protocol.InheritNotice]>(protocol.INHERIT);
 export const askPrioritySignal = defineSignal<[protocol.PriorityQuestion]>(protocol.ASK_PRIORITY);
 
-/** Payload after payload, however many a stranger sends. */
+/** Returns the raw type for each payload, however many payloads a foreign client sends. */
 const ALL_RAW = new Proxy<(typeof rawValueTypeInfo)[]>([], { get: () => rawValueTypeInfo });
 
 /**
  * A signal to a user's own Workflow. The SDK decodes a signal before its handler runs, and an error there fails the user's
- * Workflow Task for ever. So these pass the user's payload converter by: their JSON goes out as it is, and {@link hear} decodes it.
+ * Workflow Task indefinitely. So these signals bypass the user's payload converter: their JSON goes out unchanged, and {@link hear} decodes it.
  */
 function defineNotice<T>(name: string): SignalDefinition<[T]> {
   return { ...defineSignal<[T]>(name), typeInfo: { inputTypes: ALL_RAW } };
@@ -44,7 +44,7 @@ export const turnSignal = defineNotice<protocol.Turn>(protocol.TURN);
 
 if (!rawValueTypeInfo) handOverRaw([protocol.REVOKED, protocol.PREEMPTED, protocol.ENDED, protocol.TURN]); // SDK before 1.24
 
-/** Handles a signal to a user's own Workflow. @param heard gets `undefined` in the place of what nobody here can decode */
+/** Handles a signal to a user's own Workflow. @param heard gets `undefined` instead of a payload that can't be decoded here */
 export function hear<T>(
   notice: SignalDefinition<[T]>,
   heard: (payload: unknown) => void | Promise<void>,
@@ -68,8 +68,8 @@ export const drainedSignal = defineSignal<[protocol.DrainedNotice]>(protocol.DRA
 export type Delivery = 'delivered' | 'not-found' | 'refused';
 
 /**
- * {@link deliver} to that run of a Workflow; where it has ended, to the Workflow's present run, because an operator may have reset it.
- * For messages that name their ticket or permit: a run that does not know it leaves the message out.
+ * {@link deliver} to that run of a Workflow; if the run has ended, to the Workflow's present run, because an operator may have reset it.
+ * For messages that name their ticket or permit: a run that does not know that ticket or permit ignores the message.
  */
 export async function deliverAfterReset<Args extends unknown[]>(
   target: SignalTarget,
@@ -81,7 +81,7 @@ export async function deliverAfterReset<Args extends unknown[]>(
   return await deliver({ workflowId: target.workflowId }, signal, ...args);
 }
 
-/** Releases a permit. One that takes no more signals takes a cancel request, which is a release. */
+/** Releases a permit. A permit that takes no more signals takes a cancel request, which is a release. */
 export async function release(permit: Required<SignalTarget>): Promise<Delivery> {
   const delivery = await deliver(permit, releaseSignal);
   if (delivery !== 'refused') return delivery;
@@ -99,7 +99,7 @@ export async function deliver<Args extends unknown[]>(
   signal: SignalDefinition<Args>,
   ...args: Args
 ): Promise<Delivery> {
-  if (!isSignalTarget(target)) return 'not-found'; // the command would fail the task for ever, or end the worker
+  if (!isSignalTarget(target)) return 'not-found'; // the command would fail the task indefinitely, or end the worker
   const { workflowId, runId } = target;
   const sent = signal.typeInfo ? (args.map((arg) => new RawValue(arg)) as unknown as Args) : args;
   return await delivered(() => getExternalWorkflowHandle(workflowId, runId).signal(signal, ...sent));
@@ -118,8 +118,8 @@ async function delivered(command: () => Promise<void>): Promise<Delivery> {
 let shield: CancellationScope | undefined;
 
 /**
- * Runs what is not to be stopped by a cancellation, as `CancellationScope.nonCancellable` does. One scope serves the whole Workflow: a
- * new one would make five more promises, and for each promise the SDK keeps a stack trace, which takes longer than all else here.
+ * Runs `act` shielded from cancellation, as `CancellationScope.nonCancellable` does. One scope serves the whole Workflow: a new scope would
+ * make five more promises, and for each promise the SDK keeps a stack trace, which takes longer than all else here.
  */
 export function shielded<T>(act: () => Promise<T>): Promise<T> {
   shield ??= new CancellationScope({ cancellable: false });
@@ -127,8 +127,8 @@ export function shielded<T>(act: () => Promise<T>): Promise<T> {
 }
 
 /**
- * Has at most one message under way, and at most one more to follow it, however often it is called. Anybody may ask a permit
- * thousands of times, and the server takes 2,000 messages at once: with more, the task fails for ever.
+ * Has at most one message under way, and at most one more to follow it, however often it is called. Any client may ask a permit
+ * thousands of times, and the server takes 2,000 messages at once: with more, the task fails indefinitely.
  */
 export function oneAtATime(send: () => Promise<unknown>): () => void {
   let isUnderWay = false;

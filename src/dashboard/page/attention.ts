@@ -1,11 +1,11 @@
 import type { ResourceView, SearchView } from '../page-protocol';
 
-/** A permit that is younger may not have run yet, so that nobody has told its lease. */
+/** A younger permit may not have run yet, so that its lease is unknown. */
 const YOUNG_MS = 10_000;
 
 /**
- * The resource that needs a person most: one with a problem, else the one with the most waiters, else the one of which most is held.
- * Of equals, the first. A resource of which nothing is known yet comes last.
+ * The resource that most needs attention: one with a problem, otherwise the resource with the most waiters, otherwise the resource of which most
+ * is held. Of equals, the first. A resource of which nothing is known yet comes last.
  */
 export function neediest(views: readonly ResourceView[], nowMs: number): ResourceView | undefined {
   const [first, ...others] = views;

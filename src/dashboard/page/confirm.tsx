@@ -156,7 +156,7 @@ function actionOf(question: Question, reason: string, capacity: number): Paramet
   }
 }
 
-/** Whether the permit in question has ended: somebody else may hold its slot. */
+/** Whether the permit in question has ended: another holder may have its slot. */
 function isOver(question: Question, view: ResourceView | undefined): boolean {
   if (question.do !== 'revoke') return false;
   return view?.slots.find(({ slot }) => slot === question.slot)?.permit?.runId !== question.runId;

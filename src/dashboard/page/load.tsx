@@ -1,7 +1,7 @@
 import type { LoadView, ResourceView } from '../page-protocol';
 import { count } from './format';
 
-/** Between two looks at an idle resource, or at one with many slots, lies more than a step. A longer gap is one in which nobody looked. */
+/** Between two looks at an idle resource, or at a resource with many slots, there is more than a step. In a longer gap, there was no look. */
 const GAP_MS = 30_000;
 
 const WIDTH = 300;

@@ -4,7 +4,7 @@ import type { ResourceView, Session, WaiterView } from '../page-protocol';
 import { clock, count, ticking } from './format';
 import { Party } from './names';
 
-/** So many are shown until somebody asks for all. */
+/** How many waiters are shown until the visitor asks for all. */
 const FIRST = 10;
 
 interface QueueProps {

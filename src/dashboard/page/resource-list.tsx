@@ -6,7 +6,7 @@ interface ResourceListProps {
   resources: readonly ResourceView[];
   chosen?: string;
   isCurrent: (view: ResourceView) => boolean;
-  /** Whether the page says of all resources that nobody answers for them. */
+  /** Whether the page reports that it gets no answer for any resource. */
   isToldAbove: boolean;
 }
 

@@ -12,7 +12,7 @@ import { Timeline } from './timeline';
 
 interface ResourceProps {
   view: ResourceView;
-  /** Absent where nobody uses a key of it. */
+  /** Absent if no key of the resource is in use. */
   keys?: KeysView;
   session: Session;
   /** The text to search for in names. */

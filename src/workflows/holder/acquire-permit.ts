@@ -26,7 +26,7 @@ export function callerNow(): Caller {
   return { sinceMs: Date.now(), namespace, priority };
 }
 
-/** Waits for a permit that can line up again. Throws as {@link acquireGrant} does. */
+/** Waits for a permit that can rejoin the queue. Throws as {@link acquireGrant} does. */
 export async function acquirePermit(request: Request): Promise<Permit> {
   return permitOf(request, await acquireGrant(request));
 }
@@ -84,7 +84,7 @@ function acquirer(request: Request, deadlineMs = Number.POSITIVE_INFINITY): Acqu
     {
       nowMs: Date.now,
       random: Math.random,
-      // On the way to a permit that nobody waits for, each async function costs a tenth of a millisecond: see `shielded`.
+      // If no other caller waits for the permit, each async function on the way costs a tenth of a millisecond: see `shielded`.
       claim: (slot, offer) => (offer ? claimOffered(request, slot, offer) : claim(request, slot)),
       place,
       ...((maxWaiting ?? permits) !== undefined && { full }),
@@ -102,8 +102,8 @@ async function claimOffered(request: Request, slot: string, offer: Offer): Promi
 }
 
 /**
- * The atomic step. Nobody can recall a start that is under way, so this shields it from cancellation, and releases its permit
- * if the caller no longer wants it. `undefined` when the slot is held: the server already runs a Workflow of that ID.
+ * The atomic step. A start that is under way can't be recalled, so this shields it from cancellation, and releases the permit
+ * if the caller no longer wants it. `undefined` if the slot is held: the server already runs a Workflow with this ID.
  */
 async function claim(request: Request, slot: string, watchedBy?: string): Promise<Grant | undefined> {
   const caller = CancellationScope.current();

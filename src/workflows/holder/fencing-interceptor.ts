@@ -14,7 +14,7 @@ interface Round {
   running: number;
 }
 
-/** Adds the current permit's token to what is sent to activities. A header that stands there already is kept. */
+/** Adds the current permit's token to the headers of activities. A header that is already present is kept. */
 class TokenCarrier {
   private readonly rounds = new WeakMap<Permit, Round>();
 
@@ -38,7 +38,7 @@ class TokenCarrier {
   }
 }
 
-/** Adds which resources the calling code holds: an activity that needs a permit of one of them must not wait for it. */
+/** Adds the resources of which the calling code holds permits: an activity must not wait for a permit of one of them. */
 function withHeld<T extends { readonly headers: object }>(input: T): T {
   const held = [...new Set(heldHere.resources)];
   if (held.length === 0) return input;
@@ -56,7 +56,7 @@ function outbound(): WorkflowOutboundCallsInterceptor {
 /**
  * Puts the token of the innermost `withPermit` in the headers of every activity that is called inside it, for
  * `currentFencingToken()` to read there, and the resources of all permits around the call, for a `SemaphorePlugin` to refuse an activity
- * that would wait for its own Workflow. Warns of a `withPermit` that nobody awaits. Loaded through a worker's
+ * that would wait for its own Workflow. Warns of a `withPermit` that the Workflow does not await. Loaded through a worker's
  * `interceptors.workflowModules`.
  */
 export const interceptors: WorkflowInterceptorsFactory = () => ({

@@ -14,7 +14,7 @@ type Watcher = Parameters<AnyGrant<PermitLostError>['watch']>[0];
  *
  *     held --release()--> releasing --permit Workflow closed--> released
  *       |---permit Workflow closed--> lost
- *       '---detach()--> detached: somebody else adopts it
+ *       '---detach()--> detached: another holder adopts it
  */
 export class Grant implements AnyGrant<PermitLostError> {
   loss: PermitLostError | undefined;
@@ -22,11 +22,11 @@ export class Grant implements AnyGrant<PermitLostError> {
   private watcher: Watcher | undefined;
   private releasing: Promise<void> | undefined;
   private isDetached = false;
-  /** When the work under it was done, it was held, by our own clock. */
+  /** Whether the permit was held, by our own clock, when the work under it was done. */
   private wasHeldToEnd: boolean | undefined;
-  /** Our release found no such run. */
+  /** Whether our release found no such run. */
   private wasGone = false;
-  /** The pace keeps its slot for a while after our release. */
+  /** Whether the pace keeps the slot for a while after our release. */
   private isPaced = false;
 
   constructor(
@@ -63,7 +63,7 @@ export class Grant implements AnyGrant<PermitLostError> {
       this.lease.renewed(sentMs, leaseMs);
       return new Date(Date.now() + this.lease.leftMs);
     }
-    // The permit has ended; or it has taken all the signals that it can, and is about to end. Its end says how.
+    // The permit has ended; or it has taken all the signals that it can, and is about to end. Its end notice says how.
     if (delivery === 'not-found') this.end.gone();
     throw this.lossError(await this.end.how);
   }
@@ -99,7 +99,7 @@ export class Grant implements AnyGrant<PermitLostError> {
     return (how === 'released' && !this.wasGone) || this.isAfterWork(how) ? undefined : this.lossError(how);
   }
 
-  /** Only the release came too late. */
+  /** Whether the work was done in time, and only the release came too late. */
   private isAfterWork(how: PermitLoss): boolean {
     return this.wasHeldToEnd === true && isEndByTime(how);
   }
@@ -108,9 +108,10 @@ export class Grant implements AnyGrant<PermitLostError> {
     this.isPaced = this.lease.heldMs < (this.ref.paceMs ?? 0);
     this.wasGone = (await release(this.ref)) === 'not-found';
     if (this.wasGone) this.end.gone();
-    // The slot stays taken for the rest of its pace, which is not for us to wait for. When we end, that is at most another release.
+    // The slot stays taken for the rest of its pace, and we need not wait for that. If this Workflow ends meanwhile, the permit is only
+    // released again.
     if (this.isPaced) return;
-    // The next to acquire finds the slot free. That may be this Workflow itself.
+    // The next acquirer, maybe this Workflow itself, then finds the slot free.
     await this.end.closed();
   }
 

@@ -5,7 +5,7 @@ import { releaseInReverse } from '../../shared/permit-set';
 import { checkPlace, PermitLostError, SelfDeadlockError } from '../errors';
 import type { Permit } from './permit';
 
-/** Runs `fn` under a permit: renews it meanwhile, cancels `fn` when it is lost, and releases it at the end. */
+/** Runs `fn` under a permit: renews the permit meanwhile, cancels `fn` when the permit is lost, and releases the permit at the end. */
 export async function holdWhile<T>(
   permit: Permit,
   renewEveryMs: number | false,
@@ -16,14 +16,14 @@ export async function holdWhile<T>(
 }
 
 /**
- * Runs `fn` under permits: cancels it when one is lost or pre-empted, and releases all at the end, the last first. Where a permit is
- * pre-empted and `fn` returns all the same, within the grace, its result counts.
+ * Runs `fn` under permits: cancels `fn` when a permit is lost or pre-empted, and releases all permits at the end, the last first. If a permit
+ * is pre-empted and `fn` returns within the grace anyway, its result counts.
  *
- * What ends the run, or its Workflow Task, goes on without a wait for the release:
- * - *The end of the run.* Its handlers would take messages meanwhile, and nobody would look at what these have brought. Permits that end
- *   with the run are released by the server then.
- * - *A bug.* It fails the Workflow Task, as long as nobody catches it, and with the task all that this task has done. A release that has
- *   got into the history could not be undone by the code that a deploy mends. The permit may end meanwhile: that code hears of the loss.
+ * What ends the run, or its Workflow Task, does not wait for the release:
+ * - *The end of the run.* Its handlers would take messages meanwhile, and no code would process them. The server then releases permits that
+ *   end with the run.
+ * - *A bug.* Unless the error is caught, it fails the Workflow Task, and all that the task has done is undone. A release that has got into the
+ *   history could not be undone by the code that a deploy mends. The permit may end meanwhile: the mended code is notified of the loss.
  *
  * @param kept what is renewed meanwhile, and released: the permits, or the grants that they stand on
  * @param isWholeRun the run ends with `fn`
@@ -61,7 +61,7 @@ export async function holdAllWhile<T>(
   throw caller.consideredCancelled || error instanceof ContinueAsNew ? error : (stopped ?? error);
 }
 
-/** What the SDK takes for a mistake in the code. Where the user has it fail the Workflow (`failureExceptionTypes`), the run ends. */
+/** Whether the SDK takes the error for a bug. If the user has such errors fail the Workflow (`failureExceptionTypes`), the run ends. */
 function isBug(error: unknown): boolean {
   return !(error instanceof TemporalFailure || error instanceof ContinueAsNew);
 }
@@ -69,14 +69,14 @@ function isBug(error: unknown): boolean {
 /** What can be renewed until it is released: a permit, or a grant. */
 interface Renewable {
   readonly isHeld: boolean;
-  /** Given up for a while: it is renewed again later. */
+  /** Whether it is given up for a while: it is renewed again later. */
   readonly isAway?: boolean;
   renew(): Promise<unknown>;
   finish(): void;
   release(): Promise<void>;
 }
 
-/** It is renewed from now until it is released. That outlives a cancelled caller, which may still be cleaning up. */
+/** Renews a permit until it is released, even if the caller is cancelled, since the caller may still be cleaning up. */
 export class KeptPermit<Kept extends Renewable = Renewable> {
   private readonly renewal: CancellationScope;
 
@@ -89,7 +89,7 @@ export class KeptPermit<Kept extends Renewable = Renewable> {
     if (renewEveryMs !== false) void this.renewal.run(() => renewRepeatedly(permit, renewEveryMs));
   }
 
-  /** Leaves the renewing to the caller. */
+  /** From now on, the caller renews the permit. */
   stopRenewing(): void {
     this.renewal.cancel();
   }
@@ -112,12 +112,12 @@ async function renewRepeatedly(permit: Renewable, everyMs: number): Promise<void
       if (permit.isAway) continue;
       if (!permit.isHeld) return; // the function has released it, or handed it over
       await permit.renew().catch((error: unknown) => {
-        // Given up while it was renewed, a permit is not lost: it is renewed again when it is held again.
+        // A permit that was given up during the renewal is not lost: it is renewed again when it is held again.
         if (!(error instanceof PermitLostError && (permit.isAway || permit.isHeld))) throw error;
       });
     }
   } catch (error) {
-    // Both errors show elsewhere: the caller has cancelled the scope, or `permit.lost` has resolved.
+    // Both errors are reported elsewhere: the caller has cancelled the scope, or `permit.lost` has resolved.
     if (!isCancellation(error) && !(error instanceof PermitLostError)) throw error;
   }
 }

@@ -18,11 +18,11 @@ import {
 
 /**
  * Passes the signals of permits to their holding Workflow on to the `Permit` concerned. A Workflow may hold several permits, but
- * has one handler for each signal name. (Module state belongs to one Workflow: the sandbox loads modules anew for each.)
+ * has one handler for each signal name. (Module state belongs to one Workflow: the sandbox loads the modules again for each.)
  */
 const reasons = new Map<string, string | undefined>();
 const ends = new Map<string, (outcome: PermitLoss) => void>();
-/** By run; `told` before its permit listens. */
+/** By run; `told` if the pre-emption came before its permit listens. */
 const preemptions = new Map<string, 'told' | (() => void)>();
 
 /** Listens for revocations from now on. Call it before the claim, so that none is missed. */
@@ -70,18 +70,18 @@ function listenForEnd(runId: string, heard: (outcome: PermitLoss) => void): void
   });
 }
 
-/** Tells the holder of a permit how and when it ends. */
+/** Notifies the holder of a permit how and when the permit ends. */
 export interface PermitEndWatch {
   readonly how: Promise<PermitLoss>;
-  /** The server says that the run has ended: a notice that has not come yet will not come any more. */
+  /** The server reports that the run has ended: a notice that has not come yet will not come any more. */
   gone(): void;
   /** Waits, after a release, until the run has ended, so that its slot is free. Cancelling the caller does not stop it. */
   closed(): Promise<void>;
 }
 
 /**
- * A permit's first holder is its parent: the server tells it of the end. A permit that was terminated, or that the server ended by
- * `maxHold`, could not tell its queue. So its holder does, before anything else: the Workflow may end when it hears of the loss.
+ * A permit's first holder is its parent, which the server notifies of the end. A permit that was terminated, or that the server ended at
+ * `maxHold`, could not notify its queue. So its holder does, before anything else: the Workflow may end once it knows of the loss.
  */
 export function endOfChild(child: PermitChild, { resource, slot, runId }: PermitRef): PermitEndWatch {
   const how = child.result().catch(async (error: unknown) => {
@@ -101,7 +101,7 @@ export function endOfChild(child: PermitChild, { resource, slot, runId }: Permit
 /** How long an adopter waits for the end notice before it asks whether the permit still runs. */
 const END_NOTICE_MS = 10_000;
 
-/** A permit ends in the Workflow Task after its notice: mostly the first question finds it gone. */
+/** A permit ends in the Workflow Task after its notice: usually the first question finds it gone. */
 const CLOSING: BackoffPolicy = { baseMs: 50, maxMs: END_NOTICE_MS, factor: 2, jitter: 0 };
 
 /** A permit notifies its adopter when it is about to end. A terminated permit can't: then a renewal finds it gone. */

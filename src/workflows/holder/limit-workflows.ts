@@ -25,14 +25,14 @@ export interface WorkflowLimit<Args extends unknown[] = never[]>
   /**
    * Hands the permit over to the next run when the Workflow continues as new. The price: when a run is terminated or times out, its
    * slot stays taken until the lease ends. And the last run releases the permit before it ends: a signal that comes meanwhile, after its
-   * function has returned, is lost. Not with a `key`.
+   * function has returned, is lost. It can't be combined with a `key`.
    * @default false: the permit ends with the run, and the next run lines up
    */
   outlivesRun?: boolean | undefined;
   /**
-   * Marks in the history of each run that it is limited, and by how many slots, with `patched`. So Workflows that began before their type
-   * was limited go on without a limit, and those that began under another `capacity` go on under that. The marker is two events.
-   * `false` saves them, for a type that was limited from the first; another `capacity` then needs the semaphore's `before`.
+   * Marks in the history of each run, with `patched`, that the run is limited, and by how many slots. So Workflows that began before their
+   * type was limited go on without a limit, and those that began under another `capacity` go on under that capacity. The marker is two events.
+   * `false` saves them, for a type that was limited from the start; another `capacity` then needs the semaphore's `before`.
    * @default true
    */
   patch?: boolean | undefined;
@@ -61,16 +61,16 @@ export interface LimitInterceptors {
 const PERMIT_HEADER = 'temporal-semaphore-permit';
 
 /**
- * Limits how many Workflows of a type run at once, without a line of theirs: a run waits for a permit before its function is called, and
- * holds it to its own end, which comes as soon as that has returned or thrown. A module of your own exports what this returns as `interceptors`, and
- * `SemaphorePlugin` of `temporal-semaphore/worker` brings it into the Workflow bundle.
+ * Limits how many Workflows of a type run at once, without a change to their code: a run waits for a permit before its function is called,
+ * and holds the permit until it ends, as soon as the function has returned or thrown. Your module exports what this returns as `interceptors`,
+ * and `SemaphorePlugin` of `temporal-semaphore/worker` adds the module to the Workflow bundle.
  *
- * A run waits by the `priority` of its own Workflow, unless the limit says otherwise. While it waits, its current details
+ * A run waits with the `priority` of its own Workflow, unless the limit says otherwise. While it waits, its current details
  * say for what and since when. Signals that come meanwhile wait for the function; queries and updates find no handler.
  *
- * When its permit is lost or pre-empted, the scope of the function is cancelled, and the run fails by `PermitLostError`; when it waits
- * too long, by `PermitTimeoutError`; when too many wait, by `LineFullError`. These are retryable, so the Workflow's retry policy decides;
- * a `LineFullError` that is `superseded` is not.
+ * When its permit is lost or pre-empted, the scope of the function is cancelled, and the run fails with `PermitLostError`; if it waits
+ * too long, with `PermitTimeoutError`; if too many callers wait, with `LineFullError`. These failures are retryable, so the Workflow's retry
+ * policy decides, except for a `LineFullError` that is `superseded`.
  *
  * @throws InvalidOptionsError that names the type, what was expected and what was given
  *
@@ -102,10 +102,10 @@ export function limitWorkflows<Workflows = AnyWorkflows>(
 
 /** One run of a limited Workflow. */
 class LimitedRun {
-  /** While its function runs. */
+  /** The permit, while the function runs. */
   private permit: Permit | undefined;
   private hasBegun = false;
-  /** What the function has thrown: it fails as it would without a limit. */
+  /** The error that the function has thrown: the run fails as it would without a limit. */
   private thrown: { error: unknown } | undefined;
 
   constructor(
@@ -165,7 +165,7 @@ class LimitedRun {
 }
 
 /**
- * The semaphore by which this run is limited, with the capacity of its marker if that is another one. `undefined` for a run that began before
+ * The semaphore that limits this run, with the capacity of its marker if that differs. `undefined` for a run that began before
  * its type was limited: it has no marker.
  */
 function semaphoreOfRun({ semaphore, patch = true }: WorkflowLimit): Semaphore | undefined {
@@ -180,7 +180,7 @@ function semaphoreOfRun({ semaphore, patch = true }: WorkflowLimit): Semaphore |
   return undefined;
 }
 
-/** What a function of the limit says by the arguments of the run. */
+/** What a function of the limit returns for the arguments of the run. */
 function ofArguments<T>(what: string, of: (...args: never[]) => T, args: unknown[]): T {
   try {
     return of(...(args as never[]));
@@ -191,7 +191,7 @@ function ofArguments<T>(what: string, of: (...args: never[]) => T, args: unknown
   }
 }
 
-/** Temporal's UI shows it as Markdown. Its place changes with each turn of others, and telling it each time would cost a Workflow Task. */
+/** The run's current details, which Temporal's UI shows as Markdown. They leave out its place: to update that would cost a Workflow Task each time. */
 function waitingFor(resource: string, key: string | undefined): string {
   const whose = key === undefined ? '' : ` with the key \`${key}\``;
   const since = new Date().toISOString();
@@ -199,7 +199,7 @@ function waitingFor(resource: string, key: string | undefined): string {
   return `Waits for a permit of \`${resource}\`${whose} since ${since}: ${place}. Its function has not begun.`;
 }
 
-/** Without a limit, the run would be tried again as its retry policy says. A superseded one would come back as the newest. */
+/** Makes an error retryable, so that the Workflow's retry policy decides. A superseded run stays failed: it would come back as the newest. */
 function retryable(error: unknown): unknown {
   if (error instanceof LineFullError && error.superseded) return error;
   const isOurs = [PermitLostError, PermitTimeoutError, LineFullError].some((type) => error instanceof type);

@@ -38,7 +38,7 @@ export class PermitSet<Permits extends readonly (Permit | Permit[])[] = readonly
   Permit,
   Permits
 > {
-  /** Resolves when the first of them is lost, and names it. Never otherwise. */
+  /** Resolves when the first of the permits is lost, with an error that names that permit. Never resolves otherwise. */
   readonly lost: Promise<PermitLostError>;
 
   /** @internal Made by `acquireAll`. */
@@ -48,7 +48,7 @@ export class PermitSet<Permits extends readonly (Permit | Permit[])[] = readonly
   }
 }
 
-/** A set that is wanted, and in what order its parts are claimed. */
+/** The set that a caller wants. */
 export type WantedSet = readonly Wanted<ResolvedSemaphore>[];
 
 /** Runs `fn` under a set, as `withPermits` says. */
@@ -103,7 +103,7 @@ async function acquireKept(wanted: WantedSet, acquire: ResolvedAcquire) {
 
 async function acquireOnce(parts: readonly Part[], options: ResolvedAcquire, caller: Caller) {
   const waiting = new CancellationScope();
-  // All of them write into our history.
+  // The renewals of all permits together write into our history.
   const kept = parts.filter(({ role }) => role !== 'accumulator');
   const longestMs = longestSetHoldMs(kept.map(({ semaphore }) => semaphore.renewEveryMs));
   let loss: PermitLostError | undefined;
@@ -126,7 +126,7 @@ async function acquireOnce(parts: readonly Part[], options: ResolvedAcquire, cal
   }
 }
 
-/** The server then ends the permit, rather than the Workflow that renews it. */
+/** Bounds the hold, so that the server ends the permit, and not the Workflow that renews it. */
 function heldFor(longestMs: number, semaphore: ResolvedSemaphore): ResolvedSemaphore {
   const { leaseMs, paceMs = 0, maxHoldMs } = semaphore;
   return { ...semaphore, maxHoldMs: Math.min(maxHoldMs, Math.max(longestMs, leaseMs + paceMs)) };
@@ -140,7 +140,7 @@ async function acquirePart(
   caller: Caller,
   isAgain: boolean,
 ): Promise<Grant> {
-  const outlivesRun = acquire.outlivesRun && part.role !== 'accumulator'; // it is given back in this run, or dies with it
+  const outlivesRun = acquire.outlivesRun && part.role !== 'accumulator'; // that permit is given back in this run, or ends with it
   const request = requestOf(
     withoutHeld(semaphore, held),
     { ...acquire, key: part.key, outlivesRun },
@@ -150,7 +150,7 @@ async function acquirePart(
   try {
     return await acquireGrant(isAgain ? again(request) : request);
   } catch (error) {
-    // The accumulator's permit is missing because somebody else accumulates this resource.
+    // The accumulator's permit is missing because another caller accumulates this resource.
     if (error instanceof LineFullError) throw new LineFullError(part.resource, error.maxWaiting, error.superseded);
     if (!(error instanceof PermitTimeoutError) || error.resource === part.resource) throw error;
     throw new PermitTimeoutError(part.resource, acquire.timeoutMs);

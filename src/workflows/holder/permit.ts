@@ -26,10 +26,10 @@ import { endOfAdopted } from './holder-inbox';
  * ```
  */
 export class Permit extends HeldPermit<Grant, PermitLostError> {
-  /** Resolves when the permit ends before `release()`, and never otherwise. `withPermit` watches it for you. */
+  /** Resolves when the permit ends before `release()`, and never otherwise. `withPermit` watches this promise for you. */
   readonly lost: Promise<PermitLostError>;
 
-  /** @internal Resolves when it is lost, or when its holder must give way and does not do so at checkpoints. */
+  /** @internal Resolves when the permit is lost, or when its holder must give way and does not do so at checkpoints. */
   readonly mustStop: Promise<PermitLostError>;
 
   private tellLost: (error: PermitLostError) => void = () => undefined;

@@ -33,12 +33,12 @@ import { begun } from './unawaited';
 /** The options of `withPermit`. */
 export interface WithPermitOptions extends AcquireOptions {
   /**
-   * Runs the function under this permit, which it takes over as {@link Semaphore.adopt} does, in the place of a new one. The options of
-   * the wait do not count then.
+   * Runs the function under this permit instead of a new one, and takes the permit over as {@link Semaphore.adopt} does. The options of the
+   * wait then have no effect.
    * @default undefined: it acquires a permit
    */
   adopt?: PermitRef | undefined;
-  /** @internal The run ends with the function. */
+  /** @internal Whether the run ends with the function. */
   isWholeRun?: boolean | undefined;
 }
 
@@ -87,7 +87,7 @@ export class Semaphore implements DeclaredSemaphore {
   }
 
   /**
-   * Runs `fn` under a permit: acquires one, renews its lease while `fn` runs, and releases it when `fn` returns, throws or
+   * Runs `fn` under a permit: acquires the permit, renews its lease while `fn` runs, and releases it when `fn` returns, throws or
    * is cancelled. When the permit is lost, this cancels the scope in which `fn` runs.
    *
    * With `preemptible`, a waiter of higher priority may ask for the permit: the scope of `fn` is cancelled, unless `fn` gives way
@@ -141,7 +141,7 @@ export class Semaphore implements DeclaredSemaphore {
   /**
    * Waits for a free slot and claims it. The caller must then renew and release the permit; prefer {@link withPermit}. A permit
    * that its caller does not release ends with its lease, or with this Workflow (even if the Workflow continues as new). With a `key`,
-   * the key's own permit stands behind it, and is renewed and released with it.
+   * the permit also holds the key's own permit, which is renewed and released with it.
    *
    * @throws SelfDeadlockError inside `withPermit`s that hold all permits of this resource, if no `timeout` is given
    * @throws PermitTimeoutError when no slot came free within `timeout`
@@ -169,8 +169,8 @@ export class Semaphore implements DeclaredSemaphore {
   }
 
   /**
-   * Tries every slot once. Returns `undefined` when all are held. With `fair`, if a wait queue runs, this waits in the queue for a
-   * second instead, so that it overtakes no waiter. Throws as {@link acquire} does, except PermitTimeoutError.
+   * Tries every slot once. Returns `undefined` if all are held. With `fair`, if a wait queue runs, this waits in the queue for a
+   * second instead, so that it overtakes no waiter. Throws as {@link acquire} does, except for PermitTimeoutError.
    *
    * @example
    * ```ts
@@ -228,8 +228,8 @@ export class Semaphore implements DeclaredSemaphore {
 
   /**
    * Takes all slots out of use as they come free, until that time: for a 429 that says when to come back. Permits stay held.
-   * The wait queue keeps the pause and ends it, even if this Workflow has ended long ago. A pause that ends later, or without an
-   * end, stays as it is. This resolves when the server has the order.
+   * The wait queue keeps the pause and ends it, even if this Workflow has ended long ago. A pause that ends later, or has no
+   * end, stays as it is. This resolves when the server has accepted the pause.
    *
    * @param until in the future, by this Workflow's clock
    * @param options with a `reason`, shown to operators; at most 1,000 characters
@@ -275,7 +275,7 @@ function noneInTime(error: unknown): undefined {
 
 /**
  * Runs `fn` under permits of several resources: acquires them as {@link acquireAll} does, renews them while `fn` runs, and
- * releases them when `fn` returns, throws or is cancelled. When one is lost, this cancels the scope in which `fn` runs. Each
+ * releases them when `fn` returns, throws or is cancelled. When a permit is lost, this cancels the scope in which `fn` runs. Each
  * permit has its own token: pass to a resource the token of the permit that protects it.
  *
  * @throws PermitLostError that names the lost permit, whatever `fn` returned or threw
@@ -309,15 +309,15 @@ export async function withPermits<const Entries extends readonly SetEntry<Semaph
 }
 
 /**
- * Acquires permits of several resources, or several of one: all, or none. All callers claim in one order, by the bytes of the resources'
- * names (a key's own permit before its resource), in whatever order they write them. So no two of them can deadlock. While
- * this waits for one permit, it renews those that it holds already. The `timeout` covers all of them together, and the caller keeps
- * its age in every queue.
+ * Acquires permits of several resources, or several permits of one resource: all, or none. Whatever order their code lists the resources in,
+ * all callers claim in one order, by the bytes of the resources' names (a key's own permit before its resource). So no two callers can
+ * deadlock. While this waits for one permit, it renews the permits that it holds already. The `timeout` covers all permits together, and the
+ * caller keeps its age in every queue.
  *
  * Of the callers that want more than one permit of a resource, a single one at a time collects its permits. The others queue for their
  * turn, first come, first served. While it collects, it holds the only permit of the resource `<resource>~set` too.
  *
- * The caller must then renew and release them; prefer {@link withPermits}. On return, each was renewed less than `renewEvery` ago.
+ * The caller must then renew and release the permits; prefer {@link withPermits}. On return, each was renewed less than `renewEvery` ago.
  *
  * Not guaranteed: freedom from deadlock with callers that nest `withPermit` by hand in another order.
  *
@@ -356,10 +356,10 @@ function resolveSet(entries: readonly SetEntry<Semaphore>[], options: SetOptions
   }));
 }
 
-/** A queue that ends at this very moment takes no order. More than one in a row is not to be expected. */
+/** A queue that ends at this very moment takes no pause. More than one such queue in a row is not to be expected. */
 const ATTEMPTS = 5;
 
-/** Has the queue pause the resource until then. Without a queue, this starts one. It resolves when the server has the order. */
+/** Has the queue pause the resource until then. If no queue runs, this starts one. It resolves when the server has accepted the pause. */
 async function orderPause(
   { resource, compactSlots: slots, taskQueue }: ResolvedSemaphore,
   { pauseUntilMs, reason }: Pick<OverrideInput, 'pauseUntilMs' | 'reason'>,

@@ -3,14 +3,14 @@ import { log, type WorkflowInternalsInterceptor } from '@temporalio/workflow';
 /** The `withPermit`s that have not ended: the resources of each. */
 const underWay = new Set<readonly string[]>();
 
-/** Notes that a `withPermit` of these resources has begun. @returns what notes that it has ended */
+/** Notes that a `withPermit` of these resources has begun. @returns a function that notes that it has ended */
 export function begun(...resources: string[]): () => void {
   underWay.add(resources);
   return () => underWay.delete(resources);
 }
 
 /**
- * Warns of a Workflow that returns while a `withPermit` goes on. Its permit ends with the Workflow, so its function is cut off
+ * Warns of a Workflow that returns while a `withPermit` goes on. The permit ends with the Workflow, so the function under it is cut off
  * without an error.
  */
 export const unawaitedWarning: WorkflowInternalsInterceptor = {

@@ -8,18 +8,18 @@ import { pacedPermitWorkflow, permitSlotWorkflow } from './permit-slot';
 export type PermitChild = ChildWorkflowHandle<typeof permitSlotWorkflow>;
 
 interface ClaimOptions {
-  /** Whether the permit goes on when this run ends. */
+  /** Whether the permit outlives this run. */
   outlivesRun: boolean;
-  /** The queue that is told when the permit closes: the queue that gave the turn. */
+  /** The queue that is notified when the permit closes: the queue that gave the turn. */
   watchedBy?: string | undefined;
   taskQueue?: string | undefined;
   maxHoldMs?: number;
 }
 
 /**
- * The atomic step: this Workflow starts the permit of a slot as its child. The server runs only one Workflow of that ID.
+ * The atomic step: this Workflow starts the permit of a slot as its child. The server runs only one Workflow with that ID.
  *
- * @returns `undefined` when the slot is held
+ * @returns `undefined` if the slot is held
  */
 export function claimSlot(
   address: PermitAddress,
@@ -34,7 +34,7 @@ export function claimSlot(
     memo: { ...memo },
     staticSummary: permitSummary(workflowId, memo.purpose),
     taskQueue,
-    // A cancel request is a release: unlike a terminated permit, a released one keeps its pace, and tells the queue.
+    // A cancel request is a release: unlike a terminated permit, a released permit keeps its pace, and notifies the queue.
     parentClosePolicy: outlivesRun ? ParentClosePolicy.ABANDON : ParentClosePolicy.REQUEST_CANCEL,
     workflowExecutionTimeout: maxHoldMs,
     priority: WORKFLOW_PRIORITY,

@@ -4,15 +4,15 @@ import type { EndedNotice, Holder, WatchInput } from '../../shared/protocol';
 import { isSignalTarget, type SignalTarget } from '../../shared/wire-input';
 import { closingSignal, deliver, deliverAfterReset, endedSignal, revokedSignal } from '../signals';
 
-/** The key of the holder's notice. The queue's is its Workflow ID. */
+/** The key of the holder's notice. The key of the queue's notice is its Workflow ID. */
 const HOLDER = 'holder';
 
 /** A permit has two recipients or three, and an honest queue asks it once or twice while it ends. */
 const MAX_NOTICES = 10;
 
 /**
- * Who is told that a permit ends: its parent, its adopter, its queue. A recipient that is added while notices go out is told too, and
- * a known one is told again: a delivered `watch` promises a notice.
+ * Who is notified that a permit ends: its parent, its adopter, its queue. A recipient that is added while notices go out is notified too, and
+ * a known recipient is notified again: a delivered `watch` promises a notice.
  */
 export class EndNotices {
   private readonly notices = new Map<string, () => Promise<unknown>>();
@@ -26,7 +26,7 @@ export class EndNotices {
     private readonly releasedBy: () => string | undefined,
   ) {}
 
-  /** Tells the parent why the permit was revoked. The server tells the parent of the end itself. */
+  /** Tells the parent why the permit was revoked. The server itself notifies the parent of the end. */
   toParent(holder: Holder | undefined): void {
     this.set(HOLDER, holder, async (target) => {
       const { outcome, ...notice } = this.end();
@@ -39,7 +39,7 @@ export class EndNotices {
     this.set(HOLDER, adopter, (target) => deliverAfterReset(target, endedSignal, this.end()));
   }
 
-  /** Tells the queue of the permit's own resource, and no other: a thousand notices, one by one, would keep the slot meanwhile. */
+  /** Notifies the queue of the permit's own resource, and no other: a thousand notices, one by one, would keep the slot meanwhile. */
   toQueue(watch: unknown): void {
     const { workflowId, runId } = this.end();
     const { resource = '', slot = '' } = parsePermitId(workflowId) ?? {};
@@ -65,7 +65,7 @@ export class EndNotices {
 
   private set(recipient: string, target: Holder | undefined, notice: (target: SignalTarget) => Promise<unknown>): void {
     this.notices.delete(recipient);
-    // A client learns of the end by its long poll. A malformed target would fail our task.
+    // A client learns of the end from its long poll. A malformed target would fail our task.
     if (isSignalTarget(target)) this.notices.set(recipient, () => notice(target));
   }
 }

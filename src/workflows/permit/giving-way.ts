@@ -22,7 +22,7 @@ const untilPreemptedUpdate = defineUpdate<void>(UNTIL_PREEMPTED);
  *                                                                            '--grace over--> "preempted"
  */
 export class GivingWay {
-  /** When the permit ends although its holder renews it. Infinity: nobody has asked for it. */
+  /** When the permit ends even if its holder renews it. Infinity if no waiter has asked for the permit. */
   endsAtMs = Number.POSITIVE_INFINITY;
   private readonly terms: PermitInput['preemptible'];
 
@@ -41,23 +41,23 @@ export class GivingWay {
     });
     setHandler(untilPreemptedUpdate, () => condition(() => this.isGivingWay), {
       validator: refuseWhenMoved,
-      // A permit that ends otherwise leaves it unanswered.
+      // A permit that ends in another way leaves the update unanswered.
       unfinishedPolicy: HandlerUnfinishedPolicy.ABANDON,
     });
   }
 
-  /** The grace is over. */
+  /** Whether the grace is over. */
   get isOver(): boolean {
     return this.endsAtMs <= Date.now();
   }
 
-  /** An adopter is the holder from now on. */
+  /** From now on, an adopter is the holder. */
   heldBy(holder: Holder): void {
     this.holder = holder;
     if (this.isGivingWay) this.tellHolder();
   }
 
-  /** Tells a queue that asks for it that the holder may have to give way. */
+  /** Tells a queue that asks that the holder may have to give way. */
   answer(watch: WatchInput): void {
     if (this.terms && watch?.preempt === true) this.tellQueue();
   }

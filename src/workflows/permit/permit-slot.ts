@@ -43,17 +43,17 @@ const permitViewQuery = defineQuery<PermitStatus>(PERMIT_STATUS);
  * One held permit. The server runs at most one Workflow of this ID, `permit:<resource>:<slot>`, so running *is* holding.
  * When this returns, the slot is free. It ends when the holder releases it, when the lease runs out without a renewal,
  * when a waiter of higher priority has asked for it, or when an operator revokes it. A cancel request is a release. A queue
- * that watches the permit hears of its end first.
+ * that watches the permit is notified of its end first.
  *
  *     held --release | cancel--> "released"
  *       |---revoke-------------> "revoked"        (the holding Workflow is told why)
  *       |---deadline passed----> "lease-expired"
  *       |---preempt, grace over> "preempted"      (see `giving-way`)
  *       |---renew--------------> held, deadline = now + lease, or what the renewal says
- *       '---adopt--------------> held by somebody else, deadline = now + lease
+ *       '---adopt--------------> held by its adopter, deadline = now + lease
  *
- * The server takes 10,000 signals for one run. A stranger who sends so many keeps renewals out, so the lease no longer ends such a
- * permit: its holder releases it by a cancel request.
+ * The server takes 10,000 signals for one run. A foreign client that sends that many keeps renewals out, so the lease no longer ends such a
+ * permit: its holder releases it with a cancel request.
  */
 export async function permitSlotWorkflow(input: PermitInput): Promise<PermitOutcome> {
   return await holdSlot(input);
@@ -145,7 +145,7 @@ async function holdSlot(input: PermitInput, pace?: Pace) {
   }
   countHold(holder, outcome);
 
-  // Nobody can signal a client, and the result, "revoked", has no room for a reason.
+  // A client can't be signalled, and the result, "revoked", has no room for a reason.
   if (reason) upsertMemo({ revokedBecause: reason } satisfies Partial<PermitMemo>);
   await CancellationScope.nonCancellable(async () => {
     if (outcome === 'released') await pace?.over(() => isRevoked);
@@ -170,7 +170,7 @@ function checkInput(input: PermitInput): PermitInput {
   return { ...input, preemptible };
 }
 
-/** A lease or a pace that is no number, or lasts centuries, would hold the slot for ever. */
+/** Checks a lease or a pace: if it is no number, or lasts centuries, it would hold the slot indefinitely. */
 function checkMs(what: 'leaseMs' | 'paceMs', ms: unknown): number {
   if (typeof ms === 'number' && ms > 0 && ms <= MAX_DURATION_MS) return ms;
   return refuse(`${what}: expected a number of milliseconds above 0, and at most ${MAX_DURATION_MS}`);
@@ -202,8 +202,8 @@ export async function pacedPermitWorkflow(input: PermitInput): Promise<PermitOut
 }
 
 /**
- * A permit by which the queue keeps a slot out of use. A queue that was terminated can't release the permit, so the permit names itself
- * to any queue that asks. At the end of its lease the permit asks whether its queue runs: so a pause outlasts an outage of the workers.
+ * A permit with which the queue keeps a slot out of use. A queue that was terminated can't release the permit, so the permit identifies itself
+ * to any queue that asks. At the end of its lease, the permit asks whether its queue runs, so a pause outlasts an outage of the workers.
  */
 class DrainedSlot {
   /** Answers the queue's `watch`. */
@@ -214,7 +214,7 @@ class DrainedSlot {
     private readonly slot: string,
   ) {}
 
-  /** `undefined`: the holder is not the resource's own queue. */
+  /** `undefined` if the holder is not the resource's own queue. */
   static of(holder: Holder | undefined): DrainedSlot | undefined {
     const { resource, slot } = parsePermitId(workflowInfo().workflowId) ?? {};
     const queue = resource && queueId(resource);

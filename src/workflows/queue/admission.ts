@@ -10,8 +10,9 @@ import type { Slot, SlotTable } from './slot-table';
 import { TicketSlots } from './ticket-slots';
 
 /**
- * Who gets into the line, and who leaves it: what waiters say, and what the queue finds out about them. A line may be too long for a ticket
- * (`maxWaiting`), but not while the queue {@link Doubts} that, or asks by a {@link RollCall} who is still there.
+ * Decides which tickets get into the line (the tickets that the queue keeps) and which leave it, from what waiters say and what the queue finds
+ * out about them. A line may be too long for a ticket (`maxWaiting`). The queue refuses the ticket only when it is sure: not while the ticket is
+ * in doubt ({@link Doubts}), or a {@link RollCall} asks who is still there.
  */
 export class Admission {
   private readonly doubts = new Doubts();
@@ -25,7 +26,7 @@ export class Admission {
     private readonly rollCall: RollCall,
   ) {}
 
-  /** See `QueueState.enqueue`. @param hadTurn its waiter stood in line, although the queue may have taken it for gone since */
+  /** See `QueueState.enqueue`. @param hadTurn whether its waiter was in line before, although the queue may since have taken it for gone */
   enqueue(ticket: Ticket, nowMs: number, hadTurn = false): boolean {
     const { id, maxWaiting } = ticket;
     const known = this.line.ticket(id);
@@ -40,7 +41,7 @@ export class Admission {
     const { whenFull } = ticket;
     if (isFull && !whenFull && !this.mayBeFree(ticket) && !this.beginRollCall(nowMs)) return false;
     const isTaken = this.take(ticket);
-    // One that was beaten at its turn may be older than those who came meanwhile.
+    // A waiter that was beaten at its turn may be older than waiters that came meanwhile.
     if (isTaken && (isFull || (whenFull && hadTurn))) this.doubts.add(id);
     return isTaken;
   }
@@ -61,7 +62,7 @@ export class Admission {
   missed(ticket: Ticket, slot: string, nowMs: number): boolean {
     this.timeouts.heardLate(waiterOf(ticket));
     const state = this.slots.get(slot);
-    // The slot was free, and somebody else is there now: most likely the first waiter that let its turn pass.
+    // The slot was free, and another acquirer has it now: most likely the first waiter that let its turn pass.
     if (state.at === 'offered' && state.unheard) this.timeouts.heardLate(state.unheard.first);
     if (this.offers.isOf(slot, ticket.id)) {
       this.timeouts.shrink();
@@ -77,7 +78,8 @@ export class Admission {
     if (!ticket || (runId !== undefined && ticket.waiter.runId !== undefined && ticket.waiter.runId !== runId))
       return false;
     const hadTurn = this.drop(ticket);
-    // A client passes its turn on. The Workflow in which its ticket waits leaves after five minutes, whether the client lives or not.
+    // With a turn, it is the client that passes it on. Without a turn, the Workflow in which the client's ticket waits leaves after five
+    // minutes, whether the client lives or not.
     if (hadTurn || ticket.identity === undefined) this.timeouts.heard(waiterOf(ticket));
     return hadTurn;
   }
@@ -108,7 +110,7 @@ export class Admission {
     for (const other of this.line.besides(ticket)) if (other.waiter.runId === ticket.waiter.runId) this.drop(other);
   }
 
-  /** A Workflow runs once. So what its earlier runs have waited for, nobody waits for any more. */
+  /** Drops the tickets of earlier runs: only one run of a Workflow exists at a time, so earlier runs wait no more. */
   private dropEarlierRuns(ticket: Ticket): void {
     for (const other of this.line.besides(ticket)) if (other.waiter.runId !== ticket.waiter.runId) this.drop(other);
   }
@@ -148,7 +150,7 @@ export class Admission {
     return this.rollCall.begin(this.offers.line.without(), nowMs);
   }
 
-  /** Whether a slot for which the waiter is eligible is free, or nobody knows. */
+  /** Whether a slot for which the waiter is eligible is free, or may be. */
   private mayBeFree(ticket: Ticket): boolean {
     for (const slot of new Set([...new TicketSlots([ticket]).slots(), ...this.inUse.names()])) {
       if (this.inUse.isEligible(ticket, slot) && !isTaken(this.slots.get(slot))) return true;
@@ -157,7 +159,7 @@ export class Admission {
   }
 }
 
-/** Whether somebody has the slot, and goes on: it is neither closing nor on its way back from the queue. */
+/** Whether a holder has the slot and keeps it: the permit is neither closing nor on its way back from the queue. */
 function isTaken(state: Slot): boolean {
   if (state.at === 'probing') return state.heldSinceMs !== undefined && !state.closed;
   return state.at === 'offered' || (state.at === 'held' && state.runId === undefined);

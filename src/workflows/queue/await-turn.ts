@@ -11,12 +11,12 @@ import { WorkflowQueuePlace } from './queue-place';
 
 /**
  * A waiter, `permit-waiter:<resource>:<uuid>`: it waits in the queue for a client, and ends with the turn. So the client waits for one
- * result instead of polling slots. The waiter claims nothing. Its client starts the permit. If somebody else was faster, the client
+ * result instead of polling slots. The waiter claims nothing. Its client starts the permit. If another acquirer was faster, the client
  * starts another waiter with the same ticket, which keeps the place.
  *
- * An acquirer tries a slot of its own where the queue does not answer. There the waiter ends with a turn without a slot: its client is
- * to try. A waiter that is cancelled leaves the line first. It can't see whether its client lives, so it waits for `waitMs` only. If
- * the turn of a dead client's waiter comes before, the slot passes on at once or after the offer timeout.
+ * If the queue does not answer, an acquirer tries slots unasked. The waiter then ends with a turn without a slot, so that its client tries
+ * some. A waiter that is cancelled leaves the queue first. It can't see whether its client lives, so it waits for `waitMs` only. If
+ * the turn of a dead client's waiter comes earlier, the slot passes on at once or after the offer timeout.
  */
 export async function awaitTurnWorkflow(input: AwaitTurnInput): Promise<Turn | null> {
   const { workflowId, runId, startTime } = workflowInfo();
@@ -50,7 +50,7 @@ export async function awaitTurnWorkflow(input: AwaitTurnInput): Promise<Turn | n
   }
 }
 
-/** Other languages start this too. An input without a ticket would fail the Workflow's task for ever. */
+/** Checks the input: other languages start this Workflow too, and an input without a ticket would fail its task indefinitely. */
 function checkInput(input: AwaitTurnInput, waiter: { workflowId: string; runId: string }): AwaitTurnInput {
   const { resource, waitMs, recheckAfterMs, missed } = input ?? {};
   const ticket = isResource(resource) && readTicket(resource, { ...input.ticket, waiter });

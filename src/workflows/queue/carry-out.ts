@@ -21,10 +21,10 @@ import type { Inheritance } from './inheritance';
 import type { InheritanceCommand, QueueCommand } from './queue-command';
 import type { QueueState } from './queue-state';
 
-/** A new run asks so many of the slots that the last run has offered. Where there are more, the others go on meanwhile. */
+/** How many of the slots that the last run has offered a new run asks about. If there are more, it does not ask about the others. */
 const MAX_ASKED = 10;
 
-/** Does what the queue's state asks for, and tells the state what came of it. @param wake tells the queue of later news */
+/** Carries out what the queue's state decides, and reports the results to the state. @param wake called when later results have come */
 export async function carryOut(
   command: QueueCommand,
   resource: string,
@@ -88,7 +88,7 @@ function watch(slot: string, resource: string, preempt?: boolean): Promise<Deliv
   return deliver({ workflowId: permitId({ resource, slot }) }, watchSignal, { queueId: queueId(resource), preempt });
 }
 
-/** Tells another queue, or asks it. A queue that is not there has nobody in line. */
+/** Tells another queue a priority, or asks it for one. A queue that does not run has no waiters. */
 export async function passOn(command: InheritanceCommand, resource: string, inheritance: Inheritance): Promise<void> {
   if (command.do === 'ask-priority') {
     await deliver({ workflowId: queueId(command.of) }, askPrioritySignal, { resource });
@@ -117,7 +117,7 @@ async function offer(
 ): Promise<void> {
   const sentMs = Date.now();
   metrics.turnOffered(resource);
-  // A waiter takes a slot above its own count only when it is told why.
+  // A waiter takes a slot above its own capacity only if the turn says why.
   const capacity = wantsSlot(ticket.slots, slot) ? undefined : state.overridden?.capacity;
   const others = state.othersOf(slot);
   const turn: Turn = {
@@ -148,16 +148,16 @@ async function drain(slot: string, resource: string, state: QueueState, wake: ()
 }
 
 /**
- * If the queue is terminated, its drained slots come free when somebody waits for them, at the next order of an operator, and after
+ * If the queue is terminated, its drained slots come free when a caller waits for them, at the next operator command, or after
  * this time. A permit whose queue still runs stays, even if no worker was up to renew it.
  */
 const DRAIN_LEASE_MS = 60 * 60_000;
 
 /**
- * The queue takes a slot out of use by claiming it like anybody else, so that safety stays with the claim, and acquirers need to know
+ * The queue takes a slot out of use by claiming it like any acquirer, so that safety still rests on the claim, and acquirers need to know
  * nothing. The permit outlives the run, because the queue continues as new. If the queue is gone, the lease ends the permit.
  *
- * @returns `undefined` when somebody else was faster
+ * @returns `undefined` if an acquirer was faster
  */
 async function claimDrain(resource: string, slot: string): Promise<PermitChild | undefined> {
   const { workflowId: watchedBy, namespace } = workflowInfo();

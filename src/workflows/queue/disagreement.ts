@@ -2,7 +2,7 @@ import { log } from '@temporalio/workflow';
 import type { SlotsMark } from '../../shared/protocol';
 import { type Slots, slotsMark } from '../../shared/slots';
 
-/** A run warns of so many different opinions at most. */
+/** A run warns of at most this many different opinions. */
 const MAX_MARKS = 10;
 
 /** The slots that the waiters of this run take the resource to have. (Module state belongs to one Workflow.) */

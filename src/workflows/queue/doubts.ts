@@ -1,16 +1,16 @@
 import { priorityOf } from '../../shared/priority';
 import type { Ticket } from '../../shared/protocol';
 
-/** A ticket for which there is no room. `superseded`: a later one has its place. */
+/** A ticket for which there is no room. `superseded`: a later ticket has its place. */
 export interface Refusal {
   ticket: Ticket;
   superseded: boolean;
 }
 
 /**
- * Tickets that came to a line longer than they allow (`maxWaiting`). The waiters before them may be about to have their turns, where
- * the queue does not know yet which slots are free; or they may be gone. Until the queue knows, such a ticket stands in line, in doubt. Then
- * it is refused; or, with `whenFull`, another one that says so too leaves the line for it.
+ * Tickets that came to a line longer than they allow (`maxWaiting`). The waiters before them may be about to have their turns, if
+ * the queue does not know yet which slots are free; or they may be gone. Until the queue knows, such a ticket is in line, in doubt. Then
+ * it is refused; or, with `whenFull`, another ticket with the same `whenFull` leaves the line for it.
  */
 export class Doubts {
   /** By ID, in the order of their arrival. */
@@ -26,11 +26,11 @@ export class Doubts {
   }
 
   /**
-   * Gives the tickets that are to be refused, one after the other, and lets go of those that stay or have left.
+   * Yields the tickets that are to be refused, one after the other, and forgets those that stay or have left.
    *
    * @param waiting the tickets without a turn, in the order of their arrival
-   * @param mayBeFree whether a slot that the ticket would take is free, or nobody knows
-   * @param mayBeGone whether some who wait may be gone; asked only where a ticket is to be refused
+   * @param mayBeFree whether a slot that the ticket would take is free, or may be
+   * @param mayBeGone whether some waiters may be gone; asked only if a ticket is to be refused
    */
   *settle(
     waiting: Iterable<Ticket>,
@@ -65,8 +65,8 @@ export class Doubts {
 }
 
 /**
- * Who leaves a line that is too long for a newcomer. With `whenFull`, those that say so too and would be served last; and of them the oldest,
- * whose work a newer one does as well.
+ * Which tickets leave a line that is too long for a newcomer. With `whenFull`, those with the same `whenFull` and the lowest priority; and of
+ * them the oldest, since newer callers do their work too.
  * @param lineOf the tickets in the order of their arrival, with the newcomer
  */
 function refusalsFor(newcomer: Ticket, excess: number, lineOf: () => Ticket[]): Refusal[] {

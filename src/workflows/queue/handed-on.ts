@@ -5,13 +5,13 @@ import { tableOf, ticketsOf } from '../../shared/ticket-rows';
 import { fieldsOf } from '../../shared/untyped';
 import { areSlots } from '../../shared/wire-input';
 
-// What one run of the queue hands to the next. The next run trusts it as its own memory, but for what would end its worker
+// What one run of the queue hands to the next. The next run trusts it as its own memory, except for what would end its worker
 // (docs/security.md#who-is-trusted).
 
-/** The query shows so many tickets as objects, which others read. */
+/** The query shows up to this many tickets as objects, which other programs read. */
 const MAX_SHOWN = 1_000;
 
-/** As the query shows it: the names of each list of slots stand there once. */
+/** The view as the query shows it: the names of each list of slots are contained once. */
 export function shown(view: QueueView): ShownView {
   if (view.tickets.length > MAX_SHOWN) return asTable(view);
   const lists = new Map<string[], number>();
@@ -36,14 +36,14 @@ export function handOn(state: { view(): QueueView; inDoubt: string[] }, unanswer
   return { tickets: [], view: asTable(view), unanswered: rowsOf(unanswered), inDoubt: rowsOf(state.inDoubt) };
 }
 
-/** What a run was handed: its memory, and of the tickets in it, those that are owed an answer, and those in doubt. */
+/** What a run was handed: its memory, and which of its tickets are owed an answer, or in doubt. */
 export interface HandedOn {
   view: QueueView;
   unanswered: string[];
   inDoubt: string[];
 }
 
-/** Reads what {@link handOn} gave, or an earlier or a later version of it. */
+/** Reads what {@link handOn} returned in this or another version. */
 export function readHandedOn(resource: string, { view, unanswered, inDoubt }: Partial<QueueInput>): HandedOn {
   const tickets = readTickets(resource, view);
   const ids = ticketsOf(view?.rows).map((ticket) => fieldsOf(ticket).id);
@@ -65,8 +65,9 @@ export function readHandedOn(resource: string, { view, unanswered, inDoubt }: Pa
 const HANDED_ON: readonly SlotState['at'][] = ['free', 'unseen', 'held', 'offered', 'drained'];
 
 /**
- * Of any other slot, the queue knows nothing, and asks. A run continues as new only when no answer is due: so none waits for an answer that
- * an earlier run with a bug was owed. Another version may know other states. And what is no run ID can't be sent to the server.
+ * Whether the next run takes over the state of this slot. Any other slot is unknown, so the queue probes it. A run continues as new only if no
+ * answer is due: so no slot waits for an answer that an earlier run with a bug was owed. Another version may know other states. And a value
+ * that is no run ID can't be sent to the server.
  */
 function isKnown(state: SlotState): boolean {
   const { runId, holder } = state as { runId?: string; holder?: { runId: string } };

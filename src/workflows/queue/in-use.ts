@@ -9,20 +9,21 @@ export class InUse {
     this.lastVersion = state?.version ?? 0;
   }
 
-  /** What an operator has set; `undefined` when nothing is. */
+  /** What an operator has set; `undefined` if nothing is set. */
   get override(): OverrideState | undefined {
     return this.state;
   }
 
-  /** When a pause or a capacity ends by itself: the first of both. Infinity when neither does. */
+  /** When a pause or a capacity ends automatically, whichever is first. Infinity if neither does. */
   get endsAtMs(): number {
     const { pausedUntilMs = Number.POSITIVE_INFINITY, capacityUntilMs = Number.POSITIVE_INFINITY } = this.state ?? {};
     return Math.min(pausedUntilMs, capacityUntilMs);
   }
 
   /**
-   * An operator changes which slots are in use: back at what is deployed, nothing is set any more. A pause with an end shortens no other:
-   * an operator's pause must not end because some holder was told to come back in a second. Of two capacities, the last counts.
+   * An operator changes which slots are in use. If all deployed slots are in use again, nothing is set any more. A pause with an end never
+   * shortens another pause: an operator's pause must not end because a holder was told to come back in a second. Of two capacities, the last
+   * takes effect.
    *
    * @returns what is set now
    */
@@ -59,7 +60,7 @@ export class InUse {
     return state;
   }
 
-  /** Ends a pause, or a capacity, whose time is over, as an operator would. */
+  /** Ends a pause or a capacity whose time is over, as an operator would. */
   expire(nowMs: number): void {
     const isOver = (untilMs = Number.POSITIVE_INFINITY) => untilMs <= nowMs;
     if (this.state && isOver(this.state.capacityUntilMs)) {
@@ -72,12 +73,12 @@ export class InUse {
     }
   }
 
-  /** Whether as many slots are in use as this waiter wants permits in all. A pause has an end, so it does not count. */
+  /** Whether enough slots are in use for all permits that this waiter wants. A pause does not count, because it ends at some time. */
   hasEnoughFor({ permits = 1 }: Ticket): boolean {
     return permits <= (this.state?.capacity ?? Number.POSITIVE_INFINITY);
   }
 
-  /** Every slot that is deployed, or that an operator has added. */
+  /** The names of all slots that are deployed or that an operator has added. */
   names(): readonly string[] {
     if (!this.state) return [];
     const { slots, capacity = 0 } = this.state;
@@ -124,7 +125,7 @@ export class InUse {
     return this.state !== undefined && wantsSlot(this.state.slots, slot);
   }
 
-  /** 0 when nothing is paused. */
+  /** When the pause ends; 0 if there is none. */
   private get pausedToMs(): number {
     return this.isPaused ? (this.state?.pausedUntilMs ?? Number.POSITIVE_INFINITY) : 0;
   }
@@ -134,7 +135,7 @@ export class InUse {
   }
 }
 
-/** What is set, beside these slots: of names, no more can be in use than there are. */
+/** What is set, for these slots: if they have names, no more can be in use than there are names. */
 function fitted(state: OverrideState, slots: OverrideState['slots']): OverrideState {
   if (typeof slots === 'number') return state;
   const fit = <Setting extends { capacity?: number }>(it: Setting): Setting =>

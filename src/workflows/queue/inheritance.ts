@@ -4,16 +4,16 @@ import type { Ticket } from '../../shared/protocol';
 import type { InheritanceCommand } from './queue-command';
 import { MOST_MS } from './queue-command';
 
-/** The queue tells so many other queues of each better priority. */
+/** The most other queues to which the queue reports each higher priority. */
 const MAX_HEIRS = 100;
 
-/** Nobody comes before callers of this priority. */
+/** The highest priority: no caller comes before callers of this priority. */
 const BEST_PRIORITY_KEY = 1;
 
-/** The queue asks a second time for a priority so soon after the first: the other one may not have run then. */
+/** How soon the queue asks for a priority a second time: the other queue may not have run the first time. */
 const AGAIN_MS = 1_000;
 
-/** What is asked of a line: of the tickets without a turn, the best priority, and those whose callers keep permits of other resources. */
+/** What this needs of the line: of the tickets without a turn, the highest priority, and those whose callers keep permits of other resources. */
 interface Waiting {
   readonly bestPriority: number;
   inheriting(): Iterable<Ticket>;
@@ -21,28 +21,28 @@ interface Waiting {
 
 /**
  * What the queues of several resources tell each other, so that no caller waits behind work of lower priority without a bound. A
- * caller may keep a permit of one resource (its key's, `<resource>~set`, another of its set) while it waits in the line of a second
- * one. Callers that wait for the first resource then wait for the second, too. So the second queue raises the caller's ticket to the
- * best priority in the first line. A caller that keeps nothing but what admits it to the second resource gives way instead.
+ * caller may keep a permit of one resource (its key's, `<resource>~set`, another of its set) while it waits in the queue of a second
+ * resource. Callers that wait for the first resource then also wait for the second. So the second queue raises the caller's ticket to the
+ * highest priority in the first queue. A caller that keeps only a permit that admits it to the second resource gives way instead.
  *
- * - The second queue asks for that priority while somebody of a better priority than the caller's is in its line. For a caller that gives
- *   way it asks once in any case: that one may be alone in its line, and the first queue may have told its best priority before.
- * - The first queue tells the queues that have asked, whenever its best priority gets better. The queue of a key or of
+ * - The second queue asks for that priority while a waiter of higher priority than the caller's is in it. For a caller that gives
+ *   way, it asks once in any case: the caller may be alone in the queue, and the first queue may have reported its highest priority before.
+ * - The first queue tells the queues that have asked, whenever its highest priority rises. The queue of a key or of
  *   `<resource>~set` tells the queue of the resource unasked: it may not have run when the question came.
  *
- * Pure. Where all have one priority, nobody asks but for those that give way.
+ * Pure. If all callers have one priority, a queue asks only for callers that give way.
  */
 export class Inheritance {
-  /** The best priority in this line, as the heirs know it. */
+  /** The highest priority in this queue, as the heirs know it. */
   private told = Number.POSITIVE_INFINITY;
-  /** The resources whose queues are told of each better one … */
+  /** The resources whose queues are told of each higher priority … */
   private readonly heirs = new Set<string>();
   /** … and those of these resources whose queues are to be told now. */
   private readonly owed = new Set<string>();
   /** When a ticket's question was asked first, and when it is due again. */
   private readonly asked = new WeakMap<Ticket, { sinceMs: number; againMs: number }>();
   private readonly next: string | undefined;
-  /** The last run of the queue has asked for them. */
+  /** The tickets for which the last run of the queue has asked. */
   private readonly former: WeakSet<Ticket>;
 
   /** @param former the tickets that the last run of the queue has handed on */
@@ -67,7 +67,7 @@ export class Inheritance {
     if (resource !== this.next) this.heirs.delete(resource);
   }
 
-  /** What to ask and to tell now. Where the caller stops early, the rest comes later. */
+  /** What to ask and to tell now. If the caller stops early, the rest comes later. */
   *moves(waiting: Waiting, nowMs: number): Generator<InheritanceCommand> {
     const best = waiting.bestPriority;
     if (best < this.told) for (const heir of this.heirs) this.owed.add(heir);
@@ -89,7 +89,7 @@ export class Inheritance {
     return false;
   }
 
-  /** Whether somebody may be better than the caller, which gives way, and nobody has been asked. */
+  /** Whether the caller gives way, a waiter may have a higher priority, and no question has been asked for this ticket. */
   private isNew(ticket: Ticket): boolean {
     const isKnown = this.asked.has(ticket) || this.former.has(ticket);
     return ticket.givesWay === true && priorityOf(ticket) > BEST_PRIORITY_KEY && !isKnown;

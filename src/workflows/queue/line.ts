@@ -6,31 +6,31 @@ import { byteLength } from '../../shared/utf8';
 import { TicketSlots } from './ticket-slots';
 import { TurnIndex } from './turn-index';
 
-/** The line has room for this many tickets … */
+/** The line, which is what the queue knows of its waiters, has room for this many tickets … */
 export const MAX_WAITERS = 10_000;
 
 /**
  * … and for this many bytes of them as JSON, with all that the queue remembers of the slots which they name, and with what an operator has
- * set. One run can hand 2 MiB to the next: the shares of fairness keys take up to 0.15 MB of them.
+ * set. One run can hand 2 MiB to the next, of which the shares of fairness keys take up to 0.15 MB.
  */
 export const MAX_BYTES = 1_930_000;
 
-/** Of these, the line leaves so many to what an operator may set: whatever waits, 1,000 numbered slots can be taken out of use. */
+/** How many of these bytes the line leaves for what an operator may set: however many wait, 1,000 numbered slots can be taken out of use. */
 const OVERRIDE_BYTES = 150_000;
 
-/** What the queue remembers of a slot, beside its name … */
+/** The size of what the queue remembers of a slot, without its name … */
 const STATE_BYTES = 300;
 
 /** … and of a slot that is out of use. */
 const DRAINED_BYTES = 120;
 
-/** … and for this many different slot names. An honest resource has at most 1,000, and twice as many while a rollout renames them all. */
+/** … and for this many different slot names. A resource has at most 1,000, and twice as many while a rollout renames them all. */
 const MAX_NAMES = 2_000;
 
 /**
- * Who is in line: the tickets by ID, and the order of their turns. The line knows whether a queue that takes one more ticket, or a
- * longer one, could still continue as new. Of the slots it knows only which tickets have turns. What it says of a line of 10,000 takes no
- * walk through all of it.
+ * The waiters of the queue: their tickets by ID, and the order of their turns. The line knows whether a queue that takes one more ticket, or a
+ * longer one, could still continue as new. Of the slots it knows only which tickets have turns. To answer about a line of 10,000, it need not
+ * go through all of it.
  */
 export class Line {
   /** What all tickets name or count. */
@@ -40,20 +40,20 @@ export class Line {
   private readonly tickets = new Map<string, Ticket>();
   /** The IDs of a Workflow's tickets. */
   private readonly ofWorkflow = new Map<string, Set<string>>();
-  /** When each ticket came, in the order of all. */
+  /** The number of each ticket in the order of arrival. */
   private readonly arrivals = new Map<string, number>();
-  /** Those that have a turn. */
+  /** The IDs of the tickets that have a turn. */
   private readonly called = new Set<string>();
-  /** Those that are to give way. */
+  /** The IDs of the tickets that are to give way. */
   private readonly outranked = new Set<string>();
   private readonly rare = { preempt: new Set<string>(), permits: new Set<string>(), inherits: new Set<string>() };
   private readonly order: TurnOrder;
   private arrived = 0;
   private ticketBytes = 0;
-  /** Of the lists of names, each of which many tickets share, and of what is remembered of their slots. */
+  /** The size of the lists of names, each of which many tickets share, and of what is remembered of their slots. */
   private listBytes = 0;
 
-  /** @param isSilent whether the ticket's waiter has let a turn pass: it comes last */
+  /** @param isSilent whether the ticket's waiter has let a turn pass: such a ticket comes last */
   constructor(isSilent: (ticket: Ticket) => boolean, { tickets, shares }: Partial<QueueView> = {}) {
     this.order = new TurnOrder(shares);
     this.waiting = new TurnIndex(this.order, isSilent);
@@ -64,7 +64,7 @@ export class Line {
     return this.tickets.get(ticketId);
   }
 
-  /** The tickets of the Workflow that waits through this one, whichever of its runs has sent them. */
+  /** The tickets of the Workflow that waits through this ticket, whichever of its runs has sent them. */
   besides({ waiter }: Ticket): Ticket[] {
     return [...(this.ofWorkflow.get(waiter.workflowId) ?? [])].flatMap((id) => this.tickets.get(id) ?? []);
   }
@@ -73,17 +73,17 @@ export class Line {
     return this.tickets.size === 0;
   }
 
-  /** How many have no turn. */
+  /** How many tickets have no turn. */
   get waitingCount(): number {
     return this.waiting.size;
   }
 
-  /** What those without a turn name or count. */
+  /** The slots that the tickets without a turn name or count. */
   get waitingSlots(): TicketSlots {
     return this.waiting.slots;
   }
 
-  /** The best priority of those without a turn. Infinity when there are none. */
+  /** The highest priority of the tickets without a turn. Infinity if there are none. */
   get bestPriority(): number {
     return this.waiting.bestPriority;
   }
@@ -123,7 +123,7 @@ export class Line {
     }
   }
 
-  /** The first in turn order of those without a turn. It has one from now on. @param isEligible whether tickets of these slots can have the slot */
+  /** Takes the first ticket in turn order that has no turn, and marks that it has one. @param isEligible whether tickets of these slots can have the slot */
   takeFirst(isEligible: (slots: Ticket['slots']) => boolean): Ticket | undefined {
     const first = this.waiting.first(isEligible);
     if (!first) return undefined;
@@ -132,7 +132,7 @@ export class Line {
     return first;
   }
 
-  /** Whether the waiter is silent has changed. */
+  /** Sorts these tickets again: whether their waiter is silent has changed. */
   resort(isOf: (ticket: Ticket) => boolean): void {
     for (const ticket of this.without()) {
       if (!isOf(ticket)) continue;
@@ -141,7 +141,7 @@ export class Line {
     }
   }
 
-  /** Whether what an operator sets fits in beside the tickets. */
+  /** Whether there is room for what an operator sets, in addition to the tickets. */
   fitsBeside(override: OverrideInput): boolean {
     const bytes = overrideBytes(override);
     const lineBytes = this.ticketBytes + this.listBytes + this.slots.capacity * STATE_BYTES;
@@ -160,7 +160,7 @@ export class Line {
     return ticketBytes + listBytes + capacity * STATE_BYTES + setBytes <= MAX_BYTES;
   }
 
-  /** Takes a ticket in, or in place of the one with the same ID. A priority that this one has inherited stays. */
+  /** Adds a ticket, or replaces the ticket with the same ID. A priority that the old ticket has inherited stays. */
   add(ticket: Ticket): void {
     const known = this.tickets.get(ticket.id);
     this.set(ticket);
@@ -193,7 +193,7 @@ export class Line {
     return this.outranked.size > 0;
   }
 
-  /** Takes those out that are to give way, but for those that have a turn: they are about to have a part, or come again. */
+  /** Removes the tickets that are to give way, except those that have a turn: they are about to get a permit, or come again. */
   *takeOutranked(): Generator<Ticket> {
     for (const id of this.outranked) {
       this.outranked.delete(id);
@@ -260,20 +260,20 @@ export class Line {
 }
 
 /**
- * The queue may owe it an answer, and its place may be in doubt: both lists have the number of its row. A ticket that may inherit a
- * priority counts with one from the start, so that a line which was full before still fits into one argument then.
+ * The size of a ticket. The queue may owe it an answer, and its place may be in doubt: both lists then contain the number of its row. A ticket
+ * that may inherit a priority counts with that priority from the start, so that a full line still fits into one argument afterwards.
  */
 function bytesOf(ticket: Ticket | undefined): number {
   if (!ticket) return 0;
   return rowBytes(ticket.inherits ? { ...ticket, priorityKey: priorityOf(ticket) } : ticket) + 12;
 }
 
-/** Each name stands in its list, and beside the state of its slot. */
+/** The size of a list of names: each name is contained in the list, and next to the state of its slot. */
 function bytesOfList({ slots }: Ticket): number {
   return typeof slots === 'number' ? 0 : 2 * byteLength(JSON.stringify(slots)) + slots.length * STATE_BYTES;
 }
 
-/** With what the queue remembers of the slots that are out of use. */
+/** The size of an override, with what the queue remembers of the slots that are out of use. */
 function overrideBytes(override: OverrideInput | OverrideState): number {
   const { slots, capacity = 0 } = override;
   const isNumber = typeof slots === 'number';

@@ -6,10 +6,10 @@ import type { QueueCommand } from './queue-command';
 import type { SlotAt, SlotTable } from './slot-table';
 import type { Wanted } from './wanted';
 
-/** At most so many waiters have a turn for one slot at once. */
+/** The most waiters that have a turn for one slot at once. */
 const MAX_TURNS = 16;
 
-/** Of turns that have brought no word: `waiter` had the last one; of several at once, the first. */
+/** Turns that got no reply. `waiter` had the last turn; of several turns at once, the first of them. */
 export type OverdueTurns = UnheardTurns & { waiter: string };
 
 /**
@@ -17,11 +17,11 @@ export type OverdueTurns = UnheardTurns & { waiter: string };
  *
  *     free --offer--> offered --the ticket leaves--> free, for the next
  *                        |--beaten to it: withdraw--> unknown, the ticket keeps its place
- *                        '--no word in time: overdue--> a probe tells, and the ticket is dropped; a live waiter comes again by itself
+ *                        '--no reply in time: overdue--> probed, and the ticket is dropped; a live waiter comes again by itself
  *
  * Some slots are reserved for an accumulator: a caller that keeps permits while it waits for more. When such a caller has used a turn,
- * its next ticket comes in a moment. Until then the slots for which it is eligible are not for the waiters behind it: they would use one
- * while the accumulator keeps the others for nothing.
+ * its next ticket comes in a moment. Until then, the waiters behind it do not get the slots for which it is eligible: they would use one of
+ * these slots while the accumulator keeps its permits for nothing.
  */
 export class Offers {
   constructor(
@@ -32,7 +32,7 @@ export class Offers {
     private readonly wanted: Wanted,
   ) {}
 
-  /** The line, when it knows which tickets have turns. */
+  /** The line, brought up to date on which tickets have turns. */
   get line(): Line {
     this.unsettledLine.settle(this.ticketIds());
     return this.unsettledLine;
@@ -45,8 +45,9 @@ export class Offers {
   }
 
   /**
-   * Gives a free slot to the first in turn order. A free slot without a taker is forgotten: a newcomer may take it unseen. Where the
-   * last turns brought no word, it gives twice as many: their tickets leave the line, and waiters that live and are beaten come back.
+   * Gives a turn for a free slot to the first waiter in turn order. A free slot without a taker is forgotten: a newcomer may take it unnoticed.
+   * If the last turns got no reply, it gives twice as many turns at once: their tickets leave the line, and waiters that are alive and were
+   * beaten come back.
    */
   give(slot: string, unheard: UnheardTurns | undefined, nowMs: number): QueueCommand | undefined {
     if (this.unsettledLine.hasAccumulator && this.reserve(slot, nowMs)) return undefined;
@@ -79,12 +80,12 @@ export class Offers {
 
   // --- Turns that end ---
 
-  /** When the queue stops waiting for a word of the turn. Only where somebody else wants the slot, it is in haste. */
+  /** When the queue stops waiting for the reply to the turn. It hurries only if another waiter wants the slot. */
   overdueMs(slot: string, { untilMs }: SlotAt<'offered'>): number {
     return this.wanted.isWanted(slot) ? this.timeouts.shortened(untilMs) : untilMs;
   }
 
-  /** No word has come: the turn was used, or its waiter is dead or slow. @returns what the probe is to remember of the turn, if it was one */
+  /** No reply has come: the turn was used, or its waiter is dead or slow. @returns what the probe is to remember of the turn, if it was a turn */
   overdue(state: SlotAt<'offered'>): OverdueTurns | undefined {
     const ticket = this.unsettledLine.ticket(state.ticketId);
     const waiter = ticket ? this.timeouts.suspect(ticket) : '';
@@ -93,7 +94,7 @@ export class Offers {
     return state.reserved ? undefined : { turns, waiter, first };
   }
 
-  /** The turn was used, or its waiter is dead or slow: its ticket is out of the line. */
+  /** The turn was used, or its waiter is dead or slow: its ticket leaves the line. */
   used({ ticketId, reserved }: SlotAt<'offered'>): void {
     if (!reserved) this.unsettledLine.remove(ticketId);
   }
@@ -120,7 +121,7 @@ export class Offers {
     for (const [, { ticketId }] of this.slots.in('offered')) taken.set(ticketId, (taken.get(ticketId) ?? 0) + 1);
     for (const [, { ticketId, untilMs, reserved }] of this.slots.in('offered')) {
       const ticket = reserved ? undefined : this.unsettledLine.ticket(ticketId);
-      // A reservation that is overdue at once would be probed and made again without end.
+      // A reservation that is overdue at once would be probed and made again endlessly.
       if (!ticket || this.timeouts.shortened(untilMs) <= nowMs || !this.inUse.isEligible(ticket, slot)) continue;
       const { permits = 1, kept = permits } = ticket;
       if ((taken.get(ticketId) ?? 0) >= permits - kept) continue;

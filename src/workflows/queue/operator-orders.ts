@@ -10,7 +10,7 @@ const overrideUpdate = defineUpdate<OverrideState, [OverrideInput]>(OVERRIDE);
 /** How long an operator waits at most until the free slots are out of use. 20 slots take a second, 1,000 take longer than this. */
 const IN_FORCE_WITHIN_MS = 5_000;
 
-/** Lets Workflows resize and pause the resource: they can't send an update. */
+/** Lets Workflows resize and pause the resource with a signal, since they can't send an update. */
 export function hearOverrides(resource: string, state: QueueState, wake: () => void): void {
   onSignal(overrideSignal, (input) => {
     try {
@@ -28,7 +28,7 @@ export function hearOverrides(resource: string, state: QueueState, wake: () => v
 /**
  * Lets operators resize and pause the resource.
  *
- * @param act does what is due without the order: what came before it counts
+ * @param act does what is due without the command, so that earlier messages take effect first
  */
 export function acceptOverrides(resource: string, state: QueueState, wake: () => void, act: () => void): void {
   const takeInForce = async (input: OverrideInput) => {
@@ -44,7 +44,7 @@ export function acceptOverrides(resource: string, state: QueueState, wake: () =>
   setHandler(overrideUpdate, takeInForce, { validator: (_input: OverrideInput) => refuseWhenMoved() });
 }
 
-/** Refuses an order that can't be, before it changes anything. */
+/** Refuses an impossible command before it changes anything. */
 function check(resource: string, input: OverrideInput, state: QueueState): void {
   if (!isOverride(resource, input)) {
     throw ApplicationFailure.nonRetryable('expected slots, and a capacity or a pause of them', 'InvalidOptionsError');

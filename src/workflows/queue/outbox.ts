@@ -1,14 +1,14 @@
 /**
- * How many signals the queue has under way at once. The server takes 2,000; with more, the Workflow Task fails for ever. But a thousand
- * commands in one task, and their answers, take seconds.
+ * How many signals the queue has under way at once. The server takes 2,000; with more, the Workflow Task fails indefinitely. But even a
+ * thousand commands in one task, and their answers, take seconds.
  */
 const MAX_SENDING = 64;
 
-/** What the queue has sent and got no answer to. It continues as new only when no answer is due. */
+/** The messages of the queue without an answer yet. The queue continues as new only if no answer is due. */
 export class Outbox {
   private sending = 0;
 
-  /** @param answered is told of each answer */
+  /** @param answered called for each answer */
   constructor(private readonly answered: () => void) {}
 
   /** How many messages may be sent now. */

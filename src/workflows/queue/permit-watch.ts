@@ -7,12 +7,12 @@ import type { Preemption } from './preemption';
 import { probeAfterMs, type QueueCommand } from './queue-command';
 import type { SlotTable } from './slot-table';
 
-/** The queue remembers so many permits that have closed. */
+/** How many permits that have closed the queue remembers. */
 const MAX_CLOSED = 2_000;
 
 /**
- * Whether somebody holds a slot: the queue asks by a probe, and a permit that it watches says when it closes. The two may overtake each
- * other, and a permit may say twice that it closes.
+ * Finds out whether slots are held: the queue asks with a probe, and a permit that it watches reports when it closes. The two messages may
+ * overtake each other, and a permit may report twice that it closes.
  */
 export class PermitWatch {
   /** The run whose `closing` came last. */
@@ -26,9 +26,9 @@ export class PermitWatch {
     private readonly preemption: Preemption,
   ) {}
 
-  /** Asks whether the slot is held. @param overdue of the turn for it that has brought no word */
+  /** Asks whether the slot is held. @param overdue the turn for it that got no reply */
   probe(slot: string, preemptors: readonly Ticket[], overdue?: OverdueTurns): QueueCommand & { do: 'probe' } {
-    this.lastClosed.delete(slot); // a permit that is asked while it ends says it once more, and that is news
+    this.lastClosed.delete(slot); // a permit that is asked while it ends sends another `closing`, which is news
     const asks = this.preemption.isConcerned(slot, preemptors) || undefined;
     this.slots.probe(slot, { asks, overdue });
     return { do: 'probe', slot, ...(asks && { asks }) };
@@ -64,7 +64,7 @@ export class PermitWatch {
   private close(slot: string, runId: string): void {
     const state = this.slots.get(slot);
     if (state.at === 'probing' || state.at === 'draining') this.slots.closedBeforeAnswer(slot, state, runId);
-    // Old news, or the queue's own claim has ended without a word: a renewal tells.
+    // Old news, or the queue's own claim has ended without a message: a renewal will show.
     else if (state.at === 'drained' && state.runId !== runId) this.slots.keepOut(slot, state.runId, 0);
     else {
       if (state.at === 'offered') {

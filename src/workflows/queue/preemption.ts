@@ -95,7 +95,7 @@ export class Preemption {
 
   /** The answer to store for a slot whose probe has found a permit. `asks`: the probe has carried the question. */
   afterProbe({ asks, answer }: SlotAt<'probing'>, nowMs: number): Answer {
-    // An old answer says nothing of a permit that has come since without the queue's knowledge: so the queue asks anew.
+    // An old answer says nothing of a permit that has come since without the queue's knowledge: so the queue asks again.
     if (answer.is === 'known') return { ...answer, isOld: !asks };
     if (!asks) return NOT_ASKED;
     return answer.is === 'not-asked' ? { is: 'due', byMs: nowMs + ANSWERS_WITHIN_MS } : answer;
@@ -185,7 +185,7 @@ function holderOf(answer: Answer): KnownHolder | undefined {
   return answer.is === 'known' ? answer.holder : undefined;
 }
 
-/** Whether the queue is to ask, the first time or anew. */
+/** Whether the queue is to ask, for the first time or again. */
 function isToAsk(answer: Answer): boolean {
   return answer.is === 'not-asked' || (answer.is === 'known' && answer.isOld);
 }

@@ -2,7 +2,7 @@ import type { Ticket } from '../../shared/protocol';
 
 /** What the queue does next. `drain`, `renew` and `release` are for slots that an operator has taken out of use. */
 export type QueueCommand =
-  /** Send `watch`, which asks whether the slot is held. `overdue`: after a turn that brought no word. `asks`: what `ask` asks. */
+  /** Send `watch`, which asks whether the slot is held. `overdue`: after a turn that got no reply. `asks`: also asks what `ask` asks. */
   | { do: 'probe'; slot: string; overdue?: true; asks?: boolean }
   /** Send a turn. `also`: to these waiters too, since others have let their turns for this slot pass. */
   | { do: 'offer'; slot: string; ticket: Ticket; also?: Ticket[] }
@@ -14,18 +14,18 @@ export type QueueCommand =
   | { do: 'ask'; slot: string }
   /** Ask that holder to give way to a waiter of this priority. */
   | { do: 'preempt'; slot: string; runId: string; priorityKey: number }
-  /** Ask a waiter that has sent no word for a while whether it is there. */
+  /** Ask a waiter that has sent no message for a while whether it is there. */
   | { do: 'ask-waiter'; ticket: Ticket }
-  /** Tell a waiter that the line has no room for it. `superseded`: its place goes to a later one. */
+  /** Tell a waiter that the queue has no room for it. `superseded`: its place goes to a later waiter. */
   | { do: 'refuse'; ticket: Ticket; superseded?: true }
-  /** Tell a waiter to give back what admits it to the line. It is out of the line. */
+  /** Tell a waiter, whose ticket has left the queue, to give back the permit that admits it. */
   | { do: 'give-way'; ticket: Ticket };
 
 /** What the queue does to pass priorities on. */
 export type InheritanceCommand =
-  /** Ask the queue of this resource for the best priority in its line. */
+  /** Ask the queue of this resource for the highest priority of its waiters. */
   | { do: 'ask-priority'; of: string }
-  /** Tell the queue of this resource the best priority in our line. */
+  /** Tell the queue of this resource the highest priority of our waiters. */
   | { do: 'pass-on'; to: string; priorityKey: number };
 
 /** The first `room` of these commands. The others are not made. */
@@ -42,8 +42,8 @@ const LEAST_MS_PER_SLOT = 20;
 
 /**
  * When the queue asks about a held slot again: after half of the time that the slot has been held, within bounds. A permit that an
- * operator terminates, or that the server ends by `maxHold`, cannot say that it closed. Its holder says it. The queue's questions find
- * the permits that ended together with their holders. Each question is a timer, a signal to the permit, which takes only 10,000 signals in
+ * operator terminates, or that the server ends at `maxHold`, can't report that it closed. Its holder does. The queue's probes find
+ * the permits that ended together with their holders. Each probe costs a timer, a signal to the permit, which takes only 10,000 signals in
  * its life, and fourteen events.
  */
 export function probeAfterMs(heldMs: number, slots: number): number {

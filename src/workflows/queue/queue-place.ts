@@ -13,7 +13,7 @@ import { waitQueueWorkflow } from './wait-queue';
 const ENQUEUE_STEPS = 10;
 
 /**
- * The place in the wait queue of an acquirer that is a Workflow: it lines up, hears of its turn, and leaves without a trace.
+ * The place in the wait queue of an acquirer that is a Workflow: it joins the queue, receives its turn, and leaves nothing behind.
  *
  *     outside --enter--> waiting --offer--> called --missed--> waiting
  *                           |                  '--served--> outside
@@ -74,7 +74,7 @@ export class WorkflowQueuePlace implements Place {
 
   served(): void {
     this.openOffer = undefined;
-    this.inLine = false; // the queue hears of the permit's end
+    this.inLine = false; // the permit notifies the queue of its end
   }
 
   leave(): Promise<unknown> | undefined {
@@ -143,10 +143,10 @@ function isOffer(message: LineMessage | undefined): message is Offer {
   return typeof message === 'object';
 }
 
-/** Hears turns for each place of this Workflow, by ticket. (The sandbox loads modules anew for each Workflow: none shares them.) */
+/** Receives the turns of each place of this Workflow, by ticket. (The sandbox loads modules again for each Workflow: none shares them.) */
 const listeners = new Map<string, (turn: Turn) => void>();
 
-/** In a flood of turns, further turns are left out: the server takes 2,000 messages at once, and with more the task fails for ever. */
+/** In a flood of turns, further turns are ignored: the server takes 2,000 messages at once, and with more, the task fails indefinitely. */
 const MAX_HANDING_BACK = 100;
 let handingBack = 0;
 
@@ -154,7 +154,7 @@ let handingBack = 0;
 function hearTurns(ticketId: string, heard: (turn: Turn) => void): void {
   listeners.set(ticketId, heard);
   hear(turnSignal, receive, {
-    // A Workflow may end before it has declined a turn. The queue then finds nobody there, or waits out the offer.
+    // A Workflow may end before it has declined a turn. The queue then finds no Workflow there, or waits until the offer times out.
     unfinishedPolicy: HandlerUnfinishedPolicy.ABANDON,
   });
 }
@@ -164,7 +164,7 @@ function hearNoMoreTurns(ticketId: string): void {
   listeners.delete(ticketId);
 }
 
-/** Logs why a turn is left out, without its content: anybody may have sent it. */
+/** Logs why a turn is ignored, without its content: any client may have sent it. */
 function leaveOut(because: string): void {
   log.warn(`A permit-turn was ignored: it ${because}.`);
 }
@@ -185,7 +185,7 @@ async function receive(payload: unknown): Promise<void> {
   }
 }
 
-/** Starts the queue of a resource. It outlives this Workflow, because others wait in it too. `false` when somebody else was faster. */
+/** Starts the queue of a resource. It outlives this Workflow, because others wait in it too. `false` if another waiter was faster. */
 export async function startQueue(
   resource: string,
   taskQueue: string | undefined,

@@ -53,7 +53,7 @@ interface Round {
  *     unknown --probe: delivered--> held --closing--> free --turn sent--> offered --closing--> free
  *        |                           '--due--> probe      |                  |--missed--> unknown, the ticket keeps its place
  *        '---probe: not found--> free                     |                  |--declined | waiter gone--> free, ticket dropped
- *     free, and nobody wants it ------------> unknown <---'                  '--overdue--> probe, ticket dropped
+ *     free, and no waiter wants it ---------> unknown <---'                  '--overdue--> probe, ticket dropped
  *
  * Three more states concern operator commands: `unseen` is an unknown slot that the queue is to probe once, even if it is not wanted;
  * `draining` and `drained` are drawn at {@link Drains}.

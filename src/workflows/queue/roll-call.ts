@@ -1,26 +1,26 @@
 import type { Ticket } from '../../shared/protocol';
 import { waiterKey } from '../../shared/request';
 
-/** A waiter that has sent no word for so long may be gone: nobody tells the queue when a waiter's Workflow is terminated or times out. */
+/** A waiter that has sent no message for this long may be gone: the queue is not notified when a waiter's Workflow is terminated or times out. */
 export const SILENT_MS = 30_000;
 
 /**
- * A waiter is asked at most each half-minute until it has waited for so long, and then ever more rarely: each question writes four events
- * into the history of a Workflow that waits, and takes one of its 10,000 signals. So ten days in a full line are 1,100 questions.
+ * A waiter is asked at most each half-minute until it has waited for this long, and then ever more rarely: each question writes four events
+ * into the history of a Workflow that waits, and takes one of its 10,000 signals. So ten days in a full queue are 1,100 questions.
  */
 const OFTEN_MS = 2 * 3_600_000;
 
-/** After a look through the line has found nobody to ask, the next one comes no sooner. */
+/** After a search for waiters to ask has found none, the next search comes no sooner than this. */
 const NOBODY_MS = 1_000;
 
 /**
- * Asks the waiters that have sent no word for a while whether they are still there, before the queue tells a caller that the line is full.
- * A round asks each of them once, the longest silent first. Where no caller is to be refused, it asks nobody.
+ * Asks the waiters that have sent no message for a while whether they are still there, before the queue tells a caller that it is full.
+ * A round asks each of them once, the longest silent first. If no caller is to be refused, no waiter is asked.
  *
  *     resting --begin--> asking --the last answer--> resting, for half a minute
  */
 export class RollCall {
-  /** When each waiter last sent a word, in this run of the queue. */
+  /** When each waiter last sent a message, in this run of the queue. */
   private readonly heardAtMs = new Map<string, number>();
   /** One ticket of each waiter that is to be asked in this round. */
   private readonly toAsk: Ticket[] = [];
@@ -28,7 +28,7 @@ export class RollCall {
   private beganAtMs = 0;
   private notBeforeMs: number;
 
-  /** @param lastMs when the last round began that has ended, maybe in an earlier run of the queue */
+  /** @param lastMs when the last completed round began, maybe in an earlier run of the queue */
   constructor(private lastMs = 0) {
     this.notBeforeMs = lastMs + SILENT_MS;
   }
@@ -44,7 +44,7 @@ export class RollCall {
   }
 
   /**
-   * Begins a round if it is time for one and there is somebody to ask.
+   * Begins a round if it is time for one and there are waiters to ask.
    *
    * @param waiting the tickets without a turn
    * @returns whether a round is under way
@@ -86,7 +86,7 @@ export class RollCall {
     const everyMs = SILENT_MS * 2 ** doublings;
     const heardAtMs = this.heardAtMs.get(waiterKey(ticket));
     if (heardAtMs !== undefined) return nowMs - heardAtMs >= everyMs;
-    // An earlier run of the queue knew when it had asked this waiter. So each waiter has its times, which all runs know.
+    // Only the run of the queue that has asked a waiter knows when. So each waiter has fixed times, which every run can compute.
     const timesUntil = (ms: number) => Math.floor((ms - sinceMs) / everyMs);
     return timesUntil(nowMs) > Math.max(0, timesUntil(this.lastMs));
   }

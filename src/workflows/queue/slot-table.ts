@@ -1,6 +1,6 @@
 import type { AskedSlot, QueueView, SlotState, UnheardTurns } from '../../shared/protocol';
 
-/** A holder that has said that it may have to give way. `untilMs`: it was told to, and has ended by then. */
+/** A holder that has said that it may have to give way. `untilMs`: it was told to, and should have ended by this time. */
 export type KnownHolder = NonNullable<AskedSlot['holder']>;
 
 /** What a slot's holder has answered to the question whether it may have to give way. Only a preemptor makes the queue ask. */
@@ -10,7 +10,7 @@ export type Answer =
   | { is: 'due'; byMs: number }
   /** No answer has come in time. */
   | { is: 'none' }
-  /** `isOld`: since it came, the slot was probed without the question, so another permit may have the slot: the queue asks anew. */
+  /** `isOld`: since the answer came, the slot was probed without the question, so another permit may have the slot: the queue asks again. */
   | { is: 'known'; holder: KnownHolder; isOld: boolean };
 
 export const NOT_ASKED: Answer = { is: 'not-asked' };
@@ -25,17 +25,17 @@ export type KnownSlot = WithAnswer<SlotState>;
 export type Slot = KnownSlot | { at: 'unknown' };
 export type SlotAt<At extends Slot['at']> = Slot & { at: At };
 
-/** A slot that somebody may hold: an offered one too, since nobody tells the queue that a turn was used. */
+/** A slot that may be held, including an offered slot, since the queue is not notified that a turn was used. */
 export type MaybeHeld = SlotAt<'held' | 'probing' | 'offered'>;
 
 const UNKNOWN: Slot = { at: 'unknown' };
 
 /**
- * What each slot is doing, and each move that a slot can make. The parts of the queue decide which move comes next; only these methods
- * write the states. `QueueState` draws the way of a slot from waiter to waiter, `Drains` that of a slot which is out of use.
+ * The state of each slot, and each move that a slot can make. The parts of the queue decide which move comes next; only these methods
+ * write the states. `QueueState` draws how a slot passes from waiter to waiter, `Drains` what happens to a slot that is out of use.
  *
- * A slot of which the queue knows nothing is `unknown`, and not in the table: so the table is as long as what the queue remembers. It keeps
- * the order in which the slots became known, in which the queue looks at them.
+ * A slot of which the queue knows nothing is `unknown`, and not in the table: so the table contains only what the queue remembers. It keeps
+ * the order in which the slots became known; the queue goes through them in this order.
  */
 export class SlotTable implements Iterable<[slot: string, state: KnownSlot]> {
   private readonly slots = new Map<string, KnownSlot>();
@@ -53,7 +53,7 @@ export class SlotTable implements Iterable<[slot: string, state: KnownSlot]> {
     return this.slots.size;
   }
 
-  /** The known slots. A slot may move meanwhile, and others may become known: they come last. */
+  /** The known slots. During the iteration, a slot may move, and others may become known: they come last. */
   [Symbol.iterator](): IterableIterator<[string, KnownSlot]> {
     return this.slots.entries();
   }
@@ -70,7 +70,7 @@ export class SlotTable implements Iterable<[slot: string, state: KnownSlot]> {
 
   // --- The moves ---
 
-  /** Nobody has the slot. @param unheard of the turns for it that have brought no word */
+  /** The slot is free. @param unheard the turns for it that got no reply */
   free(slot: string, unheard?: UnheardTurns): void {
     this.slots.set(slot, unheard ? { at: 'free', unheard } : { at: 'free' });
   }
@@ -80,13 +80,13 @@ export class SlotTable implements Iterable<[slot: string, state: KnownSlot]> {
     this.slots.delete(slot);
   }
 
-  /** These slots are to be looked at once, if they are unknown. What was to be looked at before, and has not been, is not any more. */
+  /** These slots are to be probed once, if they are unknown. Slots that were to be probed before, and have not been, no longer are. */
   lookAt(slots: readonly string[]): void {
     for (const [slot] of this.in('unseen')) this.forget(slot);
     for (const slot of slots) if (!this.slots.has(slot)) this.slots.set(slot, { at: 'unseen' });
   }
 
-  /** The queue asks whether the slot is held. What is known of a holder stays until the answer. */
+  /** The queue asks whether the slot is held. What is known of its holder stays until the answer. */
   probe(slot: string, { asks, overdue }: Pick<SlotAt<'probing'>, 'asks' | 'overdue'>): void {
     const state = this.get(slot);
     const known = state.at === 'held' ? { heldSinceMs: state.sinceMs, answer: state.answer } : undefined;
@@ -104,7 +104,7 @@ export class SlotTable implements Iterable<[slot: string, state: KnownSlot]> {
     else this.slots.set(slot, { at: 'draining', closed: [...state.closed, runId] });
   }
 
-  /** Somebody holds the slot. */
+  /** The slot is held. */
   hold(slot: string, held: Omit<SlotAt<'held'>, 'at' | 'answer'>, answer: Answer = NOT_ASKED): void {
     this.slots.set(slot, { at: 'held', ...held, answer });
   }
@@ -143,7 +143,7 @@ function isAt<At extends KnownSlot['at']>(state: KnownSlot, states: readonly At[
   return (states as readonly string[]).includes(state.at);
 }
 
-/** On the wire, no answer is a time that is long over. */
+/** On the wire, "no answer" is a time that is long over. */
 const NO_ANSWER = 0;
 
 function fromWire(state: SlotState): KnownSlot {

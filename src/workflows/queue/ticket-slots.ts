@@ -2,22 +2,22 @@ import type { Ticket } from '../../shared/protocol';
 import { slotNames, wantsSlot } from '../../shared/slots';
 
 /**
- * The slots that some tickets name or count, asked slot by slot without a walk through all tickets. Tickets that share a list of names, as
- * those of a line do, count its names once.
+ * The slots that some tickets name or count. Each question about a slot is answered without going through all tickets. Tickets that share a
+ * list of names, as those of a queue do, count its names once.
  */
 export class TicketSlots {
   /** How many tickets ask for each capacity … */
   private readonly capacities = new Map<number, number>();
   /** … and for each list of names. */
   private readonly lists = new Map<string[], number>();
-  /** How many lists have each name. */
+  /** How many lists contain each name. */
   private readonly names = new Map<string, number>();
 
   constructor(tickets: Iterable<Ticket> = []) {
     for (const ticket of tickets) this.add(ticket);
   }
 
-  /** @returns whether the ticket brings a list of names that no other one shares */
+  /** @returns whether the ticket adds a list of names that no other ticket shares */
   add({ slots }: Ticket): boolean {
     return this.count(slots, 1) === 1;
   }
@@ -42,7 +42,7 @@ export class TicketSlots {
     return this.names.has(slot) || wantsSlot(this.capacity, slot);
   }
 
-  /** The slots that some ticket names or counts, where this slot is not among them. */
+  /** The slots of a ticket that does not name or count this slot, if there is such a ticket. */
   without(slot: string): Ticket['slots'] | undefined {
     for (const counted of this.capacities.keys()) if (!wantsSlot(counted, slot)) return counted;
     for (const list of this.lists.keys()) if (!list.includes(slot)) return list;
@@ -80,7 +80,7 @@ export class TicketSlots {
   }
 }
 
-/** Counts one more or one less. @returns how many there are now */
+/** Adds to a count, or subtracts from it. @returns the new count */
 export function count<K>(counts: Map<K, number>, key: K, change: number): number {
   const now = (counts.get(key) ?? 0) + change;
   if (now > 0) counts.set(key, now);

@@ -6,15 +6,15 @@ import { count, TicketSlots } from './ticket-slots';
 /** A ticket in the index. */
 interface Entry {
   readonly ticket: Ticket;
-  /** Of equals, the one that came first is first. */
+  /** Of equals, the ticket that came first is first. */
   readonly arrival: number;
   readonly isSilent: boolean;
   readonly lane: string;
 }
 
 /**
- * The tickets without a turn, kept so that the first one for a slot is found without a walk through all of them. Tickets that want the
- * same slots are a group. In a group, those that only a permit pool's count, their age and their arrival tell apart are a lane, which is
+ * The tickets without a turn, kept so that the first ticket for a slot is found without going through all of them. Tickets that want the
+ * same slots form a group. In a group, tickets that differ only by their permit pool's count, age and arrival form a lane, which is
  * sorted. So the first of all is the first of some lane, and there are as many lanes as there are priorities and fairness keys in use.
  */
 export class TurnIndex {
@@ -55,7 +55,7 @@ export class TurnIndex {
     this.slots.add(ticket);
   }
 
-  /** Does nothing where the ticket is not here. */
+  /** Does nothing if the ticket is not in the index. */
   remove(ticketId: string): void {
     const entry = this.entries.get(ticketId);
     if (!entry) return;
@@ -84,7 +84,7 @@ export class TurnIndex {
     return Number(a.isSilent) - Number(b.isSilent) || this.order.compare(a.ticket, b.ticket) || a.arrival - b.arrival;
   }
 
-  /** Where the entry stands in its lane, or would. */
+  /** The index of the entry in its lane, or the index at which it would be inserted. */
   private indexIn(entries: readonly Entry[], entry: Entry): number {
     let [from, to] = [0, entries.length];
     while (from < to) {

@@ -47,13 +47,13 @@ import { Wakeup } from './wakeup';
 
 const queueViewQuery = defineQuery<ShownView>(QUEUE_VIEW);
 
-/** How long an empty queue stays for the next waiter, which would otherwise start one and probe every slot anew. */
+/** How long an empty queue stays for the next waiter, which would otherwise start a new queue that probes every slot again. */
 const LINGER_MS = 2_000;
 
 /**
- * The wait queue of one resource, `permit-queue:<resource>`. It runs while somebody waits, while an operator has set something,
- * and for a while when a permit that it watches is held. It grants nothing. It moves signals between the permits that it watches
- * and the waiters whose turn it is; `QueueState` decides which. When somebody terminates the queue, each waiter finds out
+ * The wait queue of one resource, `permit-queue:<resource>`. It runs while a caller waits, while an operator has set something,
+ * and for a while when a permit that it watches is held. It grants nothing. It passes signals between the permits that it watches
+ * and the waiters whose turn it is; `QueueState` decides which. If the queue is terminated, each waiter finds out
  * and tries slots by itself. A cancel request changes nothing, because others wait here.
  */
 export async function waitQueueWorkflow(input?: QueueInput): Promise<void> {
@@ -63,7 +63,7 @@ export async function waitQueueWorkflow(input?: QueueInput): Promise<void> {
 async function keepQueue(input?: QueueInput): Promise<void> {
   const { workflowId, continuedFromExecutionRunId, cronSchedule, retryPolicy } = workflowInfo();
   const resource = resourceOfQueue(workflowId);
-  // Only a former run of this queue hands a state on. Anybody may start a queue with any argument, and with a cron schedule, or retries,
+  // Only a former run of this queue hands a state on. Any client may start a queue with any argument, and with a cron schedule, or retries,
   // the server gives this argument to each run.
   const isContinued = continuedFromExecutionRunId && !cronSchedule && !retryPolicy;
   const handedOn = isContinued ? readHandedOn(resource, input ?? {}) : undefined;
@@ -72,12 +72,12 @@ async function keepQueue(input?: QueueInput): Promise<void> {
   queue.takeIn(listOf(input?.tickets), handedOn);
   takeEarlySignals();
   if (handedOn) queue.askOffered();
-  // Last: an order that came before this run began is carried out here, and the tickets that came before it count.
+  // Last, so that a command that came before this run began is carried out after the tickets that came before it.
   queue.acceptOrders();
   await queue.run();
 }
 
-/** One run of the queue: what it hears, what it sends, and when it ends or continues as new. */
+/** One run of the queue: what it receives, what it sends, and when it ends or continues as new. */
 class WaitQueue {
   private readonly state: QueueState;
   private readonly inheritance: Inheritance;
@@ -95,7 +95,7 @@ class WaitQueue {
     this.inheritance = new Inheritance(resource, this.state.inheriting());
   }
 
-  // --- What it hears ---
+  // --- What it receives ---
 
   hear(): void {
     const { resource, state, inheritance } = this;
@@ -131,7 +131,7 @@ class WaitQueue {
       this.wakeup.wake();
       const message = read(payload);
       if (message) handle(message);
-      // Without its content: a log entry that is nested deep enough ends the worker without a word.
+      // Without its content: a log entry that is nested deep enough ends the worker silently.
       else log.warn('A malformed signal was ignored.', { signal: signal.name, type: typeof payload });
     });
   }
@@ -146,7 +146,7 @@ class WaitQueue {
     if (!this.state.missed(ticket, slot, Date.now())) this.unanswered.set(ticket.id, ticket);
   }
 
-  /** @param tickets with which somebody has started the queue */
+  /** @param tickets the tickets with which the queue was started */
   takeIn(tickets: readonly unknown[], handedOn: HandedOn | undefined): void {
     for (const sent of tickets) {
       const ticket = readTicket(this.resource, sent);
@@ -195,7 +195,7 @@ class WaitQueue {
 
   // --- Round by round ---
 
-  /** Ends when nobody needs the queue any more, or by continuing as new. */
+  /** Ends when the queue is not needed any more, or by continuing as new. */
   async run(): Promise<void> {
     const { state, wakeup } = this;
     for (;;) {
@@ -205,7 +205,7 @@ class WaitQueue {
       if (mayContinue && this.isQuiet) await this.continueAsNew();
       this.act();
       if (state.idle && this.isQuiet) {
-        // A ticket that comes as the queue ends is not lost. The server rejects the completion, and the queue wakes here.
+        // A ticket that comes while the queue ends is not lost: the server rejects the completion, and the queue wakes up here.
         const lingerMs = state.awaitsClosing ? REMEMBER_HELD_MS : LINGER_MS;
         if (!(await wakeup.news(lingerMs)) && state.idle) return;
       } else {
@@ -221,12 +221,12 @@ class WaitQueue {
     return await continueAsNew<typeof waitQueueWorkflow>(handOn(this.state, this.unanswered.keys()));
   }
 
-  /** Whether nobody awaits an answer: neither the queue, nor an operator. */
+  /** Whether no answer is awaited, neither by the queue nor by an operator. */
   private get isQuiet(): boolean {
     return this.outbox.isEmpty && allHandlersFinished();
   }
 
-  /** Whether waiters or other queues are to be told something of which the next run would not know. */
+  /** Whether the queue owes waiters or other queues a message of which the next run would not know. */
   private get owesWord(): boolean {
     const hasRefused = [...this.unanswered.keys()].some((ticketId) => !this.state.ticket(ticketId));
     return hasRefused || this.state.hasOutranked || this.inheritance.owesQuestion(this.state);

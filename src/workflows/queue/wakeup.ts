@@ -2,9 +2,9 @@ import { condition, sleep } from '@temporalio/workflow';
 
 /** What the queue waits for between two rounds: news, or a time. */
 export class Wakeup {
-  private hasNews = true; // what came before the first round
+  private hasNews = true; // messages that came before the first round
 
-  /** One timer, left alone while it rings early enough: a timer for each wake would fill the history. */
+  /** When the timer fires. There is one timer, which is kept while it fires early enough: a timer for each wait would fill the history. */
   private ringsAtMs = Number.POSITIVE_INFINITY;
   private hasRung = false;
 

@@ -2,12 +2,12 @@ import type { InUse } from './in-use';
 import type { Line } from './line';
 
 /**
- * Which slots matter now: where the line and what an operator has set meet. The queue has three words for it.
+ * Which slots matter now, given the line and what an operator has set. The queue has three words for it.
  *
  * - A waiter is **eligible** for a slot in use that its ticket names or counts ({@link InUse.isEligible}).
  * - A slot is **wanted** if a waiter without a turn is eligible for it, or if it is out of use, and so the queue itself is to claim it.
- * - A slot is **out of use** if acquirers try it, and an operator has taken it away. Of any other slot that is not in use, nothing has to
- *   be kept away: it is just not offered.
+ * - A slot is **out of use** if acquirers try it, and an operator has taken it away. Any other slot that is not in use need not be kept from
+ *   acquirers: it is just not offered.
  */
 export class Wanted {
   constructor(
