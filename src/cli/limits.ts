@@ -97,7 +97,9 @@ export function addApply(program: Command, done: (exitCode: number) => void): vo
 
 const EXPORT_HELP = `
 The file lists each resource and each key that has a holder, a waiter or an
-override. It leaves out a pause that ends automatically (pause --until).
+override. It leaves out a pause that ends automatically (pause --until). Its
+version is the greatest in force plus one. It has no owners: these stand in
+the limits file alone.
 Exit code ${EXIT.unavailable}: a limit could not be read, and is left out.
 
 Example:

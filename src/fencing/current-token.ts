@@ -7,7 +7,7 @@ const storage = new AsyncLocalStorage<() => FencingToken>();
  * The token of the permit under which this code runs. An activity has a token if a Workflow called it inside `withPermit` and
  * the workers of both have a `SemaphorePlugin`, or `fencingInterceptors` (`temporal-semaphore/fencing-worker`); and if it is limited by a
  * `SemaphorePlugin`. Code inside {@link withFencingToken} has a token too, and so has the function of
- * `withPermit` of a client or a permit pool.
+ * `withPermit` of a client or a permit pool. `withPermits` holds several, and so sets none: pass `String(permit.token)` on.
  *
  * @throws MissingTokenError when there is none: with `undefined`, a write would not be fenced
  *
@@ -25,7 +25,8 @@ export function currentFencingToken(): FencingToken {
   if (token) return token();
   throw new MissingTokenError(
     'There is no fencing token here. An activity has one when its Workflow called it inside withPermit and the workers ' +
-      'of both have a SemaphorePlugin, or fencingInterceptors (temporal-semaphore/fencing-worker).',
+      'of both have a SemaphorePlugin, or fencingInterceptors (temporal-semaphore/fencing-worker). withPermits holds several ' +
+      'permits and so sets none: pass String(permit.token) on.',
   );
 }
 

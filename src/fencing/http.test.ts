@@ -23,6 +23,13 @@ test('the current token is sent unless another is given', async () => {
   assert.throws(() => fencingHeaders(), MissingTokenError);
 });
 
+test('without a token, the error says what to do inside withPermit and inside withPermits', () => {
+  assert.throws(
+    () => currentFencingToken(),
+    /inside withPermit .*SemaphorePlugin.*withPermits .*String\(permit\.token\)/,
+  );
+});
+
 test('a request without a token is refused, and so is one with two', () => {
   for (const headers of [{}, new Headers(), { 'fencing-token': undefined }]) {
     assert.throws(() => fencingTokenOf(headers), MissingTokenError);

@@ -48,7 +48,13 @@ export function exportLimits(seen: ReadonlyMap<string, InForce>): Exported {
       else addKey(resources[whole], key, written);
     }
   }
-  return { data: { version: 1, resources }, leftOut };
+  return { data: { version: versionInForce(seen) + 1, resources }, leftOut };
+}
+
+/** The greatest version of a limits file that is in force, or comes back when a capacity with an end is over. 0: none. */
+function versionInForce(seen: ReadonlyMap<string, InForce>): number {
+  const versions = [...seen.values()].flatMap(({ override }) => [override?.fileVersion, override?.before?.fileVersion]);
+  return Math.max(0, ...versions.filter((it) => it !== undefined));
 }
 
 function addKey(resource: WrittenResource, key: string, { declared, ...limit }: WrittenLimit): void {

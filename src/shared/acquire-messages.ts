@@ -18,7 +18,7 @@ export function timeoutMessage(resource: string, timeoutMs: number, own = 0): st
 export function selfDeadlockMessage(resource: string, held: number, capacity: number): string {
   return (
     `Deadlock: this caller already holds ${held} of the ${capacity} permits of "${resource}" and would wait for itself indefinitely. ` +
-    'Use a permit that it holds, or give a timeout.'
+    'Use a permit that it holds, set reentrant, or give a timeout.'
   );
 }
 

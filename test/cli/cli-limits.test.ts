@@ -289,7 +289,7 @@ test('export writes what is in force, in which plan finds nothing to change', as
     return ended.stdout;
   });
   assert.doesNotMatch(exported, /[^\n\P{C}]|[\p{Zl}\p{Zp}]/u, 'nothing of it can write to the terminal');
-  assert.match(exported, /^# yaml-language-server: .*schema\.json\n\nversion: 1\nresources:\n/);
+  assert.match(exported, /^# yaml-language-server: .*schema\.json\n\nversion: \d+\nresources:\n/);
   assert.match(exported, new RegExp(`  ${plain}:\n    capacity: 2\n`));
   assert.match(
     exported,
@@ -308,6 +308,29 @@ test('export writes what is in force, in which plan finds nothing to change', as
     note: 'one is broken',
   });
   for (const permit of held) await permit.release();
+});
+
+test('an exported file has a greater version than the file in force, so that it applies when it is edited', async () => {
+  const [until, paused] = [temporal.resource('until'), temporal.resource('paused')];
+  const operator = operatorOf(until, 3);
+  operatorOf(paused, 3);
+  const limits = { [until]: '{ capacity: 2, declared: 3, note: one is broken }' };
+  assert.equal((await apply(limitsFile(limits, 41), '--yes')).code, 0);
+  assert.equal((await apply(limitsFile({ [paused]: '{ declared: 3, paused: { reason: m } }' }, 40), '--yes')).code, 0);
+  await operator.resize(1, { until: new Date(Date.now() + 600_000) });
+  const exported = await eventually(async () => {
+    const { stdout } = await host.run(['export', ...atServer()]);
+    assert.match(stdout, new RegExp(`  ${until}:\n    capacity: 2\n    declared: 3\n    note: one is broken\n`));
+    assert.ok(stdout.includes(paused));
+    return stdout;
+  });
+  assert.match(exported, /\nversion: 42\n/);
+  await operator.resize(2);
+  const path = join(directory, 'edited.yaml');
+  writeFileSync(path, exported.replace(`  ${until}:\n    capacity: 2`, `  ${until}:\n    capacity: 1`));
+  const edited = await apply(path, '--yes');
+  assert.deepEqual([edited.code, edited.stderr], [0, ''], edited.stdout);
+  assert.equal((await overrideOf(operator))?.capacity, 1);
 });
 
 test('a malformed file: exit code 64, line and column, before any server is asked', async () => {

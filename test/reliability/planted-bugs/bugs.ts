@@ -931,6 +931,13 @@ const BUGS: readonly PlantedBug[] = [
     caughtBy: 'other than an operator has set until a time',
   },
   {
+    name: 'An exported limits file has a version that is in force already',
+    in: 'exportLimits',
+    find: 'versionInForce(seen) + 1',
+    replace: '1',
+    caughtBy: 'an exported file has a greater version than the file in force',
+  },
+  {
     name: 'apply overwrites what an operator has set since the plan',
     in: 'applyOne',
     find: '{ ifVersion, reason }',
