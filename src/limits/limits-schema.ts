@@ -18,7 +18,7 @@ const COMMON = {
     oneOf: [{ const: false }, mapping(PAUSE, ['reason'])],
   },
   owner: { ...TEXT, description: 'Whom to ask. plan shows it.' },
-  note: { ...TEXT, description: 'Why. Operators read it beside the limit.' },
+  note: { ...TEXT, description: 'Why. Operators see this text with the limit.' },
 };
 
 const KEY: Schemas<typeof KEY_FIELDS> = {

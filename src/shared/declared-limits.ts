@@ -41,7 +41,7 @@ const SOME_PRIORITY: Priority = { priorityKey: DEFAULT_PRIORITY_KEY };
 export function checkWorkflowLimits(limits: unknown): void {
   for (const [type, limit] of entriesOf('workflows', limits)) {
     // The permit Workflows run the permits: if they were limited, they would wait for themselves.
-    if (OUR_WORKFLOWS.includes(type)) refuse('workflows', 'Workflows of your own', type);
+    if (OUR_WORKFLOWS.includes(type)) refuse('workflows', 'your own Workflows', type);
     ofType(type, () => checkWorkflowLimit(limit));
   }
 }

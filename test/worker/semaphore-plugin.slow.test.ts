@@ -196,7 +196,7 @@ test('limits that can not be are refused, and the error names the type', () => {
     assert.throws(() => new SemaphorePlugin({ workflows: { t: limit } as never }), refused);
   }
   const ours = { permitSlotWorkflow: { semaphore: plain } };
-  assert.throws(() => limitWorkflows(ours), /^InvalidOptionsError: workflows: expected Workflows of your own/);
+  assert.throws(() => limitWorkflows(ours), /^InvalidOptionsError: workflows: expected your own Workflows/);
   const two = {
     workflows: { a: { semaphore: plain } },
     activities: { b: { semaphore: new Semaphore('a', { capacity: 2 }) } },
