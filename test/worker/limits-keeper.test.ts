@@ -13,7 +13,7 @@ import { keyResource } from '../../src/shared/key-names';
 import { queueId } from '../../src/shared/permit-id';
 import { createPermitWorker } from '../../src/worker';
 import { CliHost } from '../support/cli-host';
-import { eventually, useTemporal } from '../support/temporal';
+import { eventually, permitsRunning, useTemporal } from '../support/temporal';
 
 // A limits file that stays in force, on a real server. The comparison itself is tested in src/limits.
 
@@ -54,7 +54,7 @@ interface Kept {
   info: string[];
   warnings: string[];
   /** Starts keeping, until the test ends. */
-  start(client?: Client): void;
+  start(client?: Client, ownTaskQueue?: string): void;
 }
 
 /** A file of its own, and who keeps it. The text of a limit is YAML. */
@@ -68,8 +68,8 @@ function keptFile(version: number, limits: Record<string, string>): Kept {
   const info: string[] = [];
   const warnings: string[] = [];
   const log = { info: (text: string) => info.push(text), warn: (text: string) => warnings.push(text) };
-  const start = (client = temporal.client) => {
-    const keeper = new LimitsKeeper(path, { log, ownTaskQueue: temporal.taskQueue, everyMs: ROUND_MS });
+  const start = (client = temporal.client, ownTaskQueue = temporal.taskQueue) => {
+    const keeper = new LimitsKeeper(path, { log, ownTaskQueue, everyMs: ROUND_MS });
     const ended = new AbortController();
     const work = () => new Promise<void>((resolve) => ended.signal.addEventListener('abort', () => resolve()));
     const kept = keeper.during(work, client);
@@ -193,6 +193,10 @@ keeping('a key that comes later gets the default of its resource, and a named ke
   const operators = [acme, globex].map((pool) => new Operator(temporal.client, pool, { capacity: 1, taskQueue }));
   const [named, later] = operators as [Operator, Operator];
   for (const operator of operators) undo.push(() => operator.resize(1));
+  const paused = new Operator(temporal.client, keyResource(resource, 'initech'), { capacity: 1, taskQueue });
+  await paused.pause();
+  undo.push(() => paused.resume());
+  await eventually(async () => assert.equal((await permitsRunning(temporal.client, paused.resource)).length, 1));
   const file = keptFile(1, { [resource]: '{ perKey: { declared: 1, default: 2, keys: { acme: 3 } } }' });
   file.start();
   await untilCapacity(named, 3);
@@ -205,7 +209,19 @@ keeping('a key that comes later gets the default of its resource, and a named ke
   const other = await calls.acquire({ key: 'acme' });
   await delay(3 * ROUND_MS);
   assert.deepEqual([(await overrideOf(named))?.capacity, file.warnings], [3, []]);
+  assert.equal((await overrideOf(paused))?.capacity, undefined, 'what the queue keeps out of use is no use of a key');
   await other.release();
+});
+
+keeping('the queue of a resource that is in use starts where its permits run', async () => {
+  const resource = temporal.resource();
+  const operator = operatorOf(resource);
+  const { client, taskQueue } = temporal;
+  const held = await new SemaphoreClient(client, resource, { capacity: DECLARED, taskQueue }).acquire();
+  await eventually(async () => assert.equal((await permitsRunning(client, resource)).length, 1));
+  keptFile(1, { [resource]: '{ capacity: 2, declared: 3 }' }).start(client, `nobody-${randomUUID()}`);
+  await untilCapacity(operator, 2);
+  await held.release();
 });
 
 keeping('whatever the server does, the work goes on, and the keeper goes on once the server answers', async () => {

@@ -924,6 +924,20 @@ const BUGS: readonly PlantedBug[] = [
     caughtBy: 'whatever the server does, the work goes on',
   },
   {
+    name: 'A key of which only the queue has a permit, to keep it out of use, counts as one in use',
+    in: 'lookAtLimits',
+    find: 'isHeld(of)',
+    replace: 'true',
+    caughtBy: 'a key that comes later gets the default',
+  },
+  {
+    name: 'An order of a limits file starts the queue where no worker has the permits of the resource',
+    in: 'runningOn',
+    find: 'taskQueue ?? permits[0]?.permit.taskQueue',
+    replace: 'taskQueue',
+    caughtBy: 'the queue of a resource that is in use starts where',
+  },
+  {
     name: 'plan undoes what an operator has set until a time',
     in: 'compareOne',
     find: 'override?.capacityUntilMs !== undefined',
