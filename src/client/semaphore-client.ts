@@ -98,7 +98,7 @@ export class SemaphoreClient implements AsyncDisposable {
    * With `preemptible`, a waiter of higher priority may ask for the permit: `permit.signal` aborts, unless `fn` gives way
    * `atCheckpoints`. If `fn` returns within the grace anyway, its result counts.
    *
-   * @throws PermitLostError when the permit was lost before `fn` was done, whatever `fn` returned or threw; with `how: 'preempted'` when
+   * @throws PermitLostError when the permit was lost before `fn` was done; its `cause` is what `fn` threw. With `how: 'preempted'` when
    * a waiter of higher priority asked for it and `fn` threw
    * @throws PermitTimeoutError, LineFullError, SelfDeadlockError, SemaphoreClosedError, InvalidOptionsError and ServiceError as
    * {@link acquire} does; `fn` has not run then
@@ -292,7 +292,7 @@ function noneInTime(error: unknown): undefined {
  * throws. When a permit is lost, the `signal` that `fn` gets aborts, and `fn` must heed it. Each permit has its own token: pass to a
  * resource the token of the permit that protects it. A release that fails only warns, as in `withPermit`.
  *
- * @throws PermitLostError that names the lost permit, whatever `fn` returned or threw
+ * @throws PermitLostError that names the lost permit; its `cause` is what `fn` threw
  * @throws PermitTimeoutError that names the resource without a free permit; `fn` has not run then
  *
  * @example

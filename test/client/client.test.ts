@@ -7,6 +7,7 @@ import {
   InvalidOptionsError,
   type Permit,
   PermitLostError,
+  PermitPool,
   SemaphoreClient,
   type SemaphoreClientOptions,
   withPermits,
@@ -181,3 +182,38 @@ for (const [what, options, acquire, message] of BAD) {
     );
   });
 }
+
+test('a loss has what the function threw as its cause, unless that tells of the loss', async () => {
+  const resource = temporal.resource();
+  const semaphore = new SemaphoreClient(temporal.client, resource, { capacity: 1, taskQueue: temporal.taskQueue });
+  await using calls = new PermitPool(semaphore);
+  interface Held {
+    readonly runId: string;
+    readonly signal: AbortSignal;
+  }
+  const losing = (thrown: (signal: AbortSignal) => unknown) => async (held: Held) => {
+    const aborted = new Promise((resolve) => held.signal.addEventListener('abort', resolve));
+    await temporal.client.workflow.getHandle(permitId({ resource, slot: '0' }), held.runId).signal(REVOKE, {});
+    await aborted;
+    throw thrown(held.signal);
+  };
+  const ways: ((fn: (held: Held) => Promise<never>) => Promise<never>)[] = [
+    (fn) => semaphore.withPermit(fn),
+    (fn) => withPermits([semaphore], ([held]) => fn(held)),
+    (fn) => calls.withPermit(fn),
+  ];
+  const refusal = new Error('refused');
+  for (const withOne of ways) {
+    const causes = [];
+    for (const thrown of [
+      () => refusal,
+      ({ reason }: AbortSignal) => reason,
+      () => new DOMException('', 'AbortError'),
+    ]) {
+      const error = await withOne(losing(thrown)).catch((error: unknown) => error);
+      assert.ok(error instanceof PermitLostError && error.how === 'revoked', String(error));
+      causes.push(error.cause);
+    }
+    assert.deepEqual(causes, [refusal, undefined, undefined]);
+  }
+});

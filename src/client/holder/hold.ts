@@ -1,7 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { withTokenOf } from '../../fencing/current-token';
 import { HeldHere } from '../../shared/held-here';
-import { SelfDeadlockError } from '../server/errors';
+import { lossOver, SelfDeadlockError } from '../server/errors';
 import type { Permit } from './permit';
 import { releaseOrWarn } from './release';
 
@@ -23,7 +23,8 @@ export async function holdWhile<T>(permit: Permit, fn: (permit: Permit) => T | P
     result = await heldHere.run([permit], () => asHolder(permit, fn));
   } catch (error) {
     await releaseOrWarn(permit);
-    throw permit.loss ?? (permit.signal.aborted ? permit.signal.reason : ((await permit.confirmLoss()) ?? error));
+    const loss = permit.loss ?? (permit.signal.aborted ? permit.signal.reason : await permit.confirmLoss());
+    throw loss ? lossOver(loss, error) : error;
   }
   await releaseOrWarn(permit);
   const loss = permit.loss ?? (await permit.confirmLoss());

@@ -13,7 +13,7 @@ import {
 } from '../../shared/permit-set';
 import { again } from '../../shared/request';
 import { monotonicMs, pause, soon } from '../server/clock';
-import { LineFullError, PermitLostError, PermitTimeoutError } from '../server/errors';
+import { LineFullError, lossOver, PermitLostError, PermitTimeoutError } from '../server/errors';
 import { onAbort } from '../server/on-abort';
 import { type AcquireContext, acquireGrant } from './acquire';
 import type { Grant } from './grant';
@@ -90,7 +90,7 @@ export async function withSet<T>(
   let loss: unknown = set.signal.aborted ? set.signal.reason : undefined;
   await set.releaseOrWarn();
   loss ??= await set.confirmLoss();
-  if (loss) throw loss;
+  if (loss) throw done.status === 'rejected' ? lossOver(loss, done.reason) : loss;
   if (done.status === 'rejected') throw done.reason;
   return done.value;
 }

@@ -88,7 +88,7 @@ export class PermitPool implements AsyncDisposable {
    * the signal: this waits for `fn` in any case. Inside `fn`, `currentFencingToken()` of `temporal-semaphore/fencing` returns the permit's
    * token.
    *
-   * @throws PermitLostError when the permit was lost before `fn` was done, whatever `fn` then returned or threw
+   * @throws PermitLostError when the permit was lost before `fn` was done, even if `fn` returned; its `cause` is what `fn` threw
    * @throws PermitTimeoutError, SelfDeadlockError, PoolClosedError, InvalidOptionsError and ServiceError as {@link acquire} does; `fn` has not
    * run then
    *
@@ -105,7 +105,7 @@ export class PermitPool implements AsyncDisposable {
       permit.throwIfLost();
       return result;
     } catch (error) {
-      permit.throwIfLost();
+      permit.throwIfLost(error);
       throw error;
     } finally {
       permit.release();

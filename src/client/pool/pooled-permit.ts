@@ -1,6 +1,6 @@
 import type { FencingToken } from '../../shared/fencing-token';
 import type { Permit } from '../holder/permit';
-import type { PermitLostError } from '../server/errors';
+import { lossOver, type PermitLostError } from '../server/errors';
 
 /**
  * One call's turn under a permit of a {@link PermitPool}. Others had the same permit before, and others will have it after:
@@ -84,10 +84,10 @@ export class PooledPermit implements AsyncDisposable {
     this.controller?.abort(loss);
   }
 
-  /** @internal @throws PermitLostError when the permit was lost before the call was over */
-  throwIfLost(): void {
+  /** @internal @param thrown what the call threw @throws PermitLostError when the permit was lost before the call was over */
+  throwIfLost(thrown: unknown = this.loss): void {
     this.look();
-    if (this.loss) throw this.loss;
+    if (this.loss) throw lossOver(this.loss, thrown);
   }
 
   /** Reads the clock too: a process that was stopped may not know of the loss yet. */

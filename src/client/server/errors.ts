@@ -118,13 +118,23 @@ export class PermitLostError extends Error {
     readonly how: PermitLoss,
     /** The reason that the operator gave for revoking it. */
     readonly reason?: string,
-    /** `cause`: the error of the last renewal. */
+    /** `cause`: what the function under the permit threw, if it threw something else; otherwise the error of the last renewal. */
     options?: ErrorOptions,
   ) {
     super(lossMessage({ resource, slot }, runId, how, reason), options);
     this.resource = resource;
     this.slot = slot;
   }
+}
+
+/**
+ * The loss, with what the function under the permit threw as its cause. A copy, since calls under one permit of a pool share its loss. The
+ * loss itself, if the function threw that, or the error of an aborted call.
+ */
+export function lossOver<Loss>(loss: Loss, thrown: unknown): Loss | PermitLostError {
+  const isOfLoss = thrown === loss || (thrown as { name?: unknown } | undefined)?.name === 'AbortError';
+  if (!(loss instanceof PermitLostError) || isOfLoss) return loss;
+  return new PermitLostError(loss, loss.runId, loss.how, loss.reason, { cause: thrown });
 }
 
 /**

@@ -819,6 +819,13 @@ const BUGS: readonly PlantedBug[] = [
     caughtBy: 'though the lease ends before a release gets through',
   },
   {
+    name: 'A lost permit hides what the function of a client threw',
+    in: 'client/holder/holdWhile',
+    find: 'lossOver(loss, error)',
+    replace: 'loss',
+    caughtBy: 'a loss has what the function threw as its cause',
+  },
+  {
     name: 'A client whose function is through before it hears of its loss counts as holder to the end',
     in: 'client/holder/holdWhile',
     find: 'permit.loss ?? (await permit.confirmLoss())',
