@@ -124,6 +124,17 @@ test('a permit pool says it too, also while it gives back what nobody takes', as
   await pool.close();
 });
 
+test('a release that no worker carries out before its lease ends resolves then, although the slot is not free', async () => {
+  const [resource, taskQueue] = [temporal.resource(), taskQueueOfNobody()];
+  const semaphore = new SemaphoreClient(temporal.client, resource, { capacity: 1, taskQueue, lease: '3s' });
+  const permit = await semaphore.acquire();
+  await permit.release();
+  const run = temporal.client.workflow.getHandle(permit.workflowId, permit.runId);
+  assert.equal((await run.describe()).status.name, 'RUNNING');
+  await temporal.worker({ taskQueue });
+  assert.equal(await run.result(), 'released');
+});
+
 test('a release waits for a worker that is away for some seconds, as after a crash of its server', async () => {
   const [resource, taskQueue] = [temporal.resource(), taskQueueOfNobody()];
   const semaphore = new SemaphoreClient(temporal.client, resource, { capacity: 1, taskQueue, lease: '10m' });
