@@ -31,7 +31,7 @@ function takenOf(permit: PooledPermit | undefined, pool: ResourcePool): Taken {
 
 /**
  * Holds permits of a {@link SemaphoreClient} a little longer than one call, and hands them from caller to caller inside this
- * process. For short work: a hand-off in the process takes microseconds, one through the server about 0.1 s. Never more calls
+ * process. For short work: a hand-off in the process takes microseconds, one through the server about 40 ms. Never more calls
  * run at once than permits are held, so the capacity holds over all processes.
  *
  * In the process it is a fair semaphore: by the `priorityKey`, then by arrival. Callers that wait cost memory only. The pool

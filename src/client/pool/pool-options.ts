@@ -14,7 +14,7 @@ export interface PermitPoolOptions {
   /**
    * How long a permit serves this process while others wait that have fewer permits. The permit goes back at the end of the first call that
    * ends after this time; after twice this time if giving it back would only swap the shares of two pools. While no other caller waits, the
-   * permit serves on. At least 1 ms; if this is shorter than a few hand-offs (0.1 s each), the pool does little but hand over.
+   * permit serves on. At least 1 ms; if this is shorter than a few hand-offs, the pool does little but hand over.
    * @default 1 second; 3 seconds with a limit `perKey`, since a hand-over then moves two permits
    */
   reuseFor?: Duration | undefined;
