@@ -8,14 +8,18 @@ import { findDeadlocks } from '../operator/deadlocks';
 import { inspectAllInUse, type SeenResource } from '../operator/resources-in-use';
 import { type StuckWorkflows, stuckCallers, stuckWorkflows } from '../operator/stuck-workflows';
 import { durationText } from '../shared/duration';
+import { isOpen } from '../shared/open';
 import { leastPaceMs } from '../shared/pace';
-import { waiterName } from './draw-resource';
+import { unansweredTaskQueues, waiterName } from './draw-resource';
 import {
   deadlockFinding,
   type Finding,
   type Polled,
   pollersBehind,
+  pollersNote,
   resourceFindings,
+  silentFindings,
+  silentRemedy,
   stuckFindings,
 } from './resource-findings';
 import { count, pauseNote, span } from './wording';
@@ -48,20 +52,25 @@ export async function findings(client: Client, options: DoctorOptions): Promise<
   const inUse = await inspectAllInUse(client, { keys: true });
   const resources = inUse.filter(({ isUnseen }) => !isUnseen);
   const cycles = findDeadlocks(resources);
+  const { taskQueue } = options;
+  const isSilent = resources.some((seen) => unansweredTaskQueues(seen).includes(taskQueue));
   const asked = async (): Promise<[Polled, Finding[]]> => [
     await pollersBehind(client, resources),
     [
       ...(await server(client, resources)),
-      await pollers(client, options.taskQueue),
+      ...(isSilent ? [] : [await pollers(client, taskQueue)]),
       ...(await failingTasks(client)),
       ...stuckFindings(await stuckCallers(client, resources)),
     ],
   ];
   const [polled, found] = await client.withDeadline(Date.now() + ASKED_WITHIN_MS, asked);
+  found.push(...silentFindings(resources, polled));
   for (const seen of resources) {
-    const own = [...resourceFindings(seen, polled), ...pauses(seen), ...shortHolds(seen, client.options.namespace)];
+    const own = [...resourceFindings(seen), ...pauses(seen), ...shortHolds(seen, client.options.namespace)];
     const isExplained =
-      own.length > 0 || cycles.some((steps) => steps.some(({ waitsFor }) => waitsFor === seen.resource));
+      own.length > 0 ||
+      unansweredTaskQueues(seen).length > 0 ||
+      cycles.some((steps) => steps.some(({ waitsFor }) => waitsFor === seen.resource));
     found.push(...own, ...longWaits(seen, options.waitingLongerMs, isExplained));
   }
   found.push(...cycles.map((steps) => deadlockFinding(steps, resources)));
@@ -104,8 +113,7 @@ async function server({ workflowService }: Client, resources: SeenResource[]): P
 async function pollers(client: Client, taskQueue: string): Promise<Finding> {
   const polledMs = await pollersOf(client, taskQueue);
   if (polledMs.length > 0) {
-    const seen = `last seen ${span(Date.now() - Math.max(...polledMs))} ago`;
-    return { is: 'ok', what: `task queue "${taskQueue}" has ${count(polledMs.length, 'poller')}, ${seen}` };
+    return { is: 'ok', what: `task queue "${taskQueue}" has ${pollersNote(polledMs)}` };
   }
   return {
     is: 'bad',
@@ -167,12 +175,17 @@ async function probe(client: Client, taskQueue: string): Promise<Finding> {
   const options = { capacity: 1_000, taskQueue, lease: '15s' } as const;
   const semaphore = new SemaphoreClient(client, 'temporal-semaphore-doctor', options);
   try {
-    const oneMs = await medianMs(() => roundTrip(semaphore));
-    const tenMs = await medianMs(() => Promise.all(Array.from({ length: AT_ONCE }, () => roundTrip(semaphore))));
+    const once = () => roundTrip(client, semaphore);
+    const oneMs = await medianMs(once);
+    const tenMs = await medianMs(() => Promise.all(Array.from({ length: AT_ONCE }, once)));
     const what = `one acquire and release takes ${oneMs} ms, ${AT_ONCE} at once take ${tenMs} ms`;
     if (Math.max(oneMs, tenMs) < SLOW_PROBE_MS) return { is: 'ok', what };
     return { is: 'warning', what, advice: (await isDevelopmentServer(client)) ? DEVELOPMENT_ADVICE : SLOW_ADVICE };
   } catch (error) {
+    if (error instanceof NotReleasedError) {
+      const what = `no worker on task queue "${taskQueue}" has carried out the release of ${error.message}`;
+      return { is: 'bad', what, advice: silentRemedy(taskQueue, await pollersOf(client, taskQueue)) };
+    }
     if (!(error instanceof PermitTimeoutError || error instanceof NoAnswerError)) throw error;
     return { is: 'bad', what: error.message };
   }
@@ -182,10 +195,16 @@ const SLOW_ADVICE = 'The server may be far away, or the server or the permit wor
 const DEVELOPMENT_ADVICE =
   'A development server with its default settings waits up to 50 ms at each step: start it with --dynamic-config-value history.transferProcessorMaxPollRPS=10000 and history.timerProcessorMaxPollRPS=10000. Or the server or the permit worker is overloaded.';
 
-/** Acquires a permit, releases it, and waits for its end. */
-async function roundTrip(semaphore: SemaphoreClient): Promise<void> {
+/** A permit still runs although it was released, and its lease is over. */
+class NotReleasedError extends Error {}
+
+/** Acquires a permit, releases it, and waits for its end. @throws NotReleasedError */
+async function roundTrip(client: Client, semaphore: SemaphoreClient): Promise<void> {
   const permit = await semaphore.acquire({ timeout: PROBE_WITHIN_MS, purpose: 'temporal-semaphore doctor' });
   await permit.release();
+  if (Date.now() < permit.deadline.getTime()) return;
+  const { workflowId, runId } = permit;
+  if (isOpen(await client.workflow.getHandle(workflowId, runId).describe())) throw new NotReleasedError(workflowId);
 }
 
 async function medianMs(step: () => Promise<unknown>): Promise<number> {

@@ -113,7 +113,10 @@ function permitTaskQueues({ slots }: SeenResource): string[] {
 function silences(resources: readonly SeenResource[], polled: Polled): Text[] {
   const byTaskQueue = new Map<string, string[]>();
   for (const seen of resources) {
-    const silent = [...unansweredTaskQueues(seen), ...permitTaskQueues(seen).filter((name) => polled.get(name) === 0)];
+    const silent = [
+      ...unansweredTaskQueues(seen),
+      ...permitTaskQueues(seen).filter((name) => polled.get(name)?.length === 0),
+    ];
     for (const taskQueue of new Set(silent)) addTo(byTaskQueue, taskQueue, seen.resource);
   }
   return [...byTaskQueue].map(([taskQueue, [first = '', ...more]]) => {

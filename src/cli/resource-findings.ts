@@ -1,7 +1,7 @@
 import type { Client } from '@temporalio/client';
 import { shellWord, workerCommand } from '../client/server/commands';
 import { mapConcurrently } from '../client/server/map-concurrently';
-import { countPollers } from '../client/server/pollers';
+import { pollersOf } from '../client/server/pollers';
 import type { SlotInspection } from '../operator';
 import { addTo } from '../operator/add-to';
 import { childrenBehindParents, type DeadlockStep, lastTaken } from '../operator/deadlocks';
@@ -37,8 +37,11 @@ const LEASE_SLACK_MS = 5_000;
 /** The most task queues to ask about: any client may start permits on thousands. */
 const ASKED_FOR = 20;
 
-/** How many workers poll each task queue from which no worker answers. Task queues beyond `ASKED_FOR` are missing. */
-export type Polled = ReadonlyMap<string, number>;
+/**
+ * When each worker began its last poll of each task queue from which no worker answers, in epoch milliseconds. Task queues beyond
+ * `ASKED_FOR` are missing.
+ */
+export type Polled = ReadonlyMap<string, readonly number[]>;
 
 export async function pollersBehind(client: Client, resources: readonly SeenResource[]): Promise<Polled> {
   return await pollersOn(client, resources.flatMap(unansweredTaskQueues));
@@ -47,32 +50,19 @@ export async function pollersBehind(client: Client, resources: readonly SeenReso
 /** @param taskQueues maybe with repetitions */
 export async function pollersOn(client: Client, taskQueues: readonly string[]): Promise<Polled> {
   const asked = [...new Set(taskQueues)].slice(0, ASKED_FOR);
-  const polled = await mapConcurrently(asked, async (taskQueue): Promise<[string, number]> => {
-    return [taskQueue, await countPollers(client, taskQueue)];
+  const polled = await mapConcurrently(asked, async (taskQueue): Promise<[string, number[]]> => {
+    return [taskQueue, await pollersOf(client, taskQueue)];
   });
   return new Map(polled);
 }
 
-export function resourceFindings(seen: SeenResource, polled: Polled): Finding[] {
-  const { resource, taskQueue = '', disagreement, problem, strangers } = seen;
+export function resourceFindings(seen: SeenResource): Finding[] {
+  const { resource, disagreement, problem, strangers } = seen;
   if (problem !== undefined) return [{ is: 'bad', what: `"${resource}" can't be inspected: ${problem}` }];
   const found: Finding[] = [];
   if (strangers)
     found.push({ is: 'bad', what: `"${resource}": ${strangersLine(strangers)}`, advice: strangersRemedy(strangers) });
-  found.push(
-    ...pausedFindings(seen),
-    ...unanswered(seen, polled),
-    ...overdue(seen),
-    ...leftDrained(seen),
-    ...waitingChildren(seen),
-  );
-  if (isQueueUnanswered(seen)) {
-    found.push({
-      is: 'bad',
-      what: `the queue of "${resource}" runs, but no worker answers for it${whoPolls(taskQueue, polled)}`,
-      advice: remedy(taskQueue, polled),
-    });
-  }
+  found.push(...pausedFindings(seen), ...overdue(seen), ...leftDrained(seen), ...waitingChildren(seen));
   if (seen.unqueued) {
     found.push({ is: 'warning', what: `"${resource}": ${silenceOf(seen)}`, advice: unqueuedRemedy(seen) });
   }
@@ -94,27 +84,37 @@ export function unqueuedRemedy(seen: SeenResource): string {
 }
 
 function named({ resource }: SeenResource, [first, ...more]: SlotInspection[]): string {
-  const others = more.length > 0 ? `, and ${more.length} more` : '';
-  return `slot "${first?.slot}" of "${resource}", held by ${holderName(first?.permit?.holder ?? {})}${others}`;
+  const has = first?.state === 'drained' ? 'drained' : `held by ${holderName(first?.permit?.holder ?? {})}`;
+  return `slot "${first?.slot}" of "${resource}", ${has}${andMore(more.length)}`;
 }
 
-/** What is wrong with the permits of one holder, which are the slots of `seen`. */
-export function heldFindings(seen: SeenResource, polled: Polled): Finding[] {
-  return [...pausedFindings({ ...seen, waiters: [], queue: 'none' }), ...unanswered(seen, polled)];
+function andMore(more: number): string {
+  return more > 0 ? `, and ${more} more` : '';
 }
 
-/** One finding for each task queue: there may be a thousand slots. */
-function unanswered(seen: SeenResource, polled: Polled): Finding[] {
-  const byTaskQueue = new Map<string, SlotInspection[]>();
-  for (const slot of seen.slots) {
-    const { taskQueue } = slot.permit ?? {};
-    if (taskQueue !== undefined && isUnanswered(slot, seen)) addTo(byTaskQueue, taskQueue, slot);
+/**
+ * One finding for each task queue on which permits or queues get no answer: there may be a thousand slots.
+ * @param all the resources that tell whether a worker answers on a task queue for any Workflow
+ */
+export function silentFindings(resources: readonly SeenResource[], polled: Polled, all = resources): Finding[] {
+  const silent = new Map<string, string[]>();
+  for (const seen of resources) {
+    for (const slot of seen.slots) {
+      if (slot.permit && isUnanswered(slot, seen)) addTo(silent, slot.permit.taskQueue, named(seen, [slot]));
+    }
+    if (isQueueUnanswered(seen)) addTo(silent, seen.taskQueue ?? '', `the queue of "${seen.resource}"`);
   }
-  return [...byTaskQueue].map(([taskQueue, slots]) => ({
+  const answering = new Set(all.flatMap(answeringTaskQueues));
+  return [...silent].map(([taskQueue, [first, ...more]]) => ({
     is: 'bad',
-    what: `${named(seen, slots)}: no worker answers for the permit${whoPolls(taskQueue, polled)}`,
-    advice: `Until a worker answers, no release frees the slot. ${remedy(taskQueue, polled)}`,
+    what: `${first}${andMore(more.length)}: no worker answers on task queue "${taskQueue}"${whoPolls(polled.get(taskQueue))}`,
+    advice: `Until a worker answers, no slot comes free. ${silentRemedy(taskQueue, polled.get(taskQueue), answering.has(taskQueue))}`,
   }));
+}
+
+function answeringTaskQueues({ slots, queue, taskQueue }: SeenResource): string[] {
+  const ofPermits = slots.flatMap(({ permit }) => (permit?.leaseDeadline ? permit.taskQueue : []));
+  return queue === 'running' && taskQueue !== undefined ? [...ofPermits, taskQueue] : ofPermits;
 }
 
 /** A parent that holds the only permit while its child waits for one. */
@@ -132,16 +132,22 @@ export function waitingChildren(seen: SeenResource): Finding[] {
   ];
 }
 
-function whoPolls(taskQueue: string, polled: Polled): string {
-  const pollers = polled.get(taskQueue);
-  if (pollers === 0) return `, and no worker polls its task queue "${taskQueue}"`;
-  return ` on task queue "${taskQueue}"${pollers === undefined ? '' : `, which has ${count(pollers, 'poller')}`}`;
+function whoPolls(polledMs: readonly number[] | undefined): string {
+  if (polledMs === undefined) return '';
+  return polledMs.length === 0 ? ', and no worker polls it' : `, which has ${pollersNote(polledMs)}`;
 }
 
-function remedy(taskQueue: string, polled: Polled): string {
-  if (polled.get(taskQueue))
-    return "The worker there is overloaded, is not a permit worker, or can't read payloads: read its log.";
-  return `Start a permit worker there: ${workerCommand(taskQueue)}`;
+/** `2 pollers, last seen 38.2 s ago` */
+export function pollersNote(polledMs: readonly number[]): string {
+  return `${count(polledMs.length, 'poller')}, last seen ${span(Date.now() - Math.max(...polledMs))} ago`;
+}
+
+/** @param isAnswering whether a worker answers for other Workflows on the task queue */
+export function silentRemedy(taskQueue: string, polledMs: readonly number[] = [], isAnswering = false): string {
+  const causes = "is overloaded, is not a permit worker, or can't read payloads: read its log.";
+  if (isAnswering) return `The worker there ${causes}`;
+  if (polledMs.length === 0) return `Start a permit worker there: ${workerCommand(taskQueue)}`;
+  return `The worker there has probably ended: the server lists the pollers of a stopped worker for some minutes. Start one: ${workerCommand(taskQueue)}. If a worker runs there, it ${causes}`;
 }
 
 function overdue(seen: SeenResource): Finding[] {
@@ -214,7 +220,7 @@ export function pausedFinding({ stops, what, advice }: Paused): Finding {
 }
 
 /** What is paused of a resource, but for the Workflows of its holders. */
-function pausedFindings(seen: SeenResource): Finding[] {
+export function pausedFindings(seen: SeenResource): Finding[] {
   return pausedIn(seen).map(pausedFinding);
 }
 

@@ -19,10 +19,11 @@ import {
   deadlockFinding,
   drawFinding,
   type Finding,
-  heldFindings,
   pausedFinding,
+  pausedFindings,
   pollersBehind,
   resourceFindings,
+  silentFindings,
   stuckFinding,
   stuckFindings,
   unqueuedRemedy,
@@ -152,15 +153,18 @@ async function lookFor(client: Client, who: string, flags: WhyFlags) {
     client,
     touched.map(({ seen }) => seen),
   );
-  const findings = touched.flatMap(({ seen, part: { waits, holds } }) =>
-    waits
-      ? resourceFindings(seen, polled)
-      : [...heldFindings({ ...seen, slots: holds }, polled), ...waitingChildren(seen)],
-  );
-  // Of the other callers, only those for which it waits matter.
-  const near = touched.map(({ seen, part: { waits, holds } }) =>
-    waits ? seen : { ...seen, slots: holds, waiters: [] },
-  );
+  // Of a resource for which it does not wait, only what it holds concerns it.
+  const near = touched.map(({ seen, part: { waits, holds } }): SeenResource => {
+    return waits ? seen : { ...seen, slots: holds, waiters: [], queue: 'none' };
+  });
+  const findings = [
+    ...silentFindings(near, polled, resources),
+    ...touched.flatMap(({ seen, part: { waits } }, index) =>
+      waits
+        ? resourceFindings(seen)
+        : [...near.slice(index, index + 1).flatMap(pausedFindings), ...waitingChildren(seen)],
+    ),
+  ];
   return {
     resources,
     parts,

@@ -80,3 +80,34 @@ test('a client that waits while no queue runs is not denied: no worker has run i
   await temporal.worker({ taskQueue });
   await Promise.all(permits.map((permit) => permit.release()));
 });
+
+test('doctor names a task queue whose worker has stopped once, although the server still lists its pollers', async () => {
+  const [first, second, taskQueue] = [temporal.resource(), temporal.resource(), taskQueueOfNobody()];
+  const worker = await temporal.worker({ taskQueue });
+  const permits = await Promise.all([first, second].map((resource) => pool(resource, 1, taskQueue).acquire()));
+  const about = async () => {
+    const found: Finding[] = JSON.parse((await run(['doctor', '--task-queue', taskQueue, '--json'])).stdout);
+    return found.filter(({ what }) => [taskQueue, first, second].some((name) => what.includes(name)));
+  };
+  await eventually(async () => {
+    const [ok, ...more] = await about();
+    assert.match(ok?.what ?? '', /^task queue ".*" has \d+ pollers?, last seen /);
+    assert.deepEqual(more, []);
+  });
+  await worker.stop();
+  const [finding, ...more] = await about();
+  assert.deepEqual(more, []);
+  assert.equal(finding?.is, 'bad');
+  assert.match(
+    finding.what,
+    /^slot "0" of ".*", held by .*, and 1 more: no worker answers on task queue ".*", which has \d+ pollers?, last seen \d+\.\d s ago$/,
+  );
+  assert.match(
+    finding.advice ?? '',
+    /The worker there has probably ended: .* Start one: temporal-semaphore worker --task-queue /,
+  );
+
+  const again = await temporal.worker({ taskQueue });
+  clean.push(() => again.stop());
+  await Promise.all(permits.map((permit) => permit.release()));
+});

@@ -3,9 +3,11 @@ import { randomUUID } from 'node:crypto';
 import { test } from 'node:test';
 import { DefaultLogger, Runtime, Worker } from '@temporalio/worker';
 import { startServer } from '../../scripts/support/temporal-server';
-import { failingTasks } from '../../src/cli/doctor-checks';
+import { failingTasks, findings } from '../../src/cli/doctor-checks';
 import { SemaphoreClient } from '../../src/client';
+import { pollersOf } from '../../src/client/server/pollers';
 import { eventually } from '../support/temporal';
+import { taskQueueOfNobody } from '../support/unpolled';
 
 test('doctor says which Workflow a worker lacks, and the one line that its Workflows file needs', async (t) => {
   const errors: string[] = [];
@@ -43,4 +45,21 @@ test('doctor says which Workflow a worker lacks, and the one line that its Workf
     await permit.release();
     await waiter;
   });
+});
+
+test('doctor --probe says that no worker has carried out its release, although the server still lists its pollers', async (t) => {
+  const env = await startServer();
+  t.after(async () => await env.teardown());
+  const taskQueue = taskQueueOfNobody();
+  const workflowsPath = require.resolve('../support/half-registered-workflows');
+  const worker = await Worker.create({ connection: env.nativeConnection, taskQueue, workflowsPath });
+  await worker.runUntil(() => eventually(async () => assert.ok((await pollersOf(env.client, taskQueue)).length > 0)));
+  const found = await findings(env.client, { taskQueue, waitingLongerMs: 600_000, probe: true });
+  const probe = found.at(-1) ?? assert.fail();
+  assert.equal(probe.is, 'bad');
+  assert.match(
+    probe.what,
+    /^no worker on task queue ".*" has carried out the release of permit:temporal-semaphore-doctor:/,
+  );
+  assert.match(probe.advice ?? '', /^The worker there has probably ended: /);
 });

@@ -160,7 +160,7 @@ test('odd permits hide no others: not in a pool, not in the namespace, not from 
   assert.match(one.stdout, new RegExp(`${memos.length + 1} of ${memos.length + 1} held[^]*unknown[^]*honest work`));
   assert.match(why.stdout, new RegExp(`holds slot ${permit.slot} of ${resource}`));
   assert.equal(doctor.stderr, '');
-  assert.match(doctor.stdout, /held by unknown, and 6 more: no worker answers for the permit/);
+  assert.match(doctor.stdout, /held by unknown, and 6 more: no worker answers on task queue/);
   assert.match(revoke.stderr, /does not hold slot "1"/, 'it was looked at, and it is another run');
   await permit.release();
 });
