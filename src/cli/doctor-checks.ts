@@ -22,7 +22,8 @@ import {
   silentRemedy,
   stuckFindings,
 } from './resource-findings';
-import { count, pauseNote, span } from './wording';
+import { holderName } from './terminal';
+import { count, pauseNote, reasonNote, sinceNow, span, untilNote } from './wording';
 
 export interface DoctorOptions {
   taskQueue: string;
@@ -66,7 +67,7 @@ export async function findings(client: Client, options: DoctorOptions): Promise<
   const [polled, found] = await client.withDeadline(Date.now() + ASKED_WITHIN_MS, asked);
   found.push(...silentFindings(resources, polled));
   for (const seen of resources) {
-    const own = [...resourceFindings(seen), ...pauses(seen), ...shortHolds(seen, client.options.namespace)];
+    const own = [...resourceFindings(seen), ...overrides(seen), ...shortHolds(seen, client.options.namespace)];
     const isExplained =
       own.length > 0 ||
       unansweredTaskQueues(seen).length > 0 ||
@@ -122,14 +123,24 @@ async function pollers(client: Client, taskQueue: string): Promise<Finding> {
   };
 }
 
-function pauses({ resource, override }: SeenResource): Finding[] {
-  if (!override?.paused) return [];
-  const { reason } = override;
+/** A pause, or a resize for which callers wait. */
+function overrides({ resource, override, slots, waiters }: SeenResource): Finding[] {
+  if (!override) return [];
+  const { paused, capacity = slots.length, fileVersion } = override;
+  const why = reasonNote(override);
+  if (paused) {
+    const advice =
+      fileVersion === undefined
+        ? `\`temporal-semaphore resume ${shellWord(resource)}\` ends the pause.`
+        : 'To end the pause, change the limits file and raise its version. A permit worker with --limits undoes a resume within a minute.';
+    return [{ is: 'warning', what: `"${resource}" is ${pauseNote(override)}${why}`, advice }];
+  }
+  if (capacity >= slots.length || waiters.length === 0 || fileVersion !== undefined) return [];
   return [
     {
       is: 'warning',
-      what: `"${resource}" is ${pauseNote(override)}${reason === undefined ? '' : `: ${reason}`}`,
-      advice: `\`temporal-semaphore resume ${shellWord(resource)}\` ends the pause.`,
+      what: `"${resource}" is resized to ${capacity} of ${slots.length}${untilNote(override.capacityUntil)}${why}`,
+      advice: `\`temporal-semaphore resize ${shellWord(resource)} ${slots.length}\` ends the change.`,
     },
   ];
 }
@@ -158,7 +169,7 @@ function longWaits({ resource, waiters, slots }: SeenResource, longerMs: number,
   const isPaced = slots.some(({ state }) => state === 'paced');
   const cause = isPaced
     ? ' Its pace keeps each slot taken for a while after a hold.'
-    : ' The resource may have too few slots.';
+    : ` The resource may have too few slots.${longestHold(resource, slots, longest.since)}`;
   return [
     {
       is: 'warning',
@@ -166,6 +177,15 @@ function longWaits({ resource, waiters, slots }: SeenResource, longerMs: number,
       advice: `\`temporal-semaphore why\` shows who is ahead and who holds.${isExplained ? '' : cause}`,
     },
   ];
+}
+
+/** Names the slot that has been held longest, if the hold began before the wait: its holder may hang. */
+function longestHold(resource: string, slots: readonly SlotInspection[], waitsSince: Date): string {
+  const holds = slots.flatMap(({ slot, state, permit }) => (state === 'held' && permit ? [{ slot, permit }] : []));
+  const [first] = holds.sort((a, b) => a.permit.since.getTime() - b.permit.since.getTime());
+  if (!first || first.permit.since > waitsSince) return '';
+  const { slot, permit } = first;
+  return ` Or the holder of slot "${slot}" hangs, ${holderName(permit.holder)}, which has held it for ${sinceNow(permit.since)}: \`temporal-semaphore revoke ${shellWord(resource)} ${shellWord(slot)} --run-id ${permit.runId}\` frees the slot. The holder is notified, but its work is not stopped by force.`;
 }
 
 /** Measures one round trip, and ten at once: only ten at once show whether the server is held back. */

@@ -7,7 +7,7 @@ import type { SeenResource } from '../operator/resources-in-use';
 import { queueId } from '../shared/permit-id';
 import { holderName } from './terminal';
 import { type Align, dim, green, red, Text, table, text, yellow } from './text';
-import { disagreementLine, fileNote, fromNow, pauseNote, resizeNote, sinceNow, span } from './wording';
+import { disagreementLine, fromNow, pauseNote, reasonNote, resizeNote, sinceNow, span } from './wording';
 
 interface Drawing {
   /** At most this many slots, and as many waiters. @default all */
@@ -123,12 +123,12 @@ export function heldOf({ capacity, held }: Pick<Inspection, 'capacity' | 'held'>
   return text`${held} of ${capacity} held${more}`;
 }
 
-/** `paused: node drain`, `paused until 2027-01-31T18:00:00.000Z`, `resized to 5: two more GPUs` */
+/** `paused: node drain`, `paused, and resized to 1`, `paused until 2027-01-31T18:00:00.000Z`, `resized to 5: two more GPUs` */
 export function overrideNote(override: Override): Text {
-  const { paused, fileVersion } = override;
-  const what = paused ? pauseNote(override) : resizeNote(override);
-  const reason = override.reason ?? (fileVersion === undefined ? undefined : fileNote(fileVersion));
-  return reason === undefined ? text`${what}` : text`${what}: ${reason}`;
+  const { paused, capacity, capacityUntil } = override;
+  const isResized = capacity !== undefined || capacityUntil !== undefined;
+  const what = [...(paused ? [pauseNote(override)] : []), ...(isResized || !paused ? [resizeNote(override)] : [])];
+  return text`${what.join(', and ')}${reasonNote(override)}`;
 }
 
 function slotRow(inspection: SlotInspection, seen: Inspection): unknown[] {

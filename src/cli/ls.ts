@@ -142,8 +142,9 @@ const HEAD = ['resource', 'held', 'of', 'waiting', 'longest', 'keys', 'set'];
 const ALIGN: Align[] = ['left', 'right', 'right', 'right', 'right', 'left', 'left'];
 
 function row(seen: SeenResource): unknown[] {
-  const { resource, capacity, held, waiting, waiters, override, keys, problem, unqueued } = seen;
+  const { resource, capacity, held, waiting, waiters, override, keys, problem, unqueued, slots } = seen;
   if (problem !== undefined) return [resource, '?', '?', '?', '', '', problem];
+  const drained = slots.filter(({ state }) => state === 'drained').length;
   const first = waiters.map(({ since }) => since).sort((a, b) => a.getTime() - b.getTime())[0];
   return [
     resource,
@@ -152,6 +153,6 @@ function row(seen: SeenResource): unknown[] {
     waiting ?? unqueued?.length ?? '?',
     first ? sinceNow(first) : '',
     keys ? text`${keys.held} hold, ${keys.queued} with a queue` : '',
-    override ? overrideNote(override) : '',
+    override ? overrideNote(override) : drained > 0 ? `${drained} drained` : '',
   ];
 }

@@ -165,7 +165,7 @@ function overdue(seen: SeenResource): Finding[] {
 }
 
 /** The permit that keeps a slot out of use outlives a queue that was terminated, although no override is set any more. */
-function leftDrained({ resource, slots, queue }: SeenResource): Finding[] {
+function leftDrained({ resource, slots, queue, capacity }: SeenResource): Finding[] {
   const left = slots.filter(({ state }) => state === 'drained');
   if (left.length === 0 || queue !== 'none') return [];
   const names = left.map(({ slot }) => `"${slot}"`).join(', ');
@@ -173,9 +173,16 @@ function leftDrained({ resource, slots, queue }: SeenResource): Finding[] {
     {
       is: 'bad',
       what: `slot ${names} of "${resource}" is still out of use after an operator command, although its queue was terminated`,
-      advice: `\`temporal-semaphore resume\` with --capacity or --slots frees the slots that are to be in use. So does the next waiter; otherwise, each slot comes free within an hour.`,
+      advice: `\`temporal-semaphore resume ${shellWord(resource)} ${slotsFlag(slots, capacity)}\` frees them; give the slots that callers declare. So does the next waiter; otherwise, each slot comes free within an hour. With its queue, the resource has lost what operators had set: set it again. A permit worker with --limits restores only what its file says.`,
     },
   ];
+}
+
+/** The slots of a resource as far as they were seen. */
+function slotsFlag(slots: readonly SlotInspection[], capacity = 0): string {
+  const names = slots.map(({ slot }) => slot);
+  if (!names.every((name) => /^\d+$/.test(name))) return `--slots ${shellWord(names.join(','))}`;
+  return `--capacity ${Math.max(capacity, ...names.map((name) => Number(name) + 1))}`;
 }
 
 export function deadlockFinding(steps: readonly DeadlockStep[], resources: readonly SeenResource[]): Finding {

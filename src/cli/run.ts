@@ -15,12 +15,12 @@ import { type Inspection, Operator } from '../operator';
 import { DEFAULT_TASK_QUEUE } from '../shared/protocol';
 import { type AlsoFlag, alsoFlag, durationOption, wholeNumber, withSlotFlags } from './arguments';
 import { type ConnectionFlags, placeOf, withClient, withConnectionFlags } from './connection';
-import { heldOf } from './draw-resource';
+import { heldOf, overrideNote } from './draw-resource';
 import { EXIT } from './exit-codes';
 import { afterLoss, permitsOf, type RunSet, runHolding, Signals } from './holding';
 import { Interrupted, say } from './terminal';
 import { type Text, text } from './text';
-import { disagreementLine, pauseNote } from './wording';
+import { disagreementLine } from './wording';
 
 /** A resource of which the command needs a permit. */
 interface WantedResource {
@@ -325,11 +325,11 @@ function placeNote(client: Client): Text {
 function details(seen: Inspection, identity: string): unknown {
   const at = seen.waiters.findIndex((waiter) => waiter.identity === identity);
   const ahead = at < 0 ? seen.waiters.length : at;
-  const paused = seen.override?.paused ? text`, and the resource is ${pauseNote(seen.override)}` : '';
+  const override = seen.override ? text`, and the resource is ${overrideNote(seen.override)}` : '';
   const line = seen.waiting === undefined ? '' : text`, ${ahead} ahead`;
   const differing = seen.disagreement ? text`; ${disagreementLine(seen.disagreement)}` : '';
   const held = heldAround(seen) ? ', one of them by the enclosing run: run the command under its permit' : '';
-  return text`: ${heldOf(seen)}${held}${line}${paused}${differing}`;
+  return text`: ${heldOf(seen)}${held}${line}${override}${differing}`;
 }
 
 /** Whether a `run` in which this one runs holds one of the permits: its command has the variable `PERMITS`. */

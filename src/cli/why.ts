@@ -256,7 +256,9 @@ async function show(
     if (!waits) continue;
     const turn = waits.turn === undefined ? '' : text` It has its turn: slot ${waits.turn}.`;
     const place = ahead.length === 0 ? 'next in line' : `number ${waits.place} in the queue`;
-    print(text`${who} waits for a permit of ${resource}, ${place}, for ${sinceNow(waits.since)}.${turn}`);
+    print(
+      text`${who} waits for a permit of ${resource}, ${place}, with priority ${waits.priorityKey}, for ${sinceNow(waits.since)}.${turn}`,
+    );
     const held = slots.filter(({ state }) => state === 'held').length;
     print(text`${resource}: ${heldOf({ capacity, held })}${override ? text` [${overrideNote(override)}]` : ''}.`);
     print();

@@ -58,6 +58,12 @@ export function resizeNote({ capacity, capacityUntil, before }: Override): strin
   return `${now}${untilNote(capacityUntil)}, then ${before?.capacity ?? 'as declared'}${source}`;
 }
 
+/** `": node drain"`, `": limits file, version 7"`; empty if neither an operator nor a file has given a reason. */
+export function reasonNote({ reason, fileVersion }: Override): string {
+  const why = reason ?? (fileVersion === undefined ? undefined : fileNote(fileVersion));
+  return why === undefined ? '' : `: ${why}`;
+}
+
 /** Where a limit comes from that no operator has set by hand. */
 export function fileNote(fileVersion: number): string {
   return `limits file, version ${fileVersion}`;

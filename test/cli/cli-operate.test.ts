@@ -130,7 +130,9 @@ test('doctor names a slot that a terminated queue has left out of use, and resum
     const { is, what, advice } = (await finding()) ?? assert.fail();
     assert.equal(is, 'bad');
     assert.match(what, /is still out of use after an operator command, although its queue was terminated/);
-    assert.match(advice ?? '', /temporal-semaphore resume/);
+    assert.ok(advice?.includes(`\`temporal-semaphore resume ${resource} --capacity 1\``), advice);
+    assert.match(advice ?? '', /With its queue, the resource has lost what operators had set: set it again\./);
+    assert.match(await output(['ls']), new RegExp(`^${resource} +0 +\\? +0 +1 drained *$`, 'm'));
   });
   await output(['resume', resource, '--capacity', '1']);
   await eventually(async () => assert.match(await output(['ls', resource, '--capacity', '1']), /0 of 1 held/));
@@ -463,7 +465,10 @@ test('resize, pause and resume, and what is set stands in ls', async () => {
   assert.equal(stale.code, 75);
   assert.match(stale.stderr, /Expected override version 1 of /);
   const version = String(resized.version);
-  assert.match(await output(['pause', resource, '--if-version', version, '--yes']), /: paused \(version \d+\)\.\n$/);
+  assert.match(
+    await output(['pause', resource, '--if-version', version, '--yes']),
+    /: paused, and resized to 1 \(version \d+\)\.\n$/,
+  );
   await eventually(async () => assert.equal((await jsonOf(['ls', resource])).override?.paused, true));
   assert.equal((await jsonOf(['resume', resource, '--yes'])).capacity, 1);
   const askedMs = Date.now();
@@ -471,8 +476,8 @@ test('resize, pause and resume, and what is set stands in ls', async () => {
   assert.ok(untilMs >= askedMs + 600_000 && untilMs <= Date.now() + 600_000, `${untilMs - askedMs} ms`);
   const time = '2036-01-31T18:00:00.000Z';
   const longer = await output(['pause', resource, '--until', time, '--yes']);
-  assert.match(longer, new RegExp(`: paused until ${time} \\(version \\d+\\)\\.\n$`));
-  assert.match(await output(['ls', resource]), new RegExp(`\\[paused until ${time}\\]`));
+  assert.match(longer, new RegExp(`: paused until ${time}, and resized to 1 \\(version \\d+\\)\\.\n$`));
+  assert.match(await output(['ls', resource]), new RegExp(`\\[paused until ${time}, and resized to 1\\]`));
   assert.equal((await jsonOf(['resume', resource, '--yes'])).capacity, 1);
   const demo = await output(['resize', resource, '2', '--until', time, '--reason', 'a demo', '--yes']);
   assert.match(demo, new RegExp(`: as declared until ${time}, then 1: a demo \\(version \\d+\\)\\.\n$`));
@@ -510,7 +515,7 @@ test('ls shows each slot of a resource that was resized and then paused, and non
   await output(['pause', resource, '--yes']);
   await eventually(async () => {
     const text = await output(['ls', resource]);
-    assert.match(text, new RegExp(`^${resource}: 0 of 3 held, 3 drained, 0 waiting \\[paused\\]\n`));
+    assert.match(text, new RegExp(`^${resource}: 0 of 3 held, 3 drained, 0 waiting \\[paused, and resized to 3\\]\n`));
     assert.equal(text.match(/^ *[012] +drained/gm)?.length, 3, text);
   });
   await output(['resume', resource]);

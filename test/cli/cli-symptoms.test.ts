@@ -1,9 +1,14 @@
 import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { afterEach, test } from 'node:test';
 import type { Finding } from '../../src/cli/resource-findings';
 import { SemaphoreClient } from '../../src/client';
 import { queueId } from '../../src/shared/permit-id';
 import { CliHost, type Ended } from '../support/cli-host';
+import { CliProcess } from '../support/cli-process';
+import { operatorOf } from '../support/operators';
 import { eventually, untilWaiting, useTemporal } from '../support/temporal';
 import { taskQueueOfNobody } from '../support/unpolled';
 
@@ -109,5 +114,52 @@ test('doctor names a task queue whose worker has stopped once, although the serv
 
   const again = await temporal.worker({ taskQueue });
   clean.push(() => again.stop());
+  await Promise.all(permits.map((permit) => permit.release()));
+});
+
+test('doctor and run name a resize for which callers wait; doctor names a hold that may hang, and who has set a pause', async () => {
+  const [resized, held, paused] = [temporal.resource(), temporal.resource(), temporal.resource()];
+  const semaphores = [pool(resized, 2), pool(held)];
+  const permits = await Promise.all([...semaphores, ...semaphores.slice(0, 1)].map((semaphore) => semaphore.acquire()));
+  const stop = new AbortController();
+  clean.push(() => stop.abort());
+  const operator = operatorOf(pool(resized, 2));
+  await operator.resize(1, { reason: 'black friday' });
+  const waiting = semaphores.map((semaphore) => semaphore.acquire({ signal: stop.signal }).catch(() => undefined));
+  for (const resource of [resized, held]) await untilWaiting(temporal.client, resource, 1);
+
+  const directory = mkdtempSync(join(tmpdir(), 'limits-'));
+  clean.push(() => rmSync(directory, { recursive: true }));
+  const file = join(directory, 'limits.yaml');
+  writeFileSync(file, `version: 2\nresources:\n  ${paused}: { declared: 1, paused: { reason: migration } }\n`);
+  await output(['apply', file, '--yes', '--task-queue', temporal.taskQueue]);
+
+  await eventually(async () => {
+    const found = JSON.parse(
+      (await run(['doctor', '--task-queue', temporal.taskQueue, '--waiting-longer', '0s', '--json'])).stdout,
+    ) as Finding[];
+    const about = (start: string) => found.find(({ what }) => what.startsWith(start)) ?? assert.fail(start);
+    const { advice } = about(`"${resized}" is resized to 1 of 2: black friday`);
+    assert.equal(advice, `\`temporal-semaphore resize ${resized} 2\` ends the change.`);
+    const hold = `temporal-semaphore revoke ${held} 0 --run-id ${permits[1]?.runId}`;
+    assert.ok(about(`"${held}": 1 waiting`).advice?.includes(hold));
+    assert.match(about(`"${resized}": 1 waiting`).advice ?? '', /who holds\.$/, 'the resize explains it');
+    const file = about(`"${paused}" is paused: limits file, version 2: migration`);
+    assert.match(file.advice ?? '', /^To end the pause, change the limits file and raise its version\./);
+  });
+  const why = await run(['why', temporal.client.options.identity, '--resource', held]);
+  assert.match(why.stdout, / waits for a permit of .*, next in line, with priority 3, for /);
+  const waiter = new CliProcess([
+    ...['run', resized, '--capacity', '2', '--address', temporal.env.address, '--task-queue', temporal.taskQueue],
+    ...['--', 'true'],
+  ]);
+  await waiter.says(/(2 of 1 held \(1 until released\), 1 ahead, and the resource is resized to 1: black friday)/);
+  waiter.signal('SIGINT');
+  await waiter.exit;
+
+  stop.abort();
+  await Promise.all(waiting);
+  await operator.resize(2);
+  await operatorOf(pool(paused)).resume();
   await Promise.all(permits.map((permit) => permit.release()));
 });
