@@ -102,7 +102,8 @@ export function silentFindings(resources: readonly SeenResource[], polled: Polle
     for (const slot of seen.slots) {
       if (slot.permit && isUnanswered(slot, seen)) addTo(silent, slot.permit.taskQueue, named(seen, [slot]));
     }
-    if (isQueueUnanswered(seen)) addTo(silent, seen.taskQueue ?? '', `the queue of "${seen.resource}"`);
+    const { resource, taskQueue } = seen; // a resource that could not be inspected has no task queue
+    if (isQueueUnanswered(seen) && taskQueue !== undefined) addTo(silent, taskQueue, `the queue of "${resource}"`);
   }
   const answering = new Set(all.flatMap(answeringTaskQueues));
   return [...silent].map(([taskQueue, [first, ...more]]) => ({

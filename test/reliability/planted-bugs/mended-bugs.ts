@@ -165,6 +165,20 @@ export const MENDED: readonly PlantedBug[] = [
     caughtBy: 'test/cli/cli-symptoms.test.ts',
   },
   {
+    name: 'doctor takes a stopped worker, whose pollers the server still lists, for an overloaded one',
+    in: 'silentFindings',
+    find: 'answering.has(taskQueue)',
+    replace: 'true',
+    caughtBy: 'test/cli/cli-symptoms.test.ts',
+  },
+  {
+    name: 'A resize for which callers wait is no finding of doctor',
+    in: 'overrides',
+    find: 'waiters.length === 0',
+    replace: 'true',
+    caughtBy: 'test/cli/cli-symptoms.test.ts',
+  },
+  {
     name: 'A Workflow of another type under an ID of ours is taken for a permit without a worker',
     in: 'Inspector.slot',
     find: 'strangerIn(description, PERMIT_WORKFLOWS)',
