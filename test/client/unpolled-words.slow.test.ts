@@ -133,6 +133,27 @@ test('a release that no worker carries out before its lease ends resolves then, 
   assert.equal(await run.result(), 'released');
 });
 
+test('an acquire that times out soon after the last worker has ended does not ask for more capacity', async () => {
+  const [resource, taskQueue] = [temporal.resource(), taskQueueOfNobody()];
+  const semaphore = new SemaphoreClient(temporal.client, resource, { capacity: 1, taskQueue, lease: '10m' });
+  const permit = await semaphore.acquire();
+  const worker = await temporal.worker({ taskQueue });
+  const message = async () => {
+    const error = await semaphore.acquire({ timeout: 2_000 }).catch((error: unknown) => error);
+    assert.ok(error instanceof PermitTimeoutError && error.unpolled === undefined, String(error));
+    return error.message;
+  };
+  assert.match(await message(), /came free within 2 s. Wait longer, or add capacity\.$/);
+  await worker.stop();
+  await delay(8_000); // longer than clocks may differ
+  assert.match(
+    await message(),
+    /no worker has polled task queue "nobody-.*" for \d+.* perhaps the permit worker has just ended/,
+  );
+  await temporal.worker({ taskQueue });
+  await permit.release();
+});
+
 test('a release waits for a worker that is away for some seconds, as after a crash of its server', async () => {
   const [resource, taskQueue] = [temporal.resource(), taskQueueOfNobody()];
   const semaphore = new SemaphoreClient(temporal.client, resource, { capacity: 1, taskQueue, lease: '10m' });

@@ -27,6 +27,9 @@ const TRIES_PER_ROUND = 20;
 /** How long an acquire that does not wait for a slot waits for the server's answers, all together. */
 const NO_WAIT_MS = 10_000;
 
+/** How much the clocks of the server and of this machine may differ before a worker that polls looks like one that has ended. */
+const CLOCKS_DIFFER_MS = 5_000;
+
 /** What the acquires of one `SemaphoreClient` share. */
 export interface AcquireContext {
   readonly server: Server;
@@ -117,8 +120,10 @@ async function acquireWithin(context: AcquireContext, request: ClientRequest): P
   const deadlineMs = request.fromMs + request.timeoutMs;
   const circumstances = pollers.circumstancesAt(deadlineMs, served.signal);
   const { resource } = request.semaphore;
+  let place: ClientQueuePlace | undefined;
   try {
-    const grant = await callerAcquirer(context, request, deadlineMs).acquire();
+    const acquirer = callerAcquirer(context, request, deadlineMs, { onPlace: (it) => (place = it) });
+    const grant = await acquirer.acquire();
     if (grant) return grant;
   } catch (error) {
     request.signal.throwIfAborted(); // its reason, such as a lost part of a set, may look like a failed call
@@ -129,36 +134,43 @@ async function acquireWithin(context: AcquireContext, request: ClientRequest): P
   }
   // If a waiter gets no message, it may have lost the server meanwhile, or the permits may have lost their workers.
   const own = heldHere.ownWait(request.semaphore);
-  throw new PermitTimeoutError(resource, request.timeoutMs, { ...(await circumstances), own });
+  const { lastPolledMs = Number.POSITIVE_INFINITY, ...why } = await circumstances;
+  // A worker that took the Workflow that waits here has polled again since.
+  const forMs = Date.now() - lastPolledMs;
+  const isSilent = place?.isUnanswered && forMs > request.timeoutMs + CLOCKS_DIFFER_MS;
+  const silent = { taskQueue: pollers.taskQueue, forMs };
+  throw new PermitTimeoutError(resource, request.timeoutMs, { ...why, ...(isSilent && { silent }), own });
 }
 
 /** Tries every slot once; with `fair` only if no queue runs. */
 async function claimEvery(context: AcquireContext, request: ClientRequest): Promise<Grant | undefined> {
-  return await callerAcquirer(context, request, monotonicMs() + NO_WAIT_MS, ANSWER_MS).tryNow();
+  return await callerAcquirer(context, request, monotonicMs() + NO_WAIT_MS, { answerMs: ANSWER_MS }).tryNow();
 }
 
 function callerAcquirer(
   { server, metrics }: AcquireContext,
   request: ClientRequest,
   deadlineMs: number,
-  answerMs?: number,
+  tries: Pick<Tries, 'answerMs' | 'onPlace'>,
 ): Acquirer<Grant> {
   // A caller that was pre-empted and comes again at once would take the slot before its preemptor is told that the slot is free, every time.
   const joinsFirst = request.semaphore.fair || request.memo.preemptible !== undefined;
   const triesBeforeJoin = joinsFirst ? 0 : Number.POSITIVE_INFINITY;
-  return clientAcquirer(server, request, { deadlineMs, firstTries: FIRST_TRIES, triesBeforeJoin, answerMs, metrics });
+  return clientAcquirer(server, request, { ...tries, deadlineMs, firstTries: FIRST_TRIES, triesBeforeJoin, metrics });
 }
 
 type Tries = Pick<AcquirerOptions, 'deadlineMs' | 'firstTries' | 'triesBeforeJoin'> & {
   /** How long each claim waits for the server's answer. */
   answerMs?: number;
+  /** Is told of the place in the queue, if the acquirer takes one. */
+  onPlace?: (place: ClientQueuePlace) => void;
 };
 
 /** An acquirer whose claims are calls to the server. */
 export function clientAcquirer(
   server: Server,
   request: ClientRequest,
-  { metrics, answerMs = Number.POSITIVE_INFINITY, ...tries }: Tries & { metrics: ClientMetrics },
+  { metrics, answerMs = Number.POSITIVE_INFINITY, onPlace, ...tries }: Tries & { metrics: ClientMetrics },
 ): Acquirer<Grant> {
   const { slots, recheckAfterMs } = request.semaphore;
   const { deadlineMs } = tries;
@@ -182,7 +194,11 @@ export function clientAcquirer(
         if (grant && offer?.others !== undefined) warnOfDisagreement(request.semaphore, offer.others);
         return grant;
       },
-      place: () => new ClientQueuePlace(server, request, deadlineMs),
+      place: () => {
+        const place = new ClientQueuePlace(server, request, deadlineMs);
+        onPlace?.(place);
+        return place;
+      },
       ...((maxWaiting ?? permits) !== undefined && { full }),
     },
   );

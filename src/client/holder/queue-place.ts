@@ -126,10 +126,16 @@ export class ClientQueuePlace implements Place {
     await this.server.leaveBehind(left.finally(() => this.forgotten.abort()));
   }
 
+  /** After {@link leave}: a Workflow that waits here has not heeded its cancellation yet, as when no worker runs it. */
+  get isUnanswered(): boolean {
+    return this.waiters.size > 0;
+  }
+
   private async dismiss(waiter: Waiter): Promise<void> {
     await this.cancel(waiter.handle);
     const late = waiter.result.catch(() => undefined);
     const result = await Promise.race([late, pause(CANCEL_MS, this.forgotten.signal)]);
+    if (result !== undefined) this.waiters.delete(waiter);
     if (typeof result === 'object') await this.pass(this.wordOf(result));
   }
 

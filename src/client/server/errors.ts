@@ -8,6 +8,8 @@ import { unpauseCommand, workerCommand } from './commands';
 export interface Circumstances extends ErrorOptions {
   /** The task queue, if no worker polls it. */
   unpolled?: string;
+  /** The task queue, if its workers have not polled it since before the call, and for how long. */
+  silent?: { taskQueue: string; forMs: number };
   /** How many permits the caller holds itself, if it has waited for itself. */
   own?: number;
   /** The Workflow ID of the permit or of the queue, when it is paused on the server. */
@@ -43,17 +45,19 @@ export class PermitTimeoutError extends Error {
     readonly resource: string,
     /** The `timeout` of the call, in milliseconds. */
     readonly timeoutMs: number,
-    { unpolled, own, ...options }: Circumstances = {},
+    { unpolled, silent, own, ...options }: Circumstances = {},
   ) {
-    super(whyTimedOut(resource, timeoutMs, { unpolled, own, ...options }), options);
+    super(whyTimedOut(resource, timeoutMs, { unpolled, silent, own, ...options }), options);
     if (unpolled !== undefined) this.unpolled = unpolled;
   }
 }
 
-function whyTimedOut(resource: string, timeoutMs: number, { cause, unpolled, own }: Circumstances): string {
+function whyTimedOut(resource: string, timeoutMs: number, { cause, unpolled, silent, own }: Circumstances): string {
   if (cause)
     return `Could not acquire a permit of "${resource}" within ${durationText(timeoutMs)}: the server could not be reached (see cause).`;
   if (unpolled !== undefined) return `Could not acquire a permit of "${resource}": ${unpolledMessage(unpolled)}`;
+  if (silent !== undefined && !own)
+    return `No permit of "${resource}" came free within ${durationText(timeoutMs)}, and no worker has polled task queue "${silent.taskQueue}" for ${durationText(silent.forMs)}: perhaps the permit worker has just ended (temporal-semaphore doctor).`;
   return timeoutMessage(resource, timeoutMs, own);
 }
 

@@ -37,12 +37,18 @@ const WORKFLOW_QUEUE = 1;
 /** The `code` of the Node warning that an acquirer waits while no worker polls the task queue. */
 const UNPOLLED_WARNING = 'TEMPORAL_SEMAPHORE_UNPOLLED';
 
+/** Why an acquire may have timed out. */
+interface SeenPollers extends Pick<Circumstances, 'unpolled' | 'cause'> {
+  /** When a worker has last polled the task queue, in epoch milliseconds by the server's clock. A worker that has ended is listed for a while. */
+  lastPolledMs?: number;
+}
+
 /**
  * Finds out whether any worker polls the task queue of the permits. It asks the server only when an answer has been missing for two
  * seconds, and then once for all waiters of this client.
  */
 export class Pollers {
-  private looking: { answer: Promise<boolean>; endMs: number } | undefined;
+  private looking: { answer: Promise<number | undefined>; endMs: number } | undefined;
   private hasWarned = false;
 
   constructor(
@@ -52,13 +58,23 @@ export class Pollers {
 
   /** Whether no worker polls the task queue. Also `false` if the server does not say. */
   async areNone(): Promise<boolean> {
-    return await this.look().catch(() => false); // we may lack the permission to ask; the wait's own error tells what is wrong
+    // We may lack the permission to ask. The wait's own error tells what is wrong.
+    return await this.look().then(
+      (lastPolledMs) => lastPolledMs === undefined,
+      () => false,
+    );
   }
 
   /** Why an acquire may have timed out although slots are free: no worker polls the task queue, or the server can't be reached. */
   async circumstances(withinMs = LEAST_LOOK_MS): Promise<Circumstances> {
+    const { unpolled, cause } = await this.seen(withinMs);
+    return { ...(unpolled !== undefined && { unpolled }), ...(cause !== undefined && { cause }) };
+  }
+
+  private async seen(withinMs: number): Promise<SeenPollers> {
     try {
-      return (await this.look(withinMs)) ? { unpolled: this.taskQueue } : {};
+      const lastPolledMs = await this.look(withinMs);
+      return lastPolledMs === undefined ? { unpolled: this.taskQueue } : { lastPolledMs };
     } catch (error) {
       return isTransient(error) ? { cause: error } : {};
     }
@@ -68,12 +84,12 @@ export class Pollers {
    * As {@link circumstances}, for an acquire that may time out. It asks while the acquire still waits, so that the error comes in time even
    * if the server is silent, and a server that is only slow is not taken for a silent one. An acquire that is served before costs no call.
    */
-  async circumstancesAt(deadlineMs: number, served: AbortSignal): Promise<Circumstances> {
+  async circumstancesAt(deadlineMs: number, served: AbortSignal): Promise<SeenPollers> {
     const leftMs = deadlineMs - monotonicMs();
     const aheadMs = Math.min(SILENCE_MS, leftMs / 2);
     await pause(leftMs - aheadMs, served);
     if (served.aborted) return {};
-    return await this.circumstances(Math.max(LEAST_LOOK_MS, deadlineMs + LATE_MS - monotonicMs()));
+    return await this.seen(Math.max(LEAST_LOOK_MS, deadlineMs + LATE_MS - monotonicMs()));
   }
 
   /** Looks again and again until the answer comes. Returns whether no answer has come and no look has found a poller. */
@@ -99,14 +115,17 @@ export class Pollers {
   }
 
   /**
-   * Whether no worker polls the task queue. Concurrent callers share one look, unless it may take longer than a caller allows. No look goes
+   * When a worker has last polled the task queue, in epoch milliseconds; `undefined` if none polls it. Concurrent callers share one look, unless it may take longer than a caller allows. No look goes
    * on after its time, since the caller may then close the connection.
    */
-  private async look(withinMs = LOOK_MS): Promise<boolean> {
+  private async look(withinMs = LOOK_MS): Promise<number | undefined> {
     const endMs = monotonicMs() + withinMs;
     if (this.looking && this.looking.endMs <= endMs + SHARED_MS) return await this.looking.answer;
-    const count = async () => (await countPollers(this.server.client, this.taskQueue)) === 0;
-    const looking = { answer: this.server.call(count, withinMs), endMs };
+    const lastPolled = async () => {
+      const polledMs = await pollersOf(this.server.client, this.taskQueue);
+      return polledMs.length === 0 ? undefined : Math.max(...polledMs);
+    };
+    const looking = { answer: this.server.call(lastPolled, withinMs), endMs };
     this.looking = looking;
     try {
       return await looking.answer;

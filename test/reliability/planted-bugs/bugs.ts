@@ -420,7 +420,7 @@ const BUGS: readonly PlantedBug[] = [
   },
   {
     name: 'An acquire that times out waits for a server that is silent',
-    in: 'Pollers.circumstances',
+    in: 'Pollers.seen',
     find: 'await this.look(withinMs)',
     replace: 'await this.look(60_000)',
     caughtBy: 'an acquire rejects in time and says why, in line or before',
@@ -817,6 +817,13 @@ const BUGS: readonly PlantedBug[] = [
     find: 'for (const permit of permits) permit.finish?.();',
     replace: '',
     caughtBy: 'though the lease ends before a release gets through',
+  },
+  {
+    name: 'An acquire asks for more capacity although the last worker has ended',
+    in: 'acquireWithin',
+    find: 'place?.isUnanswered && forMs > request.timeoutMs + CLOCKS_DIFFER_MS',
+    replace: 'false',
+    caughtBy: 'an acquire that times out soon after the last worker has ended',
   },
   {
     name: 'A lost permit hides what the function of a client threw',
