@@ -422,7 +422,10 @@ test('bad options are refused before any call', async () => {
     /recent: expected a whole number from 0 to 100, got -1/,
   );
   await assert.rejects(operatorOf(pool).revoke('a:b'), /slot name: expected a name without ":"/);
-  await assert.rejects(operatorOf(pool).resize(0), /capacity: expected a whole number from 1 to 1000 \(to give none, use pause\), got 0/);
+  await assert.rejects(
+    operatorOf(pool).resize(0),
+    /capacity: expected a whole number from 1 to 1000 \(to give none, use pause\), got 0/,
+  );
   await assert.rejects(
     operatorOf(semaphore('pool', { capacity: undefined, slots: ['a', 'b'] })).resize(3),
     /from 1 to 2 \(named/,
