@@ -290,6 +290,8 @@ function accountedFor(lines: readonly string[]): number {
   const number = (pattern: RegExp) => Number(lines.map((line) => pattern.exec(line)?.[1]).find(Boolean) ?? 0);
   const named = lines.filter((line) => /^bad +slot "0" of /.test(line)).length;
   return (
-    named + number(/^bad +… and (\d+) more: -o json lists them all/) + number(/^warn +(\d+) of \d+ resources in use/)
+    named +
+    number(/, and (\d+) more: no worker answers on task queue /) +
+    number(/^warn +(\d+) of \d+ resources in use/)
   );
 }
