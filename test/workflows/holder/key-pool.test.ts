@@ -158,7 +158,7 @@ test('the command line shows and changes the limits of keys: of one, and of all 
   assert.match(all[3] ?? '', /^Keys that come into use later have the limit that their callers declare \(perKey\)\.$/);
   const none = await host.run(['resize', resource, '0', '--key', '*', '--yes', ...to]);
   assert.deepEqual([none.code, none.stdout], [64, '']);
-  assert.match(none.stderr, /capacity: expected a whole number from 1 to 1000, got 0/);
+  assert.match(none.stderr, /capacity: expected a whole number from 1 to 1000 \(to give none, use pause\), got 0/);
   const why = await output('why', temporal.client.options.identity, '--resource', nameOf('acme'));
   assert.match(
     why,
