@@ -136,7 +136,7 @@ async function acquireWithin(context: AcquireContext, request: ClientRequest): P
   const own = heldHere.ownWait(request.semaphore);
   const { lastPolledMs = Number.POSITIVE_INFINITY, ...why } = await circumstances;
   // A worker that took the Workflow that waits here has polled again since.
-  const forMs = Date.now() - lastPolledMs;
+  const forMs = Math.round((Date.now() - lastPolledMs) / 1_000) * 1_000;
   const isSilent = place?.isUnanswered && forMs > request.timeoutMs + CLOCKS_DIFFER_MS;
   const silent = { taskQueue: pollers.taskQueue, forMs };
   throw new PermitTimeoutError(resource, request.timeoutMs, { ...why, ...(isSilent && { silent }), own });

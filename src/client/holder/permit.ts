@@ -16,9 +16,9 @@ import { releaseOrWarn } from './release';
  * `release` resolves when the slot is free. It also resolves at the end of the lease, which nothing renews any more, even if the slot is not
  * free then: when the server can't be reached, or no worker carries out the release, which takes effect when a worker runs. It throws a
  * `NoAnswerError` with `unpolled` if, for 14 seconds and before the end of the lease, no worker polls the task queue of the permit. The server
- * lists a worker that has stopped for up to 90 seconds more: until then, `release` takes it for one that polls. Where `SemaphorePlugin` has run the permits in this process, and its permit
- * worker has ended, it resolves a second after the release has been sent. It throws a `ServiceError` when the server refuses, for example because
- * the caller lacks permission; the lease then ends the permit.
+ * lists a worker that has stopped for up to 90 seconds more: until then, `release` takes it for one that polls. Where `SemaphorePlugin` has
+ * run the permits in this process, and its permit worker has ended, it resolves a second after the release has been sent. It throws a
+ * `ServiceError` when the server refuses, for example because the caller lacks permission; the lease then ends the permit.
  *
  * @example
  * ```ts
