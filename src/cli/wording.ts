@@ -65,7 +65,7 @@ export function reasonNote({ reason, fileVersion }: Override): string {
 }
 
 /** Where a limit comes from that no operator has set by hand. */
-export function fileNote(fileVersion: number): string {
+function fileNote(fileVersion: number): string {
   return `limits file, version ${fileVersion}`;
 }
 

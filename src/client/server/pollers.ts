@@ -135,11 +135,6 @@ export class Pollers {
   }
 }
 
-/** Counts the workers that poll the task queue for Workflow Tasks. */
-export async function countPollers(client: Client, taskQueue: string): Promise<number> {
-  return (await pollersOf(client, taskQueue)).length;
-}
-
 /**
  * When each worker that polls the task queue for Workflow Tasks began its last poll, in epoch milliseconds.
  *
