@@ -108,7 +108,7 @@ export interface ResourceFlags extends OperatorOptions, ConnectionFlags {
 export function withTaskQueueFlag(command: Command): Command {
   return command.option(
     '--task-queue <name>',
-    `the permit worker's task queue (default: the one on which the resource's queue or permits run, otherwise ${DEFAULT_TASK_QUEUE})`,
+    `the permit worker's task queue (default: the one that the resource already uses, or else "${DEFAULT_TASK_QUEUE}")`,
   );
 }
 
@@ -116,14 +116,14 @@ export function withTaskQueueFlag(command: Command): Command {
 export function withResourceFlags(command: Command): Command {
   withSlotFlags(
     command,
-    'how many permits the resource is deployed with (default: the number that its queue or permits report)',
+    "the capacity that the callers' code declares (default: what the resource's queue or permits report)",
     'the names of the slots, separated by commas, instead of --capacity',
   );
   command
     .option('--key <key>', "use this key's permits instead of those of the whole resource")
     .option(
       '--per-key <n>',
-      'with --key: how many permits each key is deployed with (default: as --capacity)',
+      "with --key: the limit of each key that the callers' code declares (default: same as --capacity)",
       wholeNumber,
     );
   return withConnectionFlags(withOutputFlags(withTaskQueueFlag(command)));

@@ -26,8 +26,8 @@ const HELP = `
 Without arguments, the dashboard shows all resources in use. To show only some,
 give each with its capacity or slots (gpu-pool=3, licences=a,b,c), or only its
 name: the dashboard then takes the capacity from the resource's queue or
-permits. The capacity or slots follow the last =, so a resource whose name
-contains = needs them.
+permits. Only the last = separates the name from its capacity or slots: if a
+name itself contains =, give its capacity or slots too.
 
 By default, only this machine can reach the dashboard. If --host is an address
 that other machines can reach, visitors need a token: that of --token, or a
@@ -43,7 +43,7 @@ export function addDashboard(program: Command, done: (exitCode: number) => void)
     .command('dashboard [resources...]')
     .summary('serve a web dashboard of holders and waiters')
     .description(
-      'Serves a web dashboard that shows who holds permits of these resources and who waits for them, and that can revoke, resize and pause, until SIGTERM or SIGINT.',
+      'Serves a web dashboard until SIGTERM or SIGINT. The dashboard shows who holds permits of these resources and who waits for them, and can revoke, resize and pause.',
     )
     .option('--port <n>', 'the port to listen on (0: any free port)', Number, 8244)
     .option('--host <name>', 'the address to listen on', '127.0.0.1')

@@ -73,7 +73,7 @@ const APPLY_HELP = `
 apply shows the plan and asks for confirmation; without a terminal, it needs
 --yes. It is safe to run again: limits that are in force already stay as they
 are. Exit code ${EXIT.busy}: an operator has changed a limit since the plan. apply then
-stops, and reports what it has changed: run it again.
+stops and reports which limits it had already changed. Run it again.
 
 Example:
   temporal-semaphore apply limits.yaml --yes
@@ -97,9 +97,10 @@ export function addApply(program: Command, done: (exitCode: number) => void): vo
 
 const EXPORT_HELP = `
 The file lists each resource and each key that has a holder, a waiter or an
-override. It leaves out a pause that ends automatically (pause --until). Its
-version is the greatest in force plus one. It has no owners: these stand in
-the limits file alone.
+override. It leaves out a pause that ends automatically (pause --until). The
+file's version is one more than the highest version in force, so that the file
+can be applied. It contains no owners, because owners are recorded only in
+limits files.
 Exit code ${EXIT.unavailable}: a limit could not be read, and is left out.
 
 Example:

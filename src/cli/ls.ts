@@ -22,7 +22,8 @@ interface LsFlags extends ResourceFlags {
 }
 
 const HELP = `
-Exit code ${EXIT.no}: the resource has no holder, no waiter and no override.
+Exit code ${EXIT.no}: the resource has no holder, no waiter and no override (a limit
+that was set with resize or pause).
 Exit code ${EXIT.busy}: some of the resources in use could not be inspected; their
 rows say why.
 

@@ -183,7 +183,7 @@ export function addResize(program: Command, done: (exitCode: number) => void): v
     .argument('<n>', 'how many slots to use', wholeNumber)
     .summary('change how many slots are in use')
     .description(
-      'Changes how many slots are in use, until the next change. If there are fewer slots than before, holders keep surplus slots until they release them. To undo the change, resize to the number of slots that the resource is deployed with.',
+      "Changes how many slots are in use, until the next change. If there are fewer slots than before, holders keep surplus slots until they release them. To undo the change, resize to the number of slots that the callers' code declares.",
     )
     .option('--until <time>', 'go back to the current setting at this time, or after this duration', timeFromNow)
     .option('--reason <text>', 'shown to operators')
@@ -278,7 +278,7 @@ export function addRevoke(program: Command, done: (exitCode: number) => void): v
       'Takes the permit of <slot> away from its holder. The holder is notified at once, with the reason, and the slot goes to the next waiter.',
     )
     .option('--reason <text>', 'shown to the holder')
-    .option('--run-id <id>', 'revoke only if this run holds the slot')
+    .option('--run-id <id>', 'revoke only if the permit still has this run ID (see ls --wide)')
     .option('-y, --yes', 'do not ask for confirmation')
     .addHelpText('after', REVOKE_HELP)
     .action(async (resource: string, slot: string, flags: RevokeFlags) => {

@@ -62,29 +62,30 @@ const LAST_MS = 1_000;
 const GIVE_BACK_MS = 5_000;
 
 const HELP = `
-The command inherits the environment of run, except TEMPORAL_SEMAPHORE_TOKEN.
-It also gets PERMIT_RESOURCE, PERMIT_SLOT, PERMIT_WORKFLOW_ID, PERMIT_RUN_ID and
-PERMIT_FENCING_TOKEN. The fencing token is <resource>/<slot>/<run ID>: pass it
-to the service that must refuse late writes. With --also, these variables
-describe the permit of <resource>. PERMITS contains all permits as JSON, in the
-order of the command line:
+The command inherits the environment of run, except TEMPORAL_SEMAPHORE_TOKEN
+(the dashboard's token). It also gets PERMIT_RESOURCE, PERMIT_SLOT,
+PERMIT_WORKFLOW_ID, PERMIT_RUN_ID and PERMIT_FENCING_TOKEN. The fencing token is
+<resource>/<slot>/<run ID>: pass it to the service that must refuse late writes.
+With --also, these variables describe the permit of <resource>. PERMITS contains
+all permits as JSON, in the order of the command line:
   [{"resource", "slot", "workflowId", "runId", "fencingToken"}, ...]
 The command also inherits TEMPORAL_API_KEY. To keep the API key from it, use
 -- env -u TEMPORAL_API_KEY <command>.
 
 run renews the permit while the command runs, and releases it when the command's
-whole process group has ended. If the permit is lost, the group gets SIGTERM,
-and SIGKILL before the lease ends. The same happens if run is killed, or stays
-stopped (Ctrl-Z) until the lease is about to end. A process that leaves the
-group (setsid) gets neither signal. The command has no controlling terminal.
-Under nohup, run ignores a hang-up.
+whole process group has ended. If the permit is lost or can't be renewed, the
+group gets SIGTERM, and then SIGKILL by the time at which the lease would have
+ended. The same happens if run is killed, or stays stopped (Ctrl-Z) until the
+lease is about to end. A process that leaves the group (setsid) gets neither
+signal. The command has no controlling terminal. Under nohup, run ignores a
+hang-up.
 
 Exit code: the command's own; 128+n if signal n ended it; never 0 after the
 permit was lost.
   ${EXIT.busy}   no permit: all slots are held (--try), none came free in time
        (--timeout), or the queue is full (--max-waiting)
   ${EXIT.usage}   wrong usage
-  ${EXIT.unavailable}   the server can't be reached, or refuses
+  ${EXIT.unavailable}   the server can't be reached, or refuses the request
   ${EXIT.notExecutable}  the command can't be executed
   ${EXIT.notFound}  no such command
 
@@ -112,7 +113,7 @@ export function addRun(program: Command, done: (exitCode: number) => void, comma
   )
     .option(
       '--also <resource=slots>',
-      'also take a permit of this resource; run takes either all permits or none. licences=5 has 5 slots, gpus=a,b has named slots; may be repeated',
+      'also take a permit of this resource, all or none: licences=5 means 5 slots, gpus=a,b names the slots; may be repeated',
       alsoFlag,
     )
     .addOption(
@@ -145,7 +146,7 @@ export function addRun(program: Command, done: (exitCode: number) => void, comma
     .addOption(
       durationOption(
         '--max-hold <duration>',
-        'how long the permit may be held before the server ends it (default: 24h, or less if renewals do not allow that)',
+        'how long the permit may be held before the server ends it (default: 24h; shorter if --renew-every is very short)',
       ),
     )
     .addOption(durationOption('--timeout <duration>', 'how long to wait for a permit (default: indefinitely)'))

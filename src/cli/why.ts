@@ -62,9 +62,9 @@ const SHOWN = 10;
 
 const HELP = `
 Exit code ${EXIT.no}: the Workflow or client neither waits for a permit nor holds one.
-Exit code ${EXIT.unavailable}: the answer is unknown because no worker answers for a queue,
-because clients wait while no queue runs, or because a resource can't be
-inspected.
+Exit code ${EXIT.unavailable}: the answer is unknown, because a wait queue does not respond (no
+worker runs it), because clients are waiting but no wait queue is running, or
+because a resource can't be inspected.
 
 Examples:
   temporal-semaphore why train-7
@@ -76,7 +76,7 @@ export function addWhy(program: Command, done: (exitCode: number) => void): void
     .command('why <workflowId>')
     .summary('show what a Workflow waits for')
     .description(
-      'Shows which permits a Workflow waits for, its place in each queue, the waiters ahead of it, the holders, the permits that it holds itself, and any problems of these resources. For a client, give its identity instead of a Workflow ID. why searches all resources in use, but may miss a resource that came into use in the last few seconds: name such a resource with --resource.',
+      'Shows which permits a Workflow waits for, its place in each queue, the waiters ahead of it, the holders, the permits that it holds itself, and any problems with the resources involved. For a client, give its identity instead of a Workflow ID. why searches all resources in use, but may miss a resource that came into use in the last few seconds: name such a resource with --resource.',
     )
     .option('--resource <name>', 'search only this resource')
     .addHelpText('after', HELP)

@@ -26,8 +26,8 @@ Examples:
   temporal-semaphore worker -n production --metrics 0.0.0.0:9464
   temporal-semaphore worker --limits limits.yaml
 
-With --limits, the worker compares the file with the limits in force, at its
-start and every minute, and corrects each difference. It reads the file again
+With --limits, at startup and then every minute, the worker compares the limits
+in force with the file, and changes those that differ. It reads the file again
 when the file changes.
 `;
 
