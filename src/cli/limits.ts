@@ -98,9 +98,9 @@ export function addApply(program: Command, done: (exitCode: number) => void): vo
 const EXPORT_HELP = `
 The file lists each resource and each key that has a holder, a waiter or an
 override. It leaves out a pause that ends automatically (pause --until). The
-file's version is one more than the highest version in force, so that the file
-can be applied. It contains no owners, because owners are recorded only in
-limits files.
+file's version is one more than the highest file version in force, because apply
+accepts no file that is older than those in force. It contains no owners: the
+server does not store an owner.
 Exit code ${EXIT.unavailable}: a limit could not be read, and is left out.
 
 Example:

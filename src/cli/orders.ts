@@ -181,9 +181,9 @@ export function addResize(program: Command, done: (exitCode: number) => void): v
     .command('resize')
     .argument('<resource>', 'the resource')
     .argument('<n>', 'how many slots to use', wholeNumber)
-    .summary('change how many slots are in use')
+    .summary('change how many slots a resource has')
     .description(
-      "Changes how many slots are in use, until the next change. If there are fewer slots than before, holders keep surplus slots until they release them. To undo the change, resize to the number of slots that the callers' code declares.",
+      "Changes how many slots the resource has, until the next change. If there are fewer slots than before, holders keep surplus slots until they release them. To undo the change, resize to the number of slots that the callers' code declares.",
     )
     .option('--until <time>', 'go back to the current setting at this time, or after this duration', timeFromNow)
     .option('--reason <text>', 'shown to operators')
