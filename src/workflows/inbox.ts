@@ -40,12 +40,16 @@ export function takeEarlySignals(): void {
  * Such a worker gives the Workflow what has happened since the last Workflow Task with commands in one activation. A replay gives what
  * each task had separately, but only if the task ends with an accepted update (SDK 1.24.0: `find_end_index_of_next_wft_seq` of its core). The
  * Workflow might then decide otherwise. A refused update leaves nothing in the history, and so the replay gives the same again.
+ * Where no task has left a command so far, that activation is the Workflow's first, and nothing is replayed: the history's length tells.
  * For the same reason these Workflows refuse an update for its content only once they have accepted it.
  */
 export function refuseWhenMoved(): void {
   if (hasJustMoved)
     throw ApplicationFailure.nonRetryable('the Workflow is moving to another worker: retry', JUST_MOVED);
 }
+
+/** The least number of the event with which a run's second Workflow Task starts: the run's start, and three events for the first task, come before. */
+const SECOND_TASK_STARTED = 6;
 
 /** How long the history was, in events and in bytes, when this run last got news. */
 let known = { historyLength: 0, historySize: 0 };
@@ -72,7 +76,9 @@ if (activator) {
     activate(input, next) {
       const { activation } = input;
       if (!activation.jobs?.every(({ queryWorkflow }) => queryWorkflow)) {
-        hasJustMoved = wasReplaying && !activation.isReplaying;
+        const isFirst = activation.jobs?.some(({ initializeWorkflow }) => initializeWorkflow) === true;
+        const hasTasksBefore = isFirst && activator.info.historyLength >= SECOND_TASK_STARTED;
+        hasJustMoved = (wasReplaying || hasTasksBefore) && !activation.isReplaying;
         wasReplaying = activation.isReplaying === true;
         refuseWithoutTask(activator.info, wasReplaying);
       }

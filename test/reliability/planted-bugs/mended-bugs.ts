@@ -249,6 +249,13 @@ export const MENDED: readonly PlantedBug[] = [
     caughtBy: 'an order that waits for a new worker',
   },
   {
+    name: 'A queue that has done nothing so far takes an order as another worker takes it over',
+    in: 'SECOND_TASK_STARTED',
+    find: '6',
+    replace: 'Number.POSITIVE_INFINITY',
+    caughtBy: 'a queue which has done nothing so far',
+  },
+  {
     name: 'A query gives a queue what has no Workflow Task yet',
     in: 'refuseWithoutTask',
     find: '!hasTask',

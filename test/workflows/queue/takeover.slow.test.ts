@@ -9,12 +9,14 @@ import { SemaphoreClient } from '../../../src/client';
 import { hasJustMoved } from '../../../src/client/server/grpc-errors';
 import { QUERY_MS } from '../../../src/client/server/server';
 import { queueId } from '../../../src/shared/permit-id';
-import { ENQUEUE, QUEUE_VIEW } from '../../../src/shared/protocol';
+import { ENQUEUE, QUEUE_VIEW, QUEUE_WORKFLOW } from '../../../src/shared/protocol';
+import { handOn } from '../../../src/workflows/queue/handed-on';
+import { QueueState } from '../../../src/workflows/queue/queue-state';
 import { endWithTests } from '../../support/children';
 import { startOptions } from '../../support/holders';
 import { soundTicket } from '../../support/malformed';
 import { operatorOf } from '../../support/operators';
-import { untilWaiting, useTemporal } from '../../support/temporal';
+import { eventually, queueView, untilWaiting, useTemporal } from '../../support/temporal';
 import * as workflows from '../../support/workflows';
 
 const temporal = useTemporal();
@@ -64,6 +66,39 @@ test('an order that waits for a new worker leaves a history that replays', async
   await Worker.runReplayHistory({ workflowBundle }, await queue.fetchHistory(), queue.workflowId);
   await operator.resume();
   await operator.resize(3);
+});
+
+/**
+ * The next run of a queue had nothing to do in its first Workflow Task. The worker that takes it over gets its begin and the order in one
+ * activation, and replays nothing before.
+ */
+test('an order that brings a new worker to a queue which has done nothing so far leaves a history that replays', async () => {
+  const taskQueue = `${temporal.taskQueue}-begin`;
+  const semaphore = new SemaphoreClient(temporal.client, temporal.resource(), { capacity: 2, taskQueue });
+  const first = await startWorker(taskQueue);
+  const state = new QueueState({
+    tickets: [],
+    slots: [
+      ['0', { at: 'free' }],
+      ['1', { at: 'free' }],
+    ],
+    shares: [],
+    override: { version: 7, slots: 2, capacity: 4, paused: false },
+  });
+  const queue = await temporal.client.workflow.start(workflows.continuesAs, {
+    workflowId: queueId(semaphore.resource),
+    taskQueue,
+    args: [QUEUE_WORKFLOW, handOn(state, [])],
+  });
+  const next = temporal.client.workflow.getHandle(queue.workflowId);
+  await eventually(async () => assert.ok((await queueView(temporal.client, semaphore.resource))?.override));
+  first.kill('SIGKILL');
+  await once(first, 'exit');
+  const second = startWorker(taskQueue);
+  await operatorOf(semaphore).resize(2);
+  await second;
+  const workflowBundle = await bundleWorkflows(require.resolve('../../support/workflows'));
+  await Worker.runReplayHistory({ workflowBundle }, await next.fetchHistory(), queue.workflowId);
 });
 
 /**
