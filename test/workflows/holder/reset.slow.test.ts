@@ -70,7 +70,8 @@ test('a holder that is reset to behind its acquire, and then ends without a rele
   await assertSafe(temporal.client, resource, 1);
 });
 
-test('a waiter that is reset keeps its place: its turn comes to the new run at once', async () => {
+/** A holder, and a waiter behind it that has been reset and is parked again. */
+async function resetWhileWaiting() {
   const resource = temporal.resource();
   const semaphore = { capacity: 1, recheckAfter: '10 minutes' } as const;
   const first = await startHolding(temporal, { resource, semaphore });
@@ -79,6 +80,11 @@ test('a waiter that is reset keeps its place: its turn comes to the new run at o
   await untilParked(waiter);
   const again = await reset(waiter.workflowId, 'last');
   await untilParked(again);
+  return { resource, first, again };
+}
+
+test('a waiter that is reset keeps its place: its turn comes to the new run at once', async () => {
+  const { first, again } = await resetWhileWaiting();
   await first.handle.signal(workflows.finish);
   await untilAt(again, 'holding'); // by its turn: it asks by itself only after minutes
   await again.signal(workflows.finish);
@@ -86,14 +92,7 @@ test('a waiter that is reset keeps its place: its turn comes to the new run at o
 });
 
 test('a waiter that is reset and then cancelled leaves the line at once', async () => {
-  const resource = temporal.resource();
-  const semaphore = { capacity: 1, recheckAfter: '10 minutes' } as const;
-  const first = await startHolding(temporal, { resource, semaphore });
-  const waiter = await startHolder(temporal, { resource, semaphore });
-  await untilWaiting(temporal.client, resource, 1);
-  await untilParked(waiter);
-  const again = await reset(waiter.workflowId, 'last');
-  await untilParked(again);
+  const { resource, first, again } = await resetWhileWaiting();
   await again.cancel();
   await again.result().catch(() => undefined);
   await untilWaiting(temporal.client, resource, 0);
