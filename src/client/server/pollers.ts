@@ -67,8 +67,8 @@ export class Pollers {
 
   /** Why an acquire may have timed out although slots are free: no worker polls the task queue, or the server can't be reached. */
   async circumstances(withinMs = LEAST_LOOK_MS): Promise<Circumstances> {
-    const { unpolled, cause } = await this.seen(withinMs);
-    return { ...(unpolled !== undefined && { unpolled }), ...(cause !== undefined && { cause }) };
+    const { lastPolledMs: _, ...circumstances } = await this.seen(withinMs);
+    return circumstances;
   }
 
   private async seen(withinMs: number): Promise<SeenPollers> {
@@ -115,8 +115,8 @@ export class Pollers {
   }
 
   /**
-   * When a worker has last polled the task queue, in epoch milliseconds; `undefined` if none polls it. Concurrent callers share one look, unless it may take longer than a caller allows. No look goes
-   * on after its time, since the caller may then close the connection.
+   * When a worker has last polled the task queue, in epoch milliseconds; `undefined` if none polls it. Concurrent callers share one look,
+   * unless it may take longer than a caller allows. No look goes on after its time, since the caller may then close the connection.
    */
   private async look(withinMs = LOOK_MS): Promise<number | undefined> {
     const endMs = monotonicMs() + withinMs;
