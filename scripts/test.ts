@@ -7,7 +7,7 @@ import { runMain } from './support/main';
 import { isPure, runDirectory, type Tier, testFiles, writeEntries } from './support/test-files';
 
 /** Most tests wait most of the time, for leases and the like: so more of them run at once than there are cores. */
-const AT_ONCE: Record<Tier, number> = { unit: 1, all: availableParallelism() + 6, slow: 2, soak: 1 };
+const AT_ONCE: Record<Tier, number> = { unit: 1, all: availableParallelism() + 6, slow: 3, soak: 1 };
 
 /** How long one test may take, also where something else keeps the machine busy. */
 const LIMIT_MS: Record<Tier, number> = { unit: 120_000, all: 180_000, slow: 30 * 60_000, soak: 60 * 60_000 };
@@ -15,7 +15,7 @@ const LIMIT_MS: Record<Tier, number> = { unit: 120_000, all: 180_000, slow: 30 *
 /**
  * - `pnpm test:unit [--watch] [text…]` runs the tests that need no server, no build and no other process.
  * - `pnpm test [text…]` runs these, and those on a real server, but not the slow ones.
- * - `pnpm test:slow [text…]` runs the slow ones, two at once.
+ * - `pnpm test:slow [text…]` runs the slow ones, three at once: they wait most of the time, too.
  * - `pnpm test:soak [text…]` runs the longest ones, which CI does not run.
  *
  * With texts, only the files whose path has one of them. What these do not need is not looked for: no server, no build.

@@ -15,7 +15,7 @@ import { clientOf } from '../support/sets';
 import { eventually, until, untilWaiting, useTemporal } from '../support/temporal';
 import * as workflows from '../support/workflows';
 
-// What only clients have of pre-emption. What holders of both sides are promised is in contract/preemption.test.ts.
+// What only clients have of pre-emption. What holders of both sides are promised is in contract/preemption.slow.test.ts.
 
 const temporal = useTemporal({ shared: true });
 

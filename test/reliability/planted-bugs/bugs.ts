@@ -1194,7 +1194,7 @@ const BUGS: readonly PlantedBug[] = [
     in: 'PooledPermit.release',
     find: 'this.behind?.release()',
     replace: '',
-    caughtBy: 'keyed-permit-pool.test.ts',
+    caughtBy: 'keyed-permit-pool.slow.test.ts',
   },
   {
     name: 'Each call of a keyed permit pool leaves a composite on the signal of its caller',

@@ -221,3 +221,23 @@ test('a permit that ends with its Workflow has no reference', async () => {
     /This permit can't be handed over: .* acquired with outlivesRun: true/,
   );
 });
+
+test('an adopter hears that its permit is wanted: a Workflow by a signal, a client as before', async () => {
+  const resource = temporal.resource();
+  const low = { priority: { priorityKey: 4 }, preemptible: { grace: '5 minutes' } } as const;
+  const high = { priority: { priorityKey: 1 }, preempt: true } as const;
+  const lamp = clientOf(temporal, resource, { capacity: 2, lease: '10 minutes' });
+  const [one, other] = [(await lamp.acquire(low)).detach(), (await lamp.acquire(low)).detach()];
+  const adopter = await startAdopter(one);
+  const adopted = await lamp.adopt(other);
+  const alarms = [lamp.acquire(high), lamp.acquire(high)];
+  await adopted.preempted;
+  await assert.rejects(adopter.result());
+  assert.equal((await adopter.query(workflows.stage)).at, 'holding', 'it was cancelled, and has stopped by itself');
+  await assert.rejects(
+    adopted.checkpoint(),
+    /^InvalidOptionsError: This permit can't yield: an adopted permit, or a permit of a set or of a key, can't rejoin the queue\.$/,
+  );
+  await adopted.release();
+  for (const alarm of await Promise.all(alarms)) await alarm.release();
+});

@@ -12,7 +12,7 @@ import { assertSafe, endQueue, eventually, permitsRunning, untilWaiting, useTemp
 import * as workflows from '../../support/workflows';
 
 // The queue's and the permit's part of pre-emption, and what only Workflows have. What holders of both sides are promised is in
-// contract/preemption.test.ts.
+// contract/preemption.slow.test.ts.
 
 const temporal = useTemporal({ shared: true });
 
@@ -170,28 +170,6 @@ test('a permit acquired by hand says so by `preempted`', async () => {
   const { handle: alarm } = await startHolding(temporal, { resource, semaphore, acquire: HIGH });
   assert.equal(await obliging.result(), 'PermitLostError: preempted');
   await finish(alarm);
-});
-
-test('an adopter hears that its permit is wanted: a Workflow by a signal, a client as before', async () => {
-  const resource = temporal.resource();
-  const lamp = clientOf(temporal, resource, { capacity: 2, lease: '10 minutes' });
-  const [one, other] = [(await lamp.acquire(LOW)).detach(), (await lamp.acquire(LOW)).detach()];
-  const adopter = await temporal.client.workflow.start(workflows.adopter, {
-    ...startOptions(temporal, 'adopter'),
-    args: [one],
-  });
-  await untilAt(adopter, 'holding');
-  const adopted = await lamp.adopt(other);
-  const alarms = [lamp.acquire(HIGH), lamp.acquire(HIGH)];
-  await adopted.preempted;
-  await assert.rejects(adopter.result());
-  assert.equal((await adopter.query(workflows.stage)).at, 'holding', 'it was cancelled, and has stopped by itself');
-  await assert.rejects(
-    adopted.checkpoint(),
-    /^InvalidOptionsError: This permit can't yield: an adopted permit, or a permit of a set or of a key, can't rejoin the queue\.$/,
-  );
-  await adopted.release();
-  for (const alarm of await Promise.all(alarms)) await alarm.release();
 });
 
 test('bad use is refused before any side effect', async () => {
