@@ -26,6 +26,8 @@ Examples:
   temporal-semaphore worker -n production --metrics 0.0.0.0:9464
   temporal-semaphore worker --limits limits.yaml
 
+The command needs the package @temporalio/worker, installed beside this one.
+
 With --limits, at startup and then every minute, the worker compares the limits
 in force with the file, and changes those that differ. It reads the file again
 when the file changes.
@@ -55,9 +57,8 @@ async function work(flags: WorkerFlags): Promise<number> {
   if (metrics !== undefined && !isSocketAddress(metrics)) refuse('--metrics', 'an IP address and a port', metrics);
   const dataConverter = await loadDataConverter(flags.dataConverter);
   if (limits !== undefined) limitsFileAt(limits);
+  const { NativeConnection, Runtime } = await loadSdkWorker();
   await checkAddress(address);
-  // Loaded only here: it is native code, and may not be installed on a machine that runs no worker.
-  const { NativeConnection, Runtime } = await import('@temporalio/worker');
   const { createPermitWorker, HISTOGRAM_BUCKETS } = await import('../worker.js');
   if (metrics !== undefined) {
     const prometheus = { bindAddress: metrics, histogramBucketOverrides: HISTOGRAM_BUCKETS };
@@ -79,6 +80,17 @@ async function work(flags: WorkerFlags): Promise<number> {
   };
   return await Promise.race([run(), lateEnd(Runtime.instance().options.shutdownSignals)]);
 }
+
+/** Loaded only here: it is native code, and an optional peer, which a machine that runs no worker does without. */
+async function loadSdkWorker(): Promise<typeof import('@temporalio/worker')> {
+  return await import('@temporalio/worker').catch((error: NodeJS.ErrnoException) => {
+    const isMissing = /MODULE_NOT_FOUND$/.test(error.code ?? '') && /'@temporalio\/worker'/.test(error.message);
+    throw isMissing ? new Error(NOT_INSTALLED) : error;
+  });
+}
+
+const NOT_INSTALLED =
+  'worker needs the package @temporalio/worker, which is not installed. Install it: npm install @temporalio/worker (with -g if temporal-semaphore is installed globally). With npx, without an installation: npx -p temporal-semaphore -p @temporalio/worker temporal-semaphore worker';
 
 /** gRPC's code for what is not there. */
 const NOT_FOUND = 5;

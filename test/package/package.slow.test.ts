@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { cp, mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
+import { cp, mkdir, mkdtemp, readdir, readFile, rename, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
@@ -159,6 +159,21 @@ test('the installed command line says what it can do, and completes', async () =
   assert.equal(version.trim(), packageVersion);
   const { stdout: completed } = await run(bin, ['complete', '--', 'da'], { cwd: project });
   assert.match(completed, /^dashboard\b/m);
+});
+
+test('where @temporalio/worker is not installed, worker names it before it calls the server', async (t) => {
+  const [there, away] = ['worker', '.worker-away'].map((name) =>
+    join(project, 'node_modules', '@temporalio', name),
+  ) as [string, string];
+  await rename(there, away);
+  t.after(() => rename(away, there));
+  const bin = join(project, 'node_modules', '.bin', 'temporal-semaphore');
+  const { code, stderr } = await run(bin, ['worker', '--address', '127.0.0.1:1']).catch((error) => error);
+  assert.match(
+    stderr,
+    /^temporal-semaphore: worker needs the package @temporalio\/worker, .* npm install @temporalio\/worker \(/,
+  );
+  assert.equal(code, 69);
 });
 
 test('the installed run keeps its guard: when the run is killed, its command ends', async () => {
