@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Body, ChaosRecord, PermitRun } from './record';
-import { at, broken, POOL } from './sound-record';
+import { at, broken, POOL, pausedPermit } from './sound-record';
 
 /** One holder, from 100 s to 112 s, whose permit ends at 112.1 s; another has the slot from 113 s. */
 function long(change: (record: ChaosRecord, body: Body, permit: PermitRun) => void): string[] {
@@ -82,6 +82,21 @@ test('S6: a permit that ends in the midst of its holder’s work', () => {
     );
   assert.deepEqual(flooded('0'), [], 'a stranger had kept its renewals from the permit');
   assert.deepEqual(flooded('1'), ['S6'], 'a stranger had flooded another permit');
+  const paused = { kind: 'pause-workflow', target: `permit:${POOL}:0`, atMs: 104_000, healedMs: 109_900 };
+  for (const outcome of ['lease-expired', undefined])
+    assert.deepEqual(
+      lost(outcome, ({ faults, pauses }) => {
+        faults.push(paused);
+        pauses.push(pausedPermit('0', 'run-1', 104_000, 109_900));
+      }),
+      ['S6'],
+      'its permit had been paused: the renewals count after that',
+    );
+  assert.deepEqual(
+    lost('lease-expired', ({ faults, bodies }) => void faults.push({ ...paused, target: at(bodies, 0).acquire })),
+    [],
+    'its own Workflow had been paused',
+  );
   const workerDown = (scope: string) => ({ scope, fromMs: 104_000, toMs: 105_000 });
   const down = (...scopes: string[]) =>
     lost('lease-expired', ({ outages }) => void outages.push(...scopes.map(workerDown)));
@@ -238,6 +253,14 @@ test('L1: a permit that ends by its lease, and nobody ever worked under it', () 
     });
   assert.deepEqual(killed('permits-1'), []);
   assert.deepEqual(killed('clients-2'), ['L1']);
+  const paused = (runId: string) =>
+    forgotten(({ permits, faults, pauses }) => {
+      at(permits, permits.length - 1).closedMs = 217_000;
+      faults.push(hit('clients', 200_100, 200_200));
+      pauses.push(pausedPermit('0', runId, 204_000, 216_900));
+    });
+  assert.deepEqual(paused('run-9'), [], 'its lease had ended before, and it was paused');
+  assert.deepEqual(paused('run-8'), ['L1'], 'another permit of that slot was paused');
   const flooded = (slot: string) =>
     forgotten(
       ({ faults }) => void faults.push({ ...hit(`permit:${POOL}:${slot}`, 203_000, 204_000), kind: 'stranger-flood' }),
@@ -262,6 +285,11 @@ test('L4: a permit that goes on when its holder is done', () => {
     [],
     'a permit worker was down, which may cost a task',
   );
+  const paused = (runId: string, toMs: number) =>
+    lasts(120_000, ({ pauses }) => void pauses.push(pausedPermit('0', runId, 111_000, toMs)));
+  assert.deepEqual(paused('run-1', 119_900), [], 'it was paused: the release takes effect after that');
+  assert.deepEqual(paused('run-1', 113_000), ['L4'], 'the pause was over long before');
+  assert.deepEqual(paused('run-2', 119_900), ['L4'], 'another permit was paused');
   assert.deepEqual(
     lasts(120_000, ({ bodies }) => {
       at(bodies, 0).died = true;

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { keyResource } from '@/shared/key-names';
 import type { ChaosRecord, Order, PermitRun } from './record';
-import { at, broken, POOL } from './sound-record';
+import { at, broken, POOL, pausedPermit } from './sound-record';
 
 const order = (kind: Order['kind'], sentMs: number, rest: Partial<Order> = {}): Order => ({
   ...{ kind, resource: POOL, sentMs },
@@ -15,8 +15,14 @@ const permit = (slot: string, startedMs: number, closedMs: number, rest: Partial
 });
 
 test('O1: a slot that is out of use by an answered order is given', () => {
-  const given = (orders: Order[], permits: PermitRun[], faults: ChaosRecord['faults'] = []) =>
+  const given = (
+    orders: Order[],
+    permits: PermitRun[],
+    faults: ChaosRecord['faults'] = [],
+    pauses: ChaosRecord['pauses'] = [],
+  ) =>
     broken((record) => {
+      record.pauses.push(...pauses);
       record.orders.push(...orders);
       record.permits.push(...permits);
       record.faults.push(...faults);
@@ -48,6 +54,18 @@ test('O1: a slot that is out of use by an answered order is given', () => {
   );
   const freed = { kind: 'terminate-permit', target: 'permit:pool:1', atMs: 119_000 };
   assert.deepEqual(given([order('pause', 100_000)], [late], [freed]), [], 'the queue’s claim was terminated');
+  const ofTheServer = { ...freed, kind: 'pause-workflow' };
+  assert.deepEqual(given([order('pause', 100_000)], [late], [ofTheServer]), ['O1'], 'the server’s pause frees nothing');
+  const pausedQueue = (fromMs: number, resource = POOL) => [
+    { workflowId: `permit-queue:${resource}`, runId: 'queue', fromMs, toMs: 119_500 },
+  ];
+  const longFree = [permit('1', 99_000, 110_000), late];
+  const paused = (permits: PermitRun[], pauses: ChaosRecord['pauses']) =>
+    given([order('pause', 100_000)], permits, [], pauses);
+  assert.deepEqual(paused(longFree, pausedQueue(109_000)), [], 'the queue was paused, and could not claim it');
+  assert.deepEqual(paused(longFree, pausedQueue(113_000)), ['O1'], 'it was paused too late for that');
+  assert.deepEqual(paused(longFree, pausedQueue(109_000, 'another')), ['O1'], 'another queue was');
+  assert.deepEqual(paused([late], pausedQueue(101_000)), [], 'the queue was paused as it was about to claim it');
 });
 
 test('O1: a slot of a key that an answered shrink or pause of this key has put out of use is given', () => {
@@ -117,6 +135,13 @@ test('O2 and L2: a slot that is kept out of use against the orders, while somebo
     [],
     'the server was down',
   );
+  const keptWith = (pause: ChaosRecord['pauses'][number]) =>
+    kept([order('pause', 89_000), order('resume', 99_000)], ({ pauses }) => void pauses.push(pause));
+  const queue = { workflowId: `permit-queue:${POOL}`, runId: 'queue', fromMs: 99_500, toMs: 140_000 };
+  assert.deepEqual(keptWith(queue), ['L2'], 'the queue was paused; L2 allows less than that');
+  assert.deepEqual(keptWith(pausedPermit('1', 'run-90000', 99_500, 140_000)), ['L2'], 'what kept it was paused');
+  assert.deepEqual(keptWith(pausedPermit('1', 'run-95', 99_500, 140_000)), ['L2', 'O2'], 'another permit was');
+  assert.deepEqual(keptWith({ ...queue, workflowId: 'waits' }), [], 'the waiter’s own Workflow was paused');
 });
 
 test('O3: a revoke was answered, and the hold goes on', () => {

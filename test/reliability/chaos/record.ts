@@ -17,6 +17,7 @@ export interface ChaosRecord {
   deaths: Death[];
   /** By the server's histories. */
   permits: PermitRun[];
+  pauses: WorkflowPause[];
   /** Turns that the queues gave out of order. */
   disorder: string[];
   /** How many turns that was checked on. */
@@ -106,6 +107,14 @@ export interface Order {
 /** Something that was down: an actor, or (`*`) the server. */
 export interface Outage {
   scope: string;
+  fromMs: number;
+  toMs: number;
+}
+
+/** The server's own pause of a Workflow, by whose history it ended at the latest with that run. */
+export interface WorkflowPause {
+  workflowId: string;
+  runId: string;
   fromMs: number;
   toMs: number;
 }

@@ -1,7 +1,10 @@
 import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
+import { Client } from '@temporalio/client';
 import { accumulatorResource, keyResource } from '@/shared/key-names';
+import { withConnection } from '../../../scripts/support/connection';
+import { canPauseWorkflows } from '../../../scripts/support/workflow-pause';
 
 import { KEYS, type PoolSetup } from './actors/input';
 import { buildActors, lastWords } from './build';
@@ -16,6 +19,7 @@ import type { ChaosRecord } from './record';
 import { type ChaosReport, isClean } from './report';
 import type { ChaosServer } from './server';
 import { STRANGERS } from './strangers';
+import { NO_PAUSE, PAUSE_WORKFLOW } from './workflow-pauses';
 import { World } from './world';
 
 /** How often a waiter asks whether the queue lives. 20 to 25 times as long once it has answered: so X of L2 is above that. */
@@ -56,7 +60,8 @@ export async function runChaos(
   let world: World | undefined;
   let isToKeep = false;
   try {
-    const faults = chosen([...FAULTS, ...STRANGERS, ...server.faults], options);
+    const pauses = await canPause(server);
+    const faults = chosen([...FAULTS, ...STRANGERS, ...server.faults, ...(pauses ? [PAUSE_WORKFLOW] : [])], options);
     isToKeep = true;
     tell('Starting the actors …');
     world = await World.start(server, {
@@ -99,7 +104,7 @@ export async function runChaos(
       ...{ seed, commit, command, minutes, healedInMs },
       server: server.described,
       startedAt: startedAt.toISOString(),
-      leftOut: actorClock(directory, 'probe') ? [] : [NO_FAKETIME],
+      leftOut: [...(actorClock(directory, 'probe') ? [] : [NO_FAKETIME]), ...(pauses ? [] : [NO_PAUSE])],
       ...judge(record, idleLimit),
     };
     await writeFile(join(directory, 'report.json'), JSON.stringify(report));
@@ -146,6 +151,12 @@ async function within(ms: number, isDone: () => Promise<boolean>): Promise<void>
   for (const untilMs = performance.now() + ms; performance.now() < untilMs; await delay(500)) {
     if (await isDone().catch(() => false)) return;
   }
+}
+
+async function canPause({ address }: ChaosServer): Promise<boolean> {
+  return await withConnection({ connectionOptions: { address } }, (connection) =>
+    canPauseWorkflows(new Client({ connection })),
+  );
 }
 
 /** @throws Error for a kind that there is not: a run would break nothing, and be clean */

@@ -5,6 +5,7 @@ import { test } from 'node:test';
 import { FAULTS } from './faults';
 import { planFaults } from './schedule';
 import { STRANGERS } from './strangers';
+import { PAUSE_WORKFLOW } from './workflow-pauses';
 
 const KINDS = [
   { kind: 'often', weight: 3, lastsMs: [100, 200] },
@@ -45,7 +46,7 @@ test('without any kind there is no fault', () => {
 
 test('every kind of fault is another, and the page on reliability tests says what it does', () => {
   const page = readFileSync(join(__dirname, '..', 'README.md'), 'utf8');
-  const kinds = [...FAULTS, ...STRANGERS].map(({ kind }) => kind);
+  const kinds = [...FAULTS, ...STRANGERS, PAUSE_WORKFLOW].map(({ kind }) => kind);
   assert.equal(new Set(kinds).size, kinds.length);
   assert.deepEqual(
     kinds.filter((kind) => !page.includes(`\`${kind}\``)),

@@ -34,6 +34,7 @@ export function sound(): ChaosRecord {
     acquires: holds.map(({ acquire }) => acquire),
     bodies: holds.map(({ body }) => body),
     permits: holds.map(({ permit }) => permit),
+    pauses: [],
     writes: holds.map(({ write }) => write),
     orders: [],
     outages: [],
@@ -45,6 +46,11 @@ export function sound(): ChaosRecord {
     replayFailures: [],
     leftovers: [],
   };
+}
+
+/** The server had paused a permit's run. */
+export function pausedPermit(slot: string, runId: string, fromMs: number, toMs: number) {
+  return { workflowId: `permit:${POOL}:${slot}`, runId, fromMs, toMs };
 }
 
 /** The invariants that a changed record breaks. */

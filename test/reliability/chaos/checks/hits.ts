@@ -51,6 +51,11 @@ export class Hits {
     return floods.map(({ atMs, healedMs = atMs }) => [atMs, healedMs]);
   }
 
+  /** When the server had paused that Workflow, or one run of it. It runs no code then. */
+  paused(workflowId: string, runId?: string): Interval[] {
+    return pausedTimes(this.record, workflowId, runId);
+  }
+
   /** When a fault was at work on any of these. */
   ofAny(names: readonly string[], afterMs = 0): Interval[] {
     return union(names.flatMap((name) => this.of(name, afterMs)));
@@ -62,6 +67,11 @@ export function allDown({ outages, permitWorkers }: ChaosRecord): Interval[] {
   const [first = [], ...others] = permitWorkers.map((worker) => union(ofScope(outages, worker)));
   const allWorkers = others.reduce((down, other) => without(down, without(down, other)), first);
   return union([...ofScope(outages, '*'), ...allWorkers]);
+}
+
+export function pausedTimes({ pauses }: Pick<ChaosRecord, 'pauses'>, workflowId: string, runId?: string): Interval[] {
+  const own = pauses.filter((pause) => pause.workflowId === workflowId && (runId ?? pause.runId) === pause.runId);
+  return union(own.map(({ fromMs, toMs }) => [fromMs, toMs]));
 }
 
 export function ofScope(outages: readonly Outage[], scope: string): Interval[] {

@@ -39,8 +39,9 @@ export function checkOwned(record: ChaosRecord): string[] {
       flaky.has(resource)
     )
       return [];
-    // A lease is as late as the permit workers are.
-    const lateMs = covered([startedMs, closedMs], hits.ofWorkers(RETRIED_MS));
+    // A lease is as late as the permit workers are, and ends no permit while that is paused.
+    const late = union([...hits.ofWorkers(RETRIED_MS), ...hits.paused(permitId({ resource, slot }), runId)]);
+    const lateMs = covered([startedMs, closedMs], late);
     const near = covered(
       [closedMs - LEASE_MS - lateMs, closedMs],
       union([...hits.ofAny([holder, actorOf(holder)], RECONNECTED_MS), ...hits.flooded(permitId({ resource, slot }))]),
@@ -130,7 +131,11 @@ export function checkReleased(record: ChaosRecord): { checked: number; violation
     const fromMs = Math.max(body.endedMs, startedMs + (paces.get(resource) ?? 0));
     const open = without(
       [[fromMs, closedMs]],
-      union([...hits.ofAny([actor, body.acquire], RETRIED_MS), ...hits.ofWorkers(RETRIED_MS)]),
+      union([
+        ...hits.ofAny([actor, body.acquire], RETRIED_MS),
+        ...hits.ofWorkers(RETRIED_MS),
+        ...hits.paused(permitId({ resource, slot }), runId), // a release takes effect after that
+      ]),
     );
     const openMs = measure(open);
     if (openMs > RELEASED_MS)
@@ -151,7 +156,8 @@ function isExplained({ body, permit, actor }: Loss, { orders, faults }: ChaosRec
     );
   if (outcome === 'preempted')
     return permit.askedMs !== undefined && closedMs >= permit.askedMs + (permit.graceMs ?? 0);
-  const isOwn = ({ kind, target }: FaultEvent) => kind !== 'stranger-flood' && target === permitId(permit);
+  const isOwn = ({ kind, target }: FaultEvent) =>
+    kind !== 'stranger-flood' && kind !== 'pause-workflow' && target === permitId(permit);
   if (outcome === undefined && faults.some((fault) => isOwn(fault) && isNear(fault.atMs, 5_000))) return true;
   // A Workflow that was reset goes on under a permit that it has released.
   const untilMs = Math.max(closedMs, body.beganMs);

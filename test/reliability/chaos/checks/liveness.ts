@@ -1,7 +1,7 @@
 import { permitId } from '@/shared/permit-id';
 import { slotNames } from '@/shared/slots';
 import type { Acquire, ChaosRecord, Outcome, Pool } from '../record';
-import { allDown, Hits, ofScope } from './hits';
+import { allDown, Hits, ofScope, pausedTimes } from './hits';
 import { covered, type Interval, union, without } from './intervals';
 import { outOfUse } from './out-of-use';
 
@@ -99,19 +99,20 @@ export function idleness(record: ChaosRecord): Idleness[] {
   return found.sort((a, b) => b.idleMs - a.idleMs);
 }
 
-/** When somebody waited whose own process was up. */
+/** When somebody waited whose own process was up, and whose own Workflow was not paused. */
 export function liveWaits(pool: Pool, record: ChaosRecord): Interval[] {
   return union(liveWaitsEach(pool, record));
 }
 
-function liveWaitsEach({ resource }: Pool, { acquires, outages }: ChaosRecord): Interval[] {
+function liveWaitsEach({ resource }: Pool, record: ChaosRecord): Interval[] {
+  const { acquires, outages } = record;
   const downs = new Map<string, Interval[]>();
   return acquires.flatMap((acquire): Interval[] => {
     if (acquire.resource !== resource || acquire.set !== undefined || acquire.key !== undefined) return [];
     const { actor, settledMs = Number.POSITIVE_INFINITY } = acquire;
     const down = downs.get(actor) ?? union(ofScope(outages, actor));
     downs.set(actor, down);
-    return without([[asksMs(acquire), settledMs]], down);
+    return without([[asksMs(acquire), settledMs]], union([...down, ...pausedTimes(record, acquire.id)]));
   });
 }
 

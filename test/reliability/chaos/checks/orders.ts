@@ -1,7 +1,7 @@
-import { permitId } from '@/shared/permit-id';
+import { permitId, queueId } from '@/shared/permit-id';
 import type { ChaosRecord, PermitRun, Pool } from '../record';
 import { Hits } from './hits';
-import { covered, type Interval, measure, without } from './intervals';
+import { covered, type Interval, measure, union, without } from './intervals';
 import { liveWaits } from './liveness';
 import { CLAIMED_MS, outOfUse, poolNamed } from './out-of-use';
 
@@ -14,12 +14,18 @@ const BACK_MS = 15_000;
 /** A fault of a permit worker may cost a Workflow Task, and so ten seconds until that is tried again. */
 const RETRIED_MS = 11_000;
 
-/** O1: a slot that an answered shrink or pause has put out of use is given to nobody, once its holder of before is gone. */
+/**
+ * O1: a slot that an answered shrink or pause has put out of use is given to nobody, once its holder of before is gone, and the queue has had
+ * time to claim it: a paused queue claims nothing, and waiters help themselves.
+ */
 export function checkOutOfUse(record: ChaosRecord): { checked: number; violations: string[] } {
-  const hits = new Hits(record).ofWorkers(RETRIED_MS);
+  const hits = new Hits(record);
+  const workers = hits.ofWorkers(RETRIED_MS);
   let checked = 0;
   const violations: string[] = [];
   for (const pool of operated(record)) {
+    const paused = hits.paused(queueId(pool.resource));
+    const hit = union([...workers, ...paused]);
     for (const slot of allSlots(pool, record)) {
       const { surely } = outOfUse(pool, record, slot);
       const runs = record.permits.filter((permit) => permit.resource === pool.resource && permit.slot === slot);
@@ -27,8 +33,8 @@ export function checkOutOfUse(record: ChaosRecord): { checked: number; violation
         const span = surely.find(([fromMs, toMs]) => fromMs < permit.startedMs && permit.startedMs < toMs);
         if (!span) continue;
         checked++;
-        const settledMs = measure(without([[span[0], permit.startedMs]], hits));
-        if (settledMs > CLAIMED_MS && !wasRaced(permit, runs) && !wasFreed(permit, span, record))
+        const settledMs = measure(without([[span[0], permit.startedMs]], hit));
+        if (settledMs > CLAIMED_MS && !wasRaced(permit, runs, paused) && !wasFreed(permit, span, record))
           violations.push(`${told(permit)} was given at ${time(permit.startedMs)}, out of use since ${time(span[0])}`);
       }
     }
@@ -38,13 +44,16 @@ export function checkOutOfUse(record: ChaosRecord): { checked: number; violation
 
 /** O2: while somebody waits, no slot is kept out of use that an answered order has put into use. */
 export function checkBackInUse(record: ChaosRecord): { checked: number; violations: string[] } {
-  const hits = new Hits(record).ofWorkers(RETRIED_MS);
+  const hits = new Hits(record);
+  const workers = hits.ofWorkers(RETRIED_MS);
   const drained = record.permits.filter((permit) => permit.drained);
   const violations = record.pools.flatMap((pool) => {
-    const waited = without(liveWaits(pool, record), hits);
+    // A paused queue ends no claim of its own.
+    const waited = without(liveWaits(pool, record), union([...workers, ...hits.paused(queueId(pool.resource))]));
     return drained.flatMap((permit) => {
       if (permit.resource !== pool.resource) return [];
-      const wanted = without(waited, outOfUse(pool, record, permit.slot).maybe);
+      const paused = hits.paused(permitId(permit), permit.runId);
+      const wanted = without(waited, union([...outOfUse(pool, record, permit.slot).maybe, ...paused]));
       const keptMs = covered([permit.startedMs, permit.closedMs], wanted);
       return keptMs > BACK_MS
         ? [`${told(permit)} was kept out of use for ${Math.round(keptMs)} ms while somebody waited for it`]
@@ -68,13 +77,21 @@ export function checkRevoked({ orders, permits }: ChaosRecord): { checked: numbe
 }
 
 /** It was free for a moment only, and its holder came by itself. */
-function wasRaced({ startedMs, byTurn }: PermitRun, runs: readonly PermitRun[]): boolean {
-  return !byTurn && runs.some(({ closedMs }) => closedMs <= startedMs && closedMs > startedMs - RACE_MS);
+function wasRaced({ startedMs, byTurn }: PermitRun, runs: readonly PermitRun[], paused: Interval[]): boolean {
+  return !byTurn && runs.some(({ closedMs }) => closedMs <= startedMs && freeMs(closedMs, startedMs, paused) < RACE_MS);
+}
+
+/** How long the queue could have claimed it. */
+function freeMs(fromMs: number, toMs: number, paused: Interval[]): number {
+  return measure(without([[fromMs, toMs]], paused));
 }
 
 /** Somebody has terminated the queue's claim, which finds that out in twenty minutes. */
 function wasFreed(permit: PermitRun, [fromMs]: Interval, { faults }: ChaosRecord): boolean {
-  return faults.some(({ target, atMs }) => target === permitId(permit) && atMs > fromMs && atMs < permit.startedMs);
+  return faults.some(
+    ({ kind, target, atMs }) =>
+      kind !== 'pause-workflow' && target === permitId(permit) && atMs > fromMs && atMs < permit.startedMs,
+  );
 }
 
 function operated(record: ChaosRecord): Pool[] {
