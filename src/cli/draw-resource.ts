@@ -7,7 +7,16 @@ import type { SeenResource } from '../operator/resources-in-use';
 import { queueId } from '../shared/permit-id';
 import { holderName } from './terminal';
 import { type Align, dim, green, red, Text, table, text, yellow } from './text';
-import { disagreementLine, fromNow, pauseNote, reasonNote, resizeNote, sinceNow, span } from './wording';
+import {
+  disagreementLine,
+  disagreementRemedy,
+  fromNow,
+  pauseNote,
+  reasonNote,
+  resizeNote,
+  sinceNow,
+  span,
+} from './wording';
 
 interface Drawing {
   /** At most this many slots, and as many waiters. @default all */
@@ -50,7 +59,7 @@ export function drawResource(
         )
       : table(head, cells, align);
   const lines: unknown[] = [headline(seen)];
-  if (seen.disagreement) lines.push(yellow(disagreementLine(seen.disagreement)));
+  if (seen.disagreement) lines.push(yellow(disagreementLine(seen.disagreement)), disagreementRemedy(seen));
   for (const { what, advice } of pausedIn(seen)) lines.push(yellow(what), advice);
   if (seen.strangers) lines.push(red(strangersLine(seen.strangers)), strangersRemedy(seen.strangers));
   if (slots.length > 0) {
@@ -116,10 +125,10 @@ function unqueuedNote([first, ...more]: readonly { workflowId: string }[]): stri
   return `${more.length + 1} clients wait: ${first?.workflowId} and ${more.length} more`;
 }
 
-/** `2 of 3 held`; after a resize maybe `3 of 2 held (1 until released)` */
-export function heldOf({ capacity, held }: Pick<Inspection, 'capacity' | 'held'>): Text {
+/** `2 of 3 held`; after a resize maybe `3 of 2 held (1 until released)`. If callers disagree, one may take such a slot again. */
+export function heldOf({ capacity, held, disagreement }: Pick<Inspection, 'capacity' | 'held' | 'disagreement'>): Text {
   if (capacity === undefined) return text`${held} held`;
-  const more = held > capacity ? text` (${held - capacity} until released)` : '';
+  const more = held > capacity && !disagreement ? text` (${held - capacity} until released)` : '';
   return text`${held} of ${capacity} held${more}`;
 }
 

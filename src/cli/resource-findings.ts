@@ -13,7 +13,7 @@ import type { StuckCaller } from '../operator/stuck-workflows';
 import { isQueueUnanswered, isUnanswered, silenceOf, unansweredTaskQueues } from './draw-resource';
 import { holderName } from './terminal';
 import { dim, green, red, Text, text, yellow } from './text';
-import { count, deadlockLine, disagreementLine, span } from './wording';
+import { count, deadlockLine, disagreementLine, disagreementRemedy, span } from './wording';
 
 // What is wrong with a resource, as `doctor` and `why` say it.
 
@@ -70,7 +70,7 @@ export function resourceFindings(seen: SeenResource): Finding[] {
     found.push({
       is: 'warning',
       what: `"${resource}": ${disagreementLine(disagreement)}`,
-      advice: 'Give all callers the same capacity or slots. During a rollout, both are in use for a while.',
+      advice: disagreementRemedy(seen),
     });
   }
   return found;

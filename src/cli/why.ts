@@ -2,7 +2,14 @@ import type { Client } from '@temporalio/client';
 import type { Command } from 'commander';
 import { shellWord, unpauseCommand, workerCommand } from '../client/server/commands';
 import { mapConcurrently } from '../client/server/map-concurrently';
-import { Operator, type Override, type SlotInspection, type Stranger, type WaiterInspection } from '../operator';
+import {
+  type Inspection,
+  Operator,
+  type Override,
+  type SlotInspection,
+  type Stranger,
+  type WaiterInspection,
+} from '../operator';
 import { type DeadlockStep, findDeadlocks } from '../operator/deadlocks';
 import { pausedWorkflow } from '../operator/paused';
 import { isLineKnown, shownPurpose } from '../operator/reader';
@@ -49,6 +56,8 @@ interface Part {
   /** How many permits there may be, and what an operator has set. */
   capacity?: number;
   override?: Override;
+  /** The slots that its callers take it to have, if they disagree. */
+  disagreement?: Inspection['disagreement'];
   /** Workflows of another type under the IDs of its permits or of its queue. */
   strangers?: readonly Stranger[];
   /** What it holds itself. */
@@ -193,7 +202,10 @@ function concerns(steps: readonly DeadlockStep[], who: string, parts: readonly P
   return steps.some(({ workflowId, waitsFor }) => workflowId === who || lines.has(waitsFor));
 }
 
-function partIn({ resource, waiters, slots, capacity, override, strangers }: SeenResource, who: string): Part {
+function partIn(
+  { resource, waiters, slots, capacity, override, disagreement, strangers }: SeenResource,
+  who: string,
+): Part {
   const at = waiters.findIndex(({ workflowId, identity }) => workflowId === who || identity === who);
   const held = slots.filter(({ state }) => state !== 'free');
   return {
@@ -203,6 +215,7 @@ function partIn({ resource, waiters, slots, capacity, override, strangers }: See
     slots: at < 0 ? [] : held,
     capacity,
     override,
+    disagreement,
     strangers,
     holds: held.filter(
       ({ state, permit }) =>
@@ -243,7 +256,7 @@ async function show(
     }
   }
   for (const part of parts) {
-    const { resource, waits, ahead, slots, holds, capacity, override } = part;
+    const { resource, waits, ahead, slots, holds, capacity, override, disagreement } = part;
     for (const { slot, permit } of holds) {
       print(text`${who} holds slot ${slot} of ${resource}, for ${permit ? sinceNow(permit.since) : '?'}.`);
       const { preemptedUntil } = permit ?? {};
@@ -260,7 +273,9 @@ async function show(
       text`${who} waits for a permit of ${resource}, ${place}, with priority ${waits.priorityKey}, for ${sinceNow(waits.since)}.${turn}`,
     );
     const held = slots.filter(({ state }) => state === 'held').length;
-    print(text`${resource}: ${heldOf({ capacity, held })}${override ? text` [${overrideNote(override)}]` : ''}.`);
+    print(
+      text`${resource}: ${heldOf({ capacity, held, disagreement })}${override ? text` [${overrideNote(override)}]` : ''}.`,
+    );
     print();
     await printCut(
       table(['ahead', 'priority', 'key', 'for'], some(ahead.map(aheadRow)), ['left', 'right', 'left', 'right']),

@@ -1,4 +1,5 @@
-import type { Override, SlotsBelief } from '../operator';
+import { shellWord } from '../client/server/commands';
+import type { Inspection, Override, SlotsBelief } from '../operator';
 import type { DeadlockStep } from '../operator/deadlocks';
 
 /** `"4.2 s"`, `"3m 12s"`, `"2h 5m"`, `"3d 4h"`. */
@@ -67,6 +68,20 @@ export function reasonNote({ reason, fileVersion }: Override): string {
 /** Where a limit comes from that no operator has set by hand. */
 function fileNote(fileVersion: number): string {
   return `limits file, version ${fileVersion}`;
+}
+
+/** What to do about callers that disagree: until they agree, a resize has all of them use the same slots. */
+export function disagreementRemedy({
+  resource,
+  disagreement = [],
+  override,
+}: Pick<Inspection, 'resource' | 'disagreement' | 'override'>): string {
+  const agree = 'Give all callers the same capacity or slots.';
+  const counts = disagreement.map(({ slots }) => Number(slots)); // of slots with names, it is no number
+  if (override?.capacity !== undefined || !counts.every(Number.isInteger)) return agree;
+  const [least, most] = [Math.min(...counts), Math.max(...counts)];
+  const resize = `temporal-semaphore resize ${shellWord(resource)} ${most} --capacity ${least}`;
+  return `${agree} Until every caller is deployed with it, have all of them use the same slots, such as all ${most}: ${resize}`;
 }
 
 /** `its callers disagree on the slots: 3 (2 of them, such as train-7), 2 (one, 4711@host)` */

@@ -16,7 +16,7 @@ const SEARCH_EVERY_MS = 10_000;
 /**
  * Finds out how many slots a resource is deployed with. An operator may have named them. Otherwise the resource's queue reports them, while it
  * runs; otherwise the running permits state a capacity; otherwise the last answer counts. While the slots are unknown, a look asks for the
- * slots that were found held.
+ * slots that were found held. It covers them too while a queue reports fewer slots, since callers may disagree.
  */
 export class DeployedSlots {
   /** The source of the slots. What the queue or permits said before the last {@link find} is only remembered. */
@@ -25,7 +25,7 @@ export class DeployedSlots {
   private wereKnown = false;
   /** The slots to look at while it is unknown how many there are. */
   private readonly asked = new Set<string>();
-  /** Slots that were found held, which may be more than the permits state: an operator had added them. */
+  /** Slots that were found held, which may be more than are known: an operator had added them, or callers disagree. */
   private readonly found = new Set<string>();
   /** The slots that looks have shown held while it was unknown how many there are. */
   private readonly seenHeld = new Set<string>();
@@ -68,7 +68,10 @@ export class DeployedSlots {
     search: boolean,
     asking: Partial<Asking> = {},
   ): Promise<{ slots: Slots | undefined; queue?: Awaited<ReturnType<Inspector['queue']>> }> {
-    if (this.source === 'operator') return { slots: this.slots };
+    if (this.source === 'operator') {
+      this.keepAsFound();
+      return { slots: this.slots };
+    }
     const withinMs = this.wereKnown ? QUERY_MS : ANSWERS_WITHIN_MS;
     const { queries = new WorkerQueries(this.server, withinMs), servesMs = 0 } = asking;
     const queue = await this.inspector.queue({ queries, servesMs });
@@ -76,7 +79,7 @@ export class DeployedSlots {
     this.source = told === undefined ? 'memory' : 'queue';
     if (told !== undefined) {
       this.slots = told;
-      this.asked.clear();
+      this.keepAsFound();
     } else if (search) {
       await this.search();
     }
@@ -88,6 +91,10 @@ export class DeployedSlots {
   /** Looks at all slots, and once more if the permits that it has found state other slots. */
   async look(search: boolean, asking: Partial<Asking>): Promise<{ known: Slots | undefined; look: Look }> {
     const { slots: known } = await this.find(search, asking);
+    if (search && this.source === 'queue') {
+      await this.search(); // a caller with more slots than the waiters name may hold one that the queue does not know
+      this.keepAsFound();
+    }
     const slots = known === undefined ? this.askedSlots() : slotNames(known);
     const look = await this.inspector.look(slots, asking, this.found);
     // While the queue does not answer, an operator may have set more slots than the permits state.
@@ -96,8 +103,7 @@ export class DeployedSlots {
       return { known, look: { ...look, slots: this.onlySeenHeld(look.slots) } };
     }
     if (stated === undefined || stated === known) return { known, look };
-    for (const slot of this.asked) this.found.add(slot);
-    this.asked.clear();
+    this.keepAsFound();
     return { known: stated, look: await this.inspector.look(slotNames(stated), asking, this.found) };
   }
 
@@ -109,6 +115,12 @@ export class DeployedSlots {
     this.slots = stated;
     this.wereKnown = true;
     return stated;
+  }
+
+  /** Now that the slots are known: those that were found held may be others. */
+  private keepAsFound(): void {
+    for (const slot of this.asked) this.found.add(slot);
+    this.asked.clear();
   }
 
   private async search(): Promise<void> {

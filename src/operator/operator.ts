@@ -57,8 +57,8 @@ export interface InspectOptions {
   /** How many past holds to list, 0 to 100. They cost a call to visibility, of which a server allows few; `0` spares it. @default 20 */
   recent?: number | undefined;
   /**
-   * While the number of slots is unknown, asks visibility for the held slots, at most every 10 seconds. `false` spares
-   * the call. @default true
+   * Asks visibility for the held slots, at most every 10 seconds, unless the operator was given the slots: their number may be unknown,
+   * or a caller may hold a slot that the queue does not know. `false` spares the call. @default true
    */
   search?: boolean | undefined;
   /** @internal For several looks: a task queue that no worker polls then costs its time only once. */

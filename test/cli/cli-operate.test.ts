@@ -116,6 +116,48 @@ test("ls and doctor warn where callers disagree on the slots; a permit pool's pe
   });
 });
 
+test('a permit in a slot that the queue does not know is shown, with what the operator can do until all callers agree', async () => {
+  const resource = temporal.resource();
+  const permits = [await pool(resource, 2).acquire(), await pool(resource, 2).acquire()];
+  const beyond = await pool(resource, 3).acquire();
+  assert.equal(beyond.slot, '2');
+  const stop = new AbortController();
+  const waiting = assert.rejects(pool(resource, 2).acquire({ signal: stop.signal }));
+  await untilWaiting(temporal.client, resource, 1);
+
+  const advice = `temporal-semaphore resize ${resource} 3 --capacity 2`;
+  await eventually(async () => {
+    const shown = await output(['ls', resource]);
+    assert.match(
+      shown,
+      new RegExp(`^${resource}: 3 of 2 held, 1 waiting\nits callers disagree on the slots: 2 \\(3 of`),
+    );
+    assert.match(shown, / +2 +held +\S/);
+    assert.ok(shown.includes(advice), shown);
+  });
+  await eventually(async () => assert.match(await output(['ls']), new RegExp(`^${resource} +3 +2 +1 `, 'm')));
+  const found: Finding[] = JSON.parse((await run(['doctor', '--json'])).stdout);
+  const warning = found.find(({ what }) => what.startsWith(`"${resource}": its callers disagree`));
+  assert.ok(warning?.advice?.includes(advice), JSON.stringify(warning));
+  const { identity } = temporal.client.options;
+  for (const args of [[identity], [identity, '--resource', resource]]) {
+    const why = await output(['why', ...args]);
+    assert.match(why, new RegExp(`^${resource}: 3 of 2 held\\.$`, 'm'));
+    assert.match(why, /^ +2 +\S+ .*\n\n/m);
+    assert.ok(why.includes(advice), why);
+  }
+  await output(['resize', resource, '3', '--capacity', '2', '--yes']);
+  assert.ok(!(await output(['ls', resource])).includes(advice), 'nothing is left to do for the operator');
+  const next = pool(resource, 2).acquire();
+  await untilWaiting(temporal.client, resource, 2);
+  stop.abort();
+  await waiting;
+  await beyond.release();
+  const { slot } = await next;
+  assert.equal(slot, '2', 'a waiter with the smaller capacity gets the slot');
+  for (const permit of [...permits, await next]) await permit.release();
+});
+
 test('doctor names a slot that a terminated queue has left out of use, and resume is the remedy', async () => {
   const resource = temporal.resource();
   await operatorOf(pool(resource)).pause();

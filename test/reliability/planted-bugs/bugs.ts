@@ -179,6 +179,13 @@ const BUGS: readonly PlantedBug[] = [
     caughtBy: 'a client that has its turn while the permit worker asks',
   },
   {
+    name: 'ls, why and doctor show no permit in a slot that the queue does not know',
+    in: 'DeployedSlots.keepAsFound',
+    find: 'this.found.add(slot)',
+    replace: 'slot',
+    caughtBy: 'a permit in a slot that the queue does not know is shown',
+  },
+  {
     name: 'A slot that an operator had added counts as free in a pause',
     in: 'Inspector.look',
     find: "view?.override?.paused ? 'drained' : 'free'",
