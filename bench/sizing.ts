@@ -1,0 +1,217 @@
+import { type ChildProcess, fork } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
+import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Client } from '@temporalio/client';
+import Table from 'cli-table3';
+import { diesWithUs } from '../scripts/support/dies-with-us';
+import { startServer, type TemporalServer } from '../scripts/support/temporal-server';
+import { SemaphoreClient } from '../src/client';
+import { ms, quantile } from './support';
+
+/**
+ * `pnpm bench:sizing`: what one permit worker, in a process of its own, needs for permits that are held and for hand-offs; and what a
+ * resource with many callers costs the others on its worker.
+ */
+const HELD = [1_000, 5_000];
+/** Of one resource: the most that it may have. */
+const CAPACITY = 1_000;
+/** So that nothing but the permits themselves costs anything while they are held. */
+const LEASE = '1 hour';
+
+const RATES = [5, 10, 20];
+/** Each of one slot, with two callers in turn. */
+const RESOURCES = 20;
+const MEASURE_MS = 30_000;
+const WARM_MS = 5_000;
+
+/** Of the crowded resource: they hold for no time. */
+const CROWD = { capacity: 10, callers: 100 };
+
+/** The kernel's clock ticks, in which it counts a process's CPU time. */
+const TICK_MS = 10;
+const MIB = 1024 * 1024;
+
+/** A permit worker in a process of its own. */
+class MeasuredWorker {
+  private constructor(
+    private readonly child: ChildProcess,
+    readonly taskQueue: string,
+  ) {}
+
+  static async start({ address }: TemporalServer, maxCachedWorkflows = 10_000): Promise<MeasuredWorker> {
+    const taskQueue = `sizing-${randomUUID()}`;
+    const child = fork(require.resolve('./sizing-worker'), [address, taskQueue, String(maxCachedWorkflows)]);
+    diesWithUs(child);
+    await once(child, 'message');
+    return new MeasuredWorker(child, taskQueue);
+  }
+
+  get cpuMs(): number {
+    const fields = readFileSync(`/proc/${this.child.pid}/stat`, 'utf8').split(') ')[1]?.split(' ') ?? [];
+    return (Number(fields[11]) + Number(fields[12])) * TICK_MS;
+  }
+
+  get residentMib(): number {
+    const [, kib] = /VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${this.child.pid}/status`, 'utf8')) ?? [];
+    return (Number(kib) * 1024) / MIB;
+  }
+
+  async stop(): Promise<void> {
+    const ended = once(this.child, 'exit');
+    this.child.kill('SIGKILL');
+    await ended;
+  }
+}
+
+/** Holds so many permits at once. */
+async function held(env: TemporalServer, permits: number): Promise<void> {
+  const worker = await MeasuredWorker.start(env);
+  const [cpuMs, mib] = [worker.cpuMs, worker.residentMib];
+  const startedMs = performance.now();
+  const pools = Array.from({ length: permits / CAPACITY }, () => {
+    const options = { capacity: CAPACITY, lease: LEASE, taskQueue: worker.taskQueue };
+    return new SemaphoreClient(env.client, `held-${randomUUID()}`, options);
+  });
+  const all = Array.from({ length: permits }, (_, nth) => pools[nth % pools.length] as SemaphoreClient);
+  const holds = await inTurn(all, 50, (pool) => pool.acquire());
+  const tookMs = performance.now() - startedMs;
+  await delay(WARM_MS);
+  const [startCpuMs, idleFromMs, idleCpuMs] = [worker.cpuMs - cpuMs, performance.now(), worker.cpuMs];
+  await delay(MEASURE_MS / 3);
+  const idle = (worker.cpuMs - idleCpuMs) / (performance.now() - idleFromMs);
+  const added = worker.residentMib - mib;
+  HOLDS.push([
+    permits,
+    `${(permits / (tookMs / 1_000)).toFixed(0)}`,
+    `${(startCpuMs / permits).toFixed(1)} ms`,
+    `${(100 * idle).toFixed(1)} %`,
+    `${added.toFixed(0)} MiB`,
+    `${(added / permits).toFixed(2)} MiB`,
+  ]);
+  await inTurn(holds, 50, (permit) => permit.release());
+  await worker.stop();
+}
+
+interface HandOffs {
+  tookMs: number[];
+  perSecond: number;
+  cpu: number;
+  mib: number;
+}
+
+/** Callers of several resources who hold so long that so many hand-offs a second are due. */
+async function handOffs(client: Client, worker: MeasuredWorker, rate: number): Promise<HandOffs> {
+  const stop = new AbortController();
+  const holdMs = (1_000 * RESOURCES) / rate;
+  const tookMs: number[] = [];
+  let isMeasured = false;
+  const callers = Array.from({ length: RESOURCES }, async (_, nth) => {
+    const pool = new SemaphoreClient(client, `quiet-${randomUUID()}`, { capacity: 1, taskQueue: worker.taskQueue });
+    let releasedMs: number | undefined;
+    await delay((holdMs * nth) / RESOURCES); // they do not release in step
+    const call = async () => {
+      while (!stop.signal.aborted) {
+        const permit = await pool.acquire();
+        if (isMeasured && releasedMs !== undefined) tookMs.push(performance.now() - releasedMs);
+        await delay(holdMs);
+        releasedMs = performance.now();
+        await permit.release();
+      }
+    };
+    await Promise.all([call(), call()]);
+  });
+  await delay(WARM_MS + holdMs);
+  isMeasured = true;
+  const [fromMs, cpuMs] = [performance.now(), worker.cpuMs];
+  await delay(MEASURE_MS);
+  isMeasured = false;
+  const forMs = performance.now() - fromMs;
+  const measured = { cpu: (worker.cpuMs - cpuMs) / forMs, mib: worker.residentMib };
+  stop.abort();
+  const perSecond = tookMs.length / (forMs / 1_000);
+  await Promise.all(callers);
+  return { tookMs: [...tookMs], perSecond, ...measured };
+}
+
+/** Many callers of one resource who hold for no time, until the function that this gives is called. */
+function crowd(client: Client, { taskQueue }: MeasuredWorker): () => Promise<number> {
+  const stop = new AbortController();
+  const { capacity, callers } = CROWD;
+  const pool = new SemaphoreClient(client, `crowded-${randomUUID()}`, { capacity, taskQueue });
+  let holds = 0;
+  const fromMs = performance.now();
+  const all = Array.from({ length: callers }, async () => {
+    for (; !stop.signal.aborted; holds++) await pool.withPermit(async () => undefined);
+  });
+  return async () => {
+    const perSecond = holds / ((performance.now() - fromMs) / 1_000);
+    stop.abort();
+    await Promise.all(all);
+    return perSecond;
+  };
+}
+
+async function inTurn<Item, Result>(
+  items: readonly Item[],
+  atOnce: number,
+  act: (item: Item) => Promise<Result>,
+): Promise<Result[]> {
+  const results: Result[] = [];
+  let next = 0;
+  const lane = async () => {
+    for (let at = next++; at < items.length; at = next++) results[at] = await act(items[at] as Item);
+  };
+  await Promise.all(Array.from({ length: atOnce }, lane));
+  return results;
+}
+
+const HOLDS = new Table({
+  head: ['permits held', 'started a second', 'CPU of each start', 'CPU while held', 'memory', 'of each'],
+});
+const RATE = new Table({ head: ['hand-offs a second', 'wanted', 'median', '99 %', 'CPU of the worker', 'memory'] });
+
+function tell(wanted: string, { tookMs, perSecond, cpu, mib }: HandOffs): void {
+  RATE.push([
+    perSecond.toFixed(1),
+    wanted,
+    ms(quantile(tookMs, 0.5)),
+    ms(quantile(tookMs, 0.99)),
+    `${(100 * cpu).toFixed(0)} %`,
+    `${mib.toFixed(0)} MiB`,
+  ]);
+}
+
+async function main(): Promise<void> {
+  const env = await startServer();
+  try {
+    for (const permits of HELD) await held(env, permits);
+    console.log(HOLDS.toString());
+    const worker = await MeasuredWorker.start(env);
+    for (const rate of RATES) tell(`${rate}`, await handOffs(env.client, worker, rate));
+    const other = await MeasuredWorker.start(env);
+    for (const [where, crowded] of [
+      ['on another worker', other],
+      ['on the same worker', worker],
+    ] as const) {
+      const end = crowd(env.client, crowded);
+      const quiet = await handOffs(env.client, worker, 10);
+      const perSecond = await end();
+      tell(
+        `10, beside ${CROWD.callers} callers of one resource ${where} (${perSecond.toFixed(0)} holds a second)`,
+        quiet,
+      );
+    }
+    console.log(RATE.toString());
+    await other.stop();
+    await worker.stop();
+  } finally {
+    await env.teardown();
+  }
+}
+
+main().catch((error: unknown) => {
+  console.error(error);
+  process.exitCode = 1;
+});
