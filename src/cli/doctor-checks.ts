@@ -132,7 +132,7 @@ function overrides({ resource, override, slots, waiters }: SeenResource): Findin
     const advice =
       fileVersion === undefined
         ? `\`temporal-semaphore resume ${shellWord(resource)}\` ends the pause.`
-        : 'To end the pause, change the limits file and raise its version. A permit worker with --limits undoes a resume within a minute.';
+        : `To end the pause, write \`paused: false\` in the limits file and raise its version: without the field, the pause stays. \`temporal-semaphore resume ${shellWord(resource)}\` ends it until a permit worker with --limits sets it again, within a minute.`;
     return [{ is: 'warning', what: `"${resource}" is ${pauseNote(override)}${why}`, advice }];
   }
   if (capacity >= slots.length || waiters.length === 0 || fileVersion !== undefined) return [];

@@ -52,11 +52,17 @@ function wantedNote({ now: { override }, inUse, change }: Comparison): string {
   return (change?.paused ?? override?.paused) ? `${slots}, paused` : slots;
 }
 
-function beliefNotes({ limit, now, outgrown, declared, inUse }: Comparison): Text[] {
+function beliefNotes(comparison: Comparison): Text[] {
+  const { limit, now, outgrown, declared, inUse } = comparison;
   const { capacityUntil } = now.override ? shown(now.override) : {};
   return [
     ...(capacityUntil
       ? [text`    ${inUse} was set${untilNote(capacityUntil)}, and apply leaves it alone until then`]
+      : []),
+    ...(staysPaused(comparison)
+      ? [
+          text`    paused by a limits file (version ${now.override?.fileVersion} or earlier), and this file does not mention the pause, which stays: write "paused: false" to end it`,
+        ]
       : []),
     ...(outgrown ? [text`    ${inUse} was set for fewer slots than the ${declared} that callers declare now`] : []),
     ...(now.disagreement ? [text`    ${yellow(disagreementLine(now.disagreement))}`] : []),
@@ -64,6 +70,12 @@ function beliefNotes({ limit, now, outgrown, declared, inUse }: Comparison): Tex
       ? [text`    its callers declare ${declared}, which differs from the file`]
       : []),
   ];
+}
+
+/** Whether an earlier version of a file has paused the resource, and this one says nothing of a pause. */
+function staysPaused({ limit, now: { override } }: Comparison): boolean {
+  const isOfFile = override?.fileVersion !== undefined && override.pausedUntilMs === undefined;
+  return limit.paused === undefined && override?.paused === true && isOfFile;
 }
 
 function isOtherThanDeclared({ declared }: Limit, told: number | undefined): boolean {

@@ -87,7 +87,7 @@ function fileNotes(before: Override | undefined, instead: Order['instead'] = () 
   const or = before && instead(before);
   if (fileVersion === undefined || or === undefined) return [];
   return [
-    text`A limits file (version ${fileVersion}) had set this: a worker that keeps the file sets it again. Change the file and raise its version${or}.`,
+    text`A limits file (version ${fileVersion}) had set this: if a worker keeps the file, it sets this again within a minute. Change the file and raise its version${or}.`,
   ];
 }
 
@@ -252,7 +252,7 @@ export function addResume(program: Command, done: (exitCode: number) => void): v
         await override(resource, {
           flags,
           act: (operator) => operator.resume({ ifVersion }),
-          instead: ({ paused }) => (paused ? '' : undefined),
+          instead: ({ paused }) => (paused ? ', with `paused: false` in it' : undefined),
         }),
       );
     });

@@ -173,6 +173,8 @@ test('a limit of a key that is not in use yet is set, and no other key has it; a
     [0, true],
     'it says nothing of a pause',
   );
+  const told = await host.run(['plan', silent, ...atServer()]);
+  assert.match(told.stdout, /= vendor-.*: 2, as declared, paused\n +paused by a limits file \(version 7 or earlier\)/);
   const unraised = await apply(file('paused: false'), '--yes');
   assert.equal(unraised.code, 1);
   assert.match(
@@ -228,10 +230,13 @@ test('resize and resume by hand say that a limits file had set the limit, but no
     const { stdout } = await host.run([...args, '--task-queue', temporal.taskQueue, ...atServer()]);
     return stdout.split('\n').slice(1, -1);
   };
-  const note = 'A limits file (version 7) had set this: a worker that keeps the file sets it again.';
+  const note =
+    'A limits file (version 7) had set this: if a worker keeps the file, it sets this again within a minute.';
   const limit = { [resource]: '{ capacity: 2, declared: 3, paused: { reason: migration } }' };
   assert.equal((await apply(limitsFile(limit), '--yes')).code, 0);
-  assert.deepEqual(await order('resume', resource), [`${note} Change the file and raise its version.`]);
+  assert.deepEqual(await order('resume', resource), [
+    `${note} Change the file and raise its version, with \`paused: false\` in it.`,
+  ]);
   assert.equal((await apply(limitsFile({ [resource]: '{ capacity: 1, declared: 3 }' }), '--yes')).code, 0);
   assert.deepEqual(await order('resize', resource, '3', '--until', '10m', '--yes'), []);
   assert.deepEqual(await order('resize', resource, '2', '--yes'), [

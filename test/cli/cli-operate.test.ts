@@ -122,6 +122,7 @@ test('a permit in a slot that the queue does not know is shown, with what the op
   const beyond = await pool(resource, 3).acquire();
   assert.equal(beyond.slot, '2');
   const stop = new AbortController();
+  clean.push(() => stop.abort());
   const waiting = assert.rejects(pool(resource, 2).acquire({ signal: stop.signal }));
   await untilWaiting(temporal.client, resource, 1);
 

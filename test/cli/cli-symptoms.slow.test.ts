@@ -145,7 +145,10 @@ test('doctor and run name a resize for which callers wait; doctor names a hold t
     assert.ok(about(`"${held}": 1 waiting`).advice?.includes(hold));
     assert.match(about(`"${resized}": 1 waiting`).advice ?? '', /who holds\.$/, 'the resize explains it');
     const file = about(`"${paused}" is paused: limits file, version 2: migration`);
-    assert.match(file.advice ?? '', /^To end the pause, change the limits file and raise its version\./);
+    assert.match(
+      file.advice ?? '',
+      /^To end the pause, write `paused: false` in the limits file and raise its version: /,
+    );
   });
   const why = await run(['why', temporal.client.options.identity, '--resource', held]);
   assert.match(why.stdout, / waits for a permit of .*, next in line, with priority 3, for /);
