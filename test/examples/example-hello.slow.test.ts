@@ -66,11 +66,11 @@ test('when a Workflow is cancelled, the next model does not start before its act
   assert.ok(startedOn().has('third'));
 });
 
-test('the test of docs/testing.md passes', async () => {
+test('the test of docs/in-workflows.md passes', async () => {
   await stopWorker(); // it would take the test's tasks
-  const path = 'docs/testing.md';
+  const path = 'docs/in-workflows.md';
   const { blocks } = readPage(path, readFileSync(join(ROOT, path), 'utf8'));
-  const { code } = blocks.find(({ language }) => language === 'ts') ?? assert.fail('it shows no test');
+  const { code } = blocks.find(({ code }) => code.includes('createLocal()')) ?? assert.fail('it shows no test');
   const [install, start = ''] =
     blocks
       .find(({ language }) => language === 'sh')

@@ -5,7 +5,7 @@ import { type Page, ROOT } from './pages';
 
 /** A piece of a page that must compile. */
 export interface Snippet {
-  /** Where it stands, `docs/pacing.md:9`. */
+  /** Where it stands, `docs/sets.md:9`. */
   at: string;
   code: string;
 }
