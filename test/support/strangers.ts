@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { Client } from '@temporalio/client';
 import type { Payload } from '@temporalio/common';
+import { JUST_MOVED } from '../../src/shared/protocol';
 
 /** A payload as bytes: what a client of another language, another codec, or nobody's could send. */
 export interface RawPayload {
@@ -67,7 +68,10 @@ export async function start(
 /** What the server does to a task by itself, and heals: something came meanwhile, or more than it keeps for one task. */
 const BY_THE_SERVER = [1 /* UNHANDLED_COMMAND */, 17 /* FORCE_CLOSE_COMMAND */];
 
-/** Why Workflow Tasks of the run, and of those that it was continued as, failed in the worker. */
+/**
+ * Why Workflow Tasks of the run, and of those that it was continued as, failed in the worker. A busy machine also moves Workflows to other
+ * workers, or to the same one anew; that our code refuses such a task and takes it again is no failure.
+ */
 export async function taskFailures(client: Client, workflowId: string, runId?: string): Promise<string[]> {
   const failures: string[] = [];
   const { namespace } = client.options;
@@ -80,8 +84,9 @@ export async function taskFailures(client: Client, workflowId: string, runId?: s
     });
     const events = history?.events ?? [];
     for (const { workflowTaskFailedEventAttributes: failed } of events) {
-      if (failed && !BY_THE_SERVER.includes(failed.cause ?? 0))
-        failures.push(`${failed.cause} ${failed.failure?.message}`);
+      if (!failed || BY_THE_SERVER.includes(failed.cause ?? 0) || failed.failure?.message?.startsWith(JUST_MOVED))
+        continue;
+      failures.push(`${failed.cause} ${failed.failure?.message}`);
     }
     page = nextPageToken?.length ? nextPageToken : undefined;
     if (page) continue;

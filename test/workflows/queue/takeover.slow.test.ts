@@ -21,6 +21,12 @@ import * as workflows from '../../support/workflows';
 
 const temporal = useTemporal();
 
+const SLEEP_MS = 12_000;
+const ATTEMPTS = 4;
+
+/** Within this a worker starts and answers, on a busy machine too. */
+const ANSWER = '90s';
+
 async function startWorker(taskQueue: string) {
   const args = [temporal.env.address, taskQueue];
   const worker = endWithTests(
@@ -54,7 +60,7 @@ test('an order that waits for a new worker leaves a history that replays', async
   }
   first.kill('SIGKILL');
   await once(first, 'exit');
-  const paused = operator.pause();
+  const paused = operator.pause({ timeout: ANSWER });
   await delay(500);
   const queue = temporal.client.workflow.getHandle(queueId(semaphore.resource));
   await queue.signal(ENQUEUE, soundTicket({ slots: 3 })); // it wants a slot that the queue may have forgotten, or not
@@ -95,7 +101,7 @@ test('an order that brings a new worker to a queue which has done nothing so far
   first.kill('SIGKILL');
   await once(first, 'exit');
   const second = startWorker(taskQueue);
-  await operatorOf(semaphore).resize(2);
+  await operatorOf(semaphore).resize(2, { timeout: ANSWER });
   await second;
   const workflowBundle = await bundleWorkflows(require.resolve('../../support/workflows'));
   await Worker.runReplayHistory({ workflowBundle }, await next.fetchHistory(), queue.workflowId);
@@ -129,12 +135,33 @@ test('a query that comes to a new worker before the Workflow Task is refused, an
   await Promise.all(semaphores.map((semaphore) => operatorOf(semaphore).resize(1)));
 });
 
+test('a defect of SDK 1.24.0 spoils Workflows that others query, and the library gives its queries up before that', async (t) => {
+  for (let attempt = 1; ; attempt++) {
+    const { isLate, answers, spoilt, sound } = await queryWhileTimersRing(`${temporal.taskQueue}-takeover-${attempt}`);
+    t.diagnostic(
+      `queried for 5 s, they slept ${spoilt.join(', ')} ms; queried for ${QUERY_MS} ms, ${sound.join(', ')} ms`,
+    );
+    assert.ok(
+      sound.every((ms) => ms >= SLEEP_MS),
+      "the library's queries spoil Workflows",
+    );
+    const isSpoilt = !isLate && answers[0] === 5 && spoilt.some((ms) => ms < SLEEP_MS);
+    if (!isSpoilt && attempt < ATTEMPTS) continue; // a busy machine does not get the moment right
+    assert.ok(!isLate, 'the machine is too slow for this test');
+    assert.deepEqual(answers, [5, 0]);
+    assert.ok(
+      isSpoilt,
+      'all were given the right time: the SDK has mended it, and docs/troubleshooting.md need not tell of it',
+    );
+    return;
+  }
+});
+
 /**
  * A query waits for the second after which permits and queues pass from a worker that has stopped to another one. Meanwhile a timer
  * fires. The other worker answers the query first, and gives the Workflow the timer with the time of the task before.
  */
-test('a defect of SDK 1.24.0 spoils Workflows that others query, and the library gives its queries up before that', async (t) => {
-  const taskQueue = `${temporal.taskQueue}-takeover`;
+async function queryWhileTimersRing(taskQueue: string) {
   const start = (count: number, sleepMs: number) =>
     Promise.all(
       Array.from({ length: count }, () =>
@@ -146,17 +173,17 @@ test('a defect of SDK 1.24.0 spoils Workflows that others query, and the library
       ),
     );
   const stopped = await startWorker(taskQueue);
-  const [queried, queriedByUs, others] = await Promise.all([start(5, 12_000), start(5, 12_000), start(60, 0)]);
-  const ringsMs = Date.now() + 12_000;
+  const [queried, queriedByUs, others] = await Promise.all([start(5, SLEEP_MS), start(5, SLEEP_MS), start(60, 0)]);
+  const ringsMs = Date.now() + SLEEP_MS;
   const sleepers = [...queried, ...queriedByUs];
   await Promise.all([...sleepers, ...others].map((handle) => handle.query(workflows.stage)));
   await startWorker(taskQueue);
   stopped.kill('SIGSTOP');
   // The tasks that it had asked for go to it and wait for ten seconds. Those of the sleepers are not to be among them.
   await Promise.all(others.map((handle) => handle.signal(workflows.finish)));
-  assert.ok(Date.now() < ringsMs - 1_500, 'the machine is too slow for this test');
+  const isLate = Date.now() > ringsMs - 1_500;
 
-  await delay(ringsMs - 200 - Date.now());
+  await delay(Math.max(0, ringsMs - 200 - Date.now()));
   const query = (handles: typeof sleepers, withinMs: number) =>
     Promise.allSettled(
       handles.map((handle) => temporal.client.withDeadline(Date.now() + withinMs, () => handle.query(workflows.stage))),
@@ -164,20 +191,10 @@ test('a defect of SDK 1.24.0 spoils Workflows that others query, and the library
   const answers = await Promise.all([query(queried, 5_000), query(queriedByUs, QUERY_MS)]);
   await Promise.all(sleepers.map((handle) => handle.signal(workflows.finish)));
   const slept = async (handles: typeof sleepers) => await Promise.all(handles.map((handle) => handle.result()));
-  const [spoilt, sound] = [await slept(queried), await slept(queriedByUs)];
-  t.diagnostic(
-    `queried for 5 s, they slept ${spoilt.join(', ')} ms; queried for ${QUERY_MS} ms, ${sound.join(', ')} ms`,
-  );
-  assert.deepEqual(
-    answers.map((all) => all.filter(({ status }) => status === 'fulfilled').length),
-    [5, 0],
-  );
-  assert.ok(
-    sound.every((ms) => ms >= 12_000),
-    "the library's queries spoil Workflows",
-  );
-  assert.ok(
-    spoilt.some((ms) => ms < 12_000),
-    'all were given the right time: the SDK has mended it, and docs/troubleshooting.md need not tell of it',
-  );
-});
+  return {
+    isLate,
+    answers: answers.map((all) => all.filter(({ status }) => status === 'fulfilled').length),
+    spoilt: await slept(queried),
+    sound: await slept(queriedByUs),
+  };
+}
