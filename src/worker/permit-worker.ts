@@ -142,7 +142,7 @@ export function checkPermitWorker(options: PermitWorkerOptions): void {
  * Sets the versioning behaviour. A queue serves the callers of every version, and outlives the workers of the version that started it. The
  * Workflows can't set the behaviour themselves: the server refuses it from a worker without versions.
  */
-function inCurrentVersion({
+export function inCurrentVersion({
   workerDeploymentOptions,
 }: PermitWorkerOptions): Pick<WorkerOptions, 'workerDeploymentOptions'> {
   if (!workerDeploymentOptions?.useWorkerVersioning) return {};

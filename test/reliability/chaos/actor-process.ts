@@ -38,9 +38,14 @@ export class ActorProcess {
   private isDoomed = false;
 
   constructor(
-    readonly input: ActorInput,
+    private started: ActorInput,
     private readonly surroundings: ActorSurroundings,
   ) {}
+
+  /** What its process was started with, or is to be. */
+  get input(): ActorInput {
+    return this.started;
+  }
 
   get name(): string {
     return this.input.name;
@@ -91,6 +96,17 @@ export class ActorProcess {
       up();
       await this.start();
     };
+  }
+
+  /** Ends it as an operator does, and starts it as another version. */
+  async redeploy(buildId: string | undefined): Promise<void> {
+    this.isHeld = true;
+    const up = this.surroundings.outage();
+    this.order('stop');
+    await this.untilEnded();
+    this.started = { ...this.started, buildId };
+    up();
+    await this.start();
   }
 
   /** SIGSTOP, until the function that this gives is called. */
@@ -145,11 +161,16 @@ export class ActorProcess {
 
   async stop(): Promise<void> {
     this.retire();
+    await this.untilEnded();
+    await this.surroundings.proxy.close();
+  }
+
+  /** It was told to end. */
+  private async untilEnded(): Promise<void> {
     if (this.child && !this.hasEnded) {
       await Promise.race([once(this.child, 'exit'), delay(STOP_WITHIN_MS, undefined, { ref: false })]);
     }
     await this.end('SIGKILL');
-    await this.surroundings.proxy.close();
   }
 
   private async end(signal: NodeJS.Signals): Promise<void> {

@@ -10,6 +10,9 @@ import type { ChaosReport } from './report';
 import { allResources } from './run';
 import { ownServer } from './server';
 
+/** What the record of an older run lacks. */
+const OLDER = { notCurrent: [] };
+
 /**
  * Judges a kept run by today's checks. It reads and replays the histories anew, from a copy of what the run's server had.
  *
@@ -34,7 +37,7 @@ export async function judgeAgain(directory: string, idleLimitMs: number, commit:
           directory,
         ),
     );
-    const verdict = judge({ ...record, ...found }, idleLimitMs);
+    const verdict = judge({ ...OLDER, ...record, ...found }, idleLimitMs);
     return { ...report, ...verdict, commit: `${report.commit}, judged again at ${commit}` };
   } finally {
     await server.stop();

@@ -102,6 +102,23 @@ test('S6: a permit that ends in the midst of its holder’s work', () => {
     lost('lease-expired', ({ outages }) => void outages.push(...scopes.map(workerDown)));
   assert.deepEqual(down('permits-1', 'permits-2'), []);
   assert.deepEqual(down('permits-1'), ['S6'], 'the other permit worker was up');
+  const downWhile = (notCurrent: ChaosRecord['notCurrent'][number]) =>
+    lost('lease-expired', (record) => {
+      record.outages.push(workerDown('permits-1'));
+      record.notCurrent.push(notCurrent);
+    });
+  assert.deepEqual(downWhile(workerDown('permits-2')), [], 'the other was of a version that was not current');
+  assert.deepEqual(downWhile(workerDown('permits-1')), ['S6'], 'the one that was down was');
+  assert.deepEqual(
+    downWhile({ scope: 'permits-2', fromMs: 101_000, toMs: 103_900 }),
+    ['S6'],
+    'the other was current by then',
+  );
+  assert.deepEqual(
+    lost('lease-expired', ({ notCurrent }) => void notCurrent.push(workerDown('permits-2'))),
+    ['S6'],
+    'a deployment takes nothing from anybody',
+  );
 });
 
 test('S6: a Workflow that was reset may work on under a permit that it has released', () => {

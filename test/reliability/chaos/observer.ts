@@ -36,6 +36,7 @@ export class Observer {
   readonly writes: Write[] = [];
   readonly orders: Order[] = [];
   readonly outages: Outage[] = [];
+  readonly notCurrent: Outage[] = [];
   readonly faults: FaultEvent[] = [];
   readonly deaths: Death[] = [];
   private readonly open = new Map<string, { body: Body; socket: Socket }>();

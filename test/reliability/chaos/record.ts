@@ -13,6 +13,8 @@ export interface ChaosRecord {
   writes: Write[];
   orders: Order[];
   outages: Outage[];
+  /** When the version of a permit worker was not the current one: the server gave it nothing to do, and all to the other. */
+  notCurrent: Outage[];
   faults: FaultEvent[];
   deaths: Death[];
   /** By the server's histories. */

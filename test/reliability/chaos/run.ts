@@ -9,6 +9,7 @@ import { canPauseWorkflows } from '../../../scripts/support/workflow-pause';
 import { KEYS, type PoolSetup } from './actors/input';
 import { buildActors, lastWords } from './build';
 import { judge } from './checker';
+import { DEPLOY_VERSION, NO_VERSIONS } from './deployments';
 import { actorClock, NO_FAKETIME } from './faketime';
 import { FAULTS, type Fault } from './faults';
 import { readHistories, runningPermits } from './histories';
@@ -61,7 +62,12 @@ export async function runChaos(
   let isToKeep = false;
   try {
     const pauses = await canPause(server);
-    const faults = chosen([...FAULTS, ...STRANGERS, ...server.faults, ...(pauses ? [PAUSE_WORKFLOW] : [])], options);
+    const some = [
+      { fault: PAUSE_WORKFLOW, isThere: pauses, without: NO_PAUSE },
+      { fault: DEPLOY_VERSION, isThere: options.beside === undefined, without: NO_VERSIONS },
+    ];
+    const perhaps = some.flatMap(({ fault, isThere }) => (isThere ? [fault] : []));
+    const faults = chosen([...FAULTS, ...STRANGERS, ...server.faults, ...perhaps], options);
     isToKeep = true;
     tell('Starting the actors …');
     world = await World.start(server, {
@@ -93,6 +99,7 @@ export async function runChaos(
       writes: observer.writes,
       orders: observer.orders,
       outages: observer.outages,
+      notCurrent: observer.notCurrent,
       deaths: observer.deaths,
       faults: [...observer.faults, ...seen],
       leftovers,
@@ -104,7 +111,10 @@ export async function runChaos(
       ...{ seed, commit, command, minutes, healedInMs },
       server: server.described,
       startedAt: startedAt.toISOString(),
-      leftOut: [...(actorClock(directory, 'probe') ? [] : [NO_FAKETIME]), ...(pauses ? [] : [NO_PAUSE])],
+      leftOut: [
+        ...(actorClock(directory, 'probe') ? [] : [NO_FAKETIME]),
+        ...some.flatMap(({ isThere, without }) => (isThere ? [] : [without])),
+      ],
       ...judge(record, idleLimit),
     };
     await writeFile(join(directory, 'report.json'), JSON.stringify(report));

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { DEPLOY_VERSION } from './deployments';
 import { FAULTS } from './faults';
 import { planFaults } from './schedule';
 import { STRANGERS } from './strangers';
@@ -46,7 +47,7 @@ test('without any kind there is no fault', () => {
 
 test('every kind of fault is another, and the page on reliability tests says what it does', () => {
   const page = readFileSync(join(__dirname, '..', 'README.md'), 'utf8');
-  const kinds = [...FAULTS, ...STRANGERS, PAUSE_WORKFLOW].map(({ kind }) => kind);
+  const kinds = [...FAULTS, ...STRANGERS, PAUSE_WORKFLOW, DEPLOY_VERSION].map(({ kind }) => kind);
   assert.equal(new Set(kinds).size, kinds.length);
   assert.deepEqual(
     kinds.filter((kind) => !page.includes(`\`${kind}\``)),

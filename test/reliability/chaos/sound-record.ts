@@ -38,6 +38,7 @@ export function sound(): ChaosRecord {
     writes: holds.map(({ write }) => write),
     orders: [],
     outages: [],
+    notCurrent: [],
     faults: [],
     deaths: [],
     disorder: [],

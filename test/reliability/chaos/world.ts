@@ -24,6 +24,13 @@ export interface WorldOptions {
   tell(line: string): void;
 }
 
+interface Deployment {
+  isUnderWay: boolean;
+  count: number;
+  /** Absent: the permit workers have no version. */
+  current?: string | undefined;
+}
+
 /** A signal is answered within this, unless the machine is too busy. Clients here give a renewal 1.3 s. */
 const LATE_ANSWER_MS = 1_000;
 
@@ -34,6 +41,8 @@ const BESIDE = ['permits-2', 'clients-2'];
 export class World {
   /** How many Workflows are terminated at their next turns. */
   armedTurns = 0;
+  /** Of the permit workers: the build IDs that there were, and the current one. */
+  readonly deployment: Deployment = { isUnderWay: false, count: 0 };
   private isStopped = false;
 
   private constructor(
@@ -82,6 +91,12 @@ export class World {
   readonly outage = (scope: string): (() => void) => {
     const fromMs = Date.now();
     return () => void this.observer.outages.push({ scope, fromMs, toMs: Date.now() });
+  };
+
+  /** Marks that this worker's version is not the current one, until the function that it gives is called. */
+  readonly notCurrent = (scope: string): (() => void) => {
+    const fromMs = Date.now();
+    return () => void this.observer.notCurrent.push({ scope, fromMs, toMs: Date.now() });
   };
 
   operatorOf({ resource, slots }: PoolSetup): Operator {

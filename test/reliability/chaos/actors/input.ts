@@ -30,6 +30,8 @@ export interface ActorInput {
   bundle: string;
   pools: PoolSetup[];
   recheckAfterMs: number;
+  /** Of a versioned permit worker, whose deployment has the task queue's name. */
+  buildId?: string;
   /** Of clients: how many acquire at once. */
   holders: number;
 }

@@ -2,7 +2,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { Connection } from '@temporalio/client';
 import { DefaultLogger, NativeConnection, Runtime, Worker } from '@temporalio/worker';
-import { PERMIT_WORKER_DEFAULTS } from '@/worker/permit-worker';
+import { inCurrentVersion, PERMIT_WORKER_DEFAULTS } from '@/worker/permit-worker';
 import { TICK_MS } from '../observer';
 import { ObserverLink } from '../observer-link';
 import { activities, sinks } from './application';
@@ -41,6 +41,7 @@ async function runWorker(input: ActorInput, link: ObserverLink): Promise<void> {
       ...PERMIT_WORKER_DEFAULTS, // the application has them too: it is stopped for long, and the SDK would spoil its Workflows
       shutdownForceTime: '5s',
       ...(isApplication && { activities: activities(link) }),
+      ...versionOf(input),
       sinks,
     }),
   );
@@ -49,6 +50,15 @@ async function runWorker(input: ActorInput, link: ObserverLink): Promise<void> {
   });
   process.send?.('ready');
   await worker.run();
+}
+
+/** A user names the other behaviour, and a permit worker has its own. */
+function versionOf({ taskQueue, buildId }: ActorInput) {
+  if (buildId === undefined) return {};
+  const version = { deploymentName: taskQueue, buildId };
+  return inCurrentVersion({
+    workerDeploymentOptions: { useWorkerVersioning: true, version, defaultVersioningBehavior: 'PINNED' },
+  });
 }
 
 /** The server may be down. */

@@ -62,9 +62,10 @@ export class Hits {
   }
 }
 
-/** When nobody could be served: the server was down, or every permit worker was. */
-export function allDown({ outages, permitWorkers }: ChaosRecord): Interval[] {
-  const [first = [], ...others] = permitWorkers.map((worker) => union(ofScope(outages, worker)));
+/** When nobody could be served: the server was down, or every permit worker was that has the current version. */
+export function allDown({ outages, notCurrent, permitWorkers }: ChaosRecord): Interval[] {
+  const idle = [...outages, ...notCurrent];
+  const [first = [], ...others] = permitWorkers.map((worker) => union(ofScope(idle, worker)));
   const allWorkers = others.reduce((down, other) => without(down, without(down, other)), first);
   return union([...ofScope(outages, '*'), ...allWorkers]);
 }
