@@ -62,6 +62,7 @@ export function drawResource(
   if (seen.disagreement) lines.push(yellow(disagreementLine(seen.disagreement)), disagreementRemedy(seen));
   for (const { what, advice } of pausedIn(seen)) lines.push(yellow(what), advice);
   if (seen.strangers) lines.push(red(strangersLine(seen.strangers)), strangersRemedy(seen.strangers));
+  if (seen.unqueued && unansweredTaskQueues(seen).length === 0) lines.push(unqueuedRemedy(seen));
   if (slots.length > 0) {
     const shown = slots.slice(0, rows);
     lines.push(
@@ -110,13 +111,28 @@ export function headline(seen: SeenResource): Text {
 }
 
 /** Why it is unknown who waits. */
-export function silenceOf({ resource, queue, taskQueue, strangers, problem, unqueued }: SeenResource): string {
+export function silenceOf(seen: SeenResource): string {
+  const { resource, queue, taskQueue, strangers, problem, unqueued } = seen;
   if (problem !== undefined) return problem;
-  if (unqueued) return `no queue runs, but ${unqueuedNote(unqueued)}`;
+  if (unqueued) return `no queue runs${lostQueueNote(seen)}, but ${unqueuedNote(unqueued)}`;
   const stranger = strangers?.find(({ workflowId }) => workflowId === queueId(resource));
   if (queue === 'paused') return 'its queue is paused on the server';
   if (stranger) return `a Workflow of type "${stranger.type}" has the queue's ID`;
   return `no worker answers for the queue${taskQueue === undefined ? '' : ` on task queue "${taskQueue}"`}`;
+}
+
+/** ` (the last one has ended: terminated)`; empty if the last queue has ended because no caller waited and nothing was set. */
+function lostQueueNote({ queueEnded = 'COMPLETED' }: SeenResource): string {
+  return queueEnded === 'COMPLETED' ? '' : ` (the last one has ended: ${queueEnded.toLowerCase().replace('_', ' ')})`;
+}
+
+/** What ends a wait without a queue. */
+export function unqueuedRemedy(seen: SeenResource): string {
+  const lost = lostQueueNote(seen) && ' What resize or pause had set is lost with the last queue: set it again.';
+  const silent = unansweredTaskQueues(seen).find((name) => seen.unqueued?.some(({ taskQueue }) => taskQueue === name));
+  if (silent === undefined)
+    return `If a permit worker runs, one of these clients starts a queue within 5 minutes.${lost}`;
+  return `No worker answers on task queue "${silent}". Start one: ${workerCommand(silent)}${lost && `.${lost}`}`;
 }
 
 /** `2 clients wait: permit-waiter:gpu-pool:… and 1 more` */

@@ -10,7 +10,7 @@ import { strangersLine } from '../operator/reader';
 import { strangersRemedy } from '../operator/remedies';
 import type { SeenResource } from '../operator/resources-in-use';
 import type { StuckCaller } from '../operator/stuck-workflows';
-import { isQueueUnanswered, isUnanswered, silenceOf, unansweredTaskQueues } from './draw-resource';
+import { isQueueUnanswered, isUnanswered, silenceOf, unansweredTaskQueues, unqueuedRemedy } from './draw-resource';
 import { holderName } from './terminal';
 import { dim, green, red, Text, text, yellow } from './text';
 import { count, deadlockLine, disagreementLine, disagreementRemedy, span } from './wording';
@@ -74,13 +74,6 @@ export function resourceFindings(seen: SeenResource): Finding[] {
     });
   }
   return found;
-}
-
-/** What ends a wait without a queue. */
-export function unqueuedRemedy(seen: SeenResource): string {
-  const silent = unansweredTaskQueues(seen).find((name) => seen.unqueued?.some(({ taskQueue }) => taskQueue === name));
-  if (silent === undefined) return 'If a permit worker runs, a waiter starts a queue within 5 minutes.';
-  return `No worker answers on task queue "${silent}". Start one: ${workerCommand(silent)}`;
 }
 
 function named({ resource }: SeenResource, [first, ...more]: SlotInspection[]): string {

@@ -13,14 +13,22 @@ import {
 import { type DeadlockStep, findDeadlocks } from '../operator/deadlocks';
 import { pausedWorkflow } from '../operator/paused';
 import { isLineKnown, shownPurpose } from '../operator/reader';
-import { inspectAllInUse, type SeenResource, withUnqueued } from '../operator/resources-in-use';
+import { endOf, inspectAllInUse, type SeenResource, withUnqueued } from '../operator/resources-in-use';
 import { standstillOf, stuckCallers } from '../operator/stuck-workflows';
-import { isOpen } from '../shared/open';
 import { queueId } from '../shared/permit-id';
 import { RELEASE } from '../shared/protocol';
 import { type Output, withOutputFlags } from './arguments';
 import { type ConnectionFlags, withClient, withConnectionFlags } from './connection';
-import { heldOf, isQueueUnanswered, isUnanswered, overrideNote, shownWaiter, silenceOf, whoHas } from './draw-resource';
+import {
+  heldOf,
+  isQueueUnanswered,
+  isUnanswered,
+  overrideNote,
+  shownWaiter,
+  silenceOf,
+  unqueuedRemedy,
+  whoHas,
+} from './draw-resource';
 import { EXIT } from './exit-codes';
 import {
   deadlockFinding,
@@ -33,7 +41,6 @@ import {
   silentFindings,
   stuckFinding,
   stuckFindings,
-  unqueuedRemedy,
   waitingChildren,
 } from './resource-findings';
 import { print, printCut, printJson, say } from './terminal';
@@ -116,11 +123,21 @@ function sayNothingFound(who: string, resources: SeenResource[], status: string 
     say(text`${who}${ended} neither waits for a permit nor holds one.`);
     return EXIT.no;
   }
-  for (const seen of untold.slice(0, SHOWN)) {
-    say(text`can't tell whether ${who} waits for a permit of ${seen.resource}: ${silenceOf(seen)}${remedyOf(seen)}`);
+  const itsOwn = untold.filter(({ unqueued }) => unqueued?.some(({ workflowId }) => workflowId === who));
+  for (const seen of itsOwn) {
+    say(text`${who} waits for a permit of ${seen.resource}: ${silenceOf(seen)}. ${unqueuedRemedy(seen)}`);
   }
-  if (untold.length > SHOWN) say(text`… nor of ${untold.length - SHOWN} more resources`);
-  if (resources.length > 1) say(text`With --resource, why searches one resource only.`);
+  const [first, ...more] = itsOwn.length > 0 ? [] : untold;
+  if (first) {
+    say(text`can't tell whether ${who} waits for a permit of ${first.resource}: ${silenceOf(first)}${remedyOf(first)}`);
+  }
+  if (more.length > 0) {
+    const names = more.slice(0, SHOWN).map(({ resource }) => resource);
+    const others = more.length > SHOWN ? ` and ${more.length - SHOWN} more` : '';
+    say(
+      text`… nor of ${names.join(', ')}${others}: temporal-semaphore doctor reports why. With --resource, why searches one resource only.`,
+    );
+  }
   return EXIT.unavailable;
 }
 
@@ -129,16 +146,6 @@ function remedyOf(seen: SeenResource): string {
   if (seen.unqueued) return `. ${unqueuedRemedy(seen)}`;
   if (seen.queue === 'paused') return `. Unpause it: ${unpauseCommand(queueId(seen.resource))}`;
   return isQueueUnanswered(seen) && seen.taskQueue ? `. Start one: ${workerCommand(seen.taskQueue)}` : '';
-}
-
-/** How the Workflow has ended. `undefined` if it has not, or if there is no such Workflow: `workflowId` may be a client's identity. */
-async function endOf(client: Client, workflowId: string): Promise<string | undefined> {
-  try {
-    const { status } = await client.workflow.getHandle(workflowId).describe();
-    return isOpen({ status }) ? undefined : status.name;
-  } catch {
-    return undefined; // it is only for the message
-  }
 }
 
 async function resourcesFor(client: Client, { resource }: WhyFlags): Promise<SeenResource[]> {

@@ -4,7 +4,8 @@ import { messageOf } from '../client/server/errors';
 import { mapConcurrently } from '../client/server/map-concurrently';
 import { Server } from '../client/server/server';
 import { isKeyResource, wholeOf } from '../shared/key-names';
-import { isResource } from '../shared/permit-id';
+import { isOpen } from '../shared/open';
+import { isResource, queueId } from '../shared/permit-id';
 import { statedCapacity } from './deployed-slots';
 import type { Inspection, ResourceSlot } from './inspection';
 import { ANSWERS_WITHIN_MS, disagreement } from './inspector';
@@ -47,6 +48,8 @@ export interface SeenResource extends Inspection {
    * then, since Workflows may wait too.
    */
   unqueued?: readonly ClientWaiter[];
+  /** How the last queue has ended, where clients wait without one: Temporal's status, such as `TERMINATED`. Absent if there was none. */
+  queueEnded?: string;
   /** Why the look has failed: then ignore the other fields. */
   problem?: string;
   /** The look has failed because the time for all looks was over, so nothing is known of the resource. */
@@ -159,12 +162,27 @@ export async function withUnqueued(client: Client, resources: readonly SeenResou
   if (mayBe.length === 0) return [...resources];
   const [only] = mayBe;
   const waiters = await listClientWaiters(client, mayBe.length === 1 ? only?.resource : undefined);
-  return resources.map((seen) => {
+  return await mapConcurrently(resources, async (seen) => {
     const unqueued = mayBe.includes(seen) ? waiters.get(seen.resource) : undefined;
     if (!unqueued) return seen;
     const { waiting: _unknown, ...rest } = seen;
-    return { ...rest, unqueued: unqueued.map(({ workflowId, taskQueue }) => ({ workflowId, taskQueue })) };
+    const queueEnded = await endOf(client, queueId(seen.resource));
+    return {
+      ...rest,
+      unqueued: unqueued.map(({ workflowId, taskQueue }) => ({ workflowId, taskQueue })),
+      ...(queueEnded !== undefined && { queueEnded }),
+    };
   });
+}
+
+/** How the latest run of a Workflow has ended. `undefined` if it has not, or if there is no such Workflow. */
+export async function endOf(client: Client, workflowId: string): Promise<string | undefined> {
+  try {
+    const { status } = await client.workflow.getHandle(workflowId).describe();
+    return isOpen({ status }) ? undefined : status.name;
+  } catch {
+    return undefined; // it is only for a message
+  }
 }
 
 /** A key of a resource as it is now. */

@@ -55,18 +55,31 @@ test('a client that waits while no queue runs is not denied: no worker has run i
   await temporal.client.workflow.getHandle(queueId(terminated)).terminate();
 
   const remedy = `No worker answers on task queue "${taskQueue}". Start one: temporal-semaphore worker --task-queue ${taskQueue}\n`;
-  const remedies = [remedy, 'If a permit worker runs, a waiter starts a queue within 5 minutes.\n'];
+  const lost = 'What resize or pause had set is lost with the last queue: set it again.';
+  const remedies = [remedy, `If a permit worker runs, one of these clients starts a queue within 5 minutes. ${lost}\n`];
+  const none = ['no queue runs, but', 'no queue runs (the last one has ended: terminated), but'];
   for (const [index, resource] of [unpolled, terminated].entries()) {
     await eventually(async () => {
       const { code, stderr } = await run(['why', 'train-7', '--resource', resource]);
-      const untold = `can't tell whether train-7 waits for a permit of ${resource}: no queue runs, but 1 client waits: permit-waiter:${resource}:`;
+      const untold = `can't tell whether train-7 waits for a permit of ${resource}: ${none[index]} 1 client waits: permit-waiter:${resource}:`;
       assert.ok(stderr.includes(untold) && stderr.endsWith(`. ${remedies[index]}`), stderr);
       assert.equal(code, 69);
     });
     const seen = JSON.parse(await output(['ls', resource, '--json']));
     assert.deepEqual([seen.queue, seen.waiting, seen.unqueued.length], ['none', undefined, 1]);
-    assert.match(await output(['ls', resource]), /: 1 of 1 held, no queue runs, but 1 client waits: permit-waiter:/);
+    const shown = await output(['ls', resource]);
+    assert.ok(shown.includes(`: 1 of 1 held, ${none[index]} 1 client waits: permit-waiter:`), shown);
+    assert.equal(shown.includes(lost), resource === terminated, shown);
+    const [{ workflowId: waiter }] = seen.unqueued;
+    const itself = await run(['why', waiter]);
+    assert.ok(itself.stderr.includes(`${waiter} waits for a permit of ${resource}: ${none[index]} 1`), itself.stderr);
+    assert.doesNotMatch(itself.stderr, /can't tell/);
   }
+  await eventually(async () => {
+    const { stderr } = await run(['why', 'train-7']);
+    assert.equal(stderr.match(/can't tell/g)?.length, 1, stderr);
+    assert.match(stderr, /\n… nor of .*: temporal-semaphore doctor reports why\. /);
+  });
   const holder = await run(['why', temporal.client.options.identity, '--resource', unpolled]);
   assert.doesNotMatch(holder.stdout, /waits for no permit/);
   assert.equal(holder.code, 69);
@@ -75,9 +88,7 @@ test('a client that waits while no queue runs is not denied: no worker has run i
     all,
     new RegExp(`^${unpolled} +1 +1 +1 *\n(.*\n)*${unpolled}: no queue runs, but 1 client waits: `, 'm'),
   );
-  const warning = (await doctor()).find(({ what }) =>
-    what.startsWith(`"${terminated}": no queue runs, but 1 client waits`),
-  );
+  const warning = (await doctor()).find(({ what }) => what.startsWith(`"${terminated}": ${none[1]} 1 client waits`));
   assert.equal(warning?.is, 'warning');
 
   stop.abort();
