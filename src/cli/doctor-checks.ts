@@ -3,7 +3,7 @@ import { NoAnswerError, PermitTimeoutError, SemaphoreClient } from '../client';
 import { monotonicMs } from '../client/server/clock';
 import { shellWord, workerCommand } from '../client/server/commands';
 import { pollersOf } from '../client/server/pollers';
-import type { SlotInspection } from '../operator';
+import type { PermitInspection, SlotInspection } from '../operator';
 import { findDeadlocks } from '../operator/deadlocks';
 import { inspectAllInUse, type SeenResource } from '../operator/resources-in-use';
 import { type StuckWorkflows, stuckCallers, stuckWorkflows } from '../operator/stuck-workflows';
@@ -23,7 +23,7 @@ import {
   stuckFindings,
 } from './resource-findings';
 import { holderName } from './terminal';
-import { count, pauseNote, reasonNote, sinceNow, span, untilNote } from './wording';
+import { count, fromNow, pauseNote, reasonNote, sinceNow, span, untilNote } from './wording';
 
 export interface DoctorOptions {
   taskQueue: string;
@@ -185,7 +185,13 @@ function longestHold(resource: string, slots: readonly SlotInspection[], waitsSi
   const [first] = holds.sort((a, b) => a.permit.since.getTime() - b.permit.since.getTime());
   if (!first || first.permit.since > waitsSince) return '';
   const { slot, permit } = first;
-  return ` Or the holder of slot "${slot}" hangs, ${holderName(permit.holder)}, which has held it for ${sinceNow(permit.since)}: \`temporal-semaphore revoke ${shellWord(resource)} ${shellWord(slot)} --run-id ${permit.runId}\` frees the slot. The holder is notified, but its work is not stopped by force.`;
+  return ` Or the holder of slot "${slot}" hangs, ${holderName(permit.holder)}, which has held it for ${sinceNow(permit.since)}${renewalNote(permit)}: \`temporal-semaphore revoke ${shellWord(resource)} ${shellWord(slot)} --run-id ${permit.runId}\` frees the slot. The holder is notified, but its work is not stopped by force.`;
+}
+
+/** A holder that hangs may go on renewing; one that has died does not. */
+function renewalNote({ renewedAt, leaseDeadline }: PermitInspection): string {
+  if (!renewedAt || !leaseDeadline) return '';
+  return ` (no renewal for ${sinceNow(renewedAt)}; its lease ends in ${fromNow(leaseDeadline)} unless it is renewed)`;
 }
 
 /** Measures one round trip, and ten at once: only ten at once show whether the server is held back. */

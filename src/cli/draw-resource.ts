@@ -159,16 +159,23 @@ export function overrideNote(override: Override): Text {
 function slotRow(inspection: SlotInspection, seen: Inspection): unknown[] {
   const { slot, state, permit } = inspection;
   if (!permit) return [slot, dim(state)];
-  const { since, leaseDeadline } = permit;
-  const left = leaseDeadline ? leaseDeadline.getTime() - Date.now() : undefined;
   return [
     slot,
     stateShown(inspection),
     state === 'drained' ? '' : whoHas(inspection, seen),
-    sinceNow(since),
-    permit.paused ? '' : left === undefined ? '?' : state === 'paced' ? '' : left < 0 ? red('over') : span(left),
+    sinceNow(permit.since),
+    leaseLeft(inspection),
     state === 'held' ? shownPurpose(permit) : '',
   ];
+}
+
+/** How long the lease of a holder lasts. A drained or paced slot has no holder, and no lease ends a paused permit. */
+export function leaseLeft({ state, permit }: SlotInspection): unknown {
+  if (!permit || permit.paused) return '';
+  if (!permit.leaseDeadline) return '?';
+  const leftMs = permit.leaseDeadline.getTime() - Date.now();
+  if (state !== 'held') return '';
+  return leftMs < 0 ? red('over') : span(leftMs);
 }
 
 function stateShown({ state, permit }: SlotInspection): Text {

@@ -23,6 +23,7 @@ import {
   heldOf,
   isQueueUnanswered,
   isUnanswered,
+  leaseLeft,
   overrideNote,
   shownWaiter,
   silenceOf,
@@ -289,12 +290,11 @@ async function show(
     );
     print();
     await printCut(
-      table(['slot', 'held by', 'for', 'purpose'], some(slots.map((slot) => slotRow(slot, part))), [
-        'right',
-        'left',
-        'right',
-        'left',
-      ]),
+      table(
+        ['slot', 'held by', 'for', 'renewed', 'lease left', 'purpose'],
+        some(slots.map((slot) => slotRow(slot, part))),
+        ['right', 'left', 'right', 'right', 'right', 'left'],
+      ),
     );
   }
   if (isAnswered && parts.length > 0 && !parts.some(({ waits }) => waits)) print(text`${who} waits for no permit.`);
@@ -318,6 +318,8 @@ function slotRow(inspection: SlotInspection, part: Part): unknown[] {
     slot,
     permit?.preemptedUntil ? text`${by}, which ${yellow('gives way')}` : by,
     permit ? sinceNow(permit.since) : '',
+    inspection.state === 'held' && permit?.renewedAt ? `${sinceNow(permit.renewedAt)} ago` : '',
+    leaseLeft(inspection),
     permit && shownPurpose(permit),
   ];
 }

@@ -109,6 +109,11 @@ export interface PermitInspection {
   preemptedUntil?: Date;
   /** When the permit ends unless its holder renews it; absent when the permit is paused, or no worker answers for it. */
   leaseDeadline?: Date;
+  /**
+   * When its holder last renewed the permit, or took it, as `leaseDeadline` and the lease of its memo tell. Absent when `leaseDeadline` is,
+   * and when a renewal with another lease, a pace or a pre-emption has set that.
+   */
+  renewedAt?: Date;
   /** @internal Whether the look has spared the query that would show the lease. */
   leaseSpared?: true;
 }

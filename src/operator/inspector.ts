@@ -4,7 +4,7 @@ import { describeOpen, lenientReader } from '../client/server/lenient-reader';
 import { LongWaiters, type LookedAtWaiter } from '../client/server/long-waiters';
 import { mapConcurrently } from '../client/server/map-concurrently';
 import type { Server } from '../client/server/server';
-import { readDeadlineMs } from '../shared/lenient-input';
+import { readDeadlineMs, readPermitMemo } from '../shared/lenient-input';
 import { isPaused } from '../shared/open';
 import { permitId, queueId } from '../shared/permit-id';
 import { DEFAULT_PRIORITY_KEY } from '../shared/priority';
@@ -148,7 +148,11 @@ export class Inspector {
     const answer = await this.answer(description, PERMIT_STATUS, asking, isAhead);
     if (answer === SPARED) permit.leaseSpared = true;
     const deadlineMs = readDeadlineMs(answer);
-    if (deadlineMs !== undefined) permit.leaseDeadline = new Date(deadlineMs);
+    if (deadlineMs === undefined) return { slot, state: stateOf(this.resource, permit), permit };
+    permit.leaseDeadline = new Date(deadlineMs);
+    const renewedAtMs = deadlineMs - (readPermitMemo(description.memo).leaseMs ?? Number.NaN);
+    const isOther = permit.pacedUntil !== undefined || permit.preemptedUntil !== undefined;
+    if (renewedAtMs <= Date.now() && !isOther) permit.renewedAt = new Date(renewedAtMs);
     return { slot, state: stateOf(this.resource, permit), permit };
   }
 

@@ -9,12 +9,14 @@ import { fieldsOf, MAX_TIME_MS } from './untyped';
 /** Reads the memo of a permit. Other languages write memos too, so any field may be missing. */
 export function readPermitMemo(memo: unknown) {
   const fields = fieldsOf(memo) as Partial<Record<keyof PermitMemo, unknown>>;
-  const { holder, purpose, pool, slots, pacedUntilMs, releasedAtMs, preemptedUntilMs, revokedBecause } = fields;
+  const { holder, purpose, pool, slots, leaseMs, pacedUntilMs, releasedAtMs, preemptedUntilMs, revokedBecause } =
+    fields;
   return {
     holder: readShownHolder(holder),
     purpose: textOf(purpose),
     pool: textOf(pool),
     slots: readSlotsMark(slots),
+    leaseMs: timeOf(leaseMs),
     pacedUntilMs: timeOf(pacedUntilMs),
     releasedAtMs: timeOf(releasedAtMs),
     preemptedUntilMs: timeOf(preemptedUntilMs),

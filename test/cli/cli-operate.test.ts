@@ -144,6 +144,7 @@ test('a permit in a slot that the queue does not know is shown, with what the op
   for (const args of [[identity], [identity, '--resource', resource]]) {
     const why = await output(['why', ...args]);
     assert.match(why, new RegExp(`^${resource}: 3 of 2 held\\.$`, 'm'));
+    assert.match(why, /slot +held by +for +renewed +lease left +purpose\n +0 +\S+ +\S+ s +\S+ s ago +\S+ s/);
     assert.match(why, /^ +2 +\S+ .*\n\n/m);
     assert.ok(why.includes(advice), why);
   }

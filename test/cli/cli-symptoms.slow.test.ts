@@ -46,7 +46,7 @@ test('a client that waits while no queue runs is not denied: no worker has run i
   const [unpolled, terminated] = [temporal.resource(), temporal.resource()];
   const taskQueue = taskQueueOfNobody();
   const silent = pool(unpolled, 1, taskQueue);
-  const semaphores = [silent, pool(terminated)];
+  const semaphores = [silent, pool(terminated), pool(temporal.resource(), 1, taskQueue)];
   const permits = await Promise.all(semaphores.map((semaphore) => semaphore.acquire()));
   const stop = new AbortController();
   clean.push(() => stop.abort());
@@ -70,16 +70,7 @@ test('a client that waits while no queue runs is not denied: no worker has run i
     const shown = await output(['ls', resource]);
     assert.ok(shown.includes(`: 1 of 1 held, ${none[index]} 1 client waits: permit-waiter:`), shown);
     assert.equal(shown.includes(lost), resource === terminated, shown);
-    const [{ workflowId: waiter }] = seen.unqueued;
-    const itself = await run(['why', waiter]);
-    assert.ok(itself.stderr.includes(`${waiter} waits for a permit of ${resource}: ${none[index]} 1`), itself.stderr);
-    assert.doesNotMatch(itself.stderr, /can't tell/);
   }
-  await eventually(async () => {
-    const { stderr } = await run(['why', 'train-7']);
-    assert.equal(stderr.match(/can't tell/g)?.length, 1, stderr);
-    assert.match(stderr, /\n… nor of .*: temporal-semaphore doctor reports why\. /);
-  });
   const holder = await run(['why', temporal.client.options.identity, '--resource', unpolled]);
   assert.doesNotMatch(holder.stdout, /waits for no permit/);
   assert.equal(holder.code, 69);
@@ -90,6 +81,19 @@ test('a client that waits while no queue runs is not denied: no worker has run i
   );
   const warning = (await doctor()).find(({ what }) => what.startsWith(`"${terminated}": ${none[1]} 1 client waits`));
   assert.equal(warning?.is, 'warning');
+
+  await eventually(async () => {
+    const { stderr } = await run(['why', 'train-7']);
+    assert.equal(stderr.match(/can't tell/g)?.length, 1, stderr);
+    assert.match(stderr, /\n… nor of .*: temporal-semaphore doctor reports why\. /);
+  });
+  const { unqueued } = JSON.parse(await output(['ls', unpolled, '--json']));
+  const itself = await run(['why', unqueued[0].workflowId]);
+  assert.ok(
+    itself.stderr.includes(`${unqueued[0].workflowId} waits for a permit of ${unpolled}: no queue`),
+    itself.stderr,
+  );
+  assert.doesNotMatch(itself.stderr, /can't tell/);
 
   stop.abort();
   await Promise.all(waiting);
@@ -153,7 +157,9 @@ test('doctor and run name a resize for which callers wait; doctor names a hold t
     const { advice } = about(`"${resized}" is resized to 1 of 2: black friday`);
     assert.equal(advice, `\`temporal-semaphore resize ${resized} 2\` ends the change.`);
     const hold = `temporal-semaphore revoke ${held} 0 --run-id ${permits[1]?.runId}`;
-    assert.ok(about(`"${held}": 1 waiting`).advice?.includes(hold));
+    const { advice: late = '' } = about(`"${held}": 1 waiting`);
+    assert.ok(late.includes(hold), late);
+    assert.match(late, / \(no renewal for \d.*; its lease ends in 9m .* unless it is renewed\): /);
     assert.match(about(`"${resized}": 1 waiting`).advice ?? '', /who holds\.$/, 'the resize explains it');
     const file = about(`"${paused}" is paused: limits file, version 2: migration`);
     assert.match(

@@ -179,7 +179,7 @@ test('it shows each holder, each waiter in order, and the last holds with how th
   const held = slots.find(({ slot }) => slot === holder.slot)?.permit ?? assert.fail();
   const run = await holder.handle.describe();
   assert.deepEqual(
-    { ...held, since: undefined, leaseDeadline: undefined },
+    { ...held, since: undefined, leaseDeadline: undefined, renewedAt: undefined },
     {
       workflowId: permitId({ resource, slot: holder.slot }),
       runId: holder.runId,
@@ -189,8 +189,10 @@ test('it shows each holder, each waiter in order, and the last holds with how th
       slots: 2,
       since: undefined,
       leaseDeadline: undefined,
+      renewedAt: undefined,
     },
   );
+  assert.ok(held.renewedAt && held.renewedAt >= held.since);
   const byHand = slots.find(({ slot }) => slot === client.slot)?.permit ?? assert.fail();
   assert.deepEqual([byHand.runId, byHand.purpose], [client.runId, 'by hand']);
   assert.deepEqual(byHand.holder, { identity: temporal.client.options.identity });
