@@ -61,13 +61,13 @@ export async function runChaos(
   let world: World | undefined;
   let isToKeep = false;
   try {
-    const pauses = await canPause(server);
-    const some = [
-      { fault: PAUSE_WORKFLOW, isThere: pauses, without: NO_PAUSE },
+    const others = [
+      { fault: PAUSE_WORKFLOW, isThere: await canPause(server), without: NO_PAUSE },
       { fault: DEPLOY_VERSION, isThere: options.beside === undefined, without: NO_VERSIONS },
     ];
-    const perhaps = some.flatMap(({ fault, isThere }) => (isThere ? [fault] : []));
-    const faults = chosen([...FAULTS, ...STRANGERS, ...server.faults, ...perhaps], options);
+    const leftOut = others.filter(({ isThere }) => !isThere);
+    const known = [...FAULTS, ...STRANGERS, ...server.faults, ...others.map(({ fault }) => fault)];
+    const faults = chosen(known, options).filter((it) => !leftOut.some(({ fault }) => fault === it));
     isToKeep = true;
     tell('Starting the actors …');
     world = await World.start(server, {
@@ -111,10 +111,7 @@ export async function runChaos(
       ...{ seed, commit, command, minutes, healedInMs },
       server: server.described,
       startedAt: startedAt.toISOString(),
-      leftOut: [
-        ...(actorClock(directory, 'probe') ? [] : [NO_FAKETIME]),
-        ...some.flatMap(({ isThere, without }) => (isThere ? [] : [without])),
-      ],
+      leftOut: [...(actorClock(directory, 'probe') ? [] : [NO_FAKETIME]), ...leftOut.map(({ without }) => without)],
       ...judge(record, idleLimit),
     };
     await writeFile(join(directory, 'report.json'), JSON.stringify(report));

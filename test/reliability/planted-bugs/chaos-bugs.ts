@@ -160,6 +160,24 @@ export const CHAOS_BUGS: readonly ChaosBug[] = [
     faults: 'apply',
   },
   {
+    name: 'Queues and permits stay with the version of the permit worker that started them',
+    of: 'liveness',
+    in: 'inCurrentVersion',
+    find: "'AUTO_UPGRADE'",
+    replace: "'PINNED'",
+    faults: 'deploy-version',
+  },
+  {
+    name: 'A renewal that a permit takes when its lease is over counts for nothing, though the permit was paused until then',
+    of: 'loss',
+    in: 'holdSlot',
+    find: 'deadlineMs = Math.max(deadlineMs, Date.now() + (readLeaseMs(renewal) ?? leaseMs));',
+    replace:
+      'if (Date.now() <= deadlineMs) deadlineMs = Math.max(deadlineMs, Date.now() + (readLeaseMs(renewal) ?? leaseMs));',
+    faults: 'pause-workflow',
+    everyMs: 1_000,
+  },
+  {
     name: 'A pause is ignored',
     of: 'operators',
     in: 'isSlotInUse',
