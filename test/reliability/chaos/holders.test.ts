@@ -278,6 +278,15 @@ test('L1: a permit that ends by its lease, and nobody ever worked under it', () 
     });
   assert.deepEqual(paused('run-9'), [], 'its lease had ended before, and it was paused');
   assert.deepEqual(paused('run-8'), ['L1'], 'another permit of that slot was paused');
+  const other = (holder: string, startedMs: number) =>
+    forgotten(({ permits, pauses }) => {
+      const times = { startedMs, closedMs: 211_000 };
+      permits.push({ ...at(permits, 0), ...times, slot: '1', runId: 'run-10', holder, outcome: 'released' });
+      pauses.push(pausedPermit('1', 'run-10', 203_000, 210_900));
+    });
+  assert.deepEqual(other('clients', 200_100), [], 'its holder was to release a paused one first');
+  assert.deepEqual(other('clients', 199_900), ['L1'], 'it would have released that one later');
+  assert.deepEqual(other('clients-2', 200_100), ['L1'], 'another holder’s');
   const flooded = (slot: string) =>
     forgotten(
       ({ faults }) => void faults.push({ ...hit(`permit:${POOL}:${slot}`, 203_000, 204_000), kind: 'stranger-flood' }),

@@ -44,12 +44,32 @@ export function checkOwned(record: ChaosRecord): string[] {
     const lateMs = covered([startedMs, closedMs], late);
     const near = covered(
       [closedMs - LEASE_MS - lateMs, closedMs],
-      union([...hits.ofAny([holder, actorOf(holder)], RECONNECTED_MS), ...hits.flooded(permitId({ resource, slot }))]),
+      union([
+        ...hits.ofAny([holder, actorOf(holder)], RECONNECTED_MS),
+        ...hits.flooded(permitId({ resource, slot })),
+        ...releasedFirst(record, runId).flatMap((permit) => hits.paused(permitId(permit), permit.runId)),
+      ]),
     );
     return near > 0
       ? []
       : [`${resource}/${slot}/${runId} of ${holder} ended by its lease, and nobody had worked under it`];
   });
+}
+
+/**
+ * The permits that this one's holder may have acquired after it, and so releases before it, as that of the whole before the key's. The holder
+ * renews none of them any more then, and while the first is paused, it waits for that, at most until the leases of the others are over.
+ */
+function releasedFirst({ permits }: ChaosRecord, runId: string): PermitRun[] {
+  const own = permits.find((permit) => permit.runId === runId);
+  return permits.filter(
+    (permit) =>
+      own &&
+      permit.holder === own.holder &&
+      permit.runId !== runId &&
+      permit.startedMs >= own.startedMs &&
+      permit.startedMs <= own.closedMs,
+  );
 }
 
 /** The time from the permit's end at the server to when its holder stopped. */
