@@ -10,7 +10,7 @@ export const EXIT = {
   usage: 64,
   /** That slot is not held, or not by that run. */
   absent: 66,
-  /** The server can't be reached, or refuses the request. */
+  /** The server can't be reached, or refuses the request; or no worker answers. */
   unavailable: 69,
   /** Try again: no permit came in time, or the override has changed. */
   busy: 75,

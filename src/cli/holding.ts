@@ -18,6 +18,13 @@ export function permitsOf({ permits }: Pick<RunSet, 'permits'>): readonly Permit
   return permits.flat();
 }
 
+/** `slot "0" of "gpu-pool", slot "a" of "licences"` */
+export function slotsOf(set: Pick<RunSet, 'permits'>): string {
+  return permitsOf(set)
+    .map(({ resource, slot }) => `slot "${slot}" of "${resource}"`)
+    .join(', ');
+}
+
 /** How long the processes that the command left behind may take to end after TERM. */
 const LEFTOVERS_MS = 1_000;
 

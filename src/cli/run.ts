@@ -9,29 +9,17 @@ import {
   PermitTimeoutError,
   SemaphoreClient,
 } from '../client';
-import { pause, soon } from '../client/server/clock';
+import { soon } from '../client/server/clock';
 import { messageOf } from '../client/server/errors';
-import { type Inspection, Operator } from '../operator';
 import { DEFAULT_TASK_QUEUE } from '../shared/protocol';
 import { type AlsoFlag, alsoFlag, durationOption, wholeNumber, withSlotFlags } from './arguments';
-import { type ConnectionFlags, placeOf, withClient, withConnectionFlags } from './connection';
-import { heldOf, overrideNote } from './draw-resource';
+import { type ConnectionFlags, withClient, withConnectionFlags } from './connection';
 import { EXIT } from './exit-codes';
-import { afterLoss, permitsOf, type RunSet, runHolding, Signals } from './holding';
+import { afterLoss, type RunSet, runHolding, Signals, slotsOf } from './holding';
 import { Interrupted, say } from './terminal';
-import { type Text, text } from './text';
-import { disagreementLine } from './wording';
-
-/** A resource of which the command needs a permit. */
-interface WantedResource {
-  resource: string;
-  capacity?: number;
-  slots?: string[];
-  perKey?: number;
-  pace?: { every: number };
-  key?: string;
-  permits?: number;
-}
+import { text } from './text';
+import { areUntaken, tellSlowRelease, tellUntaken, unansweredNote } from './unanswered';
+import { placeNote, tellWhatItWaitsFor, type WantedResource } from './waiting';
 
 interface RunFlags extends ConnectionFlags {
   capacity?: number;
@@ -85,7 +73,8 @@ permit was lost.
   ${EXIT.busy}   no permit: all slots are held (--try), none came free in time
        (--timeout), or the queue is full (--max-waiting)
   ${EXIT.usage}   wrong usage
-  ${EXIT.unavailable}   the server can't be reached, or refuses the request
+  ${EXIT.unavailable}   the server can't be reached, or refuses the request; or no permit came
+       (--try, --timeout), and no permit worker polls the task queue
   ${EXIT.notExecutable}  the command can't be executed
   ${EXIT.notFound}  no such command
 
@@ -207,27 +196,44 @@ async function runUnderPermit(resource: string, command: string[] | undefined, f
       const interrupted = new AbortController();
       signals.take((name) => interrupted.abort(new Interrupted(name)));
       const semaphores = semaphoresOf(client);
-      let permits: RunSet | undefined;
+      let permits: RunSet | number | undefined;
       try {
         permits = await acquire(semaphores, wanted, client, flags, interrupted.signal);
       } finally {
-        if (permits === undefined) await giveBack(semaphores, signals);
+        if (typeof permits !== 'object') await giveBack(semaphores, signals);
       }
-      if (permits === undefined) return EXIT.busy;
-      let lateLoss: PermitLostError | undefined;
-      let code: number;
-      try {
-        code = await runHolding(permits, command, signals, interrupted.signal);
-      } finally {
-        const isKnown = permits.signal.aborted;
-        // The command has ended, so a signal is for us: it ends the wait for a server that does not answer.
-        const loss = await Promise.race([release(permits), signals.next().then(() => giveUp(permits))]);
-        if (!isKnown) lateLoss = loss;
-      }
-      return afterLoss(code, lateLoss);
+      if (typeof permits === 'number') return permits;
+      return await hold(permits, command, { client, taskQueue, signals, interrupted: interrupted.signal });
     },
     semaphoresOf,
   );
+}
+
+interface Holding {
+  client: Client;
+  taskQueue: string;
+  signals: Signals;
+  interrupted: AbortSignal;
+}
+
+/** Runs the command, and releases. @returns the exit code @throws Interrupted before the command starts */
+async function hold(permits: RunSet, command: string[], holding: Holding): Promise<number> {
+  const { client, taskQueue, signals, interrupted } = holding;
+  let lateLoss: PermitLostError | undefined;
+  let code: number | undefined;
+  const over = new AbortController();
+  void tellUntaken(permits, client, taskQueue, over.signal);
+  try {
+    code = await runHolding(permits, command, signals, interrupted);
+  } finally {
+    over.abort();
+    const isKnown = permits.signal.aborted;
+    // The command has ended, so a signal is for us: it ends the wait for a server that does not answer.
+    const released = release(permits, code, holding);
+    const loss = await Promise.race([released, signals.next().then(() => giveUp(permits))]);
+    if (!isKnown) lateLoss = loss;
+  }
+  return afterLoss(code, lateLoss);
 }
 
 /** Gives back late permits before this process ends: a slot that a slow server still gives it would stay taken for a lease. A signal ends the wait. */
@@ -236,14 +242,14 @@ async function giveBack(semaphores: readonly SemaphoreClient[], signals: Signals
   await soon(Promise.race([closed, signals.next()]), GIVE_BACK_MS);
 }
 
-/** `undefined` when no permit came in time; this has said so. @throws Interrupted */
+/** The exit code if no permit came in time; this has said so. @throws Interrupted */
 async function acquire(
   semaphores: SemaphoreClient[],
   wanted: readonly WantedResource[],
   client: Client,
   flags: RunFlags,
   interrupted: AbortSignal,
-): Promise<RunSet | undefined> {
+): Promise<RunSet | number> {
   const { timeout, purpose, priority, fairnessKey } = flags;
   const over = new AbortController();
   if (!flags.try) void tellWhatItWaitsFor(wanted, client, over.signal);
@@ -262,7 +268,8 @@ async function acquire(
     if (!(error instanceof PermitTimeoutError || error instanceof LineFullError)) throw error;
     if (error.cause !== undefined) throw error; // whether a slot is free is unknown: the server could not be reached
     say(text`${error.message} ${placeNote(client)}`);
-    return undefined;
+    // Without a worker, a retry finds the slots held even if all work is done: a cron job must not take that for a busy slot.
+    return error instanceof PermitTimeoutError && error.unpolled !== undefined ? EXIT.unavailable : EXIT.busy;
   } finally {
     over.abort();
   }
@@ -272,13 +279,25 @@ async function acquire(
  * The command has ended, and its exit code counts. This reports a release that fails: the lease then ends the permit.
  * @returns a loss that came before the release, and of which the server tells only now
  */
-async function release(set: RunSet): Promise<PermitLostError | undefined> {
+async function release(
+  set: RunSet,
+  code: number | undefined,
+  { client, taskQueue }: Holding,
+): Promise<PermitLostError | undefined> {
+  const over = new AbortController();
+  const ended = code === undefined ? 'the command was not run' : `the command has ended with exit code ${code}`;
+  const slow = tellSlowRelease(set, ended, client, taskQueue, over.signal);
   try {
     await set.release();
+    over.abort();
+    // The lease is over, and only a worker ends it.
+    if ((await slow) && (await areUntaken(set, client).catch(() => false))) tellNotFree(set, unansweredNote(taskQueue));
     return await set.confirmLoss();
   } catch (error) {
     tellNotFree(set, messageOf(error));
     return undefined;
+  } finally {
+    over.abort();
   }
 }
 
@@ -288,63 +307,5 @@ async function giveUp(set: RunSet): Promise<undefined> {
 }
 
 function tellNotFree(set: RunSet, why: string): void {
-  const which = permitsOf(set)
-    .map(({ resource, slot }) => `slot "${slot}" of "${resource}"`)
-    .join(', ');
-  say(text`${which} is not free yet: ${why}`);
-}
-
-/** A shorter wait needs no explanation. */
-const SILENT_MS = 2_000;
-
-/** A look costs a call for each slot, so a larger resource gets no look. */
-const MOST_SLOTS = 100;
-
-/** Says once what this process waits for, when it still waits after a while. It never fails: the wait itself counts more. */
-async function tellWhatItWaitsFor(
-  resources: readonly WantedResource[],
-  client: Client,
-  over: AbortSignal,
-): Promise<void> {
-  await pause(SILENT_MS, over);
-  if (over.aborted) return;
-  const { identity } = client.options;
-  const seen = await Promise.all(resources.map((wanted) => look(client, wanted)));
-  // Of several resources, this names the resource in whose queue this process waits.
-  const found = seen.find((one) => one?.waiters.some((waiter) => waiter.identity === identity)) ?? seen[0];
-  const resource = found?.resource ?? resources.map((wanted) => wanted.resource).join('" and "');
-  if (!over.aborted)
-    say(text`waiting for a permit of "${resource}"${found ? details(found, identity) : ''} ${placeNote(client)}`);
-}
-
-/** Where it waits: a wrong server or namespace looks like any other wait. */
-function placeNote(client: Client): Text {
-  const { address, namespace } = placeOf(client);
-  return text`(namespace "${namespace}" at ${address})`;
-}
-
-function details(seen: Inspection, identity: string): unknown {
-  const at = seen.waiters.findIndex((waiter) => waiter.identity === identity);
-  const ahead = at < 0 ? seen.waiters.length : at;
-  const override = seen.override ? text`, and the resource is ${overrideNote(seen.override)}` : '';
-  const line = seen.waiting === undefined ? '' : text`, ${ahead} ahead`;
-  const differing = seen.disagreement ? text`; ${disagreementLine(seen.disagreement)}` : '';
-  const held = heldAround(seen) ? ', one of them by the enclosing run: run the command under its permit' : '';
-  return text`: ${heldOf(seen)}${held}${line}${override}${differing}`;
-}
-
-/** Whether a `run` in which this one runs holds one of the permits: its command has the variable `PERMITS`. */
-function heldAround({ slots }: Inspection): boolean {
-  try {
-    const around: { runId: unknown }[] = JSON.parse(process.env.PERMITS ?? '[]');
-    return slots.some(({ permit }) => permit !== undefined && around.some(({ runId }) => runId === permit.runId));
-  } catch {
-    return false; // not what this program has written
-  }
-}
-
-/** `undefined` when the resource has too many slots, or the server is slow or refuses. */
-async function look(client: Client, { resource, capacity, slots }: WantedResource): Promise<Inspection | undefined> {
-  if ((slots?.length ?? capacity ?? 0) > MOST_SLOTS) return undefined;
-  return await new Operator(client, resource, { capacity, slots }).inspect({ recent: 0 }).catch(() => undefined);
+  say(text`${slotsOf(set)} is not free yet: ${why}`);
 }

@@ -165,6 +165,20 @@ export const MENDED: readonly PlantedBug[] = [
     caughtBy: 'test/cli/cli-symptoms.slow.test.ts',
   },
   {
+    name: 'run exits 75 where no permit worker runs, as if the slot were busy',
+    in: 'acquire',
+    find: 'error instanceof PermitTimeoutError && error.unpolled !== undefined',
+    replace: 'false',
+    caughtBy: 'others exit 69, not 75',
+  },
+  {
+    name: 'run waits silently where the permit worker has just stopped',
+    in: 'details',
+    find: 'unanswered === undefined',
+    replace: 'true',
+    caughtBy: 'where the permit worker has just stopped, and the server still lists its pollers',
+  },
+  {
     name: 'doctor takes a stopped worker, whose pollers the server still lists, for an overloaded one',
     in: 'silentFindings',
     find: 'answering.has(taskQueue)',
