@@ -18,7 +18,7 @@ import { EXIT } from './exit-codes';
 import { afterLoss, type RunSet, runHolding, Signals, slotsOf } from './holding';
 import { Interrupted, say } from './terminal';
 import { text } from './text';
-import { areUntaken, tellSlowRelease, tellUntaken, unansweredNote } from './unanswered';
+import { tellSlowRelease, tellUntaken, whyNotFree } from './unanswered';
 import { placeNote, tellWhatItWaitsFor, type WantedResource } from './waiting';
 
 interface RunFlags extends ConnectionFlags {
@@ -290,8 +290,8 @@ async function release(
   try {
     await set.release();
     over.abort();
-    // The lease is over, and only a worker ends it.
-    if ((await slow) && (await areUntaken(set, client).catch(() => false))) tellNotFree(set, unansweredNote(taskQueue));
+    const why = (await slow) ? await whyNotFree(set, client, taskQueue) : undefined;
+    if (why !== undefined) tellNotFree(set, why);
     return await set.confirmLoss();
   } catch (error) {
     tellNotFree(set, messageOf(error));

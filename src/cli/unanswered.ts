@@ -1,4 +1,3 @@
-import { setTimeout as delay } from 'node:timers/promises';
 import type { Client } from '@temporalio/client';
 import type { Permit } from '../client';
 import { pause } from '../client/server/clock';
@@ -22,18 +21,17 @@ const SLOW_RELEASE_MS = 3_000;
 /** A running worker takes a task sooner. */
 const TAKEN_WITHIN_MS = 1_000;
 
-/** How long one look may take: its answer is only for a message. */
-const LOOK_MS = 2_000;
+/** How long a look at the permits may take when the lease is over: its answer is only for a message. */
+const LAST_LOOK_MS = 5_000;
 
-export function unansweredNote(taskQueue: string): string {
-  return `no worker answers on task queue "${taskQueue}". If no permit worker runs, start one: ${workerCommand(taskQueue)}`;
-}
+/** How long one call may take. */
+const CALL_MS = 2_000;
 
 /** Says once, while the command runs, if no worker has taken up the permit. */
 export async function tellUntaken(set: RunSet, client: Client, taskQueue: string, over: AbortSignal): Promise<void> {
   await pause(UNTAKEN_MS, over);
   const [permit] = permitsOf(set);
-  if (over.aborted || !permit || !(await isUntaken(client, permit).catch(() => false)) || over.aborted) return;
+  if (over.aborted || !permit || !(await isUntaken(client, permit, over).catch(() => false)) || over.aborted) return;
   say(
     text`no worker answers on task queue "${taskQueue}". The command runs, but ${slotsOf(set)} will come free only when a permit worker runs. Start one: ${workerCommand(taskQueue)}`,
   );
@@ -49,27 +47,37 @@ export async function tellSlowRelease(
 ): Promise<boolean> {
   await pause(SLOW_RELEASE_MS, over);
   if (over.aborted) return false;
-  const why = await whyNotReleased(set, client, taskQueue);
+  const why = await whyNotReleased(set, client, taskQueue, over);
   if (over.aborted) return false;
   const leftMs = Math.max(...permitsOf(set).map(({ deadline }) => deadline.getTime())) - Date.now();
   say(
-    text`${ended}. ${slotsOf(set)} is not free yet: ${why}. Waiting for the release until the lease ends, in ${span(leftMs)} at the latest. A signal ends the wait.`,
+    text`${ended}, but ${slotsOf(set)} is not free yet: ${why}. run waits for the release until the lease ends, in ${span(leftMs)} at the latest. A signal ends the wait.`,
   );
   return true;
 }
 
 /** Why a release takes long. */
-async function whyNotReleased(set: RunSet, client: Client, taskQueue: string): Promise<string> {
+async function whyNotReleased(set: RunSet, client: Client, taskQueue: string, over: AbortSignal): Promise<string> {
   try {
-    return (await areUntaken(set, client)) ? `no worker answers on task queue "${taskQueue}"` : 'no answer has come';
+    return (await areUntaken(set, client, over))
+      ? `no worker answers on task queue "${taskQueue}"`
+      : 'no answer has come';
   } catch (error) {
     return isTransient(error) ? 'the server does not answer' : 'no answer has come';
   }
 }
 
+/** Why the slots are not free although the lease is over, which only a worker ends; `undefined` if they are. */
+export async function whyNotFree(set: RunSet, client: Client, taskQueue: string): Promise<string | undefined> {
+  const isSilent = await areUntaken(set, client, AbortSignal.timeout(LAST_LOOK_MS)).catch(() => false);
+  return isSilent
+    ? `no worker answers on task queue "${taskQueue}". If no permit worker runs, start one: ${workerCommand(taskQueue)}`
+    : undefined;
+}
+
 /** Whether no worker takes up the release of one of the permits. */
-export async function areUntaken(set: RunSet, client: Client): Promise<boolean> {
-  for (const permit of permitsOf(set)) if (await isUntaken(client, permit)) return true;
+async function areUntaken(set: RunSet, client: Client, over: AbortSignal): Promise<boolean> {
+  for (const permit of permitsOf(set)) if (!over.aborted && (await isUntaken(client, permit, over))) return true;
   return false;
 }
 
@@ -77,17 +85,17 @@ export async function areUntaken(set: RunSet, client: Client): Promise<boolean> 
  * Whether the permit has a Workflow Task that no worker takes, or that fails there each time. A task that is still the same a second later
  * is no renewal that has just come.
  */
-async function isUntaken(client: Client, permit: Permit): Promise<boolean> {
+async function isUntaken(client: Client, permit: Permit, over: AbortSignal): Promise<boolean> {
   const since = await untakenSince(client, permit);
   if (since === undefined) return false;
-  await delay(TAKEN_WITHIN_MS);
+  await pause(TAKEN_WITHIN_MS, over);
   return (await untakenSince(client, permit)) === since;
 }
 
 /** When the Workflow Task that no worker has taken was scheduled. */
 async function untakenSince(client: Client, { workflowId, runId }: Permit): Promise<string | undefined> {
   const describe = () => client.workflow.getHandle(workflowId, runId).describe();
-  const { pendingWorkflowTask: task } = (await client.withDeadline(Date.now() + LOOK_MS, describe)).raw;
+  const { pendingWorkflowTask: task } = (await client.withDeadline(Date.now() + CALL_MS, describe)).raw;
   if (!task) return undefined;
   if (Number(task.attempt) > 1) return 'long ago';
   return task.startedTime ? undefined : `${task.scheduledTime?.seconds}.${task.scheduledTime?.nanos}`;

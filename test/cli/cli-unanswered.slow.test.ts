@@ -33,7 +33,7 @@ test('without any permit worker, run says so while its command runs, and when it
 
   open();
   await holder.says(
-    /(: the command has ended with exit code 3\. slot "0" of .* is not free yet: no worker answers on task queue ".*"\. Waiting for the release until the lease ends, in \d+\.\d s at the latest\.)/,
+    /(: the command has ended with exit code 3, but slot "0" of .* is not free yet: no worker answers on task queue ".*"\. run waits for the release until the lease ends, in \d+\.\d s at the latest\.)/,
   );
   assert.equal(await holder.exit, 3);
   await assertComesFree(resource, taskQueue);
@@ -55,7 +55,7 @@ test('where the permit worker has just stopped, and the server still lists its p
   assert.equal(await waiter.exit, 130);
 
   open();
-  await holder.says(/(: the command has ended with exit code 0\. .* no worker answers on task queue )/);
+  await holder.says(/(: the command has ended with exit code 0, but .* no worker answers on task queue )/);
   await holder.says(
     /(slot "0" of ".*" is not free yet: no worker answers on .* start one: temporal-semaphore worker )/,
   );

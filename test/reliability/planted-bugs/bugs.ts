@@ -1114,7 +1114,7 @@ const BUGS: readonly PlantedBug[] = [
   },
   {
     name: '`run` exits 0 although its permit was lost before the release',
-    in: 'runUnderPermit',
+    in: 'hold',
     find: 'if (!isKnown) lateLoss = loss;',
     replace: '',
     caughtBy: 'revoked where it could not',
