@@ -120,10 +120,10 @@ export function withResourceFlags(command: Command): Command {
     'the names of the slots, separated by commas, instead of --capacity',
   );
   command
-    .option('--key <key>', "use this key's permits instead of those of the whole resource")
+    .option('--key <key>', 'the tenant or customer (key) whose permits are meant, instead of the whole resource')
     .option(
       '--per-key <n>',
-      "with --key: the limit of each key that the callers' code declares (default: same as --capacity)",
+      "with --key: the limit for each key, as the callers' code declares it (default: same as --capacity)",
       wholeNumber,
     );
   return withConnectionFlags(withOutputFlags(withTaskQueueFlag(command)));

@@ -42,7 +42,7 @@ export function withConnectionFlags(command: Command): Command {
       "the configuration file (default: TEMPORAL_CONFIG_FILE, or Temporal's default path)",
     )
     .option('--api-key <key>', 'the API key; the process list shows it, so prefer TEMPORAL_API_KEY')
-    .option('--tls', 'use TLS')
+    .option('--tls', 'use TLS to connect to the server')
     .option('--no-tls', 'connect without TLS, even if the configuration enables it')
     .option('--tls-ca-path <path>', "the server's CA certificate")
     .option('--tls-cert-path <path>', 'the client certificate')

@@ -26,13 +26,13 @@ const HELP = `
 Without arguments, the dashboard shows all resources in use. To show only some,
 give each with its capacity or slots (gpu-pool=3, licences=a,b,c), or only its
 name: the dashboard then takes the capacity from the resource's queue or
-permits. Only the last = separates the name from its capacity or slots: if a
-name itself contains =, give its capacity or slots too.
+permits. The last "=" separates the name from the capacity or slots. So if a
+resource's name contains "=", always give its capacity or slots.
 
 By default, only this machine can reach the dashboard. If --host is an address
-that other machines can reach, visitors need a token: that of --token, or a
-generated one, which is part of the printed address. The dashboard does not use
-TLS: put it behind a proxy that does.
+that other machines can reach, visitors need a token: that of --token or
+TEMPORAL_SEMAPHORE_TOKEN, or else a generated one, which is part of the printed
+address. The dashboard serves plain HTTP: put it behind a proxy that adds TLS.
 
 Example:
   temporal-semaphore dashboard gpu-pool=3 licences=a,b,c
@@ -43,7 +43,7 @@ export function addDashboard(program: Command, done: (exitCode: number) => void)
     .command('dashboard [resources...]')
     .summary('serve a web dashboard of holders and waiters')
     .description(
-      'Serves a web dashboard until SIGTERM or SIGINT. The dashboard shows who holds permits of these resources and who waits for them, and can revoke, resize and pause.',
+      'Serves a web dashboard until SIGTERM or SIGINT. The dashboard shows who holds permits of the given resources and who waits for them, and can revoke, resize and pause.',
     )
     .option('--port <n>', 'the port to listen on (0: any free port)', Number, 8244)
     .option('--host <name>', 'the address to listen on', '127.0.0.1')

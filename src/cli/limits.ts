@@ -56,7 +56,7 @@ export function addPlan(program: Command, done: (exitCode: number) => void): voi
     .command('plan <file>')
     .summary('compare a limits file with what is in force')
     .description(
-      'Compares a limits file with the limits in force: those that operators have set, and those that permits and callers declare. Shows what apply would change, and which permits are held above the limits of the file.',
+      'Compares a limits file with the limits in force: those that operators have set, and those that callers declare, as queues and permits report them. Shows what apply would change, and which permits are held above the limits of the file.',
     )
     .addHelpText('after', PLAN_HELP)
     .action(async (path: string, flags: LimitsFlags) => {
@@ -72,8 +72,8 @@ export function addPlan(program: Command, done: (exitCode: number) => void): voi
 const APPLY_HELP = `
 apply shows the plan and asks for confirmation; without a terminal, it needs
 --yes. It is safe to run again: limits that are in force already stay as they
-are. Exit code ${EXIT.busy}: an operator has changed a limit since the plan. apply then
-stops and reports which limits it had already changed. Run it again.
+are. Exit code ${EXIT.busy}: an operator changed a limit after apply had computed its
+plan. apply then stops, and reports which limits it has changed. Run it again.
 
 Example:
   temporal-semaphore apply limits.yaml --yes
@@ -98,9 +98,9 @@ export function addApply(program: Command, done: (exitCode: number) => void): vo
 const EXPORT_HELP = `
 The file lists each resource and each key that has a holder, a waiter or an
 override. It leaves out a pause that ends automatically (pause --until). The
-file's version is one more than the highest file version in force, because apply
-accepts no file that is older than those in force. It contains no owners: the
-server does not store an owner.
+file's version is one more than the highest version of the limits files in
+force, because apply refuses a file with a lower version. It contains no owners:
+the server does not store an owner.
 Exit code ${EXIT.unavailable}: a limit could not be read, and is left out.
 
 Example:

@@ -30,7 +30,7 @@ function withOverrideFlags(command: Command): Command {
   command
     .option(
       '--if-version <n>',
-      'change the override only if its version is still n, as ls -o json shows it (0: only if none is set)',
+      'change the limit only if the override in force (what resize or pause has set) still has version n, as in ls -o json (0: only if there is no override)',
       wholeNumber,
     )
     .option('-y, --yes', 'do not ask for confirmation');
@@ -275,7 +275,7 @@ export function addRevoke(program: Command, done: (exitCode: number) => void): v
     .command('revoke <resource> <slot>')
     .summary('take a permit away')
     .description(
-      'Takes the permit of <slot> away from its holder. The holder is notified at once, with the reason, and the slot goes to the next waiter.',
+      'Takes the permit of <slot> away from its holder. The holder is sent a notice with the reason at once, and the slot goes to the next waiter. The work may go on for a while: an activity learns of the loss at its next heartbeat.',
     )
     .option('--reason <text>', 'shown to the holder')
     .option('--run-id <id>', 'revoke only if the permit still has this run ID (see ls --wide)')

@@ -76,7 +76,8 @@ function version(): string {
 
 const HELP = `
 Example:
-  source <(temporal-semaphore completion bash)  # in ~/.bashrc; zsh: in ~/.zshrc
+  source <(temporal-semaphore completion bash)  # in ~/.bashrc
+  source <(temporal-semaphore completion zsh)   # in ~/.zshrc
   temporal-semaphore completion fish > \\
     ~/.config/fish/completions/temporal-semaphore.fish
 `;

@@ -102,7 +102,7 @@ export function addRun(program: Command, done: (exitCode: number) => void, comma
   )
     .option(
       '--also <resource=slots>',
-      'also take a permit of this resource, all or none: licences=5 means 5 slots, gpus=a,b names the slots; may be repeated',
+      'also take a permit of this resource; run takes all permits or none. licences=5 means 5 slots, gpus=a,b names the slots; may be repeated',
       alsoFlag,
     )
     .addOption(
@@ -135,11 +135,14 @@ export function addRun(program: Command, done: (exitCode: number) => void, comma
     .addOption(
       durationOption(
         '--max-hold <duration>',
-        'how long the permit may be held before the server ends it (default: 24h; shorter if --renew-every is very short)',
+        'how long the permit may be held before the server ends it (default: 24h, or less if --renew-every is a few seconds)',
       ),
     )
     .addOption(durationOption('--timeout <duration>', 'how long to wait for a permit (default: indefinitely)'))
-    .option('--try', `do not wait: fail (exit code ${EXIT.busy}) if no permit is free`)
+    .option(
+      '--try',
+      `do not wait: fail (exit code ${EXIT.busy}, or ${EXIT.unavailable} without a permit worker) if no permit is free`,
+    )
     .addOption(
       new Option('--max-waiting <n>', `fail (exit code ${EXIT.busy}) if n callers are waiting already`).argParser(
         wholeNumber,

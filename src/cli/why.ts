@@ -93,7 +93,7 @@ export function addWhy(program: Command, done: (exitCode: number) => void): void
     .command('why <workflowId>')
     .summary('show what a Workflow waits for')
     .description(
-      'Shows which permits a Workflow waits for, its place in each queue, the waiters ahead of it, the holders, the permits that it holds itself, and any problems with the resources involved. For a client, give its identity instead of a Workflow ID. why searches all resources in use, but may miss a resource that came into use in the last few seconds: name such a resource with --resource.',
+      'Shows which permits a Workflow waits for, its place in each queue, the waiters ahead of it, the holders, the permits that it holds itself, and any problems with the resources involved. For a client, give its identity instead of a Workflow ID. The command searches all resources in use, but may miss a resource that came into use in the last few seconds: name such a resource with --resource.',
     )
     .option('--resource <name>', 'search only this resource')
     .addHelpText('after', HELP)
