@@ -6,6 +6,7 @@ import { afterEach, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { TcpProxy } from '../../scripts/support/tcp-proxy';
 import { SemaphoreClient } from '../../src/client';
+import { pollersOf } from '../../src/client/server/pollers';
 import { permitId } from '../../src/shared/permit-id';
 import { CliProcess } from '../support/cli-process';
 import { until, untilWaiting, useTemporal } from '../support/temporal';
@@ -122,7 +123,8 @@ test('a worker whose tasks or server do not answer ends after a signal, and says
   const stuckConverter = require.resolve('../support/stuck-converter');
   const to = ['--address', temporal.env.address, '--task-queue', taskQueue];
   const stuck = started([...to, '--data-converter', stuckConverter]);
-  const cut = started(['--address', proxy.address, '--task-queue', `permits-${randomUUID()}`]);
+  const cutQueue = `permits-${randomUUID()}`;
+  const cut = started(['--address', proxy.address, '--task-queue', cutQueue]);
   await Promise.all([stuck, cut].map(async (cli) => await cli.says(/(permits run on task queue)/)));
   const semaphore = new SemaphoreClient(temporal.client, resource, { capacity: 1, taskQueue });
   const permit = await semaphore.acquire();
@@ -131,6 +133,7 @@ test('a worker whose tasks or server do not answer ends after a signal, and says
     const { raw } = await temporal.client.workflow.getHandle(permit.workflowId, permit.runId).describe();
     return raw.pendingWorkflowTask?.startedTime != null;
   });
+  await until(async () => (await pollersOf(temporal.client, cutQueue)).length > 0);
   proxy.cut('silent');
   for (const cli of [stuck, cut]) cli.signal('SIGTERM');
   for (const cli of [stuck, cut]) {
