@@ -120,7 +120,10 @@ export function withResourceFlags(command: Command): Command {
     'the names of the slots, separated by commas, instead of --capacity',
   );
   command
-    .option('--key <key>', 'the tenant or customer (key) whose permits are meant, instead of the whole resource')
+    .option(
+      '--key <key>',
+      'the tenant or customer (key) whose permits to show or change, instead of the whole resource',
+    )
     .option(
       '--per-key <n>',
       "with --key: the limit for each key, as the callers' code declares it (default: same as --capacity)",

@@ -47,7 +47,10 @@ export function addDashboard(program: Command, done: (exitCode: number) => void)
     )
     .option('--port <n>', 'the port to listen on (0: any free port)', Number, 8244)
     .option('--host <name>', 'the address to listen on', '127.0.0.1')
-    .option('--token <text>', 'the token that visitors need (default: TEMPORAL_SEMAPHORE_TOKEN, or a generated one)')
+    .option(
+      '--token <text>',
+      'the token that visitors need (default: TEMPORAL_SEMAPHORE_TOKEN; without it, a generated one if other machines can reach --host, and else none)',
+    )
     .option(
       '--ui <url>',
       'the Temporal Web UI to link to (default: that of the development server or of Temporal Cloud)',

@@ -135,7 +135,7 @@ export function addRun(program: Command, done: (exitCode: number) => void, comma
     .addOption(
       durationOption(
         '--max-hold <duration>',
-        'how long the permit may be held before the server ends it (default: 24h, or less if --renew-every is a few seconds)',
+        'how long the permit may be held before the server ends it (default: 24h, or less if the renewals would be too many: 18h with a lease of 30s)',
       ),
     )
     .addOption(durationOption('--timeout <duration>', 'how long to wait for a permit (default: indefinitely)'))
