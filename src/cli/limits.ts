@@ -98,9 +98,9 @@ export function addApply(program: Command, done: (exitCode: number) => void): vo
 const EXPORT_HELP = `
 The file lists each resource and each key that has a holder, a waiter or an
 override. It leaves out a pause that ends automatically (pause --until). The
-file's version is one more than the highest version in force, because apply does
-not change a limit that a file with the same or a higher version has set. It
-contains no owners: the server does not store an owner.
+"version" in the file is one more than the highest version of the files that set
+the limits in force, so that apply accepts it. The file contains no owners: the
+server does not store an owner.
 Exit code ${EXIT.unavailable}: a limit could not be read, and is left out.
 
 Example:
