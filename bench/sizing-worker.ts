@@ -2,7 +2,10 @@
 import { DefaultLogger, NativeConnection, Runtime } from '@temporalio/worker';
 import { createPermitWorker } from '@/worker';
 
-async function main(address: string, taskQueue: string, maxCachedWorkflows?: string): Promise<void> {
+/** All permits that `pnpm bench:sizing` holds at once, and more. */
+const CACHED = 10_000;
+
+async function main(address: string, taskQueue: string): Promise<void> {
   Runtime.install({ logger: new DefaultLogger('ERROR') });
   const connection = await NativeConnection.connect({ address });
   const bundlerOptions = { logger: new DefaultLogger('ERROR') } as object;
@@ -10,15 +13,15 @@ async function main(address: string, taskQueue: string, maxCachedWorkflows?: str
     connection,
     taskQueue,
     bundlerOptions,
-    maxCachedWorkflows: Number(maxCachedWorkflows),
+    maxCachedWorkflows: CACHED,
   });
   process.on('disconnect', () => process.exit());
   process.send?.('ready');
   await worker.run();
 }
 
-const [address = '', taskQueue = '', cached] = process.argv.slice(2);
-main(address, taskQueue, cached).catch((error: unknown) => {
+const [address = '', taskQueue = ''] = process.argv.slice(2);
+main(address, taskQueue).catch((error: unknown) => {
   console.error(error);
   process.exit(1);
 });

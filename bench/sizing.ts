@@ -5,6 +5,7 @@ import { readFileSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Client } from '@temporalio/client';
 import Table from 'cli-table3';
+import { mapConcurrently } from '@/client/server/map-concurrently';
 import { diesWithUs } from '../scripts/support/dies-with-us';
 import { startServer, type TemporalServer } from '../scripts/support/temporal-server';
 import { SemaphoreClient } from '../src/client';
@@ -40,9 +41,9 @@ class MeasuredWorker {
     readonly taskQueue: string,
   ) {}
 
-  static async start({ address }: TemporalServer, maxCachedWorkflows = 10_000): Promise<MeasuredWorker> {
+  static async start({ address }: TemporalServer): Promise<MeasuredWorker> {
     const taskQueue = `sizing-${randomUUID()}`;
-    const child = fork(require.resolve('./sizing-worker'), [address, taskQueue, String(maxCachedWorkflows)]);
+    const child = fork(require.resolve('./sizing-worker'), [address, taskQueue]);
     diesWithUs(child);
     await once(child, 'message');
     return new MeasuredWorker(child, taskQueue);
@@ -75,7 +76,7 @@ async function held(env: TemporalServer, permits: number): Promise<void> {
     return new SemaphoreClient(env.client, `held-${randomUUID()}`, options);
   });
   const all = Array.from({ length: permits }, (_, nth) => pools[nth % pools.length] as SemaphoreClient);
-  const holds = await inTurn(all, 50, (pool) => pool.acquire());
+  const holds = await mapConcurrently(all, (pool) => pool.acquire());
   const tookMs = performance.now() - startedMs;
   await delay(WARM_MS);
   const [startCpuMs, idleFromMs, idleCpuMs] = [worker.cpuMs - cpuMs, performance.now(), worker.cpuMs];
@@ -90,7 +91,7 @@ async function held(env: TemporalServer, permits: number): Promise<void> {
     `${added.toFixed(0)} MiB`,
     `${(added / permits).toFixed(2)} MiB`,
   ]);
-  await inTurn(holds, 50, (permit) => permit.release());
+  await mapConcurrently(holds, (permit) => permit.release());
   await worker.stop();
 }
 
@@ -151,20 +152,6 @@ function crowd(client: Client, { taskQueue }: MeasuredWorker): () => Promise<num
     await Promise.all(all);
     return perSecond;
   };
-}
-
-async function inTurn<Item, Result>(
-  items: readonly Item[],
-  atOnce: number,
-  act: (item: Item) => Promise<Result>,
-): Promise<Result[]> {
-  const results: Result[] = [];
-  let next = 0;
-  const lane = async () => {
-    for (let at = next++; at < items.length; at = next++) results[at] = await act(items[at] as Item);
-  };
-  await Promise.all(Array.from({ length: atOnce }, lane));
-  return results;
 }
 
 const HOLDS = new Table({
