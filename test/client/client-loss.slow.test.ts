@@ -17,7 +17,7 @@ import {
 import { messageOf } from '../../src/client/server/errors';
 import { Server } from '../../src/client/server/server';
 import { permitId } from '../../src/shared/permit-id';
-import { RELEASE, RENEW } from '../../src/shared/protocol';
+import { RELEASE, RENEW, REVOKE } from '../../src/shared/protocol';
 import { ClientProcess } from '../support/client-process';
 import { assertQueueTold } from '../support/holders';
 import { operatorOf } from '../support/operators';
@@ -144,6 +144,33 @@ for (const [what, goOn] of [
     await permit.release();
   });
 }
+
+test('a holder whose long poll misses the end hears of it, and how it was, by its next renewal or release', async () => {
+  const { connection, workflowService } = temporal.client;
+  const polled = new Set<string>();
+  const history = workflowService.getWorkflowExecutionHistory.bind(workflowService);
+  const missing = async (request: Parameters<typeof history>[0]) => {
+    const { workflowId, runId } = request.execution ?? {};
+    if (!runId || !workflowId?.startsWith('permit:') || polled.has(runId)) return await history(request);
+    polled.add(runId);
+    return await new Promise<never>(() => {}); // as a busy server does, which drops an event for a poll that has not read the last one
+  };
+  const deaf = Object.create(workflowService, { getWorkflowExecutionHistory: { value: missing } });
+  const client = new Client({ connection: Object.create(connection, { workflowService: { value: deaf } }) });
+  const semaphore = new SemaphoreClient(
+    client,
+    temporal.resource(),
+    optionsOf({ lease: '1 minute', renewEvery: '1s' }),
+  );
+  const revoke = ({ workflowId, runId }: Permit) =>
+    temporal.client.workflow.getHandle(workflowId, runId).signal(REVOKE, { reason: 'maintenance' });
+  const [permit, released] = [await semaphore.acquire(), semaphore.withPermit(revoke)];
+  await revoke(permit);
+  const { how, reason } = await lossOf(permit);
+  assert.deepEqual([how, reason], ['revoked', 'maintenance']);
+  await permit.release();
+  await assert.rejects(released, { how: 'revoked', reason: 'maintenance' });
+});
 
 test('a connection cut for a while loses no permit', async () => {
   const { proxy, client } = await throughProxy({ interceptors: [] }); // whatever the SDK itself tries again

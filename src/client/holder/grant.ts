@@ -33,6 +33,8 @@ export class Grant implements AnyGrant<PermitLostError> {
   /** Aborted when no code needs to know the permit's end any more. */
   private readonly watching = new AbortController();
   private readonly ended: Promise<PermitEnd | undefined>;
+  /** Starts a second long poll for the end. A busy server drops news for a long poll, which then reports an end up to 20 s late. */
+  private pollAnew = () => {};
   /** Whether the permit was held, by our own clock, when the work under it was done. */
   private wasHeldToEnd = false;
   private renewing: Promise<boolean> | undefined;
@@ -49,7 +51,10 @@ export class Grant implements AnyGrant<PermitLostError> {
     renewEveryMs: number | false,
     private readonly pollers: Pollers,
   ) {
-    this.ended = this.watchEnd();
+    const isLate = new Promise<void>((resolve) => {
+      this.pollAnew = resolve;
+    });
+    this.ended = Promise.race([this.watchEnd(), isLate.then(() => this.watchEnd())]);
     void this.watchLease();
     if (renewEveryMs !== false) void this.renewEvery(renewEveryMs);
     if (ref.preemptible) void this.watchPreemption();
@@ -193,8 +198,9 @@ export class Grant implements AnyGrant<PermitLostError> {
     return false;
   }
 
-  /** The permit has ended, so the long poll reports in a moment how, unless the poll itself fails. */
+  /** The permit has ended, so a poll reports in a moment how, unless the poll itself fails. */
   private async howItEnded(): Promise<PermitEnd> {
+    this.pollAnew();
     return (await Promise.race([this.ended, pause(1_000, this.keeping.signal)])) ?? { how: 'unknown' };
   }
 
@@ -249,6 +255,7 @@ export class Grant implements AnyGrant<PermitLostError> {
     const { leftMs } = this.lease;
     const lease = pause(leftMs, over);
     await pause(Math.min(leftMs, ABSENT_AFTER_MS), over);
+    if (!over.aborted) this.pollAnew();
     const isPaused = !over.aborted && (await this.run.isPaused());
     if (isPaused) throw new NoAnswerError(this.resource, ABSENT_AFTER_MS, { paused: this.workflowId });
     await lease;
@@ -263,6 +270,7 @@ export class Grant implements AnyGrant<PermitLostError> {
       if (this.watching.signal.aborted || this.lease.leftMs <= 0) return;
       const persistence = { untilMs, signal: this.watching.signal };
       const delivered = await this.run.server.persist(() => this.run.send(RELEASE), persistence);
+      if (!delivered) this.pollAnew();
       // The slot stays taken for the rest of its pace, and the holder need not wait for that. A permit that has ended reports how.
       if (!isPaced || !delivered) await this.untilEnded();
     } catch (error) {

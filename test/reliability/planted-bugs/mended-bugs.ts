@@ -115,6 +115,13 @@ export const MENDED: readonly PlantedBug[] = [
     caughtBy: 'a permit outlives a flood of every signal',
   },
   {
+    name: 'A holder waits for a long poll that has missed the end of its permit',
+    in: 'client/holder/Grant.howItEnded',
+    find: 'this.pollAnew();',
+    replace: '',
+    caughtBy: 'a holder whose long poll misses the end hears of it',
+  },
+  {
     name: 'A worker of the command line that cannot drain never ends',
     in: 'cli/work',
     find: 'await Promise.race([run(), lateEnd(Runtime.instance().options.shutdownSignals)])',
