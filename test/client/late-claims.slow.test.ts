@@ -3,9 +3,9 @@ import { afterEach, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Client, Connection } from '@temporalio/client';
 import { TcpProxy } from '../../scripts/support/tcp-proxy';
-import { acquireAll, PermitPool, PermitTimeoutError, SemaphoreClient } from '../../src/client';
+import { acquireAll, PermitPool, PermitTimeoutError, PoolClosedError, SemaphoreClient } from '../../src/client';
 import { untilStates } from '../support/inspected';
-import { useTemporal } from '../support/temporal';
+import { untilWaiting, useTemporal } from '../support/temporal';
 
 // A claim can't be recalled. Whoever gives up while the server is slow gives back what the claim wins, long before a lease would.
 
@@ -77,6 +77,7 @@ for (const [who, giveUp] of Object.entries(GIVING_UP)) {
     all.proxy.slowDown({ answersMs: SLOW_MS });
     await assert.rejects(giveUp(all), isLate);
     await all.slow.close();
+    all.proxy.cut('reset');
     await untilStates(all.direct, ALL_FREE);
   });
 }
@@ -87,7 +88,22 @@ test('a permit pool whose callers time out on a slow server keeps nothing after 
   proxy.slowDown({ answersMs: SLOW_MS });
   await Promise.all(Array.from({ length: 10 }, () => assert.rejects(pool.acquire({ timeout: 100 }), isLate)));
   await pool.close();
+  proxy.cut('reset');
   await untilStates(direct, ALL_FREE);
+});
+
+test('a permit pool that is closed while it waits on a slow server has left the queue by then', async () => {
+  const { resource, proxy, slow, direct } = await party(1);
+  const holder = await direct.acquire();
+  const pool = new PermitPool(slow);
+  const refused = assert.rejects(pool.acquire(), PoolClosedError);
+  await untilWaiting(temporal.client, resource, 1);
+  proxy.slowDown({ requestsMs: SLOW_MS });
+  await pool.close();
+  proxy.cut('reset');
+  await refused;
+  await untilWaiting(temporal.client, resource, 0);
+  await holder.release();
 });
 
 test('a waiter whose turn comes as its time is up passes the slot on', async () => {

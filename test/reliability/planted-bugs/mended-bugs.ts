@@ -56,7 +56,7 @@ export const MENDED: readonly PlantedBug[] = [
     in: 'ResourcePool.closeOnce',
     find: 'await this.source.ended();',
     replace: '',
-    caughtBy: 'the connection is closed right after a pool',
+    caughtBy: 'a permit pool that is closed while it waits on a slow server',
   },
   {
     name: 'Every permit pool gives a permit to one and the same ticket',
