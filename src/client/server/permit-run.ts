@@ -72,7 +72,6 @@ export class PermitRun {
   /** Whether the run has not ended. */
   async isOpen(withinMs?: number): Promise<boolean> {
     try {
-      // In a separate call: the permit was made inside a call whose deadline would apply here.
       return isOpen(await this.server.call(() => this.handle.describe(), withinMs));
     } catch (error) {
       if (error instanceof WorkflowNotFoundError) return false;

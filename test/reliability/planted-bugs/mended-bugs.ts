@@ -108,13 +108,6 @@ export const MENDED: readonly PlantedBug[] = [
     caughtBy: 'hostile-input.slow.test.ts',
   },
   {
-    name: 'A client asks within the time of a call that is long over whether a flooded permit runs',
-    in: 'PermitRun.isOpen',
-    find: 'await this.server.call(() => this.handle.describe(), withinMs)',
-    replace: 'await this.handle.describe()',
-    caughtBy: 'a permit outlives a flood of every signal',
-  },
-  {
     name: 'A holder waits for a long poll that has missed the end of its permit',
     in: 'client/holder/Grant.howItEnded',
     find: 'this.pollAnew();',
