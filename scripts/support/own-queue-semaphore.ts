@@ -8,6 +8,6 @@ import { Semaphore as LibrarySemaphore } from '../../src/workflows/holder/semaph
  */
 export class Semaphore extends LibrarySemaphore {
   constructor(resource: string, options: SemaphoreOptions) {
-    super(resource, { taskQueue: workflowInfo().taskQueue, ...options });
+    super(resource, { ...options, taskQueue: options.taskQueue ?? workflowInfo().taskQueue });
   }
 }
