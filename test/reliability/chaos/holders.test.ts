@@ -216,6 +216,14 @@ test('S7: a holder that works on after its permit has ended', () => {
     }),
     ['S7'],
   );
+  const withFault = (kind: string, healedMs: number) =>
+    worksOn(117_000, ({ acquires, faults }) => {
+      at(acquires, 0).actor = 'application';
+      faults.push({ kind, target: 'application', atMs: healedMs - 1_000, healedMs });
+    });
+  assert.deepEqual(withFault('discard-replies', 104_900), [], 'its Workflow Task got lost, and came again at 114.9 s');
+  assert.deepEqual(withFault('discard-replies', 98_900), ['S7'], 'long before');
+  assert.deepEqual(withFault('stop-application', 104_900), ['S7'], 'it was stopped before, and has lost nothing');
 });
 
 test('S7: a client that is cut off stops by its own lease', () => {
@@ -278,15 +286,6 @@ test('L1: a permit that ends by its lease, and nobody ever worked under it', () 
     });
   assert.deepEqual(paused('run-9'), [], 'its lease had ended before, and it was paused');
   assert.deepEqual(paused('run-8'), ['L1'], 'another permit of that slot was paused');
-  const other = (holder: string, startedMs: number) =>
-    forgotten(({ permits, pauses }) => {
-      const times = { startedMs, closedMs: 211_000 };
-      permits.push({ ...at(permits, 0), ...times, slot: '1', runId: 'run-10', holder, outcome: 'released' });
-      pauses.push(pausedPermit('1', 'run-10', 203_000, 210_900));
-    });
-  assert.deepEqual(other('clients', 200_100), [], 'its holder was to release a paused one first');
-  assert.deepEqual(other('clients', 199_900), ['L1'], 'it would have released that one later');
-  assert.deepEqual(other('clients-2', 200_100), ['L1'], 'another holder’s');
   const flooded = (slot: string) =>
     forgotten(
       ({ faults }) => void faults.push({ ...hit(`permit:${POOL}:${slot}`, 203_000, 204_000), kind: 'stranger-flood' }),

@@ -45,6 +45,12 @@ export class Hits {
     return union(stops.map(({ atMs, healedMs = Number.POSITIVE_INFINITY }) => [atMs, healedMs + afterMs]));
   }
 
+  /** When the server's answers to this actor got lost: it took them for delivered. */
+  withoutReplies(name: string, afterMs: number): Interval[] {
+    const lost = this.record.faults.filter(({ kind, target }) => kind === 'discard-replies' && target === name);
+    return lost.map(({ atMs, healedMs = atMs }) => [atMs, healedMs + afterMs]);
+  }
+
   /** When a stranger flooded that Workflow, so that others' signals, such as renewals, did not get through. */
   flooded(workflowId: string): Interval[] {
     const floods = this.record.faults.filter(({ kind, target }) => kind === 'stranger-flood' && target === workflowId);
