@@ -305,14 +305,14 @@ export function permitsByEntry<Grant, Permit>(
   return { inOrder, permits: permits.map((own, at) => (wanted[at]?.permits === undefined ? (own[0] as Permit) : own)) };
 }
 
-/** Releases each permit, the last first, even after a failure. @throws the first failure, after trying each */
+/**
+ * Releases all permits at once, so that none waits for another whose Workflow is paused or has no worker. The last goes first: whoever is
+ * served the first then finds the others free. @throws the first failure, after trying each
+ */
 export async function releaseInReverse(permits: readonly Releasable[]): Promise<void> {
-  for (const permit of permits) permit.finish?.(); // so a slow release only delays the releases after it
-  const failures: unknown[] = [];
-  for (const permit of [...permits].reverse()) {
-    await permit.release().catch((error: unknown) => failures.push(error));
-  }
-  if (failures.length > 0) throw failures[0];
+  for (const permit of permits) permit.finish?.(); // so none is renewed while a release waits
+  const released = await Promise.allSettled([...permits].reverse().map((permit) => permit.release()));
+  for (const end of released) if (end.status === 'rejected') throw end.reason;
 }
 
 /** Permits that were acquired together, and are renewed and released together. The base class of both sets: of Workflows and of clients. */
@@ -336,7 +336,7 @@ export abstract class HeldSet<
     return earliest(await Promise.all(this.inOrder.map((permit) => permit.renew(lease))));
   }
 
-  /** Releases all permits, in the reverse of the order in which they were acquired. Idempotent. Throws as a permit's `release` does, after trying each. */
+  /** Releases all permits. Idempotent. Throws as a permit's `release` does, after trying each. */
   async release(): Promise<void> {
     await releaseInReverse(this.inOrder);
   }

@@ -1,11 +1,14 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
 import { Client, type WorkflowClientInterceptor } from '@temporalio/client';
 import { acquireAll, NoAnswerError, SemaphoreClient } from '../../src/client';
 import { permitId } from '../../src/shared/permit-id';
 import { CliProcess } from '../support/cli-process';
-import { useTemporal } from '../support/temporal';
+import { startOptions } from '../support/holders';
+import { eventually, useTemporal } from '../support/temporal';
 import { isUnpolled, nobodyPolls, taskQueueOfNobody } from '../support/unpolled';
+import { type SetInput, setHolder } from '../support/workflows';
 
 // A holder gives up its release 14 s after it found that nobody runs permits, and not only when the lease ends.
 
@@ -32,6 +35,44 @@ test("a client's release says so by its error", options, async () => {
   await temporal.worker({ taskQueue });
   assert.equal(await temporal.client.workflow.getHandle(permit.workflowId, permit.runId).result(), 'released');
 });
+
+for (const [whose, hold] of [
+  [
+    'a client',
+    async (pools: SetInput['pools']) => {
+      const clients = pools.map(({ resource, semaphore }) => new SemaphoreClient(temporal.client, resource, semaphore));
+      await (await acquireAll(clients)).release().catch(() => undefined); // it says that no worker polls
+    },
+  ],
+  [
+    'a Workflow',
+    async (pools: SetInput['pools']) => {
+      await temporal.client.workflow.start(setHolder, { ...startOptions(temporal), args: [{ pools, holdMs: 1 }] });
+    },
+  ],
+] as const) {
+  test(
+    `of a set of ${whose}, a permit without a worker does not keep the others from being released`,
+    options,
+    async () => {
+      const [a, b, taskQueue] = [temporal.resource('a'), temporal.resource('b'), taskQueueOfNobody()];
+      const semaphore = { capacity: 1, lease: LEASE } as const;
+      const pools = [
+        { resource: a, semaphore: { ...semaphore, taskQueue: temporal.taskQueue } },
+        { resource: b, semaphore: { ...semaphore, taskQueue } },
+      ];
+      const held = hold(pools);
+      const first = temporal.client.workflow.getHandle(permitId({ resource: a, slot: '0' }));
+      const last = temporal.client.workflow.getHandle(permitId({ resource: b, slot: '0' }));
+      const outcome = eventually(async () => (await first.describe()).status.name === 'COMPLETED' || assert.fail());
+      assert.ok(await Promise.race([outcome, delay(8_000, false)]), 'the first still waits for the second');
+      assert.equal((await last.describe()).status.name, 'RUNNING');
+      await temporal.worker({ taskQueue });
+      assert.equal(await last.result(), 'released');
+      await held;
+    },
+  );
+}
 
 test('an acquire that is aborted as its claim wins rejects with its reason, and gives the permit back once a worker is up', async () => {
   const [resource, taskQueue] = [temporal.resource(), taskQueueOfNobody()];

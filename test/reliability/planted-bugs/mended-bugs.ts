@@ -108,6 +108,14 @@ export const MENDED: readonly PlantedBug[] = [
     caughtBy: 'hostile-input.slow.test.ts',
   },
   {
+    name: 'A permit of a set without a worker keeps the others from being released',
+    in: 'releaseInReverse',
+    find: 'await Promise.allSettled([...permits].reverse().map((permit) => permit.release()))',
+    replace:
+      'await [...permits].reverse().reduce(async (ends, permit) => [...(await ends), ...(await Promise.allSettled([permit.release()]))], Promise.resolve([] as PromiseSettledResult<void>[]))',
+    caughtBy: 'a permit without a worker does not keep the others from being released',
+  },
+  {
     name: 'A holder waits for a long poll that has missed the end of its permit',
     in: 'client/holder/Grant.howItEnded',
     find: 'this.pollAnew();',
