@@ -164,12 +164,13 @@ test('a holder whose long poll misses the end hears of it, and how it was, by it
   );
   const revoke = ({ workflowId, runId }: Permit) =>
     temporal.client.workflow.getHandle(workflowId, runId).signal(REVOKE, { reason: 'maintenance' });
-  const [permit, released] = [await semaphore.acquire(), semaphore.withPermit(revoke)];
+  const permit = await semaphore.acquire();
+  const lostAtRelease = assert.rejects(semaphore.withPermit(revoke), { how: 'revoked', reason: 'maintenance' });
   await revoke(permit);
   const { how, reason } = await lossOf(permit);
   assert.deepEqual([how, reason], ['revoked', 'maintenance']);
   await permit.release();
-  await assert.rejects(released, { how: 'revoked', reason: 'maintenance' });
+  await lostAtRelease;
 });
 
 test('a connection cut for a while loses no permit', async () => {

@@ -1,12 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { setTimeout as delay } from 'node:timers/promises';
 import { Client, type WorkflowClientInterceptor } from '@temporalio/client';
 import { acquireAll, NoAnswerError, SemaphoreClient } from '../../src/client';
 import { permitId } from '../../src/shared/permit-id';
 import { CliProcess } from '../support/cli-process';
 import { startOptions } from '../support/holders';
-import { eventually, useTemporal } from '../support/temporal';
+import { until, useTemporal } from '../support/temporal';
 import { isUnpolled, nobodyPolls, taskQueueOfNobody } from '../support/unpolled';
 import { type SetInput, setHolder } from '../support/workflows';
 
@@ -64,8 +63,7 @@ for (const [whose, hold] of [
       const held = hold(pools);
       const first = temporal.client.workflow.getHandle(permitId({ resource: a, slot: '0' }));
       const last = temporal.client.workflow.getHandle(permitId({ resource: b, slot: '0' }));
-      const outcome = eventually(async () => (await first.describe()).status.name === 'COMPLETED' || assert.fail());
-      assert.ok(await Promise.race([outcome, delay(8_000, false)]), 'the first still waits for the second');
+      await until(async () => (await first.describe()).status.name === 'COMPLETED', 8_000); // it waits for no other
       assert.equal((await last.describe()).status.name, 'RUNNING');
       await temporal.worker({ taskQueue });
       assert.equal(await last.result(), 'released');

@@ -255,8 +255,9 @@ export class Grant implements AnyGrant<PermitLostError> {
     const { leftMs } = this.lease;
     const lease = pause(leftMs, over);
     await pause(Math.min(leftMs, ABSENT_AFTER_MS), over);
-    if (!over.aborted) this.pollAnew();
-    const isPaused = !over.aborted && (await this.run.isPaused());
+    if (over.aborted) return;
+    this.pollAnew();
+    const isPaused = await this.run.isPaused();
     if (isPaused) throw new NoAnswerError(this.resource, ABSENT_AFTER_MS, { paused: this.workflowId });
     await lease;
   }

@@ -216,14 +216,15 @@ test('S7: a holder that works on after its permit has ended', () => {
     }),
     ['S7'],
   );
-  const withFault = (kind: string, healedMs: number) =>
+  const withFault = (kind: string, healedMs: number, actor = 'application') =>
     worksOn(117_000, ({ acquires, faults }) => {
-      at(acquires, 0).actor = 'application';
-      faults.push({ kind, target: 'application', atMs: healedMs - 1_000, healedMs });
+      at(acquires, 0).actor = actor;
+      faults.push({ kind, target: actor, atMs: healedMs - 1_000, healedMs });
     });
   assert.deepEqual(withFault('discard-replies', 104_900), [], 'its Workflow Task got lost, and came again at 114.9 s');
   assert.deepEqual(withFault('discard-replies', 98_900), ['S7'], 'long before');
   assert.deepEqual(withFault('stop-application', 104_900), ['S7'], 'it was stopped before, and has lost nothing');
+  assert.deepEqual(withFault('discard-replies', 104_900, 'clients'), ['S7'], 'a client hears in no task');
 });
 
 test('S7: a client that is cut off stops by its own lease', () => {

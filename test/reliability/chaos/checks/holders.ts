@@ -101,7 +101,8 @@ export function checkStopped(record: ChaosRecord): { checked: number; violations
         `${told(body)} worked on for ${Math.round(ranMs)} ms after the end of its lease, in which nothing stopped ${actor}`,
       ];
     // A Workflow hears in a task, and one whose delivery a fault has lost comes again after its ten seconds.
-    const deaf = union([...hits.ofAny([actor, acquire], RECONNECTED_MS), ...hits.withoutReplies(actor, RETRIED_MS)]);
+    const lostTasks = actor === 'application' ? hits.withoutReplies(actor, RETRIED_MS) : [];
+    const deaf = union([...hits.ofAny([actor, acquire], RECONNECTED_MS), ...lostTasks]);
     const heardMs = measure(without([[fromMs, endedMs]], deaf));
     const noticeMs = actor === 'application' ? ACTIVITY_NOTICE_MS : NOTICE_MS;
     return heardMs > noticeMs
