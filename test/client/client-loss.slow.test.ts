@@ -18,6 +18,7 @@ import { messageOf } from '../../src/client/server/errors';
 import { Server } from '../../src/client/server/server';
 import { permitId } from '../../src/shared/permit-id';
 import { RELEASE, RENEW, REVOKE } from '../../src/shared/protocol';
+import { withHistories } from '../support/changed-history';
 import { ClientProcess } from '../support/client-process';
 import { assertQueueTold } from '../support/holders';
 import { operatorOf } from '../support/operators';
@@ -146,17 +147,13 @@ for (const [what, goOn] of [
 }
 
 test('a holder whose long poll misses the end hears of it, and how it was, by its next renewal or release', async () => {
-  const { connection, workflowService } = temporal.client;
   const polled = new Set<string>();
-  const history = workflowService.getWorkflowExecutionHistory.bind(workflowService);
-  const missing = async (request: Parameters<typeof history>[0]) => {
-    const { workflowId, runId } = request.execution ?? {};
-    if (!runId || !workflowId?.startsWith('permit:') || polled.has(runId)) return await history(request);
+  const client = withHistories(temporal.client, async ({ execution }, ask) => {
+    const { workflowId, runId } = execution ?? {};
+    if (!runId || !workflowId?.startsWith('permit:') || polled.has(runId)) return await ask();
     polled.add(runId);
     return await new Promise<never>(() => {}); // as a busy server does, which drops an event for a poll that has not read the last one
-  };
-  const deaf = Object.create(workflowService, { getWorkflowExecutionHistory: { value: missing } });
-  const client = new Client({ connection: Object.create(connection, { workflowService: { value: deaf } }) });
+  });
   const semaphore = new SemaphoreClient(
     client,
     temporal.resource(),

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
-import { Client } from '@temporalio/client';
 import { permitsQuery } from '../../../scripts/support/holder-intervals';
 import {
   acquireAll,
@@ -14,6 +13,7 @@ import {
 import { permitId, queueId } from '../../../src/shared/permit-id';
 import { RELEASE, REVOKE } from '../../../src/shared/protocol';
 import type { SemaphoreOptions } from '../../../src/workflow';
+import { withHistories } from '../../support/changed-history';
 import { assertFails, startHolder, startHolding, startOptions } from '../../support/holders';
 import { operatorOf } from '../../support/operators';
 import { assertNoPermitLeft, eventually, untilWaiting, useTemporal } from '../../support/temporal';
@@ -169,15 +169,11 @@ test('a cancelled permit tells its queue, and a released one that has no pace is
 
 test('a paced permit that was terminated before its release is lost, although nobody had heard of it', async () => {
   const resource = temporal.resource('pace');
-  const { connection, workflowService } = temporal.client;
-  const history = workflowService.getWorkflowExecutionHistory.bind(workflowService);
-  const late = async (request: Parameters<typeof history>[0]) => {
-    const answer = await history(request);
+  const slowClient = withHistories(temporal.client, async (_request, ask) => {
+    const answer = await ask();
     await delay(300); // the release comes before it
     return answer;
-  };
-  const slow = Object.create(workflowService, { getWorkflowExecutionHistory: { value: late } });
-  const slowClient = new Client({ connection: Object.create(connection, { workflowService: { value: slow } }) });
+  });
   const options = { capacity: 1, taskQueue: temporal.taskQueue, pace: { every: '2s' } } as const;
   const client = new SemaphoreClient(slowClient, resource, options);
   const terminate = async ({ workflowId, runId }: Pick<PermitRef, 'workflowId' | 'runId'>) => {
