@@ -29,8 +29,8 @@ export class SetCaller {
   private held: HeldPart[] = [];
   private isStopped = false;
   private isReleasing = false;
-  /** Whose end it awaits. */
-  private ending: Actor | undefined;
+  /** Whose ends it awaits. */
+  private readonly ending = new Set<Actor>();
 
   constructor(
     private readonly system: System,
@@ -58,7 +58,7 @@ export class SetCaller {
   get isThinking(): boolean {
     if (this.fate === 'dead' || this.fate === 'gone') return false;
     if (this.waitsFor === 'a part') return this.current?.fate !== 'waits';
-    if (this.waitsFor === 'an end') return this.ending?.isClosed ?? false;
+    if (this.waitsFor === 'an end') return [...this.ending].some(({ isClosed }) => isClosed);
     return this.waitsFor === undefined && (this.fate === 'waits' || this.isReleasing);
   }
 
@@ -66,7 +66,7 @@ export class SetCaller {
     const { fate, waitsFor, isStopped, held, ending, actors, system } = this;
     return [
       fate === 'waits' || fate === 'holds'
-        ? [fate, waitsFor, isStopped, this.isReleasing, held.length, ending?.ticket.id]
+        ? [fate, waitsFor, isStopped, this.isReleasing, held.length, [...ending].map(({ ticket }) => ticket.id)]
         : fate,
       system.accumulator === this,
       actors.map((actor) => actor.key()),
@@ -152,13 +152,13 @@ export class SetCaller {
 
   private async release(actor: Actor): Promise<void> {
     if (actor.slot === undefined) return; // it is lost
-    this.ending = actor;
+    this.ending.add(actor);
     this.waitsFor = 'an end';
     this.system.end(actor);
     await actor.whenClosed;
     actor.fate = 'gone';
-    this.waitsFor = undefined;
-    this.ending = undefined;
+    this.ending.delete(actor);
+    if (this.ending.size === 0) this.waitsFor = undefined;
   }
 
   private async releaseAll(): Promise<void> {
