@@ -23,11 +23,9 @@ export interface Grant<Lost extends Error> {
   /** @returns when the lease ends now */
   renew(leaseMs: number | undefined): Promise<Date>;
   /**
-   * The work under the permit is done; {@link release} also says so. If the release does not get through, the lease ends the permit: after
-   * the work, that is no loss.
+   * The work under the permit is done. Resolves when the slot is free. If the release does not get through, the lease ends the permit: after
+   * the work, that is no loss. Idempotent.
    */
-  finish(): void;
-  /** Resolves when the slot is free. Idempotent. */
   release(): Promise<void>;
   /** From now on, its adopter renews and releases it. */
   detach(): void;
@@ -283,11 +281,6 @@ export abstract class HeldPermit<G extends Grant<Lost>, Lost extends Error> impl
   /** @internal How it was lost before its release, as far as is known. */
   get loss(): Lost | undefined {
     return this.grant.loss ?? this.terms.behind?.loss;
-  }
-
-  /** @internal The work under it is done, and its release comes next. */
-  finish(): void {
-    for (const grant of this.grants) grant.finish();
   }
 
   /** @internal After the release: asks the server whether the permit had ended before. */

@@ -171,8 +171,6 @@ export function ticketPartOf(
 
 /** A permit as a set sees it. */
 interface Releasable {
-  /** Called when the work under the permit is done, and its release comes next. */
-  finish?(): void;
   release(): Promise<void>;
 }
 
@@ -310,7 +308,6 @@ export function permitsByEntry<Grant, Permit>(
  * served the first then finds the others free. @throws the first failure, after trying each
  */
 export async function releaseInReverse(permits: readonly Releasable[]): Promise<void> {
-  for (const permit of permits) permit.finish?.(); // so none is renewed while a release waits
   const released = await Promise.allSettled([...permits].reverse().map((permit) => permit.release()));
   for (const end of released) if (end.status === 'rejected') throw end.reason;
 }

@@ -1,5 +1,4 @@
 // The Workflows of an application that is deployed again and again. The options of its semaphore stand in its code.
-import { defineQuery, setHandler } from '@temporalio/workflow';
 import { type Permit, Semaphore, type SemaphoreOptions, withPermits } from '../../src/workflow';
 import { finishes, marked } from './finishing';
 
@@ -8,9 +7,6 @@ const DEPLOYED: unknown = 'DEPLOYED';
 
 const { resource, options } = DEPLOYED as { resource: string; options: SemaphoreOptions };
 const declared = new Semaphore(resource, options);
-
-/** The slot of each permit that it has had. */
-const slots = defineQuery<string[]>('slots');
 
 export interface DeployedInput {
   /** How often it takes a permit, one after the other; each until the signal `finish`. */
@@ -21,10 +17,10 @@ export interface DeployedInput {
   asSet?: boolean;
 }
 
+/** @returns the slot of each permit that it has had */
 export async function deployed({ times = 1, asSet = false, ...input }: DeployedInput): Promise<string[]> {
   const key = options.perKey === undefined ? {} : { key: input.key ?? 'none' };
   const had: string[] = [];
-  setHandler(slots, () => had);
   for (let time = 0; time < times; time++) {
     const finished = finishes();
     const work = async (permit: Permit) => {

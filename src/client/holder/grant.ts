@@ -114,12 +114,6 @@ export class Grant implements AnyGrant<PermitLostError> {
     return this.deadline;
   }
 
-  finish(): void {
-    if (!this.isHeld) return;
-    this.wasHeldToEnd = true;
-    this.keeping.abort();
-  }
-
   release(): Promise<void> {
     this.releasing ??= this.run.server.track(this.releaseOnce());
     return this.releasing;
@@ -263,7 +257,10 @@ export class Grant implements AnyGrant<PermitLostError> {
   }
 
   private async releaseOnce(): Promise<void> {
-    this.finish();
+    if (this.isHeld) {
+      this.wasHeldToEnd = true;
+      this.keeping.abort();
+    }
     const isPaced = this.lease.heldMs < (this.ref.paceMs ?? 0);
     // When the lease is over, the permit ends without us.
     const untilMs = monotonicMs() + this.lease.leftMs;

@@ -68,9 +68,7 @@ export class PermitSet<Permits extends readonly (Permit | Permit[])[] = readonly
 
   /** @internal Releases all, the last first. A release that fails only warns. */
   async releaseOrWarn(): Promise<void> {
-    await releaseInReverse(
-      this.inOrder.map((permit) => ({ finish: () => permit.finish(), release: () => releaseOrWarn(permit) })),
-    );
+    await releaseInReverse(this.inOrder.map((permit) => ({ release: () => releaseOrWarn(permit) })));
   }
 
   /** @internal Runs `fn` as the holder of these permits. */

@@ -68,14 +68,10 @@ export class Grant implements AnyGrant<PermitLostError> {
     throw this.lossError(await this.end.how);
   }
 
-  finish(): void {
-    this.wasHeldToEnd ??= this.isHeld && this.lease.leftMs > 0;
-  }
-
   /** Cancelling the caller does not stop it. */
   release(): Promise<void> {
     if (this.isDetached) return Promise.resolve();
-    this.finish();
+    this.wasHeldToEnd ??= this.isHeld && this.lease.leftMs > 0;
     this.releasing ??= this.releaseOnce();
     return this.releasing;
   }

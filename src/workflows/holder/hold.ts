@@ -72,7 +72,6 @@ interface Renewable {
   /** Whether it is given up for a while: it is renewed again later. */
   readonly isAway?: boolean;
   renew(): Promise<unknown>;
-  finish(): void;
   release(): Promise<void>;
 }
 
@@ -94,13 +93,8 @@ export class KeptPermit<Kept extends Renewable = Renewable> {
     this.renewal.cancel();
   }
 
-  finish(): void {
-    this.stopRenewing();
-    this.permit.finish();
-  }
-
   async release(): Promise<void> {
-    this.finish();
+    this.stopRenewing();
     await this.permit.release();
   }
 }

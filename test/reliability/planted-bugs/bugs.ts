@@ -819,13 +819,6 @@ const BUGS: readonly PlantedBug[] = [
     caughtBy: 'though the lease ends before a release gets through',
   },
   {
-    name: 'The permits of a set are renewed, and can be lost, while those before them are released',
-    in: 'releaseInReverse',
-    find: 'for (const permit of permits) permit.finish?.();',
-    replace: '',
-    caughtBy: 'though the lease ends before a release gets through',
-  },
-  {
     name: 'An acquire asks for more capacity although the last worker has ended',
     in: 'acquireWithin',
     find: 'place?.isUnanswered && forMs > request.timeoutMs + CLOCKS_DIFFER_MS',
