@@ -16,19 +16,23 @@ import { ms, quantile } from './support';
  * resource with many callers costs the others on its worker.
  */
 const HELD = [1_000, 5_000];
-/** Of one resource: the most that it may have. */
+/** Of one resource: the most that it may have. Half of it stays free, so that an acquire seldom meets a taken slot. */
 const CAPACITY = 1_000;
-/** So that nothing but the permits themselves costs anything while they are held. */
+/** Longer than the run: nothing but the permits themselves costs anything while they are held. */
 const LEASE = '1 hour';
 
-const RATES = [5, 10, 20];
+/** Hand-offs a second. The first is also what the resources beside the crowd have. */
+const RATES = [5, 10, 20] as const;
 /** Each of one slot, with two callers in turn. */
 const RESOURCES = 20;
-const MEASURE_MS = 30_000;
+const MEASURE_MS = 60_000;
 const WARM_MS = 5_000;
+const IDLE_MS = 10_000;
 
-/** Of the crowded resource: they hold for no time. */
+/** Of the crowded resource. */
 const CROWD = { capacity: 10, callers: 100 };
+/** How long each of the crowd holds: so that 5 hand-offs a second are due; or for no time, so that the machine does all that it can. */
+const CROWD_HOLDS_MS = [2_000, 0];
 
 /** The kernel's clock ticks, in which it counts a process's CPU time. */
 const TICK_MS = 10;
@@ -66,32 +70,35 @@ class MeasuredWorker {
   }
 }
 
-/** Holds so many permits at once. */
-async function held(env: TemporalServer, permits: number): Promise<void> {
+/** Holds more and more permits at once. Their clients hand them over to nobody: so they neither renew nor watch them. */
+async function held(env: TemporalServer): Promise<void> {
   const worker = await MeasuredWorker.start(env);
-  const [cpuMs, mib] = [worker.cpuMs, worker.residentMib];
-  const startedMs = performance.now();
-  const pools = Array.from({ length: permits / CAPACITY }, () => {
-    const options = { capacity: CAPACITY, lease: LEASE, taskQueue: worker.taskQueue };
-    return new SemaphoreClient(env.client, `held-${randomUUID()}`, options);
-  });
-  const all = Array.from({ length: permits }, (_, nth) => pools[nth % pools.length] as SemaphoreClient);
-  const holds = await mapConcurrently(all, (pool) => pool.acquire());
-  const tookMs = performance.now() - startedMs;
-  await delay(WARM_MS);
-  const [startCpuMs, idleFromMs, idleCpuMs] = [worker.cpuMs - cpuMs, performance.now(), worker.cpuMs];
-  await delay(MEASURE_MS / 3);
-  const idle = (worker.cpuMs - idleCpuMs) / (performance.now() - idleFromMs);
-  const added = worker.residentMib - mib;
-  HOLDS.push([
-    permits,
-    `${(permits / (tookMs / 1_000)).toFixed(0)}`,
-    `${(startCpuMs / permits).toFixed(1)} ms`,
-    `${(100 * idle).toFixed(1)} %`,
-    `${added.toFixed(0)} MiB`,
-    `${(added / permits).toFixed(2)} MiB`,
-  ]);
-  await mapConcurrently(holds, (permit) => permit.release());
+  const mib = worker.residentMib;
+  let before = 0;
+  for (const permits of HELD) {
+    const [startedMs, cpuMs] = [performance.now(), worker.cpuMs];
+    const pools = Array.from({ length: Math.ceil((permits - before) / (CAPACITY / 2)) }, () => {
+      const options = { capacity: CAPACITY, lease: LEASE, taskQueue: worker.taskQueue };
+      return new SemaphoreClient(env.client, `held-${randomUUID()}`, options);
+    });
+    const all = Array.from({ length: permits - before }, (_, nth) => pools[nth % pools.length] as SemaphoreClient);
+    await mapConcurrently(all, async (pool) => (await pool.acquire()).detach());
+    const tookMs = performance.now() - startedMs;
+    await delay(WARM_MS);
+    const [startCpuMs, idleFromMs, idleCpuMs] = [worker.cpuMs - cpuMs, performance.now(), worker.cpuMs];
+    await delay(IDLE_MS);
+    const idle = (worker.cpuMs - idleCpuMs) / (performance.now() - idleFromMs);
+    const added = worker.residentMib - mib;
+    HOLDS.push([
+      permits,
+      `${(all.length / (tookMs / 1_000)).toFixed(0)}`,
+      `${(startCpuMs / all.length).toFixed(1)} ms`,
+      `${(100 * idle).toFixed(1)} %`,
+      `${added.toFixed(0)} MiB`,
+      `${(added / permits).toFixed(2)} MiB`,
+    ]);
+    before = permits;
+  }
   await worker.stop();
 }
 
@@ -136,15 +143,15 @@ async function handOffs(client: Client, worker: MeasuredWorker, rate: number): P
   return { tookMs: [...tookMs], perSecond, ...measured };
 }
 
-/** Many callers of one resource who hold for no time, until the function that this gives is called. */
-function crowd(client: Client, { taskQueue }: MeasuredWorker): () => Promise<number> {
+/** Many callers of one resource, until the function that this gives is called. */
+function crowd(client: Client, { taskQueue }: MeasuredWorker, holdMs: number): () => Promise<number> {
   const stop = new AbortController();
   const { capacity, callers } = CROWD;
   const pool = new SemaphoreClient(client, `crowded-${randomUUID()}`, { capacity, taskQueue });
   let holds = 0;
   const fromMs = performance.now();
   const all = Array.from({ length: callers }, async () => {
-    for (; !stop.signal.aborted; holds++) await pool.withPermit(async () => undefined);
+    for (; !stop.signal.aborted; holds++) await pool.withPermit(() => delay(holdMs));
   });
   return async () => {
     const perSecond = holds / ((performance.now() - fromMs) / 1_000);
@@ -157,14 +164,18 @@ function crowd(client: Client, { taskQueue }: MeasuredWorker): () => Promise<num
 const HOLDS = new Table({
   head: ['permits held', 'started a second', 'CPU of each start', 'CPU while held', 'memory', 'of each'],
 });
-const RATE = new Table({ head: ['hand-offs a second', 'wanted', 'median', '99 %', 'CPU of the worker', 'memory'] });
+const RATE = new Table({
+  head: ['wanted', 'hand-offs a second', 'median', '99 %', '99 % against alone', 'CPU of the worker', 'memory'],
+});
 
-function tell(wanted: string, { tookMs, perSecond, cpu, mib }: HandOffs): void {
+function tell(wanted: string, { tookMs, perSecond, cpu, mib }: HandOffs, alone?: HandOffs): void {
+  const latest = quantile(tookMs, 0.99);
   RATE.push([
-    perSecond.toFixed(1),
     wanted,
+    perSecond.toFixed(1),
     ms(quantile(tookMs, 0.5)),
-    ms(quantile(tookMs, 0.99)),
+    ms(latest),
+    alone ? `${(latest / quantile(alone.tookMs, 0.99)).toFixed(1)} ×` : '',
     `${(100 * cpu).toFixed(0)} %`,
     `${mib.toFixed(0)} MiB`,
   ]);
@@ -173,26 +184,29 @@ function tell(wanted: string, { tookMs, perSecond, cpu, mib }: HandOffs): void {
 async function main(): Promise<void> {
   const env = await startServer();
   try {
-    for (const permits of HELD) await held(env, permits);
-    console.log(HOLDS.toString());
     const worker = await MeasuredWorker.start(env);
-    for (const rate of RATES) tell(`${rate}`, await handOffs(env.client, worker, rate));
+    const [few, ...more] = RATES;
+    const alone = await handOffs(env.client, worker, few);
+    tell(`${few}`, alone);
+    for (const rate of more) tell(`${rate}`, await handOffs(env.client, worker, rate));
     const other = await MeasuredWorker.start(env);
-    for (const [where, crowded] of [
-      ['on another worker', other],
-      ['on the same worker', worker],
-    ] as const) {
-      const end = crowd(env.client, crowded);
-      const quiet = await handOffs(env.client, worker, 10);
-      const perSecond = await end();
-      tell(
-        `10, beside ${CROWD.callers} callers of one resource ${where} (${perSecond.toFixed(0)} holds a second)`,
-        quiet,
-      );
+    for (const holdMs of CROWD_HOLDS_MS) {
+      for (const [where, crowded] of [
+        ['another worker', other],
+        ['this worker', worker],
+      ] as const) {
+        const end = crowd(env.client, crowded, holdMs);
+        const quiet = await handOffs(env.client, worker, few);
+        const perSecond = await end();
+        const beside = `${CROWD.callers} callers of one resource on ${where}, who hold for ${ms(holdMs)}`;
+        tell(`${few}, beside ${beside} (${perSecond.toFixed(1)} holds a second)`, quiet, alone);
+      }
     }
     console.log(RATE.toString());
     await other.stop();
     await worker.stop();
+    await held(env);
+    console.log(HOLDS.toString());
   } finally {
     await env.teardown();
   }
