@@ -31,7 +31,10 @@ const IDLE_MS = 10_000;
 
 /** Of the crowded resource. */
 const CROWD = { capacity: 10, callers: 100 };
-/** How long each of the crowd holds: so that 5 hand-offs a second are due; or for no time, so that the machine does all that it can. */
+/**
+ * How long the crowd holds in the mean: so that 5 hand-offs a second are due; or for no time, so that the machine does all that it can. With
+ * the same time for all, they would release in step.
+ */
 const CROWD_HOLDS_MS = [2_000, 0];
 
 /** The kernel's clock ticks, in which it counts a process's CPU time. */
@@ -151,7 +154,7 @@ function crowd(client: Client, { taskQueue }: MeasuredWorker, holdMs: number): (
   let holds = 0;
   const fromMs = performance.now();
   const all = Array.from({ length: callers }, async () => {
-    for (; !stop.signal.aborted; holds++) await pool.withPermit(() => delay(holdMs));
+    for (; !stop.signal.aborted; holds++) await pool.withPermit(() => delay(2 * holdMs * Math.random()));
   });
   return async () => {
     const perSecond = holds / ((performance.now() - fromMs) / 1_000);
@@ -198,7 +201,7 @@ async function main(): Promise<void> {
         const end = crowd(env.client, crowded, holdMs);
         const quiet = await handOffs(env.client, worker, few);
         const perSecond = await end();
-        const beside = `${CROWD.callers} callers of one resource on ${where}, who hold for ${ms(holdMs)}`;
+        const beside = `${CROWD.callers} callers of one resource on ${where}, who hold for ${ms(holdMs)} in the mean`;
         tell(`${few}, beside ${beside} (${perSecond.toFixed(1)} holds a second)`, quiet, alone);
       }
     }
