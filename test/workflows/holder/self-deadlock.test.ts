@@ -53,13 +53,13 @@ test('likewise a client, and for a key', async () => {
       withPermits([other, semaphore], async () => 0),
       SelfDeadlockError,
     );
-    await assert.rejects(semaphore.acquire({ timeout: 100 }), {
+    await assert.rejects(semaphore.acquire({ timeout: 1_000 }), {
       name: 'PermitTimeoutError',
-      message: `No permit of "${resource}" came free within 100 ms: its caller holds one itself. Use a permit that it holds, or set reentrant.`,
+      message: `No permit of "${resource}" came free within 1 s: its caller holds one itself. Use a permit that it holds, or set reentrant.`,
     });
     await assert.rejects(semaphore.acquire({ timeout: 0 }), /is free: its caller holds one itself/);
     await assert.rejects(
-      withPermits([other, semaphore], async () => 0, { timeout: 100 }),
+      withPermits([other, semaphore], async () => 0, { timeout: 2_000 }),
       /its caller holds one itself/,
     );
     assert.equal(await semaphore.tryAcquire(), undefined);
