@@ -23,7 +23,7 @@ export class Grant implements AnyGrant<PermitLostError> {
   private releasing: Promise<void> | undefined;
   private isDetached = false;
   /** Whether the permit was held, by our own clock, when the work under it was done. */
-  private wasHeldToEnd: boolean | undefined;
+  private wasHeldToEnd = false;
   /** Whether our release found no such run. */
   private wasGone = false;
   /** Whether the pace keeps the slot for a while after our release. */
@@ -71,7 +71,6 @@ export class Grant implements AnyGrant<PermitLostError> {
   /** Cancelling the caller does not stop it. */
   release(): Promise<void> {
     if (this.isDetached) return Promise.resolve();
-    this.wasHeldToEnd ??= this.isHeld && this.lease.leftMs > 0;
     this.releasing ??= this.releaseOnce();
     return this.releasing;
   }
@@ -97,10 +96,11 @@ export class Grant implements AnyGrant<PermitLostError> {
 
   /** Whether the work was done in time, and only the release came too late. */
   private isAfterWork(how: PermitLoss): boolean {
-    return this.wasHeldToEnd === true && isEndByTime(how);
+    return this.wasHeldToEnd && isEndByTime(how);
   }
 
   private async releaseOnce(): Promise<void> {
+    this.wasHeldToEnd = !this.loss && this.lease.leftMs > 0;
     this.isPaced = this.lease.heldMs < (this.ref.paceMs ?? 0);
     this.wasGone = (await release(this.ref)) === 'not-found';
     if (this.wasGone) this.end.gone();

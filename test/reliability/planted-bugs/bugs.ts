@@ -807,7 +807,7 @@ const BUGS: readonly PlantedBug[] = [
   {
     name: 'A Workflow that was done in time is told that it has lost its permit, because its release came late',
     in: 'workflows/holder/Grant.isAfterWork',
-    find: 'this.wasHeldToEnd === true && isEndByTime(how)',
+    find: 'this.wasHeldToEnd && isEndByTime(how)',
     replace: 'false',
     caughtBy: 'though the lease ends before the release comes',
   },
