@@ -1,4 +1,5 @@
 import { pause } from './clock';
+import { onAbort } from './on-abort';
 
 // A process often runs the permits that it holds: `SemaphorePlugin` runs a permit worker alongside another worker. Once the permit worker has
 // ended, perhaps no worker carries out a release until the next process starts, and the server lists pollers that are gone for minutes.
@@ -30,7 +31,7 @@ export async function ownWorkerGone(namespace: string, taskQueue: string, over: 
   if (!ended) return await new Promise(() => undefined);
   await new Promise<void>((resolve) => {
     if (ended.aborted) resolve();
-    else ended.addEventListener('abort', () => resolve(), { once: true, signal: over });
+    else over.addEventListener('abort', onAbort(ended, resolve), { once: true });
   });
   await pause(ELSEWHERE_MS, over);
 }
