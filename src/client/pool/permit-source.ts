@@ -63,7 +63,7 @@ export class PermitSource {
     take: (permit: Permit) => void,
   ): Promise<void> {
     const { slots, fair } = this.semaphore;
-    if (fair && !everySlot && (await this.look())?.tickets.length !== 0) return;
+    if (fair && (await this.mayOthersWait(!everySlot))) return;
     const free = shuffle(slots, Math.random).filter((slot) => !without.has(slot));
     const tried = everySlot ? free : free.slice(0, count + SPARE_TRIES);
     const request = this.request(asking, 1, signal);
@@ -111,6 +111,12 @@ export class PermitSource {
       if (error instanceof WorkflowNotFoundError) return this.noWaiters;
       return isSilence(error) ? undefined : PERHAPS;
     }
+  }
+
+  /** @param ifUnknown the answer if no worker says who waits */
+  private async mayOthersWait(ifUnknown: boolean): Promise<boolean> {
+    const others = await this.look();
+    return others ? others.tickets.length > 0 : ifUnknown;
   }
 
   private get noWaiters(): Others {

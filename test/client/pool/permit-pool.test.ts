@@ -14,13 +14,21 @@ import {
 import { currentFencingToken } from '../../../src/fencing';
 import type { PermitMemo } from '../../../src/shared/protocol';
 import { operatorOf } from '../../support/operators';
-import { assertNoPermitLeft, eventually, permitsRunning, queueView, until, useTemporal } from '../../support/temporal';
+import {
+  assertNoPermitLeft,
+  eventually,
+  permitsRunning,
+  queueView,
+  until,
+  untilWaiting,
+  useTemporal,
+} from '../../support/temporal';
 
 const temporal = useTemporal({ shared: true });
 
-function semaphore(resource: string, capacity = 1) {
+function semaphore(resource: string, capacity = 1, fair = false) {
   const { taskQueue } = temporal;
-  return new SemaphoreClient(temporal.client, resource, { capacity, taskQueue });
+  return new SemaphoreClient(temporal.client, resource, { capacity, fair, taskQueue });
 }
 
 async function aborted(signal: AbortSignal): Promise<void> {
@@ -279,6 +287,23 @@ test('timeout, signal and tryAcquire', async () => {
   permit.release();
   await Promise.all(calls);
   assert.deepEqual(order, ['urgent', 'first', 'second']);
+});
+
+test('in strict order, tryAcquire overtakes no waiter, not even to a slot that the waiter does not want', async () => {
+  const resource = temporal.resource();
+  const held = await semaphore(resource, 1).acquire();
+  const waiter = semaphore(resource, 1).acquire();
+  await untilWaiting(temporal.client, resource, 1);
+  await using fair = new PermitPool(semaphore(resource, 2, true));
+  const overtaking = await fair.tryAcquire();
+  await overtaking?.release();
+  assert.equal(overtaking, undefined);
+  await using hasty = new PermitPool(semaphore(resource, 2));
+  const permit = await hasty.tryAcquire();
+  assert.equal(permit?.slot, '1');
+  await permit.release();
+  await held.release();
+  await (await waiter).release();
 });
 
 test('a pool that an operator pauses gives back; resumed, it goes on', async () => {
