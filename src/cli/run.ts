@@ -295,13 +295,12 @@ async function release(
     over.abort();
     const why = (await slow) ? await whyNotFree(set, client, taskQueue) : undefined;
     if (why !== undefined) tellNotFree(set, why);
-    return await set.confirmLoss();
   } catch (error) {
     tellNotFree(set, messageOf(error));
-    return undefined;
   } finally {
     over.abort();
   }
+  return await set.confirmLoss();
 }
 
 async function giveUp(set: RunSet): Promise<undefined> {
