@@ -81,3 +81,26 @@ test('a permit of a key is renewed and released with the permit of the key behin
   await permit.release();
   assert.deepEqual([grant.isHeld, behind.isHeld], [false, false]);
 });
+
+test('a permit that was released or handed over is not renewed: its next holder has the lease', async () => {
+  for (const end of ['release', 'detach'] as const) {
+    const grant = new FakeGrant();
+    const permit = new FakePermit(grant);
+    await permit[end]();
+    await assert.rejects(permit.renew(), /lost/);
+    assert.deepEqual(grant.renewals, []);
+  }
+});
+
+test('a permit of a key that has lost the permit of the key says so, whatever is asked of it', async () => {
+  const behind = new FakeGrant('run-key');
+  const permit = new FakePermit(new FakeGrant(), { behind });
+  behind.isHeld = false;
+  behind.loss = new Error('the key’s was revoked');
+  await assert.rejects(permit.renew(), behind.loss);
+  await assert.rejects(permit.checkpoint(), behind.loss);
+  await assert.rejects(
+    permit.yield(() => assert.fail('it holds nothing that it could give up')),
+    behind.loss,
+  );
+});

@@ -130,6 +130,7 @@ export abstract class HeldPermit<G extends Grant<Lost>, Lost extends Error> impl
    */
   async renew(lease?: Duration): Promise<Date> {
     const leaseMs = this.check(() => durationMs('lease', lease, 1));
+    if (!this.isHeld) throw this.notHeld();
     return earliest(await Promise.all(this.grants.map((grant) => grant.renew(leaseMs))));
   }
 
@@ -154,7 +155,7 @@ export abstract class HeldPermit<G extends Grant<Lost>, Lost extends Error> impl
    * ```
    */
   async checkpoint(): Promise<this> {
-    if (!this.isHeld) throw this.grant.notHeld();
+    if (!this.isHeld) throw this.notHeld();
     return this.grant.isWanted ? await this.yield(async () => undefined) : this;
   }
 
@@ -178,7 +179,7 @@ export abstract class HeldPermit<G extends Grant<Lost>, Lost extends Error> impl
    */
   async yield(work: () => unknown): Promise<this> {
     const { lineUp } = this.terms;
-    if (!this.isHeld) throw this.grant.notHeld();
+    if (!this.isHeld) throw this.notHeld();
     if (!lineUp)
       return this.check(() =>
         refusePermit("can't yield: an adopted permit, or a permit of a set or of a key, can't rejoin the queue"),
@@ -199,8 +200,8 @@ export abstract class HeldPermit<G extends Grant<Lost>, Lost extends Error> impl
   }
 
   /**
-   * Releases the slot, and resolves when it is free. Idempotent: later calls share the first one's promise. It does nothing to a
-   * permit that was lost or detached.
+   * Releases the slot, and resolves when it is free. Idempotent. It does nothing to a permit that was lost or detached; but a permit of a key
+   * that has lost one of its two permits still has the other until then.
    */
   release(): Promise<void> {
     this.released = true;
@@ -248,7 +249,7 @@ export abstract class HeldPermit<G extends Grant<Lost>, Lost extends Error> impl
    */
   detach(): PermitRef {
     const ref = this.ref();
-    if (!this.isHeld) throw this.grant.notHeld();
+    if (!this.isHeld) throw this.notHeld();
     this.grant.detach();
     return ref;
   }
@@ -321,8 +322,13 @@ export abstract class HeldPermit<G extends Grant<Lost>, Lost extends Error> impl
     return grant === this.grant || grant === this.terms.behind;
   }
 
+  /** The error for code that uses the permit although it is not held any more. */
+  private notHeld(): Lost {
+    return this.loss ?? this.grant.notHeld();
+  }
+
   /** The grant of the key's own permit first: the order in which they were acquired. */
-  private get grants(): readonly G[] {
+  protected get grants(): readonly G[] {
     return this.terms.behind ? [this.terms.behind, this.grant] : [this.grant];
   }
 }

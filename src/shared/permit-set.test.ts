@@ -271,15 +271,23 @@ test('as long as too few slots are in use it comes back, ever more rarely; what 
     return 'held';
   };
   const pause = async (ms: number) => void pauses.push(ms);
-  assert.equal(await acquireUntilEnough(acquire, pause, () => 0), 'held');
+  const never = () => false;
+  assert.equal(await acquireUntilEnough(acquire, pause, () => 0, never), 'held');
   assert.deepEqual(pauses, [100, 200, 400, 800, 1_600, 2_000, 2_000]);
   const late = async (_ms: number, resource: string) => {
     throw new Error(`late for ${resource}`);
   };
   left = 1;
-  await assert.rejects(acquireUntilEnough(acquire, late, Math.random), /late for gpus/);
+  await assert.rejects(acquireUntilEnough(acquire, late, Math.random, never), /late for gpus/);
   const failing = async () => {
     throw new Error('forbidden');
   };
-  await assert.rejects(acquireUntilEnough(failing, pause, Math.random), /forbidden/);
+  await assert.rejects(acquireUntilEnough(failing, pause, Math.random, never), /forbidden/);
+});
+
+test('a release of several that fails and that nobody awaits does not end the process', async () => {
+  const failing = { release: () => Promise.reject(new Error('refused')) };
+  const released = releaseInReverse([failing, failing]);
+  await new Promise((resolve) => setImmediate(resolve)); // Node would have thrown by then
+  await assert.rejects(released, /refused/);
 });

@@ -186,7 +186,7 @@ export interface HeldPart<Grant> {
  * Invariants, cited in the tests:
  *
  * - **S1** It waits for one part at a time, in their order, and holds all parts before it.
- * - **S2** If a part can't be acquired, it gives back all that it holds, the last first, and throws the error of that part.
+ * - **S2** If a part can't be acquired, it gives back all that it holds, beginning with the last, and throws the error of that part.
  * - **S3** It gives the accumulator's permit back as soon as it has all permits that it accumulated, or when it gives way, and not before.
  * - **S4** When it gives way, it has no permit of the resource yet. It gives back the permits that admit it to the resource, and claims
  *   again from there.
@@ -195,7 +195,7 @@ export interface HeldPart<Grant> {
  * no slot before it joins the queue. Throws {@link GivesWay}
  * @param confirm throws if the caller no longer wants the permits: giving the accumulator's permit back may have taken a while
  * @param giveBack releases the accumulator's permit, or a permit that the caller gives back to give way
- * @param giveAllBack releases all that is held if a part can't be acquired, the last first
+ * @param giveAllBack releases all that is held if a part can't be acquired
  * @returns all but the accumulators' permits, in the order in which they were acquired
  */
 export async function acquireInOrder<
@@ -266,7 +266,7 @@ export async function acquireUntilEnough<T>(
   acquire: () => Promise<T>,
   pause: (ms: number, resource: string) => Promise<void>,
   random: () => number,
-  isMaxHold: (error: unknown) => boolean = () => false,
+  isMaxHold: (error: unknown) => boolean,
 ): Promise<T> {
   for (let attempt = 0; ; attempt++) {
     try {
@@ -305,11 +305,15 @@ export function permitsByEntry<Grant, Permit>(
 
 /**
  * Releases all permits at once, so that none waits for another whose Workflow is paused or has no worker. The last goes first: whoever is
- * served the first then finds the others free. @throws the first failure, after trying each
+ * served the first then finds the others free. A failure that no caller awaits does not end the process, as with a single permit.
+ * @throws the first failure, after trying each
  */
-export async function releaseInReverse(permits: readonly Releasable[]): Promise<void> {
-  const released = await Promise.allSettled([...permits].reverse().map((permit) => permit.release()));
-  for (const end of released) if (end.status === 'rejected') throw end.reason;
+export function releaseInReverse(permits: readonly Releasable[]): Promise<void> {
+  const released = Promise.allSettled([...permits].reverse().map((permit) => permit.release())).then((ends) => {
+    for (const end of ends) if (end.status === 'rejected') throw end.reason;
+  });
+  released.catch(() => undefined);
+  return released;
 }
 
 /** Permits that were acquired together, and are renewed and released together. The base class of both sets: of Workflows and of clients. */
@@ -334,8 +338,8 @@ export abstract class HeldSet<
   }
 
   /** Releases all permits. Idempotent. Throws as a permit's `release` does, after trying each. */
-  async release(): Promise<void> {
-    await releaseInReverse(this.inOrder);
+  release(): Promise<void> {
+    return releaseInReverse(this.inOrder);
   }
 
   /** @internal After the release: how the first lost permit was lost before it, if that was not known yet. */

@@ -14,9 +14,11 @@ import {
   SemaphoreClosedError,
   withPermits,
 } from '../../src/client';
+import { keyResource } from '../../src/shared/key-names';
+import { permitId } from '../../src/shared/permit-id';
 import type { ClosingInput } from '../support/closing-main';
 import { untilAllWait, untilStates } from '../support/inspected';
-import { useTemporal } from '../support/temporal';
+import { eventually, useTemporal } from '../support/temporal';
 
 const temporal = useTemporal({ shared: true });
 
@@ -108,6 +110,20 @@ test('close ends the waits at once, gives back what was handed out, and lets a f
   await closing;
   await semaphore.close();
   await permit.release();
+});
+
+test('close gives back what is left of a permit of a key that has lost one of its two permits', async () => {
+  for (const isKeysLost of [true, false]) {
+    const resource = temporal.resource('keyed');
+    const semaphore = clientOf(resource, { perKey: 1, lease: '10 minutes', renewEvery: 200 });
+    const permit = await semaphore.acquire({ key: 'acme' });
+    const ids = [resource, keyResource(resource, 'acme')].map((of) => permitId({ resource: of, slot: '0' }));
+    const [lost, left] = (isKeysLost ? ids.reverse() : ids).map((id) => temporal.client.workflow.getHandle(id));
+    await lost?.terminate();
+    await eventually(async () => assert.ok(permit.signal.aborted));
+    await semaphore.close();
+    assert.equal((await left?.describe())?.status.name, 'COMPLETED');
+  }
 });
 
 test('a set that holds a part ends with the close of any of its clients, and an `await using` closes', async () => {

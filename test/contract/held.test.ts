@@ -68,6 +68,11 @@ userContract(temporal, "the loss of the key's own permit is that of the permit",
   assert.deepEqual(details, { resource: key, slot: '0', runId, how: 'terminated' });
 });
 
+userContract(temporal, 'a renewal that comes after the release fails, and is no loss', async (_, startUser) => {
+  const user = await startUser('releaser', { resource: temporal.resource(), semaphore: { capacity: 1, ...SILENT } });
+  for (const outcome of await user.end()) assert.match(outcome, /^PermitLostError: /);
+});
+
 userContract(temporal, 'of a reentrant semaphore, code under a permit has that permit again', async (_, startUser) => {
   const resource = temporal.resource();
   const user = await startUser('reentrant', { resource, semaphore: { capacity: 2, reentrant: true } });

@@ -32,8 +32,6 @@ export class FakeGrant implements Grant<Error> {
     return new Date(this.deadlineMs);
   }
 
-  finish(): void {}
-
   async release(): Promise<void> {
     this.isHeld = false;
   }

@@ -70,6 +70,15 @@ export const uses = {
     return { name, how, resource, isHeld: permit.isHeld, renewal: renewal.replace(/:.*/s, '') };
   },
 
+  /** Releases its permit within its function, and renews it all the same: as its code would, and as the library does on its own. */
+  async releaser({ pool }: Stand) {
+    return await pool.withPermit(async (permit) => {
+      const { grant } = permit as unknown as { grant: { renew(): Promise<Date> } };
+      await permit.release();
+      return [await outcomeOf(() => permit.renew()), await outcomeOf(() => grant.renew())];
+    });
+  },
+
   /** Asks for the permit that it holds, in some depth, and with an end by an error. */
   async reentrant({ pool, at, finished, token }: Stand) {
     return await pool.withPermit(async (outer) => {

@@ -66,7 +66,7 @@ export class PermitSet<Permits extends readonly (Permit | Permit[])[] = readonly
     return this.stop.signal;
   }
 
-  /** @internal Releases all, the last first. A release that fails only warns. */
+  /** @internal Releases all at once. A release that fails only warns. */
   async releaseOrWarn(): Promise<void> {
     await releaseInReverse(this.inOrder.map((permit) => ({ release: () => releaseOrWarn(permit) })));
   }

@@ -97,10 +97,10 @@ export class Permit extends HeldPermit<Grant, PermitLostError> {
 
   /** @internal Why the release has not reached the server, if the lease has ended the permit. */
   get releaseError(): unknown {
-    return this.grant.releaseError;
+    return this.grants.map((grant) => grant.releaseError).find((error) => error !== undefined);
   }
 
-  /** @internal From now on, this set contains the permit while it is held. */
+  /** @internal From now on, this set contains the permit while it holds anything: of a permit of a key, one half may be lost. */
   standAmong(held: Set<Permit>): void {
     this.among = held;
     this.stand();
@@ -108,7 +108,6 @@ export class Permit extends HeldPermit<Grant, PermitLostError> {
 
   /** @internal Takes the permit from its holder: its signal aborts, and it is released. */
   async giveBack(): Promise<void> {
-    if (this.isOver) return;
     this.stop.abort(new PermitLostError(this, this.runId, 'released'));
     await releaseOrWarn(this);
   }
@@ -119,10 +118,11 @@ export class Permit extends HeldPermit<Grant, PermitLostError> {
   }
 
   private stand(): void {
-    const { grant, among } = this;
+    const { grants, among } = this;
     if (!among) return;
     among.add(this);
-    grant.whenOver(() => this.grant === grant && among.delete(this));
+    const leave = () => this.grants.some(({ isHeld }) => isHeld) || among.delete(this);
+    for (const grant of grants) grant.whenOver(leave);
   }
 
   protected override onLost(error: PermitLostError): void {

@@ -36,7 +36,7 @@ export class Grant implements AnyGrant<PermitLostError> {
   ) {
     if (ref.preemptible) hearPreemption(ref.runId, () => this.want());
     void end.how.then((how) => {
-      if (this.releasing || this.isDetached || this.isAfterWork(how)) return;
+      if (this.releasing || this.isDetached) return;
       metrics.lost(ref.resource, how);
       const error = this.lossError(how);
       if (how === 'preempted') this.want();
@@ -59,13 +59,16 @@ export class Grant implements AnyGrant<PermitLostError> {
     const delivery = await (leaseMs === undefined
       ? deliver(this.ref, renewSignal)
       : deliver(this.ref, renewSignal, { leaseMs }));
-    if (delivery === 'delivered') {
+    // A permit that has taken all the signals that it can is not ended by its lease any more.
+    if (delivery !== 'not-found') {
       this.lease.renewed(sentMs, leaseMs);
       return new Date(Date.now() + this.lease.leftMs);
     }
-    // The permit has ended; or it has taken all the signals that it can, and is about to end. Its end notice says how.
-    if (delivery === 'not-found') this.end.gone();
-    throw this.lossError(await this.end.how);
+    this.end.gone();
+    const how = await this.end.how;
+    // Then it is for `confirmLoss` to say whether the permit ended before the release.
+    if (this.releasing || this.isDetached) throw this.notHeld();
+    throw this.lossError(how);
   }
 
   /** Cancelling the caller does not stop it. */

@@ -16,7 +16,7 @@ export async function holdWhile<T>(
 }
 
 /**
- * Runs `fn` under permits: cancels `fn` when a permit is lost or pre-empted, and releases all permits at the end, the last first. If a permit
+ * Runs `fn` under permits: cancels `fn` when a permit is lost or pre-empted, and releases all permits at the end. If a permit
  * is pre-empted and `fn` returns within the grace anyway, its result counts.
  *
  * What ends the run, or its Workflow Task, does not wait for the release:

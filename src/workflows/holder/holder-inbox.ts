@@ -101,8 +101,11 @@ export function endOfChild(child: PermitChild, { resource, slot, runId }: Permit
 /** How long an adopter waits for the end notice before it asks whether the permit still runs. */
 const END_NOTICE_MS = 10_000;
 
-/** A permit ends in the Workflow Task after its notice: usually the first question finds it gone. */
-const CLOSING: BackoffPolicy = { baseMs: 50, maxMs: END_NOTICE_MS, factor: 2, jitter: 0 };
+/**
+ * A permit ends in the Workflow Task after its notice: usually the first question finds it gone. But a permit that is paused on the server, or
+ * that no worker runs, may stay open for days, and each question adds to both histories.
+ */
+const CLOSING: BackoffPolicy = { baseMs: 50, maxMs: 600_000, factor: 2, jitter: 0 };
 
 /** A permit notifies its adopter when it is about to end. A terminated permit can't: then a renewal finds it gone. */
 export function endOfAdopted(permit: PermitRef): PermitEndWatch {

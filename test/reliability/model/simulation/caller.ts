@@ -217,7 +217,12 @@ export async function acquireSet(
     if (asking.over.isOver || world.nowMs >= asking.deadlineMs) throw new Given();
   };
   try {
-    const held = await acquireUntilEnough(() => acquireInOrder(parts, one, confirm), wait, world.random);
+    const held = await acquireUntilEnough(
+      () => acquireInOrder(parts, one, confirm),
+      wait,
+      world.random,
+      () => false,
+    );
     return held.map(({ grant }) => grant);
   } catch (error) {
     if (error instanceof Given) return isLost ? 'lost' : undefined;
