@@ -189,6 +189,52 @@ test("a limits file that leaves another file's resource to its callers is rememb
   assert.equal(now(), undefined);
 });
 
+test('whoever pauses or resumes during a capacity with an end counts as the author afterwards: a limits file with its version', () => {
+  const inUse = new InUse();
+  const now = () => inUse.override;
+  const [v7, v8] = [7, 8].map((fileVersion) => ({ fileVersion, reason: `limits file, version ${fileVersion}` }));
+  inUse.set({ slots: 3, capacity: 2, paused: true, ...v7 }, 100);
+  inUse.set({ slots: 3, capacity: 1, capacityUntilMs: 500 }, 200);
+  inUse.set({ slots: 3, paused: true, ...v8 }, 300);
+  assert.deepEqual(now()?.before, { capacity: 2, ...v8 });
+  inUse.expire(500);
+  assert.deepEqual(now(), { version: 500, slots: 3, capacity: 2, paused: true, ...v8 });
+
+  inUse.set({ slots: 3, capacity: 1, capacityUntilMs: 900 }, 600);
+  inUse.set({ slots: 3, paused: false }, 700);
+  inUse.expire(900);
+  assert.deepEqual(now(), { version: 900, slots: 3, capacity: 2, paused: false });
+});
+
+test('a pause that a limits file has set, and an operator has ended during a capacity with an end, leaves nothing', () => {
+  const inUse = new InUse();
+  inUse.set({ slots: 3, paused: true, fileVersion: 7 }, 100);
+  inUse.set({ slots: 3, capacity: 1, capacityUntilMs: 500 }, 200);
+  inUse.set({ slots: 3, paused: false }, 300);
+  inUse.expire(500);
+  assert.equal(inUse.override, undefined);
+});
+
+test('a limits file that undoes a pause by hand during a capacity with an end leaves nothing', () => {
+  const inUse = new InUse();
+  inUse.set({ slots: 3, capacity: 1, capacityUntilMs: 500 }, 100);
+  inUse.set({ slots: 3, paused: true }, 200);
+  inUse.set({ slots: 3, paused: false, fileVersion: 7 }, 300);
+  inUse.expire(500);
+  assert.equal(inUse.override, undefined);
+});
+
+test('a pause with an end, and its end, leave alone which limits file comes back after a capacity with an end', () => {
+  const inUse = new InUse();
+  inUse.set({ slots: 3, capacity: 2, fileVersion: 7 }, 100);
+  inUse.set({ slots: 3, capacity: 1, capacityUntilMs: 900 }, 200);
+  inUse.set({ slots: 3, pauseUntilMs: 500 }, 300);
+  inUse.expire(500);
+  assert.deepEqual([inUse.override?.paused, inUse.override?.before], [false, { capacity: 2, fileVersion: 7 }]);
+  inUse.expire(900);
+  assert.deepEqual(inUse.override, { version: 900, slots: 3, capacity: 2, paused: false, fileVersion: 7 });
+});
+
 test('a later order that names fewer slots keeps no capacity above them, which the next run would take for malformed', () => {
   const names = ['a', 'b', 'c', 'd', 'e'];
   for (const capacityUntilMs of [undefined, 100]) {

@@ -68,8 +68,11 @@ export class InUse {
       this.set({ slots, capacity: slotNames(slots).length, ...before }, nowMs);
     }
     if (this.state && isOver(this.state.pausedUntilMs)) {
-      const { slots, fileVersion } = this.state;
-      this.set({ slots, paused: false, fileVersion }, nowMs);
+      const { pausedUntilMs, ...state } = this.state;
+      const { slots, fileVersion } = state;
+      this.state = { ...state, paused: false };
+      // `paused: false` would count as an order, and so change what comes back after a capacity with an end.
+      this.set({ slots, fileVersion }, nowMs);
     }
   }
 
@@ -102,21 +105,15 @@ export class InUse {
 
   /** When the capacity is to end, and what comes back then: what was set before the first of the capacities that have an end. */
   private endOfCapacity(input: OverrideInput): Pick<OverrideState, 'capacityUntilMs' | 'before'> {
-    const { capacityUntilMs, before, capacity, reason, fileVersion } = this.state ?? {};
+    const { capacityUntilMs, before, ...now } = this.state ?? {};
     const hasEnd = capacityUntilMs !== undefined;
     if (input.capacity === undefined) {
       if (!hasEnd) return {};
-      // The reason of a pause without an end is that of what stays.
-      const stays = input.paused && input.reason ? { ...before, reason: input.reason } : before;
+      const stays = input.paused === undefined ? before : afterOrder(before, input);
       return { capacityUntilMs, ...(stays && { before: stays }) };
     }
     if (input.capacityUntilMs === undefined) return {};
-    const lasting = {
-      ...(capacity !== undefined && { capacity }),
-      ...(reason && { reason }),
-      ...(fileVersion !== undefined && { fileVersion }),
-    };
-    const stays = hasEnd ? before : Object.keys(lasting).length > 0 && lasting;
+    const stays = hasEnd ? before : lasting(now);
     return { capacityUntilMs: input.capacityUntilMs, ...(stays && { before: stays }) };
   }
 
@@ -133,6 +130,28 @@ export class InUse {
   private get isPaused(): boolean {
     return this.state?.paused ?? false;
   }
+}
+
+type Lasting = NonNullable<OverrideState['before']>;
+
+/** What comes back after a capacity with an end; `undefined` if nothing does. */
+function lasting({ capacity, reason, fileVersion }: Lasting): Lasting | undefined {
+  const setting = {
+    ...(capacity !== undefined && { capacity }),
+    ...(reason && { reason }),
+    ...(fileVersion !== undefined && { fileVersion }),
+  };
+  return Object.keys(setting).length > 0 ? setting : undefined;
+}
+
+/** What comes back once an operator or a limits file has paused or resumed meanwhile: what the order would leave without that capacity. */
+function afterOrder(
+  { capacity, fileVersion: earlier }: Lasting = {},
+  { paused, reason, fileVersion }: OverrideInput,
+): Lasting | undefined {
+  const isAfterFile = fileVersion !== undefined && earlier !== undefined;
+  const isAnySet = paused || capacity !== undefined || isAfterFile;
+  return isAnySet ? lasting({ capacity, reason, fileVersion }) : undefined;
 }
 
 /** What is set, for these slots: if they have names, no more can be in use than there are names. */

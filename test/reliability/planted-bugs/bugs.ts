@@ -904,7 +904,7 @@ const BUGS: readonly PlantedBug[] = [
   },
   {
     name: 'A capacity with an end leaves nothing of what was set before',
-    in: 'InUse.endOfCapacity',
+    in: 'lasting',
     find: 'capacity !== undefined && { capacity }',
     replace: 'false',
     caughtBy: 'a capacity with an end ends by itself',

@@ -333,4 +333,25 @@ export const MENDED: readonly PlantedBug[] = [
     replace: "{ stickyQueueScheduleToStartTimeout: '1s' }",
     caughtBy: 'breaks no Workflow off in the middle',
   },
+  {
+    name: 'A pause or a resume during a capacity with an end counts as that of the earlier limits file',
+    in: 'afterOrder',
+    find: 'lasting({ capacity, reason, fileVersion })',
+    replace: 'lasting({ capacity, reason, fileVersion: earlier })',
+    caughtBy: 'whoever pauses or resumes during a capacity with an end',
+  },
+  {
+    name: 'A queue stays for a limits file that has only undone a pause by hand during a capacity with an end',
+    in: 'afterOrder',
+    find: 'paused || capacity !== undefined || isAfterFile',
+    replace: 'true',
+    caughtBy: 'undoes a pause by hand during a capacity with an end',
+  },
+  {
+    name: 'The end of a pause during a capacity with an end forgets the limits file that comes back',
+    in: 'InUse.expire',
+    find: 'this.set({ slots, fileVersion }, nowMs);',
+    replace: 'this.set({ slots, paused: false, fileVersion }, nowMs);',
+    caughtBy: 'leave alone which limits file comes back',
+  },
 ];
