@@ -10,6 +10,7 @@ import { type StuckWorkflows, stuckCallers, stuckWorkflows } from '../operator/s
 import { durationText } from '../shared/duration';
 import { isOpen } from '../shared/open';
 import { leastPaceMs } from '../shared/pace';
+import { versionInForce } from '../shared/version-in-force';
 import { unansweredTaskQueues, waiterName } from './draw-resource';
 import {
   deadlockFinding,
@@ -130,7 +131,7 @@ function overrides({ resource, override, slots, waiters }: SeenResource): Findin
   const why = reasonNote(override);
   if (paused) {
     const advice =
-      fileVersion === undefined
+      versionInForce(override) === undefined
         ? `\`temporal-semaphore resume ${shellWord(resource)}\` ends the pause.`
         : `To end the pause, write \`paused: false\` in the limits file and raise its version: without the field, the pause stays. \`temporal-semaphore resume ${shellWord(resource)}\` ends it until a permit worker with --limits sets it again, within a minute.`;
     return [{ is: 'warning', what: `"${resource}" is ${pauseNote(override)}${why}`, advice }];

@@ -3,6 +3,7 @@ import { type Limit, poolOf, wantedCount } from '../limits/limit';
 import type { SlotInspection } from '../operator';
 import { shown } from '../operator/inspector';
 import { shownPurpose } from '../operator/reader';
+import { versionInForce } from '../shared/version-in-force';
 import { holderName } from './terminal';
 import { dim, green, red, Text, text, yellow } from './text';
 import { disagreementLine, fromNow, pauseNote, sinceNow, untilNote } from './wording';
@@ -61,7 +62,7 @@ function beliefNotes(comparison: Comparison): Text[] {
       : []),
     ...(staysPaused(comparison)
       ? [
-          text`    paused by a limits file (version ${now.override?.fileVersion} or earlier), and this file does not mention the pause, which stays: write "paused: false" to end it`,
+          text`    paused by a limits file (version ${versionInForce(now.override)} or earlier), and this file does not mention the pause, which stays: write "paused: false" to end it`,
         ]
       : []),
     ...(outgrown ? [text`    ${inUse} was set for fewer slots than the ${declared} that callers declare now`] : []),
@@ -74,7 +75,7 @@ function beliefNotes(comparison: Comparison): Text[] {
 
 /** Whether an earlier version of a file has paused the resource, and this one says nothing of a pause. */
 function staysPaused({ limit, now: { override } }: Comparison): boolean {
-  const isOfFile = override?.fileVersion !== undefined && override.pausedUntilMs === undefined;
+  const isOfFile = versionInForce(override) !== undefined && override?.pausedUntilMs === undefined;
   return limit.paused === undefined && override?.paused === true && isOfFile;
 }
 

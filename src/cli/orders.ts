@@ -12,6 +12,7 @@ import {
 import { isSet } from '../operator/inspector';
 import { keysInUse, type SeenKey } from '../operator/resources-in-use';
 import { type Slots, slotNames } from '../shared/slots';
+import { versionInForce } from '../shared/version-in-force';
 import { type ResourceFlags, timeFromNow, wholeNumber, withResourceFlags } from './arguments';
 import { EVERY_KEY, withClient, withOperator } from './connection';
 import { aboveNotes } from './draw-plan';
@@ -83,7 +84,7 @@ async function surplus(operator: Operator, slots: Slots, before?: Override, set?
 
 /** Warns that a worker sets again what a limits file had set. */
 function fileNotes(before: Override | undefined, instead: Order['instead'] = () => undefined): Text[] {
-  const { fileVersion } = (before?.capacityUntil ? before.before : before) ?? {};
+  const fileVersion = versionInForce(before);
   const or = before && instead(before);
   if (fileVersion === undefined || or === undefined) return [];
   return [

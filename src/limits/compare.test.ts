@@ -93,6 +93,24 @@ const CASES: [what: string, limit: Partial<Limit>, seen: Seen, expected: Expecte
     { ...FULL, override: { capacity: 5, fileVersion: 7 } },
     /^a limits file of the same version has set/,
   ],
+  [
+    'no pause, where a newer file has set one and an operator has set a capacity until a time',
+    { paused: false },
+    { ...FULL, override: { paused: true, capacity: 1, capacityUntilMs: 1, before: { fileVersion: 8 } } },
+    /^version 8 of a limits file/,
+  ],
+  [
+    'a pause that a newer file has not set, where an operator has set a capacity until a time',
+    PAUSED,
+    { ...FULL, override: { capacity: 1, capacityUntilMs: 1, before: { capacity: 2, fileVersion: 8 } } },
+    /^version 8 of a limits file/,
+  ],
+  [
+    'a pause that an older file has not set, where an operator has set a capacity until a time',
+    PAUSED,
+    { ...FULL, override: { capacity: 1, capacityUntilMs: 1, before: { capacity: 2, fileVersion: 6 } } },
+    { paused: true, declared: 3, ifVersion: 9 },
+  ],
   ['as a newer file has set', { capacity: 2 }, { ...FULL, override: { capacity: 2, fileVersion: 8 } }, 'in force'],
   [
     'callers declare more than when this file set it',

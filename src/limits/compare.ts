@@ -1,6 +1,7 @@
 import type { ResourceSlot } from '../operator/inspection';
 import type { OverrideState } from '../shared/protocol';
 import { isSlotInUse, MAX_SLOTS, type Slots, slotNames, slotsMark } from '../shared/slots';
+import { versionInForce } from '../shared/version-in-force';
 import type { InForce } from './in-force';
 import { isFirstOf, type Limit, type LimitsFile, poolOf, reasonOf, wantedCount } from './limit';
 
@@ -163,7 +164,7 @@ function problemOf(limit: Limit, now: InForce, belief: Belief | undefined, isToC
  * differ if another file has the same version, or if callers declare more since.
  */
 function supersededBy(override: OverrideState | undefined, version: number, outgrown: boolean): Problem | undefined {
-  const { fileVersion = 0 } = override ?? {};
+  const fileVersion = versionInForce(override) ?? 0;
   if (fileVersion < version || (fileVersion === version && outgrown)) return undefined;
   const which =
     fileVersion === version ? 'a limits file of the same version' : `version ${fileVersion} of a limits file`;

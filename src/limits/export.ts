@@ -1,6 +1,7 @@
 import { Document, visit } from 'yaml';
 import { isKeyResource, keyOfResource, wholeOf } from '../shared/key-names';
 import { type Slots, slotNames } from '../shared/slots';
+import { versionInForce } from '../shared/version-in-force';
 import { believed } from './compare';
 import type { InForce } from './in-force';
 import { noteIn } from './limit';
@@ -48,13 +49,8 @@ export function exportLimits(seen: ReadonlyMap<string, InForce>): Exported {
       else addKey(resources[whole], key, written);
     }
   }
-  return { data: { version: versionInForce(seen) + 1, resources }, leftOut };
-}
-
-/** The greatest version of a limits file that is in force, or comes back when a capacity with an end is over. 0: none. */
-function versionInForce(seen: ReadonlyMap<string, InForce>): number {
-  const versions = [...seen.values()].flatMap(({ override }) => [override?.fileVersion, override?.before?.fileVersion]);
-  return Math.max(0, ...versions.filter((it) => it !== undefined));
+  const versions = [...seen.values()].map(({ override }) => versionInForce(override) ?? 0);
+  return { data: { version: Math.max(0, ...versions) + 1, resources }, leftOut };
 }
 
 function addKey(resource: WrittenResource, key: string, { declared, ...limit }: WrittenLimit): void {

@@ -1,5 +1,6 @@
 import type { OverrideInput, OverrideState, Ticket } from '../../shared/protocol';
 import { isSlotInUse, slotNames, wantsSlot } from '../../shared/slots';
+import { versionInForce } from '../../shared/version-in-force';
 
 /** What an operator has set, and so which slots are in use, and for whom. It knows nothing of what the slots are doing. */
 export class InUse {
@@ -53,7 +54,7 @@ export class InUse {
       ...(fileVersion !== undefined && { fileVersion }),
     };
     // An older file might set it again.
-    const isAfterFile = fileVersion !== undefined && (this.state?.before ?? this.state)?.fileVersion !== undefined;
+    const isAfterFile = fileVersion !== undefined && versionInForce(this.state) !== undefined;
     const isAnySet = isChanged || paused || end.capacityUntilMs !== undefined || isAfterFile;
     this.lastVersion = version;
     this.state = isAnySet ? state : undefined;

@@ -919,7 +919,7 @@ const BUGS: readonly PlantedBug[] = [
   {
     name: 'A queue forgets the limits file that has ended what an older one had set',
     in: 'InUse.set',
-    find: '(this.state?.before ?? this.state)?.fileVersion !== undefined',
+    find: 'versionInForce(this.state) !== undefined',
     replace: 'false',
     caughtBy: 'is remembered; one that undoes',
   },
@@ -961,7 +961,7 @@ const BUGS: readonly PlantedBug[] = [
   {
     name: 'An exported limits file has a version that is in force already',
     in: 'exportLimits',
-    find: 'versionInForce(seen) + 1',
+    find: 'Math.max(0, ...versions) + 1',
     replace: '1',
     caughtBy: 'an exported file has a greater version than the file in force',
   },

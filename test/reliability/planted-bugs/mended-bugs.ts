@@ -354,4 +354,11 @@ export const MENDED: readonly PlantedBug[] = [
     replace: 'this.set({ slots, paused: false, fileVersion }, nowMs);',
     caughtBy: 'leave alone which limits file comes back',
   },
+  {
+    name: 'An older limits file resumes and pauses during a capacity with an end',
+    in: 'versionInForce',
+    find: 'override?.before?.fileVersion ?? override?.fileVersion',
+    replace: 'override?.fileVersion',
+    caughtBy: 'no pause, where a newer file has set one',
+  },
 ];
