@@ -26,7 +26,7 @@ export interface InForce {
   readonly disagreement?: readonly SlotsBelief[];
 }
 
-/** What earlier looks have found, by resource: a queue whose history has not changed since is not asked again. */
+/** What the last look has found, by resource: a queue whose history has not changed since is not asked again. */
 export type Looks = Map<string, Inspector>;
 
 /** All permits of the namespace, by resource, as visibility lists them: seconds late. */
@@ -66,6 +66,8 @@ async function look(
   permits: ReadonlyMap<string, ResourceSlot[]>,
   looks: Looks = new Map(),
 ): Promise<Map<string, InForce>> {
+  const wanted = new Set(pools);
+  for (const pool of looks.keys()) if (!wanted.has(pool)) looks.delete(pool);
   const server = new Server(client);
   const queries = new WorkerQueries(server, ANSWERS_WITHIN_MS);
   const seen = await mapConcurrently(pools, async (pool): Promise<[string, InForce]> => {

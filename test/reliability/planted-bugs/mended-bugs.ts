@@ -361,4 +361,11 @@ export const MENDED: readonly PlantedBug[] = [
     replace: 'override?.fileVersion',
     caughtBy: 'no pause, where a newer file has set one',
   },
+  {
+    name: 'The keeper of a limits file remembers each key that was ever in use',
+    in: 'limits/look',
+    find: 'looks.delete(pool);',
+    replace: '',
+    caughtBy: 'a look keeps what earlier looks have found',
+  },
 ];
