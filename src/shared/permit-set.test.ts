@@ -231,6 +231,23 @@ test('one that gives way gives back what admits it to the resource, keeps the re
   );
 });
 
+test('one that gives way gives back at once whatever it can, though a permit behind it does not end', async () => {
+  const back: string[] = [];
+  const claim = async ({ resource }: SetPart<ResolvedSemaphore>) => {
+    if (resource === 'b') throw new GivesWay();
+    const isPaused = resource === 'b~set';
+    return { release: () => (isPaused ? new Promise<void>(() => {}) : Promise.resolve(void back.push(resource))) };
+  };
+  const keyed = { of: poolOf('b', 2), key: 'x', permits: 2 };
+  void acquireInOrder(
+    parts([keyed]).filter(({ semaphore: { resource } }) => resource !== 'b~key:x~set'),
+    claim,
+    () => {},
+  );
+  await new Promise((resolve) => setImmediate(resolve));
+  assert.deepEqual(back, ['b~key:x', 'b~key:x']);
+});
+
 test('one that fails as it gives way has given back what it had', async () => {
   const held = new Set<string>();
   const claim = async ({ semaphore: { resource } }: SetPart<ResolvedSemaphore>, _held: unknown, isAgain: boolean) => {

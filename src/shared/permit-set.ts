@@ -215,10 +215,9 @@ export async function acquireInOrder<
   const giveWay = async ({ resource }: Part): Promise<number> => {
     gaveWay = true;
     const isOfWhole = (part: Part) => wholeOf(part.resource) === wholeOf(resource);
-    for (let last = held.at(-1); last && isOfWhole(last.part); last = held.at(-1)) {
-      await giveBack(last.grant);
-      held.pop();
-    }
+    const from = held.findIndex(({ part }) => isOfWhole(part));
+    await releaseInReverse(held.slice(from).map(({ grant }) => ({ release: () => giveBack(grant) })));
+    held.splice(from);
     return parts.findIndex(isOfWhole);
   };
   try {
