@@ -57,8 +57,8 @@ export class Inheritance {
 
   /** The queue of a resource asks. */
   asks(resource: string): void {
-    if (resource === this.resource || this.heirs.size >= MAX_HEIRS) return;
-    this.heirs.add(resource);
+    if (resource === this.resource) return;
+    if (this.heirs.size < MAX_HEIRS) this.heirs.add(resource);
     this.owed.add(resource);
   }
 

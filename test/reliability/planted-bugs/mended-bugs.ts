@@ -45,6 +45,13 @@ export const MENDED: readonly PlantedBug[] = [
     caughtBy: 'queue-state.test.ts',
   },
   {
+    name: 'A queue that a hundred others have asked for its priority answers no more questions',
+    in: 'Inheritance.asks',
+    find: 'if (this.heirs.size < MAX_HEIRS) this.heirs.add(resource);',
+    replace: 'if (this.heirs.size >= MAX_HEIRS) return; this.heirs.add(resource);',
+    caughtBy: 'a queue answers each queue that asks, even after a hundred others',
+  },
+  {
     name: 'A permit that was lost counts as held until its lease is over',
     in: 'HeldPermit.isHeld',
     find: '!this.away && this.grants.every(({ isHeld }) => isHeld)',
