@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import type { Ticket } from '../../shared/protocol';
 import { Inheritance } from './inheritance';
+import { atMost } from './queue-command';
 
 /** A queue in which no caller keeps permits of other resources. */
 function line(bestPriority: number) {
@@ -20,4 +22,19 @@ test('a queue answers each queue that asks, even after a hundred others', () => 
     assert.deepEqual(told(3), [known], 'it asks again');
   }
   assert.equal(told(2).length, 100, 'the queue reports a higher priority to a hundred others');
+});
+
+test('a queue that has room for one message at a time asks about each permit that a caller keeps', () => {
+  const inherits = ['a', 'b', 'c'];
+  const waiter = { workflowId: 'w', runId: 'r' };
+  const ticket: Ticket = { id: 't', waiter, slots: 1, sinceMs: 0, inherits, priorityKey: 5 };
+  for (const [of, bestPriority] of [
+    [ticket, 1],
+    [{ ...ticket, givesWay: true }, 5],
+  ] as const) {
+    const inheritance = new Inheritance('r');
+    const waiting = { bestPriority, inheriting: () => [of] };
+    const asked = () => atMost(1, inheritance.moves(waiting, 0)).map((it) => it.do === 'ask-priority' && it.of);
+    assert.deepEqual([asked(), asked(), asked(), asked()], [['a'], ['b'], ['c'], []]);
+  }
 });

@@ -52,6 +52,13 @@ export const MENDED: readonly PlantedBug[] = [
     caughtBy: 'a queue answers each queue that asks, even after a hundred others',
   },
   {
+    name: 'A queue that has no room for all its questions never asks the rest',
+    in: 'Inheritance.moves',
+    find: 'const unsent = this.questions(ticket, nowMs);',
+    replace: 'const unsent = this.questions(ticket, nowMs).splice(0);',
+    caughtBy: 'a queue that has room for one message at a time asks about each permit that a caller keeps',
+  },
+  {
     name: 'A permit that was lost counts as held until its lease is over',
     in: 'HeldPermit.isHeld',
     find: '!this.away && this.grants.every(({ isHeld }) => isHeld)',
