@@ -38,3 +38,12 @@ test('a queue that has room for one message at a time asks about each permit tha
     assert.deepEqual([asked(), asked(), asked(), asked()], [['a'], ['b'], ['c'], []]);
   }
 });
+
+test('a queue that is to continue as new owes an answer to the queue that has asked it', () => {
+  const inheritance = new Inheritance('r');
+  assert.equal(inheritance.owesWord(line(2)), false);
+  inheritance.asks('other');
+  assert.equal(inheritance.owesWord(line(2)), true);
+  assert.deepEqual([...inheritance.moves(line(2), 0)], [{ do: 'pass-on', to: 'other', priorityKey: 2 }]);
+  assert.equal(inheritance.owesWord(line(2)), false);
+});

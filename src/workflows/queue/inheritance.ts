@@ -83,8 +83,9 @@ export class Inheritance {
     }
   }
 
-  /** Whether a question is to be sent, of which the next run of the queue would not know. */
-  owesQuestion(waiting: Waiting): boolean {
+  /** Whether an answer or a question is to be sent, of which the next run of the queue would not know. */
+  owesWord(waiting: Waiting): boolean {
+    if (this.owed.size > 0) return true;
     for (const ticket of waiting.inheriting()) if (this.isNew(ticket)) return true;
     return false;
   }

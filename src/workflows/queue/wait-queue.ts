@@ -229,6 +229,6 @@ class WaitQueue {
   /** Whether the queue owes waiters or other queues a message of which the next run would not know. */
   private get owesWord(): boolean {
     const hasRefused = [...this.unanswered.keys()].some((ticketId) => !this.state.ticket(ticketId));
-    return hasRefused || this.state.hasOutranked || this.inheritance.owesQuestion(this.state);
+    return hasRefused || this.state.hasOutranked || this.inheritance.owesWord(this.state);
   }
 }

@@ -59,6 +59,13 @@ export const MENDED: readonly PlantedBug[] = [
     caughtBy: 'a queue that has room for one message at a time asks about each permit that a caller keeps',
   },
   {
+    name: 'A queue continues as new before it answers the queue that has asked it',
+    in: 'Inheritance.owesWord',
+    find: 'if (this.owed.size > 0) return true;',
+    replace: '',
+    caughtBy: 'a queue that is to continue as new owes an answer to the queue that has asked it',
+  },
+  {
     name: 'A permit that was lost counts as held until its lease is over',
     in: 'HeldPermit.isHeld',
     find: '!this.away && this.grants.every(({ isHeld }) => isHeld)',
