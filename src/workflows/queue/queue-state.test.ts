@@ -51,6 +51,34 @@ test('a waiter that was beaten keeps its place', () => {
   assert.deepEqual(state.next(0), [{ do: 'offer', slot: '0', ticket: a }]);
 });
 
+test('a turn that a raised ticket missed is refunded at the priority at which it was charged', () => {
+  for (const raised of ['before its turn', 'before its turn, by the last run', 'during its turn']) {
+    const isRaisedFirst = raised !== 'during its turn';
+    const low = ticket('low', { inherits: ['a'], priorityKey: 5, fairnessKey: 'k' });
+    let state = new QueueState();
+    state.enqueue(low);
+    if (isRaisedFirst) state.inherit('a', 1);
+    state.next(0);
+    state.probed('0', false, 0);
+    assert.equal(state.next(0)[0]?.do, 'offer');
+    if (!isRaisedFirst) state.inherit('a', 1);
+    // Another waiter of that key has had its turn at the other priority.
+    const other = ticket('other', { slots: ['x'], priorityKey: isRaisedFirst ? 5 : 1, fairnessKey: 'k' });
+    state.enqueue(other);
+    state.next(0);
+    state.probed('x', false, 0);
+    assert.deepEqual(turnsIn(state.next(0)), [['x', 'other']]);
+    if (raised.endsWith('the last run')) state = new QueueState(state.view());
+    state.missed(low, '0');
+    const shares = state.view().shares.map(([priorityKey, , keys]) => [priorityKey, ...keys.flat()]);
+    const expected = [
+      [1, 'k', isRaisedFirst ? 0 : 1],
+      [5, 'k', isRaisedFirst ? 1 : 0],
+    ];
+    assert.deepEqual(shares.sort(), expected, `raised ${raised}`);
+  }
+});
+
 test('a slot that a waiter does not know is told from one that an operator has added', () => {
   const state = new QueueState();
   state.enqueue(ticket('a', { slots: 4 }));

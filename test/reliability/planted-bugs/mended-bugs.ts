@@ -66,6 +66,20 @@ export const MENDED: readonly PlantedBug[] = [
     caughtBy: 'a queue that is to continue as new owes an answer to the queue that has asked it',
   },
   {
+    name: 'A turn that a raised ticket missed is refunded at the priority that its waiter knows',
+    in: 'Line.refund',
+    find: 'this.charged.get(ticket.id) ?? this.tickets.get(ticket.id) ?? ticket',
+    replace: 'ticket',
+    caughtBy: 'a turn that a raised ticket missed is refunded at the priority at which it was charged',
+  },
+  {
+    name: 'A ticket that is raised during its turn is refunded at a priority at which it was not charged',
+    in: 'Line.refund',
+    find: 'this.charged.get(ticket.id)',
+    replace: 'undefined',
+    caughtBy: 'a turn that a raised ticket missed is refunded at the priority at which it was charged',
+  },
+  {
     name: 'A permit that was lost counts as held until its lease is over',
     in: 'HeldPermit.isHeld',
     find: '!this.away && this.grants.every(({ isHeld }) => isHeld)',
