@@ -534,6 +534,23 @@ test('an order has the queue look once at each slot that it names and does not k
   assert.deepEqual([slotsOf(state.next(1)), state.view().slots], [[], []]);
 });
 
+test('a command is in force only when no waiter has a turn for an added slot that the command takes away', () => {
+  for (const order of [{ paused: true }, { capacity: 3 }]) {
+    const state = new QueueState();
+    state.setOverride({ slots: 3, capacity: 4 }, 0);
+    const waiter = ticket('a', { slots: 3 });
+    state.enqueue(waiter);
+    assert.deepEqual(slotsOf(state.next(0)), ['0', '1', '2', '3']);
+    for (const slot of ['0', '1', '2', '3']) state.probed(slot, slot !== '3', 0);
+    assert.deepEqual(turnsIn(state.next(0)), [['3', 'a']]);
+    assert.ok(state.isInForce);
+    state.setOverride({ slots: 3, ...order }, 1);
+    assert.ok(!state.isInForce, `the waiter may still claim it: ${JSON.stringify(order)}`);
+    state.missed(waiter, '3');
+    assert.ok(state.isInForce);
+  }
+});
+
 test('slots that nobody tries by itself are not drained, but never offered', () => {
   const state = new QueueState();
   state.setOverride({ slots: 2, capacity: 4 }, 0);

@@ -201,9 +201,12 @@ export class QueueState {
     return this.inUse.override;
   }
 
-  /** Whether what an operator has set is carried out: each slot that is to be out of use is held, or claimed by the queue. */
+  /**
+   * Whether what an operator has set is carried out: each slot that is to be out of use is held, or claimed by the queue, and no waiter has a turn
+   * for a slot that was added and is not in use any more.
+   */
   get isInForce(): boolean {
-    return this.drains.isInForce;
+    return this.drains.isInForce && !this.offers.hasTurnTooMany;
   }
 
   /**

@@ -80,6 +80,13 @@ export const MENDED: readonly PlantedBug[] = [
     caughtBy: 'a turn that a raised ticket missed is refunded at the priority at which it was charged',
   },
   {
+    name: 'A pause resolves while a waiter has a turn for a slot that an operator had added',
+    in: 'QueueState.isInForce',
+    find: '!this.offers.hasTurnTooMany',
+    replace: 'true',
+    caughtBy: 'a command is in force only when no waiter has a turn for an added slot that the command takes away',
+  },
+  {
     name: 'A permit that was lost counts as held until its lease is over',
     in: 'HeldPermit.isHeld',
     find: '!this.away && this.grants.every(({ isHeld }) => isHeld)',
