@@ -3,6 +3,7 @@ import { test } from 'node:test';
 import type { Ticket } from '../../shared/protocol';
 import { Inheritance } from './inheritance';
 import { atMost } from './queue-command';
+import { QueueState } from './queue-state';
 
 /** A queue in which no caller keeps permits of other resources. */
 function line(bestPriority: number) {
@@ -46,4 +47,24 @@ test('a queue that is to continue as new owes an answer to the queue that has as
   assert.equal(inheritance.owesWord(line(2)), true);
   assert.deepEqual([...inheritance.moves(line(2), 0)], [{ do: 'pass-on', to: 'other', priorityKey: 2 }]);
   assert.equal(inheritance.owesWord(line(2)), false);
+});
+
+test('the next run of a queue asks for those tickets for which the last run has not asked', () => {
+  const waiter = { workflowId: 'w', runId: 'r' };
+  const inherits = ['r~key:x', 'r~key:y'];
+  const [first, second] = ['first', 'second'].map((id): Ticket => {
+    return { id, waiter, slots: 1, sinceMs: 0, inherits, givesWay: true };
+  }) as [Ticket, Ticket];
+  const state = new QueueState();
+  const inheritance = new Inheritance('r');
+  const asked = (by: Inheritance, of: QueueState, room: number) =>
+    atMost(room, by.moves(of, 0)).map((it) => it.do === 'ask-priority' && it.of);
+  state.enqueue(first);
+  assert.deepEqual(asked(inheritance, state, 2), inherits);
+  state.enqueue(second);
+  assert.deepEqual(asked(inheritance, state, 1), ['r~key:x']);
+  const unasked = inheritance.unasked(state);
+  assert.deepEqual(unasked, ['second']);
+  const next = new QueueState(JSON.parse(JSON.stringify(state.view())));
+  assert.deepEqual(asked(new Inheritance('r', next.inheriting(), unasked), next, 9), inherits);
 });

@@ -45,12 +45,17 @@ export class Inheritance {
   /** The tickets for which the last run of the queue has asked. */
   private readonly former: WeakSet<Ticket>;
 
-  /** @param former the tickets that the last run of the queue has handed on */
+  /**
+   * @param former the tickets that the last run of the queue has handed on
+   * @param unasked the IDs of those for which the last run has not asked
+   */
   constructor(
     private readonly resource: string,
     former: Iterable<Ticket> = [],
+    unasked: Iterable<string> = [],
   ) {
-    this.former = new WeakSet(former);
+    const toAsk = new Set(unasked);
+    this.former = new WeakSet([...former].filter(({ id }) => !toAsk.has(id)));
     this.next = nextOf(resource);
     if (this.next !== undefined) this.heirs.add(this.next);
   }
@@ -83,11 +88,14 @@ export class Inheritance {
     }
   }
 
-  /** Whether an answer or a question is to be sent, of which the next run of the queue would not know. */
+  /** Whether an answer is to be sent, of which the next run of the queue would not know, or a question. */
   owesWord(waiting: Waiting): boolean {
-    if (this.owed.size > 0) return true;
-    for (const ticket of waiting.inheriting()) if (this.isNew(ticket)) return true;
-    return false;
+    return this.owed.size > 0 || this.unasked(waiting).length > 0;
+  }
+
+  /** The IDs of the tickets for which the queue has not asked, or not all. */
+  unasked(waiting: Waiting): string[] {
+    return [...waiting.inheriting()].filter((ticket) => this.isNew(ticket)).map(({ id }) => id);
   }
 
   /** Whether the caller gives way, a waiter may have a higher priority, and not all questions have been asked for this ticket. */

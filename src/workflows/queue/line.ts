@@ -192,8 +192,14 @@ export class Line {
     }
   }
 
-  get hasOutranked(): boolean {
-    return this.outranked.size > 0;
+  /** The IDs of the tickets that are to give way. */
+  get allOutranked(): string[] {
+    return [...this.outranked];
+  }
+
+  /** The last run of the queue has handed on that these tickets are to give way. */
+  outrank(ticketIds: readonly string[]): void {
+    for (const id of ticketIds) this.outranked.add(id);
   }
 
   /** Removes the tickets that are to give way, except those that have a turn: they are about to get a permit, or come again. */

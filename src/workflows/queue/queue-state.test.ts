@@ -18,8 +18,8 @@ function ticket(id: string, fields: Partial<Ticket> = {}): Ticket {
 /** What a run hands to the next, where each ticket is owed an answer, and is in doubt. */
 function bytesOf(state: QueueState): number {
   const view = state.view();
-  const ids = view.tickets.map(({ id }) => id);
-  return JSON.stringify(handOn({ view: () => view, inDoubt: ids }, ids)).length;
+  const tickets = new Map(view.tickets.map((it) => [it.id, it]));
+  return JSON.stringify(handOn({ view: () => view, inDoubt: [...tickets.keys()], outranked: [] }, tickets)).length;
 }
 
 function slotsOf(commands: readonly QueueCommand[]): string[] {

@@ -61,8 +61,8 @@ export const MENDED: readonly PlantedBug[] = [
   {
     name: 'A queue continues as new before it answers the queue that has asked it',
     in: 'Inheritance.owesWord',
-    find: 'if (this.owed.size > 0) return true;',
-    replace: '',
+    find: 'this.owed.size > 0',
+    replace: 'false',
     caughtBy: 'a queue that is to continue as new owes an answer to the queue that has asked it',
   },
   {
@@ -85,6 +85,34 @@ export const MENDED: readonly PlantedBug[] = [
     find: '!this.offers.hasTurnTooMany',
     replace: 'true',
     caughtBy: 'a command is in force only when no waiter has a turn for an added slot that the command takes away',
+  },
+  {
+    name: 'A queue that continues as new forgets whom it has refused',
+    in: 'handOn',
+    find: 'fitting(refused)',
+    replace: '[]',
+    caughtBy: 'a run hands everything on, and the names of a list once',
+  },
+  {
+    name: 'The refusals that a queue hands on make the argument of its next run too long',
+    in: 'handOn',
+    find: 'room >= 0',
+    replace: 'true',
+    caughtBy: 'a run hands on as many of its refusals as fit',
+  },
+  {
+    name: 'The next run of a queue gives a turn to a ticket that is to give way',
+    in: 'handOn',
+    find: 'fitting(rowsOf(state.outranked))',
+    replace: '[]',
+    caughtBy: 'the next run of a queue gives no turn to a ticket that is to give way',
+  },
+  {
+    name: 'The next run of a queue takes it that the last one has asked for all tickets',
+    in: 'Inheritance.constructor',
+    find: 'new Set(unasked)',
+    replace: 'new Set<string>()',
+    caughtBy: 'the next run of a queue asks for those tickets for which the last run has not asked',
   },
   {
     name: 'A permit that was lost counts as held until its lease is over',

@@ -4,9 +4,11 @@ import { test } from 'node:test';
 import type { WorkflowHandle } from '@temporalio/client';
 import { lacking } from '../../../scripts/support/requirements';
 import { SemaphoreClient } from '../../../src/client';
+import { keyResource } from '../../../src/shared/key-names';
 import { permitId, queueId } from '../../../src/shared/permit-id';
 import type { QueueInput, Ticket } from '../../../src/shared/protocol';
-import { ASK_PRIORITY, DECLINED, ENQUEUE, INHERIT, WATCH } from '../../../src/shared/protocol';
+import { ASK_PRIORITY, DECLINED, ENQUEUE, INHERIT, OVERRIDE, TURN, WATCH } from '../../../src/shared/protocol';
+import { permitSlotWorkflow } from '../../../src/workflows';
 import { startHolder, startHolding, startOptions, untilAt } from '../../support/holders';
 import { operatorOf } from '../../support/operators';
 import { startPreemptible, stepsOf, untilStep } from '../../support/preemptible-holders';
@@ -239,4 +241,53 @@ test('a queue that is to continue as new first answers the queue that asks for i
   await temporal.client.workflow.getHandle(waiter.workflowId).terminate();
   await holder.signal(workflows.finish);
   await holder.result();
+});
+
+test('a queue that is too long to send anything has its next run say what it owes', {
+  skip: lacking('ownServer'),
+}, async () => {
+  const resource = temporal.resource();
+  // All slots are held, so the queue takes none out of use and gives no turn.
+  const permits = await Promise.all(
+    ['0', '1'].map((slot) =>
+      temporal.client.workflow.start(permitSlotWorkflow, {
+        workflowId: permitId({ resource, slot }),
+        taskQueue: temporal.taskQueue,
+        args: [{ leaseMs: 600_000, holder: { identity: 'test' } }],
+      }),
+    ),
+  );
+  const ticketOf = async (fields: Partial<Ticket>): Promise<Ticket> => {
+    return { id: randomUUID(), waiter: await startWaiter(), slots: 2, sinceMs: Date.now(), ...fields };
+  };
+  const [wanted, other] = ['wanted', 'other'].map((key) => keyResource(resource, key)) as [string, string];
+  const outranked = await ticketOf({ inherits: [wanted], givesWay: true });
+  const unasked = await ticketOf({ inherits: [other], givesWay: true });
+  const refused = await ticketOf({ permits: 2 });
+  await startLate(
+    resource,
+    [outranked, unasked],
+    [
+      [OVERRIDE, { slots: 2, capacity: 1 }],
+      [INHERIT, { resource: wanted, priorityKey: 1 }],
+      ...noise(4_000),
+      [ENQUEUE, refused],
+    ],
+  );
+  const told = await eventually(async () => {
+    const { events } = await temporal.client.workflow.getHandle(queueId(resource)).fetchHistory();
+    assert.ok(firstCompleted(events) >= 0, 'the next run has not begun yet');
+    return firstSignals(events ?? []).filter((signal) => !signal.startsWith(WATCH));
+  });
+  assert.deepEqual(
+    told.sort(),
+    [
+      `${ASK_PRIORITY} ${queueId(other)}`,
+      ...[outranked, refused].map(({ waiter }) => `${TURN} ${waiter.workflowId}`),
+    ].sort(),
+  );
+  await endQueue(temporal.client, resource);
+  for (const permit of permits) await permit.cancel();
+  for (const { waiter } of [outranked, unasked, refused])
+    await temporal.client.workflow.getHandle(waiter.workflowId).terminate();
 });

@@ -268,8 +268,12 @@ export class Queue {
   continueAsNew(): void {
     if (this.sending > 0 || this.inbox.length > 0 || this.isOver) return;
     this.server.world.tell(`the queue of ${this.resource} continues as new`);
+    const { inDoubt, outranked } = this.state;
+    const unasked = this.inheritance.unasked(this.state);
     this.state = new QueueState(JSON.parse(JSON.stringify(this.state.view())) as QueueView);
-    this.inheritance = new Inheritance(this.resource, this.state.inheriting());
+    this.state.doubt(inDoubt);
+    this.state.outrank(outranked);
+    this.inheritance = new Inheritance(this.resource, this.state.inheriting(), unasked);
     this.wake();
   }
 
