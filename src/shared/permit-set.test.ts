@@ -233,7 +233,7 @@ test('one that gives way gives back what admits it to the resource, keeps the re
 
 test('one that gives way gives back at once whatever it can, though a permit behind it does not end', async () => {
   const back: string[] = [];
-  const claim = async ({ resource }: SetPart<ResolvedSemaphore>) => {
+  const claim = async ({ semaphore: { resource } }: SetPart<ResolvedSemaphore>) => {
     if (resource === 'b') throw new GivesWay();
     const isPaused = resource === 'b~set';
     return { release: () => (isPaused ? new Promise<void>(() => {}) : Promise.resolve(void back.push(resource))) };

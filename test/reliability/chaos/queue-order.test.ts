@@ -286,3 +286,27 @@ test('who has had a turn beside others, and comes again, has its next turn for a
   assert.equal(script().task({ '1': 'last' }).disorder, 0, 'the client has let the second turn pass');
   assert.equal(script().task({ '2': 'last' }).disorder, 1);
 });
+
+test('who waits in an earlier run of a Workflow is not overtaken by its next run', () => {
+  for (const [workflowId, disorder] of [
+    ['early', 0],
+    ['another', 1],
+  ] as const) {
+    const next = { ...ticket('next', 2), waiter: { workflowId, runId: 'reset' } };
+    const script = new Script({ tickets: [early] }).signal(ENQUEUE, next);
+    assert.equal(script.task({ '0': 'next' }, 0, workflowId).disorder, disorder, workflowId);
+  }
+});
+
+test('who comes again while its turn is overdue has its next turn, though a permit closed in that slot', () => {
+  const of = (id: string, sinceMs: number): Ticket => ({ ...ticket(id, sinceMs), identity: 'a client' });
+  const script = () =>
+    new Script({ tickets: [of('first', 1), ticket('last', 4)] })
+      .task({ '0': 'first' })
+      .signal(ENQUEUE, of('first', 1))
+      .signal(CLOSING, { slot: '0', runId: RUN_ID })
+      .task({ '0': 'first' })
+      .signal(ENQUEUE, of('second', 3));
+  assert.equal(script().noPermit('0').task({ '0': 'last' }).disorder, 0, 'the client has let its turns pass');
+  assert.equal(script().task({ '1': 'last' }).disorder, 1);
+});

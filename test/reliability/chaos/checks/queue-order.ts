@@ -90,6 +90,11 @@ class Line {
   /** The best priority that each ticket has had. It keeps what it inherits while it is in line, also in the next run. */
   private readonly best = new Map<string, number>();
   private readonly offered = new Map<string, { ticket: Ticket; slot: string; declined?: true }>();
+  /**
+   * Tickets that were sent again while they had turns. Once a turn is overdue, such a ticket is back in the line; and then a permit that closes its
+   * slot is perhaps not its own, and it has another turn.
+   */
+  private readonly sentAgain = new Map<string, Ticket>();
   /** Who has let a turn pass: those come last. */
   private readonly silent = new Set<string>();
 
@@ -147,6 +152,8 @@ class Line {
   /** @param to whom the queue has told, unless a former run has @returns whom this turn overtakes */
   offer(ticketId: string, slot: string, to?: GivenTurn['to']): string | undefined {
     const ticket = this.waiting.get(ticketId);
+    const back = ticket ? undefined : this.sentAgain.get(ticketId);
+    if (back && to?.runId && !this.offered.has(ticketId)) this.offered.set(ticketId, { ticket: back, slot });
     if (!ticket || (to && isToldAgain(ticket, to))) return undefined;
     this.waiting.delete(ticketId);
     this.offered.set(ticketId, { ticket, slot });
@@ -189,12 +196,22 @@ class Line {
   private enqueue(ticket: Ticket | undefined): void {
     if (typeof ticket?.id !== 'string' || !ticket.waiter) return;
     const offer = this.offered.get(ticket.id);
-    if (offer && offer.ticket.waiter.runId === ticket.waiter.runId) return; // it has its turn
+    if (offer && offer.ticket.waiter.runId === ticket.waiter.runId) {
+      this.sentAgain.set(ticket.id, ticket);
+      return; // it has its turn
+    }
     const known = this.waiting.get(ticket.id);
+    if (!known && !offer) this.dropEarlierRuns(ticket);
     if (!known && !offer && this.waiting.size + this.offered.size >= MAX_WAITERS) return; // a stranger has filled the line
     if (known?.waiter.runId !== ticket.waiter.runId) this.silent.delete(whoOf(ticket));
     this.offered.delete(ticket.id);
     this.add(ticket);
+  }
+
+  /** Only one run of a Workflow exists at a time: an operator has reset it, so earlier runs wait no more. */
+  private dropEarlierRuns({ waiter }: Ticket): void {
+    for (const [id, other] of this.waiting)
+      if (other.waiter.workflowId === waiter.workflowId && other.waiter.runId !== waiter.runId) this.waiting.delete(id);
   }
 
   private decline(notice: DeclinedNotice | undefined): void {
