@@ -215,9 +215,9 @@ export async function acquireInOrder<
   const giveWay = async ({ resource }: Part): Promise<number> => {
     gaveWay = true;
     const isOfWhole = (part: Part) => wholeOf(part.resource) === wholeOf(resource);
-    const from = held.findIndex(({ part }) => isOfWhole(part));
-    await releaseInReverse(held.slice(from).map(({ grant }) => ({ release: () => giveBack(grant) })));
-    held.splice(from);
+    const back = held.filter(({ part }) => isOfWhole(part)); // they came last
+    await releaseInReverse(back.map(({ grant }) => ({ release: () => giveBack(grant) })));
+    held.splice(held.length - back.length);
     return parts.findIndex(isOfWhole);
   };
   try {

@@ -30,8 +30,7 @@ export async function ownWorkerGone(namespace: string, taskQueue: string, over: 
   const ended = own.get(keyOf(namespace, taskQueue))?.ended.signal;
   if (!ended) return await new Promise(() => undefined);
   await new Promise<void>((resolve) => {
-    if (ended.aborted) resolve();
-    else over.addEventListener('abort', onAbort(ended, resolve), { once: true });
+    over.addEventListener('abort', onAbort(ended, resolve), { once: true });
   });
   await pause(ELSEWHERE_MS, over);
 }

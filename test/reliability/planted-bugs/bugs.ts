@@ -69,7 +69,7 @@ const BUGS: readonly PlantedBug[] = [
   {
     name: 'Whoever gives way keeps the permit of its key',
     in: 'acquireInOrder',
-    find: 'await releaseInReverse(held.slice(from).map(({ grant }) => ({ release: () => giveBack(grant) })));',
+    find: 'await releaseInReverse(back.map(({ grant }) => ({ release: () => giveBack(grant) })));',
     replace: '',
     caughtBy: 'one that gives way gives back what admits it',
   },
