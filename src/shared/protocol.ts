@@ -504,4 +504,10 @@ export interface QueueInput {
   unanswered?: (number | string)[];
   /** Tickets in `view` for which the queue may be too long (`maxWaiting`). */
   inDoubt?: (number | string)[];
+  /** Tickets in `view` that are to give way: the numbers of their rows. */
+  outranked?: number[];
+  /** Tickets in `view` for which the queue is still to ask other queues for their priorities: the numbers of their rows. */
+  unasked?: number[];
+  /** Tickets that the queue has refused, and whose waiters are still owed the answer. */
+  refused?: Pick<Ticket, 'id' | 'waiter'>[];
 }

@@ -1,14 +1,16 @@
 import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
 import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Client, WorkflowNotFoundError } from '@temporalio/client';
 import { NoAnswerError, PermitLostError, SemaphoreClient, type SemaphoreClientOptions } from '../../src/client';
 import { ForeignWorkflowError, NotHeldError, Operator, StaleOverrideError } from '../../src/operator';
 import { permitId, queueId } from '../../src/shared/permit-id';
+import { ENQUEUE } from '../../src/shared/protocol';
 import { assertFails, startHolder, startHolding, startOptions, untilAt } from '../support/holders';
 import { states, untilAllWait, untilStates } from '../support/inspected';
 import { operatorOf } from '../support/operators';
-import { assertSafe, eventually, untilWaiting, useTemporal } from '../support/temporal';
+import { assertSafe, eventually, queueView, untilWaiting, useTemporal } from '../support/temporal';
 import * as workflows from '../support/workflows';
 
 const temporal = useTemporal({ shared: true });
@@ -218,6 +220,23 @@ test('named slots shrink to the first ones; fair acquirers take added slots, too
   await fourth.result();
   await Promise.all(permits.map((permit) => permit.release()));
   await untilStates(pool, /^0 free$/);
+});
+
+test('when a resize resolves, no waiter has a turn any more for a slot that was added', async () => {
+  const resource = temporal.resource();
+  const pool = semaphore(resource, { capacity: 1 });
+  await using _held = await pool.acquire();
+  await operatorOf(pool).resize(2);
+  // A waiter that does not use its turn.
+  const sleeper = await temporal.client.workflow.start(workflows.sleeper, { ...startOptions(temporal), args: [1] });
+  const waiter = { workflowId: sleeper.workflowId, runId: sleeper.firstExecutionRunId };
+  const ticket = { id: randomUUID(), waiter, slots: 1, sinceMs: Date.now() };
+  await temporal.client.workflow.getHandle(queueId(resource)).signal(ENQUEUE, ticket);
+  const added = async () => new Map((await queueView(temporal.client, resource))?.slots).get('1')?.at;
+  await eventually(async () => assert.equal(await added(), 'offered'));
+  await operatorOf(pool).resize(1);
+  assert.notEqual(await added(), 'offered');
+  await sleeper.terminate();
 });
 
 test('a holder pauses its pool until a time: nobody is served before, and it goes on by itself', async () => {

@@ -47,8 +47,52 @@ test('a run hands everything on, and the names of a list once', () => {
   assert.deepEqual(plain(restored(shown(before)).view()), plain(before));
   const [first, second] = waiters.map(({ id }) => id) as [string, string];
   state.doubt([second]);
-  const handedOn = readHandedOn('pool', plain(handOn(state, [first, 'left'])));
-  assert.deepEqual(plain(handedOn), plain({ view: before, unanswered: [first], inDoubt: [second] }));
+  const refused = ticket();
+  state.outrank([first]);
+  const unanswered = new Map([...waiters.slice(0, 1), refused].map((it) => [it.id, it]));
+  const handedOn = readHandedOn('pool', plain(handOn(state, unanswered, [second, 'left'])));
+  assert.deepEqual(
+    plain(handedOn),
+    plain({
+      view: before,
+      unanswered: [first],
+      inDoubt: [second],
+      outranked: [first],
+      unasked: [second],
+      refused: [{ id: refused.id, waiter: refused.waiter }],
+    }),
+  );
+});
+
+test('the next run of a queue gives no turn to a ticket that is to give way', () => {
+  const state = new QueueState();
+  const outranked = ticket({ inherits: ['pool~set'], givesWay: true });
+  state.enqueue(outranked);
+  state.next(NOW_MS);
+  for (const slot of ['0', '1']) state.probed(slot, false, NOW_MS);
+  state.inherit('pool~set', 1);
+  const handedOn = readHandedOn('pool', plain(handOn(state)));
+  const next = new QueueState(handedOn.view);
+  next.outrank(handedOn.outranked);
+  assert.deepEqual(plain(next.next(NOW_MS)), [{ do: 'give-way', ticket: plain(outranked) }]);
+});
+
+test('a run hands on as many of its refusals as fit, and the next run sends none that is malformed', () => {
+  const { refused } = readHandedOn(
+    'pool',
+    plain({ refused: [ticket(), { id: 'x', waiter: { workflowId: '\ud800' } }, ticket(), null] }),
+  );
+  assert.equal(refused.length, 2);
+  const state = new QueueState();
+  const slots = Array.from({ length: 200 }, (_, n) => `gpu-node-${n}`);
+  const waiter = { workflowId: 'w'.repeat(900), runId: randomUUID() };
+  while (state.enqueue(ticket({ slots, waiter })));
+  const unanswered = new Map(Array.from({ length: 1_000 }, () => ticket({ slots, waiter })).map((it) => [it.id, it]));
+  const input = handOn(state, unanswered);
+  const bytes = JSON.stringify(input).length;
+  assert.ok(bytes < 2 * 1_024 * 1_024, `${bytes} bytes`);
+  const handedOn = input.refused?.length ?? 0;
+  assert.ok(handedOn > 100 && handedOn < 1_000, `${handedOn} refusals`);
 });
 
 test('a slot of which the next run can make nothing is unknown, and the queue asks', () => {
@@ -105,7 +149,7 @@ test('a full line hands all its tickets on, also when priorities were inherited 
   while (state.enqueue(waiting(taken))) taken++;
   assert.ok(taken < 10_000, 'the bytes are the limit');
   state.inherit(key, 1);
-  const input = plain(handOn(state, []));
+  const input = plain(handOn(state));
   const next = new QueueState(readHandedOn('openai', input).view);
   assert.equal(next.view().tickets.length, taken);
 });

@@ -1,12 +1,19 @@
 import { isRunId } from '../../shared/permit-id';
-import type { QueueInput, QueueView, ShownView, SlotState } from '../../shared/protocol';
+import type { QueueInput, QueueView, ShownView, SlotState, Ticket } from '../../shared/protocol';
 import { readOverride, readTickets } from '../../shared/queue-view';
 import { tableOf, ticketsOf } from '../../shared/ticket-rows';
-import { fieldsOf } from '../../shared/untyped';
-import { areSlots } from '../../shared/wire-input';
+import { fieldsOf, listOf } from '../../shared/untyped';
+import { byteLength } from '../../shared/utf8';
+import { areSlots, readTicket } from '../../shared/wire-input';
 
 // What one run of the queue hands to the next. The next run trusts it as its own memory, except for what would end its worker
 // (docs/security.md#who-is-trusted).
+
+/**
+ * How many bytes the argument of the next run may have as JSON: what a full line and the shares of fairness keys take at most. The server takes
+ * 2 MiB, of which a codec may need some.
+ */
+const MOST_BYTES = 2_080_000;
 
 /** The query shows up to this many tickets as objects, which other programs read. */
 const MAX_SHOWN = 1_000;
@@ -28,23 +35,54 @@ function asTable({ tickets, ...others }: QueueView): ShownView {
   return { ...others, tickets: [], ...tableOf(tickets) };
 }
 
-/** The argument of the next run. The IDs are those of tickets in the view. */
-export function handOn(state: { view(): QueueView; inDoubt: string[] }, unanswered: Iterable<string>): QueueInput {
+/**
+ * The argument of the next run. If the line leaves no room for all that the queue owes, the rest is left out: waiters that get no answer ask again.
+ *
+ * @param unanswered the tickets that are owed an answer, by ID; those that are not in the view were refused
+ * @param unasked the IDs of tickets in the view
+ */
+export function handOn(
+  state: { view(): QueueView; inDoubt: string[]; outranked: string[] },
+  unanswered: ReadonlyMap<string, Pick<Ticket, 'waiter'>> = new Map(),
+  unasked: Iterable<string> = [],
+): QueueInput {
   const view = state.view();
   const rows = new Map(view.tickets.map(({ id }, row) => [id, row]));
   const rowsOf = (ids: Iterable<string>) => [...ids].flatMap((id) => rows.get(id) ?? []);
-  return { tickets: [], view: asTable(view), unanswered: rowsOf(unanswered), inDoubt: rowsOf(state.inDoubt) };
+  const refused = [...unanswered].flatMap(([id, { waiter }]) => (rows.has(id) ? [] : [{ id, waiter }]));
+  const known = {
+    tickets: [],
+    view: asTable(view),
+    unanswered: rowsOf(unanswered.keys()),
+    inDoubt: rowsOf(state.inDoubt),
+  };
+  let room = MOST_BYTES - byteLength(JSON.stringify(known));
+  const fitting = <Item>(items: Item[]): Item[] =>
+    items.filter((item) => {
+      room -= byteLength(JSON.stringify(item)) + 1;
+      return room >= 0;
+    });
+  return {
+    ...known,
+    outranked: fitting(rowsOf(state.outranked)),
+    unasked: fitting(rowsOf(unasked)),
+    refused: fitting(refused),
+  };
 }
 
-/** What a run was handed: its memory, and which of its tickets are owed an answer, or in doubt. */
+/** What a run was handed: its memory, what it owes the waiters of its tickets, and the refused tickets whose waiters it is to tell. */
 export interface HandedOn {
   view: QueueView;
   unanswered: string[];
   inDoubt: string[];
+  outranked: string[];
+  unasked: string[];
+  refused: Pick<Ticket, 'id' | 'waiter'>[];
 }
 
 /** Reads what {@link handOn} returned in this or another version. */
-export function readHandedOn(resource: string, { view, unanswered, inDoubt }: Partial<QueueInput>): HandedOn {
+export function readHandedOn(resource: string, input: Partial<QueueInput>): HandedOn {
+  const { view, unanswered, inDoubt, outranked, unasked, refused } = input;
   const tickets = readTickets(resource, view);
   const ids = ticketsOf(view?.rows).map((ticket) => fieldsOf(ticket).id);
   const ofTickets = (named: QueueInput['unanswered'] = []) =>
@@ -59,6 +97,12 @@ export function readHandedOn(resource: string, { view, unanswered, inDoubt }: Pa
     },
     unanswered: ofTickets(unanswered),
     inDoubt: ofTickets(inDoubt),
+    outranked: ofTickets(outranked),
+    unasked: ofTickets(unasked),
+    refused: listOf(refused).flatMap((it) => {
+      const ticket = readTicket(resource, { ...fieldsOf(it), slots: 1, sinceMs: 0 });
+      return ticket ? [{ id: ticket.id, waiter: ticket.waiter }] : [];
+    }),
   };
 }
 

@@ -311,9 +311,9 @@ test('the queue asks once for a ticket that gives way, and its next run does not
   const state = new QueueState();
   state.enqueue({ ...admitted, id: 't' });
   const inheritance = new Inheritance('r');
-  assert.ok(inheritance.owesQuestion(state));
+  assert.ok(inheritance.owesWord(state));
   assert.deepEqual([...inheritance.moves(state, 0)], [{ do: 'ask-priority', of: SET }]);
-  assert.ok(!inheritance.owesQuestion(state));
+  assert.ok(!inheritance.owesWord(state));
   assert.deepEqual([...inheritance.moves(state, 9e9)], []);
   const next = new QueueState(JSON.parse(JSON.stringify(state.view())));
   assert.deepEqual([...new Inheritance('r', next.inheriting()).moves(next, 9e9)], []);

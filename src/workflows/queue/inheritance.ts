@@ -39,26 +39,31 @@ export class Inheritance {
   private readonly heirs = new Set<string>();
   /** … and those of these resources whose queues are to be told now. */
   private readonly owed = new Set<string>();
-  /** When a ticket's question was asked first, and when it is due again. */
-  private readonly asked = new WeakMap<Ticket, { sinceMs: number; againMs: number }>();
+  /** When a ticket's questions were asked first, when they are due again, and which of them are still to be sent. */
+  private readonly asked = new WeakMap<Ticket, { sinceMs: number; againMs: number; unsent: string[] }>();
   private readonly next: string | undefined;
   /** The tickets for which the last run of the queue has asked. */
   private readonly former: WeakSet<Ticket>;
 
-  /** @param former the tickets that the last run of the queue has handed on */
+  /**
+   * @param former the tickets that the last run of the queue has handed on
+   * @param unasked the IDs of those for which the last run has not asked
+   */
   constructor(
     private readonly resource: string,
     former: Iterable<Ticket> = [],
+    unasked: Iterable<string> = [],
   ) {
-    this.former = new WeakSet(former);
+    const toAsk = new Set(unasked);
+    this.former = new WeakSet([...former].filter(({ id }) => !toAsk.has(id)));
     this.next = nextOf(resource);
     if (this.next !== undefined) this.heirs.add(this.next);
   }
 
   /** The queue of a resource asks. */
   asks(resource: string): void {
-    if (resource === this.resource || this.heirs.size >= MAX_HEIRS) return;
-    this.heirs.add(resource);
+    if (resource === this.resource) return;
+    if (this.heirs.size < MAX_HEIRS) this.heirs.add(resource);
     this.owed.add(resource);
   }
 
@@ -77,29 +82,35 @@ export class Inheritance {
       if (best < Number.POSITIVE_INFINITY) yield { do: 'pass-on', to, priorityKey: best };
     }
     for (const ticket of waiting.inheriting()) {
-      if (!ticket.inherits || !(priorityOf(ticket) > best || this.isNew(ticket)) || !this.isDue(ticket, nowMs))
-        continue;
-      for (const of of ticket.inherits) yield { do: 'ask-priority', of };
+      if (!(priorityOf(ticket) > best || this.isNew(ticket))) continue;
+      const unsent = this.questions(ticket, nowMs);
+      for (let of = unsent.shift(); of !== undefined; of = unsent.shift()) yield { do: 'ask-priority', of };
     }
   }
 
-  /** Whether a question is to be sent, of which the next run of the queue would not know. */
-  owesQuestion(waiting: Waiting): boolean {
-    for (const ticket of waiting.inheriting()) if (this.isNew(ticket)) return true;
-    return false;
+  /** Whether an answer is to be sent, of which the next run of the queue would not know, or a question. */
+  owesWord(waiting: Waiting): boolean {
+    return this.owed.size > 0 || this.unasked(waiting).length > 0;
   }
 
-  /** Whether the caller gives way, a waiter may have a higher priority, and no question has been asked for this ticket. */
+  /** The IDs of the tickets for which the queue has not asked, or not all. */
+  unasked(waiting: Waiting): string[] {
+    return [...waiting.inheriting()].filter((ticket) => this.isNew(ticket)).map(({ id }) => id);
+  }
+
+  /** Whether the caller gives way, a waiter may have a higher priority, and not all questions have been asked for this ticket. */
   private isNew(ticket: Ticket): boolean {
-    const isKnown = this.asked.has(ticket) || this.former.has(ticket);
+    const isKnown = this.asked.get(ticket)?.unsent.length === 0 || this.former.has(ticket);
     return ticket.givesWay === true && priorityOf(ticket) > BEST_PRIORITY_KEY && !isKnown;
   }
 
-  /** At once, and then after a quarter of the time since. */
-  private isDue(ticket: Ticket, nowMs: number): boolean {
-    const { sinceMs, againMs } = this.asked.get(ticket) ?? { sinceMs: nowMs, againMs: nowMs };
-    if (nowMs < againMs) return false;
-    this.asked.set(ticket, { sinceMs, againMs: nowMs + Math.min(MOST_MS, Math.max(AGAIN_MS, (nowMs - sinceMs) / 4)) });
-    return true;
+  /** The resources to ask about now: at once, and then after a quarter of the time since. Whoever asks about one removes it. */
+  private questions(ticket: Ticket, nowMs: number): string[] {
+    const { sinceMs, againMs, unsent } = this.asked.get(ticket) ?? { sinceMs: nowMs, againMs: nowMs, unsent: [] };
+    if (unsent.length > 0 || nowMs < againMs) return unsent;
+    const due = [...(ticket.inherits ?? [])];
+    const afterMs = Math.min(MOST_MS, Math.max(AGAIN_MS, (nowMs - sinceMs) / 4));
+    this.asked.set(ticket, { sinceMs, againMs: nowMs + afterMs, unsent: due });
+    return due;
   }
 }

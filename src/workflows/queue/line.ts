@@ -44,6 +44,8 @@ export class Line {
   private readonly arrivals = new Map<string, number>();
   /** The IDs of the tickets that have a turn. */
   private readonly called = new Set<string>();
+  /** The tickets as they were when this run gave them their last turns. */
+  private readonly charged = new Map<string, Ticket>();
   /** The IDs of the tickets that are to give way. */
   private readonly outranked = new Set<string>();
   private readonly rare = { preempt: new Set<string>(), permits: new Set<string>(), inherits: new Set<string>() };
@@ -174,6 +176,7 @@ export class Line {
     this.tickets.delete(ticketId);
     this.arrivals.delete(ticketId);
     this.called.delete(ticketId);
+    this.charged.delete(ticketId);
   }
 
   /**
@@ -189,8 +192,14 @@ export class Line {
     }
   }
 
-  get hasOutranked(): boolean {
-    return this.outranked.size > 0;
+  /** The IDs of the tickets that are to give way. */
+  get allOutranked(): string[] {
+    return [...this.outranked];
+  }
+
+  /** The last run of the queue has handed on that these tickets are to give way. */
+  outrank(ticketIds: readonly string[]): void {
+    for (const id of ticketIds) this.outranked.add(id);
   }
 
   /** Removes the tickets that are to give way, except those that have a turn: they are about to get a permit, or come again. */
@@ -206,12 +215,13 @@ export class Line {
 
   /** Counts a turn against the share of the ticket's fairness key. */
   charge(ticket: Ticket): void {
+    this.charged.set(ticket.id, ticket);
     this.order.charge(ticket);
   }
 
-  /** The turn was not used. */
+  /** The turn was not used. The waiter does not know what its ticket has inherited, and the ticket may have inherited it since the charge. */
   refund(ticket: Ticket): void {
-    this.order.refund(ticket);
+    this.order.refund(this.charged.get(ticket.id) ?? this.tickets.get(ticket.id) ?? ticket);
   }
 
   view(): Pick<QueueView, 'tickets' | 'shares'> {

@@ -78,6 +78,15 @@ export class Offers {
     return this.unsettledLine.takeFirst((slots) => this.inUse.isEligible({ slots }, slot)); // Q1
   }
 
+  /** Whether a waiter has a turn for a slot that an operator has taken away since: the waiter may still claim the slot. */
+  get hasTurnTooMany(): boolean {
+    for (const [slot, { ticketId, reserved }] of this.slots.in('offered')) {
+      const ticket = reserved ? undefined : this.unsettledLine.ticket(ticketId);
+      if (ticket && !this.inUse.isEligible(ticket, slot)) return true;
+    }
+    return false;
+  }
+
   // --- Turns that end ---
 
   /** When the queue stops waiting for the reply to the turn. It hurries only if another waiter wants the slot. */

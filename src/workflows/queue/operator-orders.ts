@@ -36,7 +36,7 @@ export function acceptOverrides(resource: string, state: QueueState, wake: () =>
     act();
     wake();
     const taken = state.setOverride(input, Date.now());
-    const isOver = () => state.isInForce || state.overridden?.version !== taken.version;
+    const isOver = () => state.isInForce || (state.overridden ?? taken).version !== taken.version;
     if (!isOver()) await shielded(() => condition(isOver, IN_FORCE_WITHIN_MS));
     wake(); // the queue may have waited for this answer before it ends
     return taken;

@@ -18,8 +18,8 @@ function ticket(id: string, fields: Partial<Ticket> = {}): Ticket {
 /** What a run hands to the next, where each ticket is owed an answer, and is in doubt. */
 function bytesOf(state: QueueState): number {
   const view = state.view();
-  const ids = view.tickets.map(({ id }) => id);
-  return JSON.stringify(handOn({ view: () => view, inDoubt: ids }, ids)).length;
+  const tickets = new Map(view.tickets.map((it) => [it.id, it]));
+  return JSON.stringify(handOn({ view: () => view, inDoubt: [...tickets.keys()], outranked: [] }, tickets)).length;
 }
 
 function slotsOf(commands: readonly QueueCommand[]): string[] {
@@ -49,6 +49,34 @@ test('a waiter that was beaten keeps its place', () => {
   state.probed('0', true, 0);
   state.closing({ slot: '0', runId: 'thief' });
   assert.deepEqual(state.next(0), [{ do: 'offer', slot: '0', ticket: a }]);
+});
+
+test('a turn that a raised ticket missed is refunded at the priority at which it was charged', () => {
+  for (const raised of ['before its turn', 'before its turn, by the last run', 'during its turn']) {
+    const isRaisedFirst = raised !== 'during its turn';
+    const low = ticket('low', { inherits: ['a'], priorityKey: 5, fairnessKey: 'k' });
+    let state = new QueueState();
+    state.enqueue(low);
+    if (isRaisedFirst) state.inherit('a', 1);
+    state.next(0);
+    state.probed('0', false, 0);
+    assert.equal(state.next(0)[0]?.do, 'offer');
+    if (!isRaisedFirst) state.inherit('a', 1);
+    // Another waiter of that key has had its turn at the other priority.
+    const other = ticket('other', { slots: ['x'], priorityKey: isRaisedFirst ? 5 : 1, fairnessKey: 'k' });
+    state.enqueue(other);
+    state.next(0);
+    state.probed('x', false, 0);
+    assert.deepEqual(turnsIn(state.next(0)), [['x', 'other']]);
+    if (raised.endsWith('the last run')) state = new QueueState(state.view());
+    state.missed(low, '0');
+    const shares = state.view().shares.map(([priorityKey, , keys]) => [priorityKey, ...keys.flat()]);
+    const expected = [
+      [1, 'k', isRaisedFirst ? 0 : 1],
+      [5, 'k', isRaisedFirst ? 1 : 0],
+    ];
+    assert.deepEqual(shares.sort(), expected, `raised ${raised}`);
+  }
 });
 
 test('a slot that a waiter does not know is told from one that an operator has added', () => {
@@ -504,6 +532,23 @@ test('an order has the queue look once at each slot that it names and does not k
   for (const slot of ['0', '2']) state.probed(slot, false, 1);
   state.closing({ slot: '1', runId: 'r1' });
   assert.deepEqual([slotsOf(state.next(1)), state.view().slots], [[], []]);
+});
+
+test('a command is in force only when no waiter has a turn for an added slot that the command takes away', () => {
+  for (const order of [{ paused: true }, { capacity: 3 }]) {
+    const state = new QueueState();
+    state.setOverride({ slots: 3, capacity: 4 }, 0);
+    const waiter = ticket('a', { slots: 3 });
+    state.enqueue(waiter);
+    assert.deepEqual(slotsOf(state.next(0)), ['0', '1', '2', '3']);
+    for (const slot of ['0', '1', '2', '3']) state.probed(slot, slot !== '3', 0);
+    assert.deepEqual(turnsIn(state.next(0)), [['3', 'a']]);
+    assert.ok(state.isInForce);
+    state.setOverride({ slots: 3, ...order }, 1);
+    assert.ok(!state.isInForce, `the waiter may still claim it: ${JSON.stringify(order)}`);
+    state.missed(waiter, '3');
+    assert.ok(state.isInForce);
+  }
 });
 
 test('slots that nobody tries by itself are not drained, but never offered', () => {

@@ -201,9 +201,12 @@ export class QueueState {
     return this.inUse.override;
   }
 
-  /** Whether what an operator has set is carried out: each slot that is to be out of use is held, or claimed by the queue. */
+  /**
+   * Whether what an operator has set is carried out: each slot that is to be out of use is held, or claimed by the queue, and no waiter has a turn
+   * for a slot that was added and is not in use any more.
+   */
   get isInForce(): boolean {
-    return this.drains.isInForce;
+    return this.drains.isInForce && !this.offers.hasTurnTooMany;
   }
 
   /**
@@ -328,11 +331,6 @@ export class QueueState {
     return this.line.waitingCount;
   }
 
-  /** Whether a waiter is to be told to give way (Q8). The view does not contain this, so it must be sent before the queue continues as new. */
-  get hasOutranked(): boolean {
-    return this.unsettledLine.hasOutranked;
-  }
-
   /** The line is empty, no operator has set anything, and the queue keeps no slot out of use. */
   get idle(): boolean {
     return this.unsettledLine.isEmpty && !this.overridden && this.drains.isEmpty;
@@ -347,8 +345,8 @@ export class QueueState {
   // --- What the next run is handed ---
 
   /**
-   * What the constructor of the next run takes, and what the query shows. It leaves out {@link inDoubt}, which is handed on separately,
-   * {@link hasOutranked}, and what the next run learns again: which waiters are silent, and when each was last heard.
+   * What the constructor of the next run takes, and what the query shows. It leaves out {@link inDoubt} and {@link outranked}, which are handed on
+   * separately, and what the next run learns again: which waiters are silent, and when each was last heard.
    */
   view(): QueueView {
     const {
@@ -371,5 +369,15 @@ export class QueueState {
   /** Restores {@link inDoubt} from what the last run has handed on. */
   doubt(ticketIds: readonly string[]): void {
     this.admission.doubt(ticketIds);
+  }
+
+  /** The IDs of the tickets whose waiters are to be told to give way (Q8). The next run is told with {@link outrank}. */
+  get outranked(): string[] {
+    return this.unsettledLine.allOutranked;
+  }
+
+  /** Restores {@link outranked} from what the last run has handed on. */
+  outrank(ticketIds: readonly string[]): void {
+    this.unsettledLine.outrank(ticketIds);
   }
 }

@@ -111,7 +111,7 @@ test("a Workflow's next run takes the place of what its earlier runs have waited
 test('the next run of the queue settles what a round has left open, and asks nobody again too early', () => {
   const waiters = ['a', 'b'].map((id) => ticket(id));
   const nextRun = (state: QueueState) => {
-    const wire = JSON.parse(JSON.stringify(handOn(state, [])));
+    const wire = JSON.parse(JSON.stringify(handOn(state)));
     const handedOn = readHandedOn('pool', wire);
     const next = new QueueState(handedOn.view);
     next.doubt(handedOn.inDoubt);

@@ -84,7 +84,7 @@ class WaitQueue {
   private readonly wakeup = new Wakeup();
   private readonly outbox = new Outbox(this.wakeup.wake);
   /** Tickets of waiters that asked for a sign of life, and of waiters for which there is no room. */
-  private readonly unanswered = new Map<string, Ticket>();
+  private readonly unanswered = new Map<string, Pick<Ticket, 'waiter'>>();
 
   constructor(
     private readonly queueId: string,
@@ -92,7 +92,7 @@ class WaitQueue {
     handedOn: HandedOn | undefined,
   ) {
     this.state = new QueueState(handedOn?.view);
-    this.inheritance = new Inheritance(resource, this.state.inheriting());
+    this.inheritance = new Inheritance(resource, this.state.inheriting(), handedOn?.unasked);
   }
 
   // --- What it receives ---
@@ -153,10 +153,12 @@ class WaitQueue {
       if (ticket) this.enqueue(ticket);
     }
     this.state.doubt(handedOn?.inDoubt ?? []);
+    this.state.outrank(handedOn?.outranked ?? []);
     for (const ticketId of handedOn?.unanswered ?? []) {
       const ticket = this.state.ticket(ticketId);
       if (ticket) this.unanswered.set(ticketId, ticket);
     }
+    for (const { id, waiter } of handedOn?.refused ?? []) this.unanswered.set(id, { waiter });
   }
 
   acceptOrders(): void {
@@ -217,8 +219,9 @@ class WaitQueue {
   }
 
   private async continueAsNew(): Promise<never> {
+    const { state, unanswered, inheritance } = this;
     metrics.waiters(this.resource, 0); // on this worker: another one may have the next run
-    return await continueAsNew<typeof waitQueueWorkflow>(handOn(this.state, this.unanswered.keys()));
+    return await continueAsNew<typeof waitQueueWorkflow>(handOn(state, unanswered, inheritance.unasked(state)));
   }
 
   /** Whether no answer is awaited, neither by the queue nor by an operator. */
@@ -226,9 +229,12 @@ class WaitQueue {
     return this.outbox.isEmpty && allHandlersFinished();
   }
 
-  /** Whether the queue owes waiters or other queues a message of which the next run would not know. */
+  /**
+   * Whether the queue owes waiters or other queues a message. A run that is overlong hands on what it can't send, except for the answers to other
+   * queues, which ask again.
+   */
   private get owesWord(): boolean {
     const hasRefused = [...this.unanswered.keys()].some((ticketId) => !this.state.ticket(ticketId));
-    return hasRefused || this.state.hasOutranked || this.inheritance.owesQuestion(this.state);
+    return hasRefused || this.state.outranked.length > 0 || this.inheritance.owesWord(this.state);
   }
 }

@@ -47,7 +47,7 @@ const BUGS: readonly PlantedBug[] = [
   },
   {
     name: 'The queue asks once for a priority, and not again as long as the caller waits',
-    in: 'Inheritance.isDue',
+    in: 'Inheritance.questions',
     find: 'Math.max(AGAIN_MS, (nowMs - sinceMs) / 4)',
     replace: 'Number.POSITIVE_INFINITY',
     caughtBy: 'inheritance.model.test.ts',

@@ -47,7 +47,13 @@ test('the next run of a queue takes over the slots, the doubts and the answers t
     });
     return { id: randomUUID(), waiter: { workflowId, runId }, slots: 2, sinceMs: nowMs + place, maxWaiting };
   };
-  const [served, waiting, owed, tooMany] = await Promise.all([ticketOf(0), ticketOf(1), ticketOf(2), ticketOf(3, 1)]);
+  const [served, waiting, owed, tooMany, refused] = await Promise.all([
+    ticketOf(0),
+    ticketOf(1),
+    ticketOf(2),
+    ticketOf(3, 1),
+    ticketOf(4),
+  ]);
   const state = new QueueState({
     tickets: [served, waiting, owed, tooMany],
     slots: [
@@ -60,13 +66,13 @@ test('the next run of a queue takes over the slots, the doubts and the answers t
   await temporal.client.workflow.start(workflows.continuesAs, {
     workflowId: queueId(resource),
     taskQueue,
-    args: [QUEUE_WORKFLOW, handOn(state, [owed.id])],
+    args: [QUEUE_WORKFLOW, handOn(state, new Map([owed, refused].map((it) => [it.id, it])))],
   });
   const told = await eventually(() => toldInFirstTask(queueId(resource)));
   const offeredTo = permitId({ resource, slot: '1' });
   assert.deepEqual(
     told.sort(),
-    [[WATCH, offeredTo], ...[owed, tooMany].map((it) => [TURN, it.waiter.workflowId])].sort(),
+    [[WATCH, offeredTo], ...[owed, tooMany, refused].map((it) => [TURN, it.waiter.workflowId])].sort(),
   );
   const { tickets, slots } = (await queueView(temporal.client, resource)) ?? assert.fail();
   assert.deepEqual(
@@ -82,6 +88,6 @@ test('the next run of a queue takes over the slots, the doubts and the answers t
   );
   await endQueue(temporal.client, resource);
   for (const permit of [held, offered]) await permit.cancel();
-  for (const { waiter } of [served, waiting, owed, tooMany])
+  for (const { waiter } of [served, waiting, owed, tooMany, refused])
     await temporal.client.workflow.getHandle(waiter.workflowId).terminate();
 });

@@ -1,15 +1,26 @@
 import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
 import { test } from 'node:test';
 import type { WorkflowHandle } from '@temporalio/client';
 import { lacking } from '../../../scripts/support/requirements';
 import { SemaphoreClient } from '../../../src/client';
+import { keyResource } from '../../../src/shared/key-names';
 import { permitId, queueId } from '../../../src/shared/permit-id';
-import type { QueueInput } from '../../../src/shared/protocol';
-import { DECLINED, ENQUEUE, WATCH } from '../../../src/shared/protocol';
-import { startHolder, startHolding, untilAt } from '../../support/holders';
+import type { QueueInput, Ticket } from '../../../src/shared/protocol';
+import { ASK_PRIORITY, DECLINED, ENQUEUE, INHERIT, OVERRIDE, TURN, WATCH } from '../../../src/shared/protocol';
+import { permitSlotWorkflow } from '../../../src/workflows';
+import { startHolder, startHolding, startOptions, untilAt } from '../../support/holders';
 import { operatorOf } from '../../support/operators';
 import { startPreemptible, stepsOf, untilStep } from '../../support/preemptible-holders';
-import { assertNoPermitLeft, assertSafe, eventually, until, untilWaiting, useTemporal } from '../../support/temporal';
+import {
+  assertNoPermitLeft,
+  assertSafe,
+  endQueue,
+  eventually,
+  until,
+  untilWaiting,
+  useTemporal,
+} from '../../support/temporal';
 import * as workflows from '../../support/workflows';
 
 // The server suggests to continue as new after 4,096 events. Here after 60, so that it happens again and again.
@@ -177,4 +188,106 @@ test('a queue that continues as new while a holder gives way asks no other one',
     await handle.result();
   }
   await assertSafe(temporal.client, resource, 2);
+});
+
+/** A waiter that only notes its signals. */
+async function startWaiter(): Promise<Ticket['waiter']> {
+  const { workflowId, firstExecutionRunId: runId } = await temporal.client.workflow.start(workflows.sleeper, {
+    ...startOptions(temporal),
+    args: [1],
+  });
+  return { workflowId, runId };
+}
+
+/** Starts a queue whose worker starts after these signals, so that its first Workflow Task has all of them. @returns the ID of its first run */
+async function startLate(
+  resource: string,
+  tickets: Ticket[],
+  signals: [name: string, payload: object][],
+): Promise<string> {
+  const taskQueue = `${temporal.taskQueue}-${resource}`;
+  const { firstExecutionRunId } = await temporal.client.workflow.start(workflows.waitQueueWorkflow, {
+    workflowId: queueId(resource),
+    taskQueue,
+    args: [{ tickets }],
+  });
+  const queue = temporal.client.workflow.getHandle(queueId(resource));
+  for (let sent = 0; sent < signals.length; sent += 50)
+    await Promise.all(signals.slice(sent, sent + 50).map(([name, payload]) => queue.signal(name, payload)));
+  await temporal.worker({ taskQueue });
+  await eventually(async () => assert.notEqual((await queue.describe()).runId, firstExecutionRunId));
+  return firstExecutionRunId;
+}
+
+/** Signals that change nothing, each of which is an event. */
+const noise = (count: number) =>
+  Array.from({ length: count }, (): [string, object] => [DECLINED, { ticketId: 'none' }]);
+
+test('a queue that is to continue as new first answers the queue that asks for its priority', {
+  skip: lacking('ownServer'),
+}, async () => {
+  const resource = temporal.resource();
+  const { handle: holder } = await startHolding(temporal, { resource, semaphore: { capacity: 1 } });
+  const waiter = await startWaiter();
+  const ticket = { id: randomUUID(), waiter, slots: 1, sinceMs: Date.now(), priorityKey: 2 };
+  const asker = `${resource}-asker`;
+  const runId = await startLate(resource, [ticket], [...noise(80), [ASK_PRIORITY, { resource: asker }]]);
+  const { events } = await temporal.client.workflow.getHandle(queueId(resource), runId).fetchHistory();
+  const told = (events ?? []).flatMap(({ signalExternalWorkflowExecutionInitiatedEventAttributes: sent }) =>
+    sent?.signalName === INHERIT ? [sent.workflowExecution?.workflowId] : [],
+  );
+  assert.deepEqual(told, [queueId(asker)]);
+  await endQueue(temporal.client, resource);
+  await temporal.client.workflow.getHandle(waiter.workflowId).terminate();
+  await holder.signal(workflows.finish);
+  await holder.result();
+});
+
+test('a queue that is too long to send anything has its next run say what it owes', {
+  skip: lacking('ownServer'),
+}, async () => {
+  const resource = temporal.resource();
+  // All slots are held, so the queue takes none out of use and gives no turn.
+  const permits = await Promise.all(
+    ['0', '1'].map((slot) =>
+      temporal.client.workflow.start(permitSlotWorkflow, {
+        workflowId: permitId({ resource, slot }),
+        taskQueue: temporal.taskQueue,
+        args: [{ leaseMs: 600_000, holder: { identity: 'test' } }],
+      }),
+    ),
+  );
+  const ticketOf = async (fields: Partial<Ticket>): Promise<Ticket> => {
+    return { id: randomUUID(), waiter: await startWaiter(), slots: 2, sinceMs: Date.now(), ...fields };
+  };
+  const [wanted, other] = ['wanted', 'other'].map((key) => keyResource(resource, key)) as [string, string];
+  const outranked = await ticketOf({ inherits: [wanted], givesWay: true });
+  const unasked = await ticketOf({ inherits: [other], givesWay: true });
+  const refused = await ticketOf({ permits: 2 });
+  await startLate(
+    resource,
+    [outranked, unasked],
+    [
+      [OVERRIDE, { slots: 2, capacity: 1 }],
+      [INHERIT, { resource: wanted, priorityKey: 1 }],
+      ...noise(4_000),
+      [ENQUEUE, refused],
+    ],
+  );
+  const told = await eventually(async () => {
+    const { events } = await temporal.client.workflow.getHandle(queueId(resource)).fetchHistory();
+    assert.ok(firstCompleted(events) >= 0, 'the next run has not begun yet');
+    return firstSignals(events ?? []).filter((signal) => !signal.startsWith(WATCH));
+  });
+  assert.deepEqual(
+    told.sort(),
+    [
+      `${ASK_PRIORITY} ${queueId(other)}`,
+      ...[outranked, refused].map(({ waiter }) => `${TURN} ${waiter.workflowId}`),
+    ].sort(),
+  );
+  await endQueue(temporal.client, resource);
+  for (const permit of permits) await permit.cancel();
+  for (const { waiter } of [outranked, unasked, refused])
+    await temporal.client.workflow.getHandle(waiter.workflowId).terminate();
 });

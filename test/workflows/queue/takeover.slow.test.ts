@@ -94,7 +94,7 @@ test('an order that brings a new worker to a queue which has done nothing so far
   const queue = await temporal.client.workflow.start(workflows.continuesAs, {
     workflowId: queueId(semaphore.resource),
     taskQueue,
-    args: [QUEUE_WORKFLOW, handOn(state, [])],
+    args: [QUEUE_WORKFLOW, handOn(state)],
   });
   const next = temporal.client.workflow.getHandle(queue.workflowId);
   await eventually(async () => assert.ok((await queueView(temporal.client, semaphore.resource))?.override));

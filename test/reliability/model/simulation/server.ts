@@ -3,7 +3,7 @@ import { leastPaceMs, START_INTERVAL_MS } from '../../../../src/shared/pace';
 import type { QueueView, Ticket } from '../../../../src/shared/protocol';
 import { wantsSlot } from '../../../../src/shared/slots';
 import { Inheritance } from '../../../../src/workflows/queue/inheritance';
-import type { InheritanceCommand, QueueCommand } from '../../../../src/workflows/queue/queue-command';
+import { atMost, type InheritanceCommand, type QueueCommand } from '../../../../src/workflows/queue/queue-command';
 import { QueueState, REMEMBER_HELD_MS } from '../../../../src/workflows/queue/queue-state';
 import type { World } from './world';
 
@@ -268,8 +268,12 @@ export class Queue {
   continueAsNew(): void {
     if (this.sending > 0 || this.inbox.length > 0 || this.isOver) return;
     this.server.world.tell(`the queue of ${this.resource} continues as new`);
+    const { inDoubt, outranked } = this.state;
+    const unasked = this.inheritance.unasked(this.state);
     this.state = new QueueState(JSON.parse(JSON.stringify(this.state.view())) as QueueView);
-    this.inheritance = new Inheritance(this.resource, this.state.inheriting());
+    this.state.doubt(inDoubt);
+    this.state.outrank(outranked);
+    this.inheritance = new Inheritance(this.resource, this.state.inheriting(), unasked);
     this.wake();
   }
 
@@ -290,7 +294,8 @@ export class Queue {
     for (const handle of messages) handle();
     for (const command of this.state.next(world.nowMs, MAX_SENDING - this.sending))
       this.send(() => this.carryOut(command));
-    for (const command of this.inheritance.moves(this.state, world.nowMs)) this.send(() => this.passOn(command));
+    for (const command of atMost(MAX_SENDING - this.sending, this.inheritance.moves(this.state, world.nowMs)))
+      this.send(() => this.passOn(command));
     for (const [ticketId, { waiter }] of this.unanswered) {
       this.unanswered.delete(ticketId);
       const word = this.state.ticket(ticketId) ? 'waiting' : 'full';
