@@ -18,6 +18,9 @@ const RUNS_AT_MOST_MS = 5 * 60_000;
 /** The longest that nobody may get a turn, although somebody always waits: then the waiters' own look would serve them. */
 const MOST_STALL_MS = 30_000;
 
+/** A worker must replay a run within 10 seconds. */
+const MOST_EVENTS = 1_500;
+
 /** Why a Workflow Task failed: a signal came while it was under way, and it ended the run. */
 const UNHANDLED_COMMAND = 1;
 
@@ -70,6 +73,7 @@ for (const rate of [30, 60]) {
     );
     assert.ok(ends.length >= HAND_OVERS, `the queue continued as new only ${ends.length} times`);
     const stallMs = handOver?.ms ?? 0;
+    assert.ok(seen.longestRun <= MOST_EVENTS, `a run of ${seen.longestRun} events`);
     assert.ok(stallMs <= MOST_STALL_MS, `nobody had a turn for ${stallMs} ms when the queue continued as new`);
   });
 }

@@ -270,7 +270,7 @@ test('a queue that is too long to send anything has its next run say what it owe
     [
       [OVERRIDE, { slots: 2, capacity: 1 }],
       [INHERIT, { resource: wanted, priorityKey: 1 }],
-      ...noise(4_000),
+      ...noise(1_000),
       [ENQUEUE, refused],
     ],
   );
