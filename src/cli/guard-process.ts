@@ -1,4 +1,4 @@
-import { clockMs, type GuardOrder } from './guard';
+import { clockMs, type GuardOrder, LISTENS } from './guard';
 
 // The guard of one command, in a separate process: see `Guard`.
 
@@ -50,4 +50,4 @@ function signal(group: number, name: NodeJS.Signals): boolean {
   }
 }
 
-process.send?.('ready');
+process.send?.(LISTENS);

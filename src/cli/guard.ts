@@ -1,5 +1,9 @@
 import { type ChildProcess, fork } from 'node:child_process';
+import { on, once } from 'node:events';
 import { say } from './terminal';
+
+/** What the guard says when it takes orders. */
+export const LISTENS = 'listens';
 
 /**
  * Ends the command's process group when this process can't. If this process is killed (by kill -9 too), the guard acts at
@@ -27,9 +31,14 @@ export class Guard {
       if (code === 0 || this.isDismissed) return; // it ends by itself when it has ended the group
       say(`the command runs without its guard process, which ended with ${signal ?? `exit code ${code}`}`);
     });
-    this.ready = new Promise<void>((resolve) => {
-      for (const event of ['message', 'error', 'exit']) this.process.once(event, () => resolve());
-    }).then(() => this.process.channel?.unref?.()); // Bun has none
+    this.ready = Promise.race([this.listens(), once(this.process, 'exit')])
+      .catch(() => undefined)
+      .then(() => this.process.channel?.unref?.()); // Bun has none
+  }
+
+  /** The first message may come from a module that Node loads before the guard: the guard inherits `--import` and the like. */
+  private async listens(): Promise<void> {
+    for await (const [message] of on(this.process, 'message')) if (message === LISTENS) return;
   }
 
   tell(order: GuardOrder): void {

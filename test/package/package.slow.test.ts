@@ -265,8 +265,10 @@ test('a worker that esbuild has bundled, with the SDK outside, finds the Workflo
   assert.match(stderr, /^temporal-semaphore\/fencing-workflow can't be found from .*esbuild --packages=external/);
 });
 
-/** Tells its memory every half second. Not in a thread of its worker, which has nobody to tell. */
-const TELL_MEMORY = encodeURIComponent('setInterval(() => process.send?.(process.memoryUsage.rss()), 500).unref()');
+/** Tells its memory at once and every half second. Not in a thread of its worker, which has nobody to tell. */
+const TELL_MEMORY = encodeURIComponent(
+  'const tell = () => process.send?.(process.memoryUsage.rss()); tell(); setInterval(tell, 500).unref()',
+);
 
 /** Starts a command as it was installed. It tells its memory by messages. */
 function startInstalled(...args: string[]): ChildProcess {
