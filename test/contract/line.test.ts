@@ -7,7 +7,7 @@ import type { QueueInput } from '../../src/shared/protocol';
 import { ENQUEUE, type Ticket, TURN, type Turn } from '../../src/shared/protocol';
 import { payload } from '../reliability/chaos/checks/queue-order';
 import { assertEnds, type Caller, contract, drivers, finishAll, startHolding } from '../support/drivers';
-import { assertSafe, until, untilWaiting, useTemporal } from '../support/temporal';
+import { assertSafe, queueEvents, until, untilWaiting, useTemporal } from '../support/temporal';
 import type { HolderInput } from '../support/workflows';
 
 const temporal = useTemporal({ shared: true });
@@ -17,10 +17,9 @@ const temporal = useTemporal({ shared: true });
  * on a busy machine a waiter may use its turn after the one behind it.
  */
 async function turnOrder(resource: string): Promise<number[]> {
-  const { events } = await temporal.client.workflow.getHandle(queueId(resource)).fetchHistory();
   const tickets = new Map<string, number>();
   const turns = new Set<string>();
-  for (const event of events ?? []) {
+  for (const event of await queueEvents(temporal.client, resource)) {
     const started = event.workflowExecutionStartedEventAttributes;
     const arrived = event.workflowExecutionSignaledEventAttributes;
     const sent = event.signalExternalWorkflowExecutionInitiatedEventAttributes;
@@ -160,9 +159,9 @@ contract(
     await untilWaiting(temporal.client, resource, 1);
     await finishAll([holders[0].caller]);
     await early.done();
-    const { events } = await temporal.client.workflow.getHandle(queueId(resource)).fetchHistory();
-    const sent = events?.map((event) => event.signalExternalWorkflowExecutionInitiatedEventAttributes);
-    const turns = sent?.filter((signal) => signal?.signalName === TURN) ?? [];
+    const events = await queueEvents(temporal.client, resource);
+    const sent = events.map((event) => event.signalExternalWorkflowExecutionInitiatedEventAttributes);
+    const turns = sent.filter((signal) => signal?.signalName === TURN);
     // A turn that is not answered at once may be told again.
     const toldOfSlot1 = turns.filter((turn) =>
       /"slot":"1"/.test(String(Buffer.from(turn?.input?.payloads?.[0]?.data ?? []))),

@@ -11,7 +11,7 @@ import { permitId, queueId } from '../../src/shared/permit-id';
 import { ENQUEUE, OVERRIDE, TURN } from '../../src/shared/protocol';
 import { PERMIT_WORKER_DEFAULTS } from '../../src/worker/permit-worker';
 import { startOptions } from '../support/holders';
-import { assertNoPermitLeft, until, useTemporal } from '../support/temporal';
+import { assertNoPermitLeft, queueEvents, until, useTemporal } from '../support/temporal';
 
 // What the recipe of a vendor's API promises of a pause, with many tenants. It names its resource and its task queue.
 
@@ -94,20 +94,18 @@ test('after a 429, a call begins only on a turn that came before the queue had t
     return handles.map(({ workflowId }) => workflowId);
   });
 
-  const queue = await historyOf(queueId(RESOURCE));
-  const order = queue.find((event) => event.workflowExecutionSignaledEventAttributes?.signalName === OVERRIDE);
-  assert.ok(order, 'the 429 pauses the resource');
-  const read = queue.find(
-    (event) => event.workflowTaskStartedEventAttributes && Number(event.eventId) > Number(order.eventId),
-  );
-  const [pausedAtMs, readAtMs] = [timeMs(order), timeMs(read)];
+  const queue = await queueEvents(temporal.client, RESOURCE);
+  const orderAt = queue.findIndex((event) => event.workflowExecutionSignaledEventAttributes?.signalName === OVERRIDE);
+  assert.ok(orderAt >= 0, 'the 429 pauses the resource');
+  const readAt = queue.findIndex((event, at) => event.workflowTaskStartedEventAttributes && at > orderAt);
+  const [pausedAtMs, readAtMs] = [timeMs(queue[orderAt]), timeMs(queue[readAt])];
   const endsAtMs = pausedAtMs + RETRY_AFTER_MS - 1_000; // the pause counts from the caller's Workflow Task, before the order
-  const turns = queue.flatMap((event) => {
+  const turns = queue.slice(readAt).flatMap((event) => {
     const sent = event.signalExternalWorkflowExecutionInitiatedEventAttributes;
     const turn = sent?.signalName === TURN && payloadOf<{ slot?: string }>(sent.input?.payloads?.[0]?.data);
     return turn && turn.slot !== undefined ? event : [];
   });
-  const isPaused = (event: HistoryEvent) => Number(event.eventId) > Number(read?.eventId) && timeMs(event) < endsAtMs;
+  const isPaused = (event: HistoryEvent) => timeMs(event) < endsAtMs;
   assert.deepEqual(turns.filter(isPaused), [], 'the queue gives no turn in the pause');
 
   const claims = (await Promise.all(ids.map(historyOf))).map(claimsOf);
