@@ -438,4 +438,11 @@ export const MENDED: readonly PlantedBug[] = [
     replace: '',
     caughtBy: 'a look keeps what earlier looks have found',
   },
+  {
+    name: '`run` starts its command at the first message of its guard, whatever it says',
+    in: 'Guard.listens',
+    find: 'message === LISTENS',
+    replace: 'true',
+    caughtBy: 'package.slow.test.ts',
+  },
 ];
