@@ -1,14 +1,11 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
-import type { WorkflowHandle } from '@temporalio/client';
-import { optionalTsToMs } from '@temporalio/common/lib/time';
 import { permitId, queueId } from '@/shared/permit-id';
+import { eventsOfRuns, timeMs } from '../scripts/support/history-events';
 import { permitsQuery } from '../scripts/support/holder-intervals';
 import type { Consumer, Load } from './contend';
 import { type Row, row } from './report';
 import { type Bench, untilCounted } from './support';
-
-type Event = NonNullable<Awaited<ReturnType<WorkflowHandle['fetchHistory']>>['events']>[number];
 
 const HOUR_MS = 3_600_000;
 
@@ -54,18 +51,8 @@ async function perHour(bench: Bench, type: Consumer, waiters: number): Promise<n
   return (events * HOUR_MS) / windowMs / waiters;
 }
 
-/** What these Workflows have written since then, in their latest runs and those that these continue. */
+/** What these Workflows have written since then. */
 async function eventsSince({ client }: Bench, ids: string[], sinceMs: number): Promise<number> {
-  let sum = 0;
-  for (const id of ids) {
-    let runId: string | undefined;
-    do {
-      const events: Event[] = (await client.workflow.getHandle(id, runId).fetchHistory()).events ?? [];
-      const recent = events.filter(({ eventTime }) => (optionalTsToMs(eventTime) ?? 0) >= sinceMs);
-      sum += recent.length;
-      const isWhole = recent.length === events.length;
-      runId = (isWhole && events[0]?.workflowExecutionStartedEventAttributes?.continuedExecutionRunId) || undefined;
-    } while (runId);
-  }
-  return sum;
+  const events = (await Promise.all(ids.map((id) => eventsOfRuns(client, id)))).flat();
+  return events.filter((event) => timeMs(event) >= sinceMs).length;
 }

@@ -1,13 +1,14 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Priority } from '@temporalio/common';
+import { eventsOfRuns } from '../../scripts/support/history-events';
 import { PermitTimeoutError, SemaphoreClient } from '../../src/client';
 import { queueId } from '../../src/shared/permit-id';
 import type { QueueInput } from '../../src/shared/protocol';
 import { ENQUEUE, type Ticket, TURN, type Turn } from '../../src/shared/protocol';
 import { payload } from '../reliability/chaos/checks/queue-order';
 import { assertEnds, type Caller, contract, drivers, finishAll, startHolding } from '../support/drivers';
-import { assertSafe, queueEvents, until, untilWaiting, useTemporal } from '../support/temporal';
+import { assertSafe, until, untilWaiting, useTemporal } from '../support/temporal';
 import type { HolderInput } from '../support/workflows';
 
 const temporal = useTemporal({ shared: true });
@@ -19,7 +20,7 @@ const temporal = useTemporal({ shared: true });
 async function turnOrder(resource: string): Promise<number[]> {
   const tickets = new Map<string, number>();
   const turns = new Set<string>();
-  for (const event of await queueEvents(temporal.client, resource)) {
+  for (const event of await eventsOfRuns(temporal.client, queueId(resource))) {
     const started = event.workflowExecutionStartedEventAttributes;
     const arrived = event.workflowExecutionSignaledEventAttributes;
     const sent = event.signalExternalWorkflowExecutionInitiatedEventAttributes;
@@ -159,7 +160,7 @@ contract(
     await untilWaiting(temporal.client, resource, 1);
     await finishAll([holders[0].caller]);
     await early.done();
-    const events = await queueEvents(temporal.client, resource);
+    const events = await eventsOfRuns(temporal.client, queueId(resource));
     const sent = events.map((event) => event.signalExternalWorkflowExecutionInitiatedEventAttributes);
     const turns = sent.filter((signal) => signal?.signalName === TURN);
     // A turn that is not answered at once may be told again.

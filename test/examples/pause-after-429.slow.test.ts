@@ -4,14 +4,14 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { Worker } from '@temporalio/worker';
 import type { RecipeActivities } from '../../examples/recipes/activities';
 import { askFor } from '../../examples/recipes/workflows';
-import { type HistoryEvent, timeMs } from '../../scripts/support/history-events';
+import { eventsOfRuns, type HistoryEvent, timeMs } from '../../scripts/support/history-events';
 import { bundleExample } from '../../scripts/support/workflow-bundles';
 import { keyResource } from '../../src/shared/key-names';
 import { permitId, queueId } from '../../src/shared/permit-id';
 import { ENQUEUE, OVERRIDE, TURN } from '../../src/shared/protocol';
 import { PERMIT_WORKER_DEFAULTS } from '../../src/worker/permit-worker';
 import { startOptions } from '../support/holders';
-import { assertNoPermitLeft, queueEvents, until, useTemporal } from '../support/temporal';
+import { assertNoPermitLeft, until, useTemporal } from '../support/temporal';
 
 // What the recipe of a vendor's API promises of a pause, with many tenants. It names its resource and its task queue.
 
@@ -94,10 +94,11 @@ test('after a 429, a call begins only on a turn that came before the queue had t
     return handles.map(({ workflowId }) => workflowId);
   });
 
-  const queue = await queueEvents(temporal.client, RESOURCE);
+  const queue = await eventsOfRuns(temporal.client, queueId(RESOURCE));
   const orderAt = queue.findIndex((event) => event.workflowExecutionSignaledEventAttributes?.signalName === OVERRIDE);
   assert.ok(orderAt >= 0, 'the 429 pauses the resource');
   const readAt = queue.findIndex((event, at) => event.workflowTaskStartedEventAttributes && at > orderAt);
+  assert.ok(readAt >= 0, 'the queue reads the order');
   const [pausedAtMs, readAtMs] = [timeMs(queue[orderAt]), timeMs(queue[readAt])];
   const endsAtMs = pausedAtMs + RETRY_AFTER_MS - 1_000; // the pause counts from the caller's Workflow Task, before the order
   const turns = queue.slice(readAt).flatMap((event) => {

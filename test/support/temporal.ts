@@ -13,7 +13,6 @@ import {
   type WorkflowBundle,
 } from '@temporalio/worker';
 import * as activities from '../../scripts/support/activities';
-import type { HistoryEvent } from '../../scripts/support/history-events';
 import {
   type HoldInterval,
   mostAtOnce,
@@ -202,18 +201,6 @@ async function runningOn(client: Client, taskQueue: string): Promise<string> {
     for (const event of (events ?? []).slice(-LAST_EVENTS)) lines.push(`      ${JSON.stringify(event).slice(0, 300)}`);
   }
   return ['its Workflows that run:', ...lines].join('\n');
-}
-
-/** What the wait queue of `resource` has written in its latest run, and in the runs that it continues. Event IDs begin anew in each. */
-export async function queueEvents(client: Client, resource: string): Promise<HistoryEvent[]> {
-  const events: HistoryEvent[] = [];
-  let runId: string | undefined;
-  do {
-    const run = (await client.workflow.getHandle(queueId(resource), runId).fetchHistory()).events ?? [];
-    events.unshift(...run);
-    runId = run[0]?.workflowExecutionStartedEventAttributes?.continuedExecutionRunId || undefined;
-  } while (runId);
-  return events;
 }
 
 /** What the wait queue of `resource` remembers; `undefined` when none runs. */
