@@ -50,4 +50,7 @@ function signal(group: number, name: NodeJS.Signals): boolean {
   }
 }
 
+// A module that Node loads before this one (by `--import`, which a forked process inherits) may send a message when the channel has closed.
+process.on('error', () => undefined);
+
 process.send?.(LISTENS);

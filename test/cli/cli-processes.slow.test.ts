@@ -9,6 +9,7 @@ import { SemaphoreClient } from '../../src/client';
 import { REVOKE } from '../../src/shared/protocol';
 import { endWithTests } from '../support/children';
 import { CliProcess } from '../support/cli-process';
+import { childOf } from '../support/processes';
 import { useRunCommand } from '../support/run-command';
 import { eventually, untilWaiting, useTemporal } from '../support/temporal';
 
@@ -17,15 +18,6 @@ const { run, start, semaphore, permitOf, proxied, gated, clean } = useRunCommand
 
 /** Heeds no TERM. */
 const STUBBORN = 'trap "" TERM; echo ready; while :; do sleep 0.1; done';
-
-/** The process ID of the child whose command line has `text`. A small Linux has no `pgrep`. */
-function childOf(parent: number | undefined, text: string): number {
-  if (process.platform !== 'linux') {
-    return Number(spawnSync('pgrep', ['-P', String(parent), '-f', text], { encoding: 'utf8' }).stdout);
-  }
-  const children = readFileSync(`/proc/${parent}/task/${parent}/children`, 'utf8').trim().split(' ');
-  return Number(children.find((pid) => readFileSync(`/proc/${pid}/cmdline`, 'utf8').includes(text)));
-}
 
 test('revoked, a command that heeds no TERM is gone soon, however long its lease: its slot may have its next holder', async () => {
   const resource = temporal.resource();

@@ -12,7 +12,7 @@ import { devDependencies, exports as packageExports, version as packageVersion }
 import { startServer, type TemporalServer } from '../../scripts/support/temporal-server';
 import { SemaphoreClient } from '../../src/client';
 import { installPackage } from '../support/installed-package';
-import { isAlive } from '../support/processes';
+import { childOf, isAlive } from '../support/processes';
 
 const run = promisify(execFile);
 
@@ -176,15 +176,20 @@ test('where @temporalio/worker is not installed, worker names it before it calls
   assert.equal(code, 69);
 });
 
-test('the installed run keeps its guard: when the run is killed, its command ends', async () => {
+test('the installed run keeps its guard: when the run is killed, its command ends, even if a preloaded module sends then', async () => {
   const worker = startInstalled('worker');
   const to = ['--capacity', '1', '--task-queue', 'permits'];
-  const holder = startInstalled('run', 'guarded', ...to, '--', 'sh', '-c', 'echo $$; exec sleep 600');
+  const holder = startInstalled('run', 'guarded', ...to, '--', 'sh', '-c', 'echo $$; exec sleep 60');
   try {
     const [line] = await once(holder.stdout ?? assert.fail(), 'data');
     const pid = Number(line);
     assert.ok(pid > 0, `the command said ${line}`);
+    // Of a guard that is late, the module's timer is due before the guard sees that the channel has closed.
+    const guard = childOf(holder.pid, 'guard-process');
+    process.kill(guard, 'SIGSTOP');
     holder.kill('SIGKILL');
+    await delay(2 * TELL_EVERY_MS);
+    process.kill(guard, 'SIGCONT');
     for (const until = Date.now() + 30_000; isAlive(pid); await delay(100)) {
       assert.ok(Date.now() < until, 'the command runs on without its permit');
     }
@@ -265,9 +270,11 @@ test('a worker that esbuild has bundled, with the SDK outside, finds the Workflo
   assert.match(stderr, /^temporal-semaphore\/fencing-workflow can't be found from .*esbuild --packages=external/);
 });
 
-/** Tells its memory at once and every half second. Not in a thread of its worker, which has nobody to tell. */
+const TELL_EVERY_MS = 500;
+
+/** Tells its memory at once and repeatedly. Not in a thread of its worker, which has nobody to tell. */
 const TELL_MEMORY = encodeURIComponent(
-  'const tell = () => process.send?.(process.memoryUsage.rss()); tell(); setInterval(tell, 500).unref()',
+  `const tell = () => process.send?.(process.memoryUsage.rss()); tell(); setInterval(tell, ${TELL_EVERY_MS}).unref()`,
 );
 
 /** Starts a command as it was installed. It tells its memory by messages. */

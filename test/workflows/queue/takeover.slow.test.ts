@@ -3,6 +3,7 @@ import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
+import type { WorkflowHandle } from '@temporalio/client';
 import { Worker } from '@temporalio/worker';
 import { bundleWorkflows } from '../../../scripts/support/workflow-bundles';
 import { SemaphoreClient } from '../../../src/client';
@@ -123,11 +124,17 @@ test('a query that comes to a new worker before the Workflow Task is refused, an
   first.kill('SIGKILL');
   await once(first, 'exit');
   const queues = semaphores.map(({ resource }) => temporal.client.workflow.getHandle(queueId(resource)));
-  const refused = Promise.all(queues.map((queue) => assert.rejects(queue.query(QUEUE_VIEW), hasJustMoved)));
-  await delay(200);
+  const isRefused = async (queue: WorkflowHandle) => {
+    const [answer] = await Promise.allSettled([queue.query(QUEUE_VIEW)]);
+    if (answer.status === 'rejected') assert.ok(hasJustMoved(answer.reason), String(answer.reason));
+    return answer.status === 'rejected';
+  };
+  const refused = Promise.all(queues.map(isRefused));
+  await delay(500); // the query leaves the stopped worker after a second, and the signal's task as long after the signal
   await Promise.all(queues.map((queue) => queue.signal(ENQUEUE, soundTicket({ slots: 1 }))));
   const seen = Promise.all(semaphores.map((semaphore) => operatorOf(semaphore).inspect()));
-  await refused;
+  // On a busy machine, a Workflow Task may be there before a query.
+  assert.ok((await refused).includes(true), 'no query came before the Workflow Task');
   for (const { queue } of await seen) assert.equal(queue, 'running');
   const workflowBundle = await bundleWorkflows(require.resolve('../../support/workflows'));
   for (const queue of queues)
