@@ -109,7 +109,7 @@ export class Grant implements AnyGrant<PermitLostError> {
     if (this.wasGone) this.end.gone();
     // The slot stays taken for the rest of its pace, and we need not wait for that. If this Workflow ends meanwhile, the permit is only
     // released again.
-    if (this.isPaced) return;
+    if (this.isPaced && !this.wasGone) return;
     // The next acquirer, maybe this Workflow itself, then finds the slot free.
     await this.end.closed();
   }

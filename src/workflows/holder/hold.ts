@@ -3,6 +3,7 @@ import { AsyncLocalStorage, CancellationScope, ContinueAsNew, isCancellation, sl
 import { HeldHere } from '../../shared/held-here';
 import { releaseInReverse } from '../../shared/permit-set';
 import { checkPlace, PermitLostError, SelfDeadlockError } from '../errors';
+import { queuesKnow } from './holder-inbox';
 import type { Permit } from './permit';
 
 /** Runs `fn` under a permit: renews the permit meanwhile, cancels `fn` when the permit is lost, and releases the permit at the end. */
@@ -24,6 +25,8 @@ export async function holdWhile<T>(
  *   end with the run.
  * - *A bug.* Unless the error is caught, it fails the Workflow Task, and all that the task has done is undone. A release that has got into the
  *   history could not be undone by the code that a deploy mends. The permit may end meanwhile: the mended code is notified of the loss.
+ *
+ * But after a loss, both wait until the queue knows of it.
  *
  * @param kept what is renewed meanwhile, and released: the permits, or the grants that they stand on
  * @param isWholeRun the run ends with `fn`
@@ -49,6 +52,7 @@ export async function holdAllWhile<T>(
   }
   const [done] = await Promise.allSettled([body.run(async () => await heldHere.run(permits, fn))]);
   const error: unknown = done.status === 'rejected' ? done.reason : undefined;
+  if (loss) await queuesKnow();
   const endWithRun = permits.every(({ outlivesRun }) => !outlivesRun);
   const released = isWholeRun && endWithRun ? undefined : releaseInReverse(kept);
   if (done.status === 'rejected' && isBug(error)) throw error;

@@ -75,18 +75,27 @@ export interface PermitEndWatch {
   readonly how: Promise<PermitLoss>;
   /** The server reports that the run has ended: a notice that has not come yet will not come any more. */
   gone(): void;
-  /** Waits, after a release, until the run has ended, so that its slot is free. Cancelling the caller does not stop it. */
+  /** Waits, after a release, until the run has ended, so that its slot is free, and its queue knows. Cancelling the caller does not stop it. */
   closed(): Promise<void>;
+}
+
+/** The notices to queues that are under way. */
+const closings = new Set<Promise<unknown>>();
+
+/** Waits until the queues know of the ends that this Workflow was notified of. The server drops a notice whose sender ends before. */
+export async function queuesKnow(): Promise<void> {
+  await Promise.all(closings);
 }
 
 /**
  * A permit's first holder is its parent, which the server notifies of the end. A permit that was terminated, or that the server ended at
- * `maxHold`, could not notify its queue. So its holder does, before anything else: the Workflow may end once it knows of the loss.
+ * `maxHold`, could not notify its queue. So its holder does, and ends the hold only when the queue knows. The work under the permit does not
+ * wait for that: a busy queue may take ten seconds.
  */
 export function endOfChild(child: PermitChild, { resource, slot, runId }: PermitRef): PermitEndWatch {
-  const how = child.result().catch(async (error: unknown) => {
+  const how = child.result().catch((error: unknown) => {
     const loss = lossOf(error);
-    if (loss !== 'failed') await deliver({ workflowId: queueId(resource) }, closingSignal, { slot, runId });
+    if (loss !== 'failed') closings.add(deliver({ workflowId: queueId(resource) }, closingSignal, { slot, runId }));
     return loss;
   });
   return {
@@ -94,6 +103,7 @@ export function endOfChild(child: PermitChild, { resource, slot, runId }: Permit
     gone: () => undefined,
     closed: async () => {
       await how;
+      await queuesKnow();
     },
   };
 }

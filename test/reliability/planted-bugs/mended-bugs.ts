@@ -445,4 +445,18 @@ export const MENDED: readonly PlantedBug[] = [
     replace: 'true',
     caughtBy: 'package.slow.test.ts',
   },
+  {
+    name: 'The work under a terminated permit goes on until the queue knows of the end',
+    in: 'endOfChild',
+    find: 'return loss;',
+    replace: 'return queuesKnow().then(() => loss);',
+    caughtBy: 'the activity under a terminated permit is asked to stop before the queue knows',
+  },
+  {
+    name: 'A Workflow whose permit was terminated ends before the queue knows',
+    in: 'holdAllWhile',
+    find: 'if (loss) await queuesKnow();',
+    replace: '',
+    caughtBy: 'a permit that somebody terminated',
+  },
 ];

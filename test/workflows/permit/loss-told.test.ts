@@ -2,8 +2,10 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { test } from 'node:test';
 import { cancelled, heartbeat } from '@temporalio/activity';
+import { type HistoryEvent, isClosing } from '../../../scripts/support/history-events';
 import { Operator } from '../../../src/operator';
 import { permitId } from '../../../src/shared/permit-id';
+import { CLOSING } from '../../../src/shared/protocol';
 import { assertFails, startOptions, untilAt } from '../../support/holders';
 import { eventually, useTemporal } from '../../support/temporal';
 import * as workflows from '../../support/workflows';
@@ -66,6 +68,26 @@ test('an activity hears of the loss of its permit by its heartbeat, and withPerm
   await new Operator(temporal.client, resource, { capacity: 1, taskQueue: temporal.taskQueue }).revoke('0');
   await stopped();
   await assertFails(handle.result(), 'PermitLostError', /an operator revoked it/);
+});
+
+test('the activity under a terminated permit is asked to stop before the queue knows, and the Workflow ends after', async () => {
+  const { resource, handle } = await startWorking('TRY_CANCEL');
+  await temporal.client.workflow.getHandle(permitId({ resource, slot: '0' })).terminate();
+  await assertFails(handle.result(), 'PermitLostError', /its Workflow was terminated/);
+  const { events = [] } = await handle.fetchHistory();
+  const find = (is: (event: HistoryEvent) => unknown) => events?.find(is) ?? assert.fail('there is no such event');
+  const cancel = find((event) => event.activityTaskCancelRequestedEventAttributes);
+  const notice = find((event) => event.signalExternalWorkflowExecutionInitiatedEventAttributes?.signalName === CLOSING);
+  const taskOf = ({ workflowTaskCompletedEventId }: { workflowTaskCompletedEventId?: unknown } = {}) =>
+    String(workflowTaskCompletedEventId);
+  assert.equal(
+    taskOf(cancel.activityTaskCancelRequestedEventAttributes ?? {}),
+    taskOf(notice.signalExternalWorkflowExecutionInitiatedEventAttributes ?? {}),
+  );
+  const answer = find(({ signalExternalWorkflowExecutionFailedEventAttributes: failed }) => {
+    return String(failed?.initiatedEventId) === String(notice.eventId); // no queue runs
+  });
+  assert.ok(Number(answer.eventId) < Number(find(isClosing).eventId));
 });
 
 test('a Workflow whose workers are down for longer than its lease loses the permit, and hears of it in its first task', async () => {
