@@ -108,7 +108,7 @@ export class Grant implements AnyGrant<PermitLostError> {
     this.wasGone = (await release(this.ref)) === 'not-found';
     if (this.wasGone) this.end.gone();
     // The slot stays taken for the rest of its pace, and we need not wait for that. If this Workflow ends meanwhile, the permit is only
-    // released again.
+    // released again. But of a permit that was gone already, the queue may have to hear from us.
     if (this.isPaced && !this.wasGone) return;
     // The next acquirer, maybe this Workflow itself, then finds the slot free.
     await this.end.closed();

@@ -79,7 +79,7 @@ export interface PermitEndWatch {
   closed(): Promise<void>;
 }
 
-/** The notices to queues that are under way. */
+/** All notices of this Workflow to queues: those that are under way, and those that have arrived. */
 const closings = new Set<Promise<unknown>>();
 
 /** Waits until the queues know of the ends that this Workflow was notified of. The server drops a notice whose sender ends before. */

@@ -74,15 +74,14 @@ test('the activity under a terminated permit is asked to stop before the queue k
   const { resource, handle } = await startWorking('TRY_CANCEL');
   await temporal.client.workflow.getHandle(permitId({ resource, slot: '0' })).terminate();
   await assertFails(handle.result(), 'PermitLostError', /its Workflow was terminated/);
-  const { events = [] } = await handle.fetchHistory();
+  const { events } = await handle.fetchHistory();
   const find = (is: (event: HistoryEvent) => unknown) => events?.find(is) ?? assert.fail('there is no such event');
   const cancel = find((event) => event.activityTaskCancelRequestedEventAttributes);
   const notice = find((event) => event.signalExternalWorkflowExecutionInitiatedEventAttributes?.signalName === CLOSING);
-  const taskOf = ({ workflowTaskCompletedEventId }: { workflowTaskCompletedEventId?: unknown } = {}) =>
-    String(workflowTaskCompletedEventId);
   assert.equal(
-    taskOf(cancel.activityTaskCancelRequestedEventAttributes ?? {}),
-    taskOf(notice.signalExternalWorkflowExecutionInitiatedEventAttributes ?? {}),
+    String(cancel.activityTaskCancelRequestedEventAttributes?.workflowTaskCompletedEventId),
+    String(notice.signalExternalWorkflowExecutionInitiatedEventAttributes?.workflowTaskCompletedEventId),
+    'two Workflow Tasks',
   );
   const answer = find(({ signalExternalWorkflowExecutionFailedEventAttributes: failed }) => {
     return String(failed?.initiatedEventId) === String(notice.eventId); // no queue runs

@@ -133,7 +133,7 @@ test('a query that comes to a new worker before the Workflow Task is refused, an
   await delay(500); // the query leaves the stopped worker after a second, and the signal's task as long after the signal
   await Promise.all(queues.map((queue) => queue.signal(ENQUEUE, soundTicket({ slots: 1 }))));
   const seen = Promise.all(semaphores.map((semaphore) => operatorOf(semaphore).inspect()));
-  // On a busy machine, a Workflow Task may be there before a query.
+  // On a busy machine, a Workflow Task may be there before a query, which is then answered; the replay judges what it did.
   assert.ok((await refused).includes(true), 'no query came before the Workflow Task');
   for (const { queue } of await seen) assert.equal(queue, 'running');
   const workflowBundle = await bundleWorkflows(require.resolve('../../support/workflows'));
