@@ -1,6 +1,7 @@
 import { spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
+import { Command, Option } from 'commander';
 import { diesWithUs } from '../scripts/support/dies-with-us';
 import { mostAtOnce } from '../scripts/support/holder-intervals';
 import type { CallerInput, Told } from './pool-caller';
@@ -10,7 +11,6 @@ import { RIVALS, type RivalName } from './pool-rivals';
 import { startRedis } from './redis-server';
 import { type Bench, withBench } from './support';
 
-/** `pnpm bench:pool [--json] [--only pool,redis] [--work 30]`: short work under a PermitPool, beside its rivals; `--work crowd`: many pools. */
 const WORKS: Work[] = [
   { calls: 30, callMs: 100, capacity: 3 },
   { calls: 1_000, callMs: 100, capacity: 10 },
@@ -19,6 +19,9 @@ const WORKS: Work[] = [
 
 /** A rival that can't make all calls in good time makes the first so many: its rate is what counts. */
 const MOST_CALLS: Partial<Record<RivalName, number>> = { client: 200, polling: 40, redis: 2_000 };
+
+/** What `--work` calls many pools. */
+const CROWD = 'crowd';
 
 const CALLER = require.resolve('./pool-caller');
 
@@ -89,16 +92,23 @@ async function measure(
   };
 }
 
-function argument(name: string): string | undefined {
-  const at = process.argv.indexOf(`--${name}`);
-  return at < 0 ? undefined : process.argv[at + 1];
+interface Options {
+  json?: boolean;
+  only?: RivalName[];
+  work?: string;
 }
 
+/** `pnpm bench:pool`: short work under a PermitPool, beside its rivals. */
 async function main(): Promise<void> {
-  const isJson = process.argv.includes('--json');
-  const say = (line: string) => (isJson ? console.error(line) : console.log(line));
-  const only = argument('only')?.split(',');
-  const works = WORKS.filter(({ calls }) => (argument('work') ?? String(calls)) === String(calls));
+  const kinds = [...WORKS.map(({ calls }) => String(calls)), CROWD];
+  const { json, only, work } = new Command('bench:pool')
+    .addOption(new Option('--json', 'print JSON instead of charts'))
+    .addOption(new Option('--only <rivals...>', 'measure these').choices(RIVALS))
+    .addOption(new Option('--work <calls>', 'so many calls, or many pools').choices(kinds))
+    .parse()
+    .opts<Options>();
+  const say = (line: string) => (json ? console.error(line) : console.log(line));
+  const works = WORKS.filter(({ calls }) => (work ?? String(calls)) === String(calls));
   const redis = await startRedis();
   const rivals = RIVALS.filter((rival) => (!only || only.includes(rival)) && (rival !== 'redis' || redis));
   if (!redis)
@@ -118,12 +128,12 @@ async function main(): Promise<void> {
           say(drawRun(side));
         }
       }
-      if ((argument('work') ?? 'crowd') === 'crowd') crowds.push(...(await measureCrowds(bench, say)));
+      if ((work ?? CROWD) === CROWD) crowds.push(...(await measureCrowds(bench, say)));
     });
   } finally {
     redis?.stop();
   }
-  if (isJson) console.log(JSON.stringify({ runs, crowds }));
+  if (json) console.log(JSON.stringify({ runs, crowds }));
   const wrong = runs.filter(({ rival, work, mostAtOnce }) => rival === 'pool' && mostAtOnce > work.capacity);
   if (wrong.length > 0) throw new Error(`more calls at once than the capacity: ${JSON.stringify(wrong)}`);
 }

@@ -5,6 +5,7 @@ import { readFileSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Client } from '@temporalio/client';
 import Table from 'cli-table3';
+import { Command } from 'commander';
 import { mapConcurrently } from '@/client/server/map-concurrently';
 import { diesWithUs } from '../scripts/support/dies-with-us';
 import { startServer, type TemporalServer } from '../scripts/support/temporal-server';
@@ -186,6 +187,7 @@ function tell(wanted: string, { tookMs, perSecond, cpu, mib }: HandOffs, alone?:
 }
 
 async function main(): Promise<void> {
+  new Command('bench:sizing').description('What a permit worker needs, measured for some 15 minutes.').parse();
   const env = await startServer();
   try {
     const worker = await MeasuredWorker.start(env);

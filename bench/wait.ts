@@ -1,17 +1,18 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import Table from 'cli-table3';
+import { Argument, Command } from 'commander';
 import { permitId, queueId } from '@/shared/permit-id';
 import { QUEUE_VIEW, type QueueView } from '@/shared/protocol';
 import { mostAtOnce, permitsQuery, readHoldIntervals } from '../scripts/support/holder-intervals';
 import { contend, type Load, type Outcome } from './contend';
 import { type Bench, median, ms, quantile, untilCounted, withBench } from './support';
 
-/**
- * `pnpm bench:wait [100 | 30 | 1000 | long [polls]]`: parking beside polling with 1 s back-off, in one run on one server.
- * `long` takes ten minutes and runs only when asked for. With `polls` the worker asks for so many Workflow Tasks at a time.
- */
+/** `pnpm bench:wait`: parking beside polling with 1 s back-off, in one run on one server. */
 const ROUNDS = 3;
+
+/** So many consumers at once, or one wait of ten minutes. */
+const LOADS = ['100', '30', '1000', 'long'];
 
 /** Both ways in turn, some rounds of it: one alone says little on a busy machine. */
 async function compare(bench: Bench, title: string, consumers: number, input: Load) {
@@ -118,7 +119,10 @@ async function longWait(bench: Bench): Promise<void> {
 }
 
 async function main(): Promise<void> {
-  const [only, polls] = process.argv.slice(2);
+  const [only, polls] = new Command('bench:wait')
+    .addArgument(new Argument('[load]', 'what to measure; all but `long`, if none is named').choices(LOADS))
+    .argument('[polls]', 'how many Workflow Tasks the worker asks for at a time')
+    .parse().args;
   await withBench(
     async (bench) => {
       await contend(bench, 'parkingConsumer', 4, { capacity: 2, holdMs: 10 }); // warm

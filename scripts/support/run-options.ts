@@ -50,7 +50,7 @@ export function parseStartOptions(argv: string[]): RunOptions {
 
 /** As {@link parseDemoOptions}. */
 export function parseServeOptions(argv: string[]): ServeOptions {
-  const command = baseCommand('server', 'Runs a Temporal server for development, with its Web UI, until Ctrl-C.')
+  const command = baseCommand('dev-server', 'Runs a Temporal server for development, with its Web UI, until Ctrl-C.')
     .option('--port <n>', `the server's port; the Web UI's is ${UI_OFFSET} higher`, wholeNumber(MAX_PORT), 7233)
     .option('--db <file>', 'keep the state in this file, so that it outlives the server');
   return parse<ServeOptions>(command, argv);
