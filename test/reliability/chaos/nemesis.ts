@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
 import { messageOf } from '../../../scripts/support/main';
 import type { Fault } from './faults';
@@ -21,6 +22,7 @@ export async function torment(
   { seed, durationMs, everyMs, tell }: NemesisOptions,
   interrupt: AbortSignal,
 ): Promise<void> {
+  setMaxListeners(0, interrupt); // one for each fault that lasts
   const byKind = new Map(faults.map((fault) => [fault.kind, fault]));
   const under: Promise<void>[] = [];
   const startMs = performance.now();
