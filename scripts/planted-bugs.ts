@@ -89,7 +89,7 @@ async function main(interrupt: AbortSignal): Promise<number> {
     await inCopies(copies, bugs, interrupt, async (copy, bug) => {
       const limitMs = limits.get(JSON.stringify(bug.test)) ?? CONTROL_LIMIT_MS;
       const by = await caughtBy(copy, bug, { source: sources.get(bug.file) ?? '', limitMs, interrupt });
-      console.log(`| ${bug.name} | ${by ?? '**nobody**'} |`);
+      console.log(`| ${bug.name} | ${by ?? '**no test**'} |`);
       if (by === undefined) unnoticed.push(bug.name);
     });
   } finally {

@@ -29,7 +29,7 @@ interface Verdict {
 
 /**
  * `pnpm planted-bugs --chaos [text…]`: runs the chaos with each bug of the list, or those whose name, place or part has one of the
- * texts, planted in a copy of the project; up to three times, until somebody notices it; and three times with none. Prints which check
+ * texts, planted in a copy of the project; up to three times, until a check notices it; and three times with none. Prints which check
  * caught which bug. Exit code 1 when one goes unnoticed, or when a run without a bug is not clean.
  */
 export async function chaosAgainstBugs(texts: readonly string[], interrupt: AbortSignal): Promise<number> {
@@ -47,7 +47,7 @@ export async function chaosAgainstBugs(texts: readonly string[], interrupt: Abor
     await copyProject(copy);
     console.log('| planted bug | of | caught by | took |\n| --- | --- | --- | --- |');
     const say = (name: string, of: string, { caughtBy, tookMs }: Verdict) =>
-      console.log(`| ${name} | ${of} | ${caughtBy.join(', ') || '**nobody**'} | ${Math.round(tookMs / 1_000)} s |`);
+      console.log(`| ${name} | ${of} | ${caughtBy.join(', ') || '**no check**'} | ${Math.round(tookMs / 1_000)} s |`);
     const everyFault = [...new Set(CHAOS_BUGS.flatMap(({ faults }) => faults.split(',')))].join(',');
     if (texts.length === 0 || texts.includes(NO_BUG)) {
       for (const seed of SEEDS) {
