@@ -8,7 +8,6 @@ import { mostAtOnce, permitsQuery, readHoldIntervals } from '../scripts/support/
 import { contend, type Load, type Outcome } from './contend';
 import { type Bench, median, ms, quantile, untilCounted, withBench } from './support';
 
-/** `pnpm bench:wait`: parking beside polling with 1 s back-off, in one run on one server. */
 const ROUNDS = 3;
 
 /** So many consumers at once, or one wait of ten minutes. */
@@ -118,6 +117,7 @@ async function longWait(bench: Bench): Promise<void> {
   await Promise.allSettled([waiter.result(), holder.result()]);
 }
 
+/** `pnpm bench:wait`: parking beside polling with 1 s back-off, in one run on one server. */
 async function main(): Promise<void> {
   const [only, polls] = new Command('bench:wait')
     .addArgument(new Argument('[load]', 'what to measure; all but `long`, if none is named').choices(LOADS))

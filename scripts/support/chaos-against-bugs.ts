@@ -37,9 +37,8 @@ export async function chaosAgainstBugs(texts: readonly string[], interrupt: Abor
   const declarations = declarationsOf(sources);
   const isWanted = ({ name, in: place, of }: ChaosBug) =>
     texts.length === 0 || texts.some((text) => [name, place, of].some((it) => it.includes(text)));
-  if (!texts.includes(NO_BUG) && !CHAOS_BUGS.some(isWanted))
-    throw new Error(`No planted bug matches ${texts.join(', ')}.`);
   const bugs = CHAOS_BUGS.filter(isWanted).map((bug) => ({ ...bug, planted: plant(declarations, bug) }));
+  if (bugs.length === 0 && !texts.includes(NO_BUG)) throw new Error(`No planted bug matches ${texts.join(', ')}.`);
   await mkdir(BUILDS, { recursive: true });
   const copy = await mkdtemp(join(BUILDS, 'planted-chaos-'));
   const unnoticed: string[] = [];
