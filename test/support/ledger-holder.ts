@@ -1,6 +1,6 @@
 /**
  * A process that holds permits and writes to two ledgers under them, one with the fence and one without, for
- * `stale-writes.test.ts` to stop and continue at any point. It is as careful as a holder without a fence can be: it renews
+ * `stale-writes.slow.test.ts` to stop and continue at any point. It is as careful as a holder without a fence can be: it renews
  * its lease, and looks at the clock before each write.
  */
 import { setTimeout as delay } from 'node:timers/promises';
