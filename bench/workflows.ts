@@ -13,7 +13,9 @@ import {
   workflowInfo,
 } from '@temporalio/workflow';
 import { Semaphore } from '../scripts/support/own-queue-semaphore';
+import { type PermitAddress, permitId } from '../src/shared/permit-id';
 import { RELEASE } from '../src/shared/protocol';
+import { permitSummary, WORKFLOW_PRIORITY } from '../src/shared/request';
 import { withPermits } from '../src/workflow';
 import { permitSlotWorkflow } from '../src/workflows';
 
@@ -126,16 +128,16 @@ export async function acquireChain(resource: string, rounds: number) {
 
 /**
  * The same by hand. `chainMs`: from the release signal over the child's end to the start of the next.
- * @param workflowId of each child @default a new one each
+ * @param permitOf a slot: each child has the Workflow ID of its permit, and what operators read of a permit
  */
-export async function bareChain(rounds: number, workflowId?: string) {
+export async function bareChain(rounds: number, permitOf?: PermitAddress) {
   const startMs: number[] = [];
   const endMs: number[] = [];
   const chainMs: number[] = [];
   let releasedMs = Number.NaN;
   for (let round = 0; round < rounds; round++) {
     const startedMs = Date.now();
-    const child = await startBare(workflowId);
+    const child = await startBare(permitOf);
     const heldMs = Date.now();
     startMs.push(heldMs - startedMs);
     if (round > 0) chainMs.push(heldMs - releasedMs);
@@ -148,10 +150,13 @@ export async function bareChain(rounds: number, workflowId?: string) {
 
 const release = defineSignal(RELEASE);
 
-async function startBare(workflowId = `bare-${uuid4()}`) {
+async function startBare(permitOf?: PermitAddress) {
+  const { workflowId, runId } = workflowInfo();
+  const input = { leaseMs: 30_000, holder: { workflowId, runId } };
   return await startChild(permitSlotWorkflow, {
-    workflowId,
-    args: [{ leaseMs: 30_000, holder: { workflowId: workflowInfo().workflowId, runId: workflowInfo().runId } }],
+    workflowId: permitOf ? permitId(permitOf) : `bare-${uuid4()}`,
+    args: [input],
+    ...(permitOf && { memo: input, staticSummary: permitSummary(workflowId, undefined), priority: WORKFLOW_PRIORITY }),
   });
 }
 

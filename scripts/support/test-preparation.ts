@@ -89,7 +89,8 @@ export async function prepareTests(files: readonly string[], tier: Tier): Promis
   const light = tier === 'all' ? others.filter((file) => !mentions(file, HOOKED)) : [];
   const own = others.filter((file) => !sharing.includes(file) && !light.includes(file)).map((file) => [file]);
   const groups = [...lanes(sharing), ...own, light, pure].filter((group) => group.length > 0);
-  const many = tier === 'all' && others.length > 3;
+  const several = others.length > 3;
+  const many = tier === 'all' && several;
 
   // A file that needs a server and is not told where looks for itself: here it would be told late, or twice.
   const source = many || files.some((file) => mentions(file, SERVER)) ? await findServer() : undefined;
@@ -114,7 +115,7 @@ export async function prepareTests(files: readonly string[], tier: Tier): Promis
       starting,
       files.some((file) => mentions(file, PACKAGE)) ? packPackage(directory) : undefined,
       (many || files.some((file) => mentions(file, COMMAND_LINE))) && buildPackage(directory, lib),
-      many && writeBundle(TEST_WORKFLOWS, bundleFile(directory, TEST_WORKFLOWS)),
+      several && writeBundle(TEST_WORKFLOWS, bundleFile(directory, TEST_WORKFLOWS)),
     ]);
     return {
       entries: await writeEntries(groups, directory),
