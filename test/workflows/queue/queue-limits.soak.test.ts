@@ -1,5 +1,8 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
+import { mkdtemp, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { HistoryEvent } from '../../../scripts/support/history-events';
@@ -67,7 +70,7 @@ test(`${WAITERS} waiters line up, and are served by priority, then by arrival`, 
   assert.ok(servedMs < SERVED_WITHIN_MS);
   await assertNoPermitLeft(client, resource);
 
-  const { turns, failures, runs } = await readQueue(resource, new Map(tickets.map((ticket) => [ticket.id, ticket])));
+  const { turns, failures, histories } = await readQueue(resource, new Map(tickets.map((it) => [it.id, it])));
   assert.deepEqual(failures, []);
   const had = new Set<Ticket>();
   const first = turns.filter(({ ticket }) => !had.has(ticket) && had.add(ticket));
@@ -76,11 +79,14 @@ test(`${WAITERS} waiters line up, and are served by priority, then by arrival`, 
   for (const [index, { ticket, silent }] of first.entries()) {
     for (const { ticket: later } of first.slice(index + 1)) {
       if (isBefore(ticket, later)) continue;
-      assert.ok(silent.has(later.waiter.workflowId), `turn ${index + 1} was not due yet`);
+      if (!silent.has(later.waiter.workflowId)) {
+        const record = await keepRecord({ ticket, later, silent: [...silent], tickets, histories });
+        assert.fail(`turn ${index + 1}, of ${ticket.id}, was not due yet: ${later.id} came first. See ${record}`);
+      }
       passedOver++;
     }
   }
-  t.diagnostic(`${runs} runs of the queue, ${turns.length} turns`);
+  t.diagnostic(`${histories.length} runs of the queue, ${turns.length} turns`);
   t.diagnostic(
     `${passedOver} times a waiter was passed over whose Workflow had let a turn pass and sent no word since`,
   );
@@ -167,18 +173,29 @@ interface GivenTurn {
 async function readQueue(
   resource: string,
   tickets: ReadonlyMap<string, Ticket> = new Map(),
-): Promise<{ turns: GivenTurn[]; failures: string[]; runs: number }> {
+): Promise<{ turns: GivenTurn[]; failures: string[]; histories: HistoryEvent[][] }> {
   const { client } = temporal;
   const found: { runId: string; startTime: Date }[] = [];
   for await (const run of client.workflow.list({ query: `WorkflowId = "${queueId(resource)}"` })) found.push(run);
   found.sort((one, other) => one.startTime.getTime() - other.startTime.getTime());
   const follow = follower(tickets);
-  const turns: GivenTurn[] = [];
+  const histories: HistoryEvent[][] = [];
   for (const { runId } of found) {
     const { events } = await client.workflow.getHandle(queueId(resource), runId).fetchHistory();
-    turns.push(...follow(events ?? []));
+    histories.push(events ?? []);
   }
-  return { turns, failures: await taskFailures(client, queueId(resource), found[0]?.runId), runs: found.length };
+  return {
+    turns: histories.flatMap(follow),
+    failures: await taskFailures(client, queueId(resource), found[0]?.runId),
+    histories,
+  };
+}
+
+/** Keeps what a failed check has read, since the run took half an hour. @returns the file */
+async function keepRecord(record: object): Promise<string> {
+  const file = join(await mkdtemp(join(tmpdir(), 'queue-limits-')), 'record.json');
+  await writeFile(file, JSON.stringify(record));
+  return file;
 }
 
 /** Reads run after run, and follows whose turn the queue found overdue. */
