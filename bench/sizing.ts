@@ -10,6 +10,7 @@ import { mapConcurrently } from '@/client/server/map-concurrently';
 import { diesWithUs } from '../scripts/support/dies-with-us';
 import { startServer, type TemporalServer } from '../scripts/support/temporal-server';
 import { SemaphoreClient } from '../src/client';
+import { PERMIT_WORKFLOW, RELEASE } from '../src/shared/protocol';
 import { ms, quantile } from './support';
 
 /**
@@ -20,7 +21,7 @@ const HELD = [1_000, 5_000];
 /** Of one resource: the most that it may have. Half of it stays free, so that an acquire seldom meets a taken slot. */
 const CAPACITY = 1_000;
 /** Longer than the run: nothing but the permits themselves costs anything while they are held. */
-const LEASE = '1 hour';
+const LEASE_MS = 3_600_000;
 
 /** Hand-offs a second. The first is also what the resources beside the crowd have. */
 const RATES = [3, 5, 10, 20] as const;
@@ -83,7 +84,7 @@ async function held(env: TemporalServer): Promise<void> {
   for (const permits of HELD) {
     const [startedMs, cpuMs] = [performance.now(), worker.cpuMs];
     const pools = Array.from({ length: Math.ceil((permits - before) / (CAPACITY / 2)) }, () => {
-      const options = { capacity: CAPACITY, lease: LEASE, taskQueue: worker.taskQueue };
+      const options = { capacity: CAPACITY, lease: LEASE_MS, taskQueue: worker.taskQueue };
       return new SemaphoreClient(env.client, `held-${randomUUID()}`, options);
     });
     const all = Array.from({ length: permits - before }, (_, nth) => pools[nth % pools.length] as SemaphoreClient);
@@ -114,26 +115,60 @@ interface HandOffs {
   mib: number;
 }
 
-/** Callers of several resources who hold so long that so many hand-offs a second are due. */
-async function handOffs(client: Client, worker: MeasuredWorker, rate: number): Promise<HandOffs> {
+/** Uses one resource in turn, for so long each, until it is stopped. @param report hears how long each hand-off took */
+type Turns = (
+  client: Client,
+  taskQueue: string,
+  holdMs: number,
+  stop: AbortSignal,
+  report: (tookMs: number) => void,
+) => Promise<unknown>;
+
+/** Two callers of a semaphore of one slot. */
+const bySemaphore: Turns = (client, taskQueue, holdMs, stop, report) => {
+  const semaphore = new SemaphoreClient(client, `quiet-${randomUUID()}`, { capacity: 1, taskQueue });
+  let releasedMs: number | undefined;
+  const caller = async () => {
+    while (!stop.aborted) {
+      const permit = await semaphore.acquire();
+      if (releasedMs !== undefined) report(performance.now() - releasedMs);
+      await delay(holdMs);
+      releasedMs = performance.now();
+      await permit.release();
+    }
+  };
+  return Promise.all([caller(), caller()]);
+};
+
+/** What a hand-off rests on, by hand: one Workflow gets a signal and ends, and the next one starts. */
+const byHand: Turns = async (client, taskQueue, holdMs, stop, report) => {
+  const workflowId = `by-hand-${randomUUID()}`;
+  const start = () =>
+    client.workflow.start(PERMIT_WORKFLOW, { workflowId, taskQueue, args: [{ leaseMs: LEASE_MS, holder: {} }] });
+  let held = await start();
+  while (!stop.aborted) {
+    await delay(holdMs);
+    const releasedMs = performance.now();
+    await held.signal(RELEASE);
+    await held.result();
+    held = await start();
+    report(performance.now() - releasedMs);
+  }
+  await held.signal(RELEASE);
+};
+
+/** Takes turns at several resources, so long that so many hand-offs a second are due. */
+async function handOffs(client: Client, worker: MeasuredWorker, rate: number, turns = bySemaphore): Promise<HandOffs> {
   const stop = new AbortController();
   const holdMs = (1_000 * RESOURCES) / rate;
   const tookMs: number[] = [];
   let isMeasured = false;
-  const callers = Array.from({ length: RESOURCES }, async (_, nth) => {
-    const pool = new SemaphoreClient(client, `quiet-${randomUUID()}`, { capacity: 1, taskQueue: worker.taskQueue });
-    let releasedMs: number | undefined;
+  const report = (ms: number) => {
+    if (isMeasured) tookMs.push(ms);
+  };
+  const all = Array.from({ length: RESOURCES }, async (_, nth) => {
     await delay((holdMs * nth) / RESOURCES); // they do not release in step
-    const call = async () => {
-      while (!stop.signal.aborted) {
-        const permit = await pool.acquire();
-        if (isMeasured && releasedMs !== undefined) tookMs.push(performance.now() - releasedMs);
-        await delay(holdMs);
-        releasedMs = performance.now();
-        await permit.release();
-      }
-    };
-    await Promise.all([call(), call()]);
+    await turns(client, worker.taskQueue, holdMs, stop.signal, report);
   });
   await delay(WARM_MS + holdMs);
   isMeasured = true;
@@ -143,9 +178,8 @@ async function handOffs(client: Client, worker: MeasuredWorker, rate: number): P
   const forMs = performance.now() - fromMs;
   const measured = { cpu: (worker.cpuMs - cpuMs) / forMs, mib: worker.residentMib };
   stop.abort();
-  const perSecond = tookMs.length / (forMs / 1_000);
-  await Promise.all(callers);
-  return { tookMs: [...tookMs], perSecond, ...measured };
+  await Promise.all(all);
+  return { tookMs, perSecond: tookMs.length / (forMs / 1_000), ...measured };
 }
 
 /** Many callers of one resource, until the function that this gives is called. */
@@ -187,13 +221,20 @@ function tell(wanted: string, { tookMs, perSecond, cpu, mib }: HandOffs, alone?:
 }
 
 async function main(): Promise<void> {
-  new Command('bench:sizing').description('What a permit worker needs, measured for some 15 minutes.').parse();
+  new Command('bench:sizing').description('What a permit worker needs, measured for some 25 minutes.').parse();
   const env = await startServer();
   try {
     const worker = await MeasuredWorker.start(env);
     const [few, ...more] = RATES;
-    const alone = await handOffs(env.client, worker, few);
-    tell(`${few}`, alone);
+    const quiet = [
+      { what: `${few}`, turns: bySemaphore, alone: await handOffs(env.client, worker, few) },
+      {
+        what: `${few} by hand: signal, end, start`,
+        turns: byHand,
+        alone: await handOffs(env.client, worker, few, byHand),
+      },
+    ];
+    for (const { what, alone } of quiet) tell(what, alone);
     for (const rate of more) tell(`${rate}`, await handOffs(env.client, worker, rate));
     const other = await MeasuredWorker.start(env);
     for (const holdMs of CROWD_HOLDS_MS) {
@@ -202,10 +243,13 @@ async function main(): Promise<void> {
         ['this worker', worker],
       ] as const) {
         const end = crowd(env.client, crowded, holdMs);
-        const quiet = await handOffs(env.client, worker, few);
-        const perSecond = await end();
-        const beside = `${CROWD.callers} callers of one resource on ${where}, who hold for ${ms(holdMs)} in the mean`;
-        tell(`${few}, beside ${beside} (${perSecond.toFixed(1)} holds a second)`, quiet, alone);
+        const beside: { what: string; measured: HandOffs; alone: HandOffs }[] = [];
+        for (const { what, turns, alone } of quiet)
+          beside.push({ what, measured: await handOffs(env.client, worker, few, turns), alone });
+        const perSecond = (await end()).toFixed(1);
+        const those = `${CROWD.callers} callers of one resource on ${where}, who hold for ${ms(holdMs)} in the mean`;
+        for (const { what, measured, alone } of beside)
+          tell(`${what}, beside ${those} (${perSecond} holds a second)`, measured, alone);
       }
     }
     console.log(RATE.toString());

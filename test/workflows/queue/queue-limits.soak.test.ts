@@ -243,8 +243,15 @@ function follower(tickets: ReadonlyMap<string, Ticket>): (events: readonly Histo
       if (suspect) silent = new Set([...silent, suspect]);
       const got = event.workflowExecutionSignaledEventAttributes;
       if (got?.signalName === CLOSING) offered.delete(decode<ClosingNotice>(got.input).slot);
-      if (got?.signalName === MISSED) heard(decode<MissedNotice>(got.input).ticket.id);
-      if (got?.signalName === DECLINED) heard(decode<DeclinedNotice>(got.input).ticketId);
+      if (got?.signalName === MISSED) {
+        const { id } = decode<MissedNotice>(got.input).ticket;
+        dropped.delete(id);
+        heard(id);
+      }
+      if (got?.signalName === DECLINED) {
+        const { ticketId } = decode<DeclinedNotice>(got.input);
+        if (!dropped.has(ticketId)) heard(ticketId); // a ticket that has left the line does not tell the queue whose it was
+      }
       if (got?.signalName === ENQUEUE) {
         const { id } = decode<Ticket>(got.input);
         if (dropped.delete(id)) heard(id);
