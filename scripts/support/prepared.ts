@@ -9,5 +9,5 @@ export const BUILT_COMMAND_LINE = 'BUILT_COMMAND_LINE';
 /** The `host:port` of the Temporal server that files share which need none of their own. */
 export const SHARED_SERVER = 'SHARED_TEMPORAL_SERVER';
 
-/** The package's tarball, a path from the root: the one that `pnpm verify` has checked, or a new one. */
+/** The path of the package's tarball, maybe relative to the root: the one that `pnpm verify` has checked, or a new one. */
 export const PACKED_PACKAGE = 'PACKED_PACKAGE';

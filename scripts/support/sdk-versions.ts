@@ -6,8 +6,9 @@ import { promisify } from 'node:util';
 import { devDependencies } from '../../package.json';
 import { OLDEST_SDK } from '../../src/shared/oldest-sdk';
 import { messageOf } from './main';
+import { packPackage } from './pack-package';
 import { PACKED_PACKAGE } from './prepared';
-import { copyFiles, ROOT } from './project-copy';
+import { copyFiles } from './project-copy';
 import { runTests, type TestRun } from './test-run';
 
 /** The oldest that package.json allows, one between, and the one that all else runs on. */
@@ -43,7 +44,8 @@ export async function againstSdk(version: string, tests: readonly string[]): Pro
   try {
     await copyFiles(project);
     await install(project, version);
-    const env = { [PACKED_PACKAGE]: await pack(project) };
+    // What is shipped is built with this project's own SDK.
+    const env = { [PACKED_PACKAGE]: await packPackage(project) };
     const tested = await runTests(tests, { project, env });
     if (tests !== SDK_TESTS) return tested;
     const packed = await runTests(['--slow', 'test/package/package'], { project, env });
@@ -53,13 +55,6 @@ export async function againstSdk(version: string, tests: readonly string[]): Pro
   } finally {
     await rm(project, { recursive: true, force: true });
   }
-}
-
-/** What is shipped is built with this project's own SDK. */
-async function pack(directory: string): Promise<string> {
-  const args = ['pack', '--silent', '--pack-destination', directory];
-  const { stdout } = await promisify(execFile)('npm', args, { cwd: ROOT });
-  return stdout.trim().split('\n').at(-1) ?? '';
 }
 
 async function install(project: string, version: string): Promise<void> {

@@ -1,10 +1,9 @@
-import { execFile } from 'node:child_process';
 import { copyFile, rm } from 'node:fs/promises';
 import { join, relative } from 'node:path';
-import { promisify } from 'node:util';
 import { build } from 'esbuild';
 import { bundleCommandLine } from './bundle-command-line';
 import { findServer } from './find-server';
+import { packPackage } from './pack-package';
 import { preflight } from './preflight';
 import { BUILT_COMMAND_LINE, PACKED_PACKAGE, PREPARED_BUNDLES, SHARED_SERVER } from './prepared';
 import { spawnServer } from './server-process';
@@ -113,7 +112,8 @@ export async function prepareTests(files: readonly string[], tier: Tier): Promis
   try {
     const [server, packed] = await Promise.all([
       starting,
-      files.some((file) => mentions(file, PACKAGE)) ? packPackage(directory) : undefined,
+      // Several files install it, and two builds at once would disturb each other.
+      files.some((file) => mentions(file, PACKAGE)) && (process.env[PACKED_PACKAGE] || packPackage(directory)),
       (many || files.some((file) => mentions(file, COMMAND_LINE))) && buildPackage(directory, lib),
       several && writeBundle(TEST_WORKFLOWS, bundleFile(directory, TEST_WORKFLOWS)),
     ]);
@@ -178,13 +178,4 @@ async function buildPackage(directory: string, lib: string): Promise<void> {
     logLevel: 'warning',
     outdir: lib,
   });
-}
-
-/** Several files install it, and two builds at once would disturb each other. A new one is of a fresh build (`prepack`). */
-async function packPackage(directory: string): Promise<string> {
-  const given = process.env[PACKED_PACKAGE];
-  if (given) return given;
-  const pack = ['pack', '--silent', '--pack-destination', directory];
-  const { stdout } = await promisify(execFile)('npm', pack, { cwd: ROOT });
-  return relative(ROOT, join(directory, stdout.trim().split('\n').at(-1) ?? ''));
 }

@@ -272,9 +272,15 @@ test('a worker that esbuild has bundled, with the SDK outside, finds the Workflo
 
 const TELL_EVERY_MS = 500;
 
-/** Tells its memory at once and repeatedly. Not in a thread of its worker, which has nobody to tell. */
+/**
+ * Tells its memory at once and repeatedly. Not in a thread of its worker, which has nobody to tell. A guard listens only some time after
+ * the first message, as on a busy machine.
+ */
 const TELL_MEMORY = encodeURIComponent(
-  `const tell = () => process.send?.(process.memoryUsage.rss()); tell(); setInterval(tell, ${TELL_EVERY_MS}).unref()`,
+  `const tell = () => process.send?.(process.memoryUsage.rss());
+  tell();
+  setInterval(tell, ${TELL_EVERY_MS}).unref();
+  if (process.argv[1]?.includes('guard-process')) await new Promise((resolve) => setTimeout(resolve, ${TELL_EVERY_MS}));`,
 );
 
 /** Starts a command as it was installed. It tells its memory by messages. */

@@ -1,9 +1,9 @@
-import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import { promisify } from 'node:util';
 import { devDependencies } from '../../package.json';
+import { packPackage } from '../../scripts/support/pack-package';
 import { PACKED_PACKAGE } from '../../scripts/support/prepared';
 
 const run = promisify(execFile);
@@ -19,11 +19,12 @@ export async function installPackage(
   beside: readonly (keyof typeof devDependencies)[],
   more: Readonly<Record<string, string>> = {},
 ): Promise<void> {
-  const packed = process.env[PACKED_PACKAGE] ?? assert.fail('pnpm test:slow makes the tarball');
+  // A test file that runs alone, against a planted bug, finds none.
+  const packed = process.env[PACKED_PACKAGE] ?? (await packPackage(project));
   const dependencies = {
     ...Object.fromEntries(beside.map((name) => [name, devDependencies[name]])),
     ...more,
-    'temporal-semaphore': `file:${join(ROOT, packed)}`,
+    'temporal-semaphore': `file:${resolve(ROOT, packed)}`,
   };
   await writeFile(join(project, 'package.json'), JSON.stringify({ private: true, dependencies }));
   await run('npm', ['install', '--no-audit', '--no-fund', '--prefer-offline'], { cwd: project });

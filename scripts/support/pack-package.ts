@@ -1,0 +1,12 @@
+import { execFile } from 'node:child_process';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+
+const ROOT = join(__dirname, '..', '..');
+
+/** Builds the package and packs it, as for publishing (`prepack`). @returns the path of the tarball */
+export async function packPackage(directory: string): Promise<string> {
+  const args = ['pack', '--silent', '--pack-destination', directory];
+  const { stdout } = await promisify(execFile)('npm', args, { cwd: ROOT });
+  return join(directory, stdout.trim().split('\n').at(-1) ?? '');
+}
