@@ -774,14 +774,14 @@ const BUGS: readonly PlantedBug[] = [
     in: 'release',
     find: 'await deliver(permit, releaseSignal)',
     replace: 'await deliver({ workflowId: permit.workflowId }, releaseSignal)',
-    caughtBy: 'a late release or renewal',
+    caughtBy: 'a late release by an old holder',
   },
   {
     name: 'A renewal is not pinned to its run, and a lost permit seems to be held',
     in: 'workflows/holder/Grant.renew',
     find: 'deliver(this.ref, renewSignal)',
     replace: 'deliver({ workflowId: this.ref.workflowId }, renewSignal)',
-    caughtBy: 'a late release or renewal',
+    caughtBy: 'a permit it adopted was terminated, even if its slot has another holder',
   },
   {
     name: 'A cancelled acquire gives nothing back',

@@ -173,15 +173,17 @@ test('a Workflow is told of the loss of a permit that it adopted', async () => {
   assert.deepEqual(failure.details, [{ resource, slot: '0', runId: ref.runId, how: 'revoked', reason: 'node drain' }]);
 });
 
-test('a Workflow finds by its next renewal that a permit it adopted was terminated', async () => {
+test('a Workflow finds by its next renewal that a permit it adopted was terminated, even if its slot has another holder', async () => {
   const resource = temporal.resource();
   const ref = (await client(resource).acquire()).detach();
   const handle = await startAdopter(ref, 300);
   await permitOf(ref).terminate();
+  const next = await client(resource).acquire();
   assert.match(
     (await failureOf(handle.result())).message,
     /it no longer runs, or never did, and how it ended is unknown/,
   );
+  await next.release();
 });
 
 test('what has ended, and what is no reference, is not adopted', async () => {

@@ -76,7 +76,7 @@ test('a permit that ended before its release is lost, although its Workflow had 
   await assertFails(handle.result(), 'PermitLostError', /revoked.*for another/);
 });
 
-test('a late release or renewal by an old holder does not touch the new holder of its slot', async () => {
+test('a late release by an old holder does not touch the new holder of its slot, and a late renewal fails', async () => {
   const resource = temporal.resource();
   const semaphore = { capacity: 1, lease: '500ms' as const, renewEvery: false as const };
   const late = await temporal.client.workflow.start(workflows.lateHolder, {
