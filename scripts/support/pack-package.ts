@@ -1,8 +1,7 @@
 import { execFile } from 'node:child_process';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-
-const ROOT = join(__dirname, '..', '..');
+import { ROOT } from './project-copy';
 
 /** Builds the package and packs it, as for publishing (`prepack`). @returns the path of the tarball */
 export async function packPackage(directory: string): Promise<string> {
