@@ -3,7 +3,7 @@ import { join, relative } from 'node:path';
 import { build } from 'esbuild';
 import { bundleCommandLine } from './bundle-command-line';
 import { findServer } from './find-server';
-import { packPackage } from './pack-package';
+import { packedPackage } from './pack-package';
 import { preflight } from './preflight';
 import { BUILT_COMMAND_LINE, PACKED_PACKAGE, PREPARED_BUNDLES, SHARED_SERVER } from './prepared';
 import { spawnServer } from './server-process';
@@ -113,7 +113,7 @@ export async function prepareTests(files: readonly string[], tier: Tier): Promis
     const [server, packed] = await Promise.all([
       starting,
       // Several files install it, and two builds at once would disturb each other.
-      files.some((file) => mentions(file, PACKAGE)) && (process.env[PACKED_PACKAGE] || packPackage(directory)),
+      files.some((file) => mentions(file, PACKAGE)) && packedPackage(directory),
       (many || files.some((file) => mentions(file, COMMAND_LINE))) && buildPackage(directory, lib),
       several && writeBundle(TEST_WORKFLOWS, bundleFile(directory, TEST_WORKFLOWS)),
     ]);

@@ -484,7 +484,7 @@ test('ls and why cut their lines to the terminal, but not with --wide', { skip: 
 test('whoever stops reading ends it quietly, as other programs end', async () => {
   const resource = temporal.resource();
   const watch = cli(['watch', resource, '--capacity', '1', '--every', '100ms', '--json']);
-  await watch.says(/("free")/);
+  await watch.says(/("state":"free")/);
   watch.stopsReading();
   assert.equal(await watch.exit, 141);
   assert.equal(watch.stderr, '');
@@ -634,11 +634,11 @@ test('watch: lines of changes, JSON lines, and on a terminal one table over and 
   const [lines, json, terminal] = [cli(args), cli([...args, '--json']), cli(args, { onTerminal: true })];
   await Promise.all([
     lines.says(/^(\d{4}-\d\d-\d\dT[\d:.]+Z .*: 0 of 1 held, 0 waiting\n)/),
-    json.says(/("free")/),
+    json.says(/("state":"free")/),
     terminal.says(/(0 of 1 held)/),
   ]);
   const permit = await pool(resource).acquire();
-  await Promise.all([lines.says(/(slot 0: held by )/), json.says(/("held")/), terminal.says(/(1 of 1 held)/)]);
+  await Promise.all([lines.says(/(slot 0: held by )/), json.says(/("state":"held")/), terminal.says(/(1 of 1 held)/)]);
   await permit.release();
   await lines.says(/(slot 0: free)/);
   for (const started of [lines, json]) started.signal('SIGINT');

@@ -1,13 +1,11 @@
 import { execFile } from 'node:child_process';
 import { writeFile } from 'node:fs/promises';
-import { join, resolve } from 'node:path';
+import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { devDependencies } from '../../package.json';
-import { packPackage } from '../../scripts/support/pack-package';
-import { PACKED_PACKAGE } from '../../scripts/support/prepared';
+import { packedPackage } from '../../scripts/support/pack-package';
 
 const run = promisify(execFile);
-const ROOT = join(__dirname, '..', '..');
 
 /**
  * Installs this package from its tarball into an empty folder, as a user does, and others beside it.
@@ -19,12 +17,10 @@ export async function installPackage(
   beside: readonly (keyof typeof devDependencies)[],
   more: Readonly<Record<string, string>> = {},
 ): Promise<void> {
-  // A test file that runs alone, against a planted bug, finds none.
-  const packed = process.env[PACKED_PACKAGE] ?? (await packPackage(project));
   const dependencies = {
     ...Object.fromEntries(beside.map((name) => [name, devDependencies[name]])),
     ...more,
-    'temporal-semaphore': `file:${resolve(ROOT, packed)}`,
+    'temporal-semaphore': `file:${await packedPackage(project)}`,
   };
   await writeFile(join(project, 'package.json'), JSON.stringify({ private: true, dependencies }));
   await run('npm', ['install', '--no-audit', '--no-fund', '--prefer-offline'], { cwd: project });
