@@ -136,7 +136,7 @@ export async function prepareTests(files: readonly string[], tier: Tier): Promis
 
 /** Spares work that no test looks at. Not for what measures. */
 function cheaper(): Record<string, string> {
-  const preload = `--require ${JSON.stringify(require.resolve('./no-promise-stacks.cjs'))}`;
+  const preload = `--require ${JSON.stringify(require.resolve('./cheaper-workflows.cjs'))}`;
   return {
     NODE_OPTIONS: [process.env.NODE_OPTIONS, preload].filter(Boolean).join(' '),
     // The SDK runs Workflows in the worker's own thread, and does not call a Workflow Task of a busy machine a deadlock.
