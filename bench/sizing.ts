@@ -221,7 +221,7 @@ function tell(wanted: string, { tookMs, perSecond, cpu, mib }: HandOffs, alone?:
 }
 
 async function main(): Promise<void> {
-  new Command('bench:sizing').description('What a permit worker needs, measured for some 25 minutes.').parse();
+  new Command('bench:sizing').description('What a permit worker needs, measured for some 35 minutes.').parse();
   const env = await startServer();
   try {
     const worker = await MeasuredWorker.start(env);
