@@ -175,8 +175,10 @@ class WaitQueue {
   private act(): void {
     if (runLength() === 'overlong') return;
     const { resource, state, inheritance, outbox } = this;
-    for (const command of state.next(Date.now(), outbox.room))
+    for (const command of state.next(Date.now(), outbox.room)) {
+      if (command.do === 'refuse') this.unanswered.delete(command.ticket.id); // the refusal is its answer, and says why
       outbox.send(() => carryOut(command, resource, state, this.wakeup.wake));
+    }
     for (const command of atMost(outbox.room, inheritance.moves(state, Date.now())))
       outbox.send(() => passOn(command, resource, inheritance));
     this.answer();

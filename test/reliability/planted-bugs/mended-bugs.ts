@@ -459,4 +459,11 @@ export const MENDED: readonly PlantedBug[] = [
     replace: '',
     caughtBy: 'a permit that somebody terminated',
   },
+  {
+    name: 'A waiter that asks while its place goes to a later one is also told that the queue is full',
+    in: 'WaitQueue.act',
+    find: "if (command.do === 'refuse') this.unanswered.delete(command.ticket.id);",
+    replace: '',
+    caughtBy: 'a waiter that asks while its place goes to a later one',
+  },
 ];

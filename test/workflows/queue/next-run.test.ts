@@ -25,6 +25,15 @@ async function toldInFirstTask(workflowId: string): Promise<string[][]> {
   );
 }
 
+/** A ticket whose waiter only notes its signals. */
+async function ticketOf(options: Omit<Ticket, 'id' | 'waiter'>): Promise<Ticket> {
+  const { workflowId, firstExecutionRunId: runId } = await temporal.client.workflow.start(workflows.sleeper, {
+    ...startOptions(temporal),
+    args: [1],
+  });
+  return { id: randomUUID(), waiter: { workflowId, runId }, ...options };
+}
+
 test('the next run of a queue takes over the slots, the doubts and the answers that it owes, and asks about the turns', async () => {
   const resource = temporal.resource();
   const taskQueue = temporal.taskQueue;
@@ -39,20 +48,12 @@ test('the next run of a queue takes over the slots, the doubts and the answers t
   );
   assert.ok(held && offered);
   const nowMs = Date.now();
-  /** A ticket whose waiter only notes its signals. */
-  const ticketOf = async (place: number, maxWaiting?: number): Promise<Ticket> => {
-    const { workflowId, firstExecutionRunId: runId } = await temporal.client.workflow.start(workflows.sleeper, {
-      ...startOptions(temporal),
-      args: [1],
-    });
-    return { id: randomUUID(), waiter: { workflowId, runId }, slots: 2, sinceMs: nowMs + place, maxWaiting };
-  };
   const [served, waiting, owed, tooMany, refused] = await Promise.all([
-    ticketOf(0),
-    ticketOf(1),
-    ticketOf(2),
-    ticketOf(3, 1),
-    ticketOf(4),
+    ticketOf({ slots: 2, sinceMs: nowMs }),
+    ticketOf({ slots: 2, sinceMs: nowMs + 1 }),
+    ticketOf({ slots: 2, sinceMs: nowMs + 2 }),
+    ticketOf({ slots: 2, sinceMs: nowMs + 3, maxWaiting: 1 }),
+    ticketOf({ slots: 2, sinceMs: nowMs + 4 }),
   ]);
   const state = new QueueState({
     tickets: [served, waiting, owed, tooMany],
@@ -90,4 +91,35 @@ test('the next run of a queue takes over the slots, the doubts and the answers t
   for (const permit of [held, offered]) await permit.cancel();
   for (const { waiter } of [served, waiting, owed, tooMany, refused])
     await temporal.client.workflow.getHandle(waiter.workflowId).terminate();
+});
+
+test('a waiter that asks while its place goes to a later one gets one answer, which says so', async () => {
+  const resource = temporal.resource();
+  const { client, taskQueue } = temporal;
+  const nowMs = Date.now();
+  const dropOldest = { slots: 1, maxWaiting: 1, whenFull: 'drop-oldest' } as const;
+  const asking = await ticketOf({ ...dropOldest, sinceMs: nowMs });
+  const later = await ticketOf({ ...dropOldest, sinceMs: nowMs + 1 });
+  const state = new QueueState({
+    tickets: [asking, later],
+    slots: [['0', { at: 'held', sinceMs: nowMs, probeAtMs: nowMs + 600_000 }]],
+    shares: [],
+  });
+  state.doubt([later.id]);
+  await client.workflow.start(workflows.continuesAs, {
+    workflowId: queueId(resource),
+    taskQueue,
+    args: [QUEUE_WORKFLOW, handOn(state, new Map([[asking.id, asking]]))],
+  });
+  const { workflowId } = asking.waiter;
+  assert.deepEqual(await eventually(() => toldInFirstTask(queueId(resource))), [[TURN, workflowId]]);
+  const [turn] = await eventually(async () => {
+    const { events } = await client.workflow.getHandle(workflowId).fetchHistory();
+    const turns = (events ?? []).flatMap((event) => event.workflowExecutionSignaledEventAttributes ?? []);
+    assert.equal(turns.length, 1);
+    return turns;
+  });
+  assert.match(String(Buffer.from(turn?.input?.payloads?.[0]?.data ?? [])), /"superseded":true/);
+  await endQueue(client, resource);
+  for (const { waiter } of [asking, later]) await client.workflow.getHandle(waiter.workflowId).terminate();
 });
