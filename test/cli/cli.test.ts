@@ -97,8 +97,13 @@ test('with --when-full drop-oldest, a later command takes the place of the one t
   assert.deepEqual([await older.exit, older.stdout], [75, '']);
   assert.match(older.stderr, /A later caller has taken this one's place in the queue/);
   await permit.release();
-  const { code, stdout } = await newer; // it may have waited long enough to say so
+  const { code, stdout, stderr } = await newer;
   assert.deepEqual([code, stdout], [0, 'newer\n']);
+  assert.match(
+    stderr,
+    /^(temporal-semaphore: waiting for .*\n)?$/,
+    'on a busy machine, it waits long enough to say so',
+  );
   const wrong = await run({ resource, flags: [...flags, '--permits', '2', '--capacity', '2'] }, 'true');
   assert.equal(wrong.code, 64, wrong.stderr);
   assert.match(wrong.stderr, /can't be combined with several permits or a key/);

@@ -2,26 +2,25 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { test } from 'node:test';
 import { permitId, queueId } from '../../../src/shared/permit-id';
-import { QUEUE_WORKFLOW, type Ticket, TURN, WATCH } from '../../../src/shared/protocol';
+import { QUEUE_WORKFLOW, type Ticket, TURN, type Turn, WATCH } from '../../../src/shared/protocol';
 import { permitSlotWorkflow } from '../../../src/workflows';
 import { handOn } from '../../../src/workflows/queue/handed-on';
 import { QueueState } from '../../../src/workflows/queue/queue-state';
+import { payload } from '../../reliability/chaos/checks/queue-order';
 import { startOptions } from '../../support/holders';
 import { endQueue, eventually, queueView, useTemporal } from '../../support/temporal';
 import * as workflows from '../../support/workflows';
 
 const temporal = useTemporal({ shared: true });
 
-/** The signals that a Workflow which was continued as new sends in its first Workflow Task, and to whom. */
-async function toldInFirstTask(workflowId: string): Promise<string[][]> {
+/** The signals that a Workflow which was continued as new sends in its first Workflow Task. */
+async function sentInFirstTask(workflowId: string) {
   const { events } = await temporal.client.workflow.getHandle(workflowId).fetchHistory();
   assert.ok(events?.[0]?.workflowExecutionStartedEventAttributes?.continuedExecutionRunId);
   const task = events.find((event) => event.workflowTaskCompletedEventAttributes);
   assert.ok(task, 'it has not begun yet');
   return events.flatMap(({ signalExternalWorkflowExecutionInitiatedEventAttributes: sent }) =>
-    String(sent?.workflowTaskCompletedEventId) === String(task.eventId)
-      ? [[sent?.signalName ?? '', sent?.workflowExecution?.workflowId ?? '']]
-      : [],
+    sent && String(sent.workflowTaskCompletedEventId) === String(task.eventId) ? sent : [],
   );
 }
 
@@ -69,7 +68,8 @@ test('the next run of a queue takes over the slots, the doubts and the answers t
     taskQueue,
     args: [QUEUE_WORKFLOW, handOn(state, new Map([owed, refused].map((it) => [it.id, it])))],
   });
-  const told = await eventually(() => toldInFirstTask(queueId(resource)));
+  const sent = await eventually(() => sentInFirstTask(queueId(resource)));
+  const told = sent.map(({ signalName, workflowExecution }) => [signalName ?? '', workflowExecution?.workflowId ?? '']);
   const offeredTo = permitId({ resource, slot: '1' });
   assert.deepEqual(
     told.sort(),
@@ -111,15 +111,10 @@ test('a waiter that asks while its place goes to a later one gets one answer, wh
     taskQueue,
     args: [QUEUE_WORKFLOW, handOn(state, new Map([[asking.id, asking]]))],
   });
-  const { workflowId } = asking.waiter;
-  assert.deepEqual(await eventually(() => toldInFirstTask(queueId(resource))), [[TURN, workflowId]]);
-  const [turn] = await eventually(async () => {
-    const { events } = await client.workflow.getHandle(workflowId).fetchHistory();
-    const turns = (events ?? []).flatMap((event) => event.workflowExecutionSignaledEventAttributes ?? []);
-    assert.equal(turns.length, 1);
-    return turns;
-  });
-  assert.match(String(Buffer.from(turn?.input?.payloads?.[0]?.data ?? [])), /"superseded":true/);
+  const [turn, ...others] = await eventually(() => sentInFirstTask(queueId(resource)));
+  assert.deepEqual([turn?.signalName, turn?.workflowExecution?.workflowId], [TURN, asking.waiter.workflowId]);
+  assert.equal(payload<Turn>(turn?.input?.payloads)?.superseded, true);
+  assert.deepEqual(others, []);
   await endQueue(client, resource);
   for (const { waiter } of [asking, later]) await client.workflow.getHandle(waiter.workflowId).terminate();
 });
