@@ -8,7 +8,7 @@ import { OUR_WORKFLOWS } from '../shared/protocol';
  *
  * The library's only import of the SDK's internals. The SDK's public means are options of the code that makes the bundle
  * (`payloadConverterPath`, `interceptors.workflowModules`), but a worker should need nothing except to export our Workflows.
- * `test/unit/sdk-internals.test.ts` fails when a release of the SDK no longer has what is used here and in `inbox.ts`.
+ * `test/unit/sdk-internals.test.ts` fails when a release of the SDK no longer has what is used here, in `inbox.ts` and in `takeover.ts`.
  */
 export function activatorOf(types: readonly string[]): ReturnType<typeof maybeGetActivator> {
   const activator = maybeGetActivator();

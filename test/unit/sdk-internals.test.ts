@@ -47,9 +47,14 @@ function activatorOf(workflowType: string): Activator {
   return Object.assign(activator, { currentRandomStorage: new AsyncLocalStorage() }); // the sandbox has one for it
 }
 
+type Inbox = typeof import('../../src/workflows/inbox');
+type Takeover = typeof import('../../src/workflows/takeover');
+
 /** As in the sandbox: an activator first, then the modules, and then what the server sends. */
-function inPermitWorkflow(run: (inbox: typeof import('../../src/workflows/inbox'), info: object) => void): void {
-  const modules = ['lenient-converter', 'inbox'].map((name) => require.resolve(`../../src/workflows/${name}`));
+function inPermitWorkflow(run: (inbox: Inbox & Takeover, info: object) => void): void {
+  const modules = ['lenient-converter', 'takeover', 'inbox'].map((name) =>
+    require.resolve(`../../src/workflows/${name}`),
+  );
   const forget = () => {
     for (const module of modules) delete require.cache[module];
   };
@@ -57,7 +62,9 @@ function inPermitWorkflow(run: (inbox: typeof import('../../src/workflows/inbox'
   setActivator(activator);
   forget();
   try {
-    run(require('../../src/workflows/inbox'), activator.info);
+    const inbox: Inbox = require('../../src/workflows/inbox');
+    const takeover: Takeover = require('../../src/workflows/takeover');
+    run({ ...inbox, ...takeover }, activator.info);
   } finally {
     forget();
     setActivator(undefined as never);
@@ -111,33 +118,61 @@ test("before SDK 1.24, the payload converter of a user's Workflow passes our sig
   assert.throws(() => payloadConverter.toPayload(1), /the converter of the user/);
 });
 
+const SIGNAL = { variant: 'signalWorkflow' as const, signalWorkflow: { signalName: 'none' } };
+const UPDATE = { doUpdate: { name: 'none' } };
+const query = (queryId: string) => ({ variant: 'queryWorkflow', queryWorkflow: { queryId, queryType: 'none' } });
+
 test('an update that comes as a worker takes a Workflow of ours over is refused, and the next one is taken', () => {
-  inPermitWorkflow((inbox) => {
+  inPermitWorkflow(({ refuseWhenMoved }) => {
     const comes = (isReplaying: boolean, job: object) => activate({ isReplaying, jobs: [job] } as never);
-    const signal = { variant: 'signalWorkflow', signalWorkflow: { signalName: 'none' } };
-    inbox.refuseWhenMoved(); // a new run has not moved
-    comes(true, signal);
-    comes(false, { variant: 'queryWorkflow', queryWorkflow: { queryId: 'q', queryType: 'none' } });
-    comes(false, signal);
-    assert.throws(() => inbox.refuseWhenMoved(), { type: 'JustMovedError' });
-    comes(false, signal);
-    inbox.refuseWhenMoved();
+    refuseWhenMoved(); // a new run has not moved
+    comes(true, SIGNAL);
+    comes(false, SIGNAL);
+    comes(false, query('of the task'));
+    assert.throws(() => refuseWhenMoved(), { type: 'JustMovedError' });
+    assert.throws(() => comes(false, query('legacy_query')), /^Error: JustMovedError/);
   });
+  inPermitWorkflow(({ refuseWhenMoved }) => {
+    const comes = (isReplaying: boolean, job: object) => activate({ isReplaying, jobs: [job] } as never);
+    comes(true, SIGNAL);
+    comes(false, query('legacy_query')); // all has been replayed
+    comes(false, SIGNAL);
+    refuseWhenMoved();
+    comes(false, query('legacy_query'));
+  });
+});
+
+test('the Workflow Task after one in which an update was refused fails if the server has discarded that one', () => {
+  const afterRefusal = (historyLength: number, ...jobs: object[]) =>
+    inPermitWorkflow(({ refuseWhenMoved, noteActivation }) => {
+      noteActivation({ isReplaying: true, jobs: [SIGNAL] }, { historyLength: 9, historySize: 0 });
+      noteActivation({ isReplaying: false, jobs: [UPDATE] }, { historyLength: 14, historySize: 0 });
+      assert.throws(() => refuseWhenMoved(), { type: 'JustMovedError' });
+      noteActivation({ isReplaying: false, jobs }, { historyLength, historySize: 0 });
+    });
+  assert.throws(() => afterRefusal(14, UPDATE), /^Error: JustMovedError/);
+  assert.throws(() => afterRefusal(16, SIGNAL, SIGNAL, UPDATE), /^Error: JustMovedError/);
+  afterRefusal(17, UPDATE); // completed, scheduled, started
+  afterRefusal(19, SIGNAL, SIGNAL, UPDATE);
 });
 
 test('news of no Workflow Task, which only a query brings to a Workflow of ours, fails, but not in a replay', () => {
   inPermitWorkflow((_inbox, info) => {
     const comes = (isReplaying: boolean, historyLength: number, historySize: number) => {
       Object.assign(info, { historyLength, historySize });
-      activate({ isReplaying, jobs: [{ variant: 'signalWorkflow', signalWorkflow: { signalName: 'none' } }] } as never);
+      activate({ isReplaying, jobs: [SIGNAL] } as never);
     };
     comes(true, 3, 100);
     comes(true, 9, 200);
     comes(true, 12, 200);
     comes(false, 12, 200); // of the same task
     assert.throws(() => comes(false, 15, 200), /^Error: JustMovedError/);
-    comes(false, 15, 0); // a server that does not count bytes
-    comes(false, 18, 0);
+  });
+  inPermitWorkflow((_inbox, info) => {
+    for (const historyLength of [3, 9, 12]) {
+      Object.assign(info, { historyLength, historySize: 0 }); // a server that does not count bytes
+      activate({ isReplaying: false, jobs: [SIGNAL] } as never);
+    }
   });
 });
 

@@ -9,8 +9,9 @@ import {
   type WatchInput,
 } from '../../shared/protocol';
 import { isSignalTarget, readPreempt } from '../../shared/wire-input';
-import { onSignal, refuseWhenMoved } from '../inbox';
+import { onSignal } from '../inbox';
 import { deliver, deliverAfterReset, oneAtATime, preemptedSignal, preemptibleSignal, preemptSignal } from '../signals';
+import { refuseWhenMoved } from '../takeover';
 
 const untilPreemptedUpdate = defineUpdate<void>(UNTIL_PREEMPTED);
 

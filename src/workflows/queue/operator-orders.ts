@@ -1,8 +1,9 @@
 import { ApplicationFailure, condition, defineUpdate, log, setHandler } from '@temporalio/workflow';
 import { OVERRIDE, type OverrideInput, type OverrideState, STALE_OVERRIDE } from '../../shared/protocol';
 import { isOverride } from '../../shared/wire-input';
-import { onSignal, refuseWhenMoved } from '../inbox';
+import { onSignal } from '../inbox';
 import { overrideSignal, shielded } from '../signals';
+import { refuseWhenMoved } from '../takeover';
 import type { QueueState } from './queue-state';
 
 const overrideUpdate = defineUpdate<OverrideState, [OverrideInput]>(OVERRIDE);

@@ -397,6 +397,27 @@ export const MENDED: readonly PlantedBug[] = [
     caughtBy: 'a query that comes to a new worker before the Workflow Task is refused',
   },
   {
+    name: 'A queue refuses an order after a query for which a worker has replayed all',
+    in: 'noteQuery',
+    find: 'wasReplaying = false',
+    replace: 'void wasReplaying',
+    caughtBy: 'an order that comes to a new worker after a query',
+  },
+  {
+    name: 'A query right after a new worker has taken a queue over is answered, though its news may have had no Workflow Task',
+    in: 'refuseAfterMove',
+    find: 'hasJustMoved',
+    replace: 'false',
+    caughtBy: 'the first query after a new worker has taken the Workflow over',
+  },
+  {
+    name: 'A queue keeps the news of a Workflow Task that the server has discarded',
+    in: 'forgetDiscardedTask',
+    find: 'TASK_EVENTS',
+    replace: 'Number.NEGATIVE_INFINITY',
+    caughtBy: 'an order alone, which a new worker refuses',
+  },
+  {
     name: 'A permit worker has the limit of the SDK for code, which spoils a worker that was stopped',
     in: 'createPermitWorker',
     find: 'PERMIT_WORKER_DEFAULTS',

@@ -1,16 +1,18 @@
 import assert from 'node:assert/strict';
-import { fork } from 'node:child_process';
+import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { WorkflowHandle } from '@temporalio/client';
 import { Worker } from '@temporalio/worker';
+import { TcpProxy } from '../../../scripts/support/tcp-proxy';
 import { bundleWorkflows } from '../../../scripts/support/workflow-bundles';
 import { SemaphoreClient } from '../../../src/client';
 import { hasJustMoved } from '../../../src/client/server/grpc-errors';
 import { QUERY_MS } from '../../../src/client/server/server';
+import { StaleOverrideError } from '../../../src/operator';
 import { queueId } from '../../../src/shared/permit-id';
-import { ENQUEUE, QUEUE_VIEW, QUEUE_WORKFLOW } from '../../../src/shared/protocol';
+import { ENQUEUE, OVERRIDE, QUEUE_VIEW, QUEUE_WORKFLOW } from '../../../src/shared/protocol';
 import { handOn } from '../../../src/workflows/queue/handed-on';
 import { QueueState } from '../../../src/workflows/queue/queue-state';
 import { endWithTests } from '../../support/children';
@@ -28,8 +30,8 @@ const ATTEMPTS = 4;
 /** Within this a worker starts and answers, on a busy machine too. */
 const ANSWER = '90s';
 
-async function startWorker(taskQueue: string) {
-  const args = [temporal.env.address, taskQueue];
+async function startWorker(taskQueue: string, address = temporal.env.address) {
+  const args = [address, taskQueue];
   const worker = endWithTests(
     fork(require.resolve('../../support/worker-main'), args, { execArgv: ['--import', 'tsx'] }),
   );
@@ -37,15 +39,11 @@ async function startWorker(taskQueue: string) {
   return worker;
 }
 
-/**
- * An operator's order waits for a worker. The one that takes the queue over gets the signals since the last command in one activation,
- * and then the order. Where the order is accepted, a replay gives the signals of each Workflow Task apart.
- */
-test('an order that waits for a new worker leaves a history that replays', async () => {
-  const taskQueue = `${temporal.taskQueue}-order`;
+/** A queue that stays, and whose last Workflow Tasks had nothing to do: it has heard that two permits were released. */
+async function quietQueue(taskQueue: string) {
   const semaphore = new SemaphoreClient(temporal.client, temporal.resource(), { capacity: 3, taskQueue });
   const operator = operatorOf(semaphore);
-  const first = await startWorker(taskQueue);
+  const worker = await startWorker(taskQueue);
   await operator.resize(2); // the queue keeps the third slot out of use, so it has no timer of its own
   const [one, other] = [await semaphore.acquire(), await semaphore.acquire()];
   const enough = new AbortController();
@@ -59,18 +57,69 @@ test('an order that waits for a new worker leaves a history that replays', async
     await permit.release();
     await delay(1_000); // the queue has heard of it, and has nothing to do
   }
-  first.kill('SIGKILL');
-  await once(first, 'exit');
+  const queue = temporal.client.workflow.getHandle(queueId(semaphore.resource));
+  /** It wants a slot that the queue may have forgotten, or not. */
+  const enqueue = () => queue.signal(ENQUEUE, soundTicket({ slots: 3 }));
+  return { operator, worker, queue, enqueue };
+}
+
+async function kill(worker: ChildProcess, signal: NodeJS.Signals = 'SIGKILL'): Promise<void> {
+  worker.kill(signal);
+  await once(worker, 'exit');
+}
+
+/** Unlike a worker that is killed, this one tells the server that it goes. */
+const stop = (worker: ChildProcess) => kill(worker, 'SIGTERM');
+
+async function replay(queue: WorkflowHandle): Promise<void> {
+  const workflowBundle = await bundleWorkflows(require.resolve('../../support/workflows'));
+  await Worker.runReplayHistory({ workflowBundle }, await queue.fetchHistory(), queue.workflowId);
+}
+
+/**
+ * An operator's order waits for a worker. The one that takes the queue over gets the signals since the last command in one activation,
+ * and then the order. Where the order is accepted, a replay gives the signals of each Workflow Task apart.
+ */
+test('an order that waits for a new worker leaves a history that replays', async () => {
+  const taskQueue = `${temporal.taskQueue}-order`;
+  const { operator, worker, queue, enqueue } = await quietQueue(taskQueue);
+  await kill(worker);
   const paused = operator.pause({ timeout: ANSWER });
   await delay(500);
-  const queue = temporal.client.workflow.getHandle(queueId(semaphore.resource));
-  await queue.signal(ENQUEUE, soundTicket({ slots: 3 })); // it wants a slot that the queue may have forgotten, or not
+  await enqueue();
   await delay(1_500);
   await startWorker(taskQueue);
   await paused;
   await delay(1_000); // the queue hears that the ticket has no waiter
-  const workflowBundle = await bundleWorkflows(require.resolve('../../support/workflows'));
-  await Worker.runReplayHistory({ workflowBundle }, await queue.fetchHistory(), queue.workflowId);
+  await replay(queue);
+  await operator.resume();
+  await operator.resize(3);
+});
+
+/**
+ * The worker that answers a query has replayed all, so it takes the order, as the worker before would have. If it refused the order,
+ * a replay would give the signals of the last two Workflow Tasks in one activation.
+ */
+test('an order that comes to a new worker after a query, together with a signal, leaves a history that replays', async (t) => {
+  const taskQueue = `${temporal.taskQueue}-after-query`;
+  const { operator, worker, queue, enqueue } = await quietQueue(taskQueue);
+  await kill(worker);
+  const proxy = await TcpProxy.to(temporal.env.address);
+  const second = await startWorker(taskQueue, proxy.address);
+  t.after(async () => {
+    await kill(second);
+    await proxy.close();
+  });
+  await operator.inspect();
+  proxy.cut('reset');
+  const paused = operator.pause({ timeout: ANSWER });
+  await delay(300); // the order has scheduled the Workflow Task, which no worker takes
+  await enqueue();
+  await delay(300);
+  proxy.mend();
+  await paused;
+  await delay(1_000); // the queue hears that the ticket has no waiter
+  await replay(queue);
   await operator.resume();
   await operator.resize(3);
 });
@@ -99,13 +148,68 @@ test('an order that brings a new worker to a queue which has done nothing so far
   });
   const next = temporal.client.workflow.getHandle(queue.workflowId);
   await eventually(async () => assert.ok((await queueView(temporal.client, semaphore.resource))?.override));
-  first.kill('SIGKILL');
-  await once(first, 'exit');
+  await kill(first);
   const second = startWorker(taskQueue);
   await operatorOf(semaphore).resize(2, { timeout: ANSWER });
   await second;
-  const workflowBundle = await bundleWorkflows(require.resolve('../../support/workflows'));
-  await Worker.runReplayHistory({ workflowBundle }, await next.fetchHistory(), queue.workflowId);
+  await replay(next);
+});
+
+/** A paused queue, for which a signal changes the reason, and so the version, which is a time, but leaves nothing to do. */
+async function pausedQueue(taskQueue: string) {
+  const semaphore = new SemaphoreClient(temporal.client, temporal.resource(), { capacity: 1, taskQueue });
+  const operator = operatorOf(semaphore);
+  const worker = await startWorker(taskQueue);
+  await operator.pause();
+  const queue = temporal.client.workflow.getHandle(queueId(semaphore.resource));
+  const version = async () => (await queueView(temporal.client, semaphore.resource))?.override?.version;
+  const changeReason = () => queue.signal(OVERRIDE, { slots: 1, paused: true, reason: 'by signal' });
+  return { operator, worker, queue, version, changeReason };
+}
+
+/**
+ * The order alone has scheduled the Workflow Task in which the new worker refuses it, so the server discards the task. But in this task,
+ * the queue got the signal that the worker before had handled: later than that worker, and than a replay.
+ */
+test('an order alone, which a new worker refuses, leaves the queue as a replay has it', async () => {
+  const taskQueue = `${temporal.taskQueue}-alone`;
+  const { operator, worker, version, changeReason } = await pausedQueue(taskQueue);
+  let seen = await version();
+  const isChanged = async () => {
+    const before = seen;
+    seen = await version();
+    assert.notEqual(seen, before);
+  };
+  // Of two tasks in a row without a command, the second is given again.
+  for (let signals = 0; signals < 2; signals++) {
+    await changeReason();
+    await eventually(isChanged);
+  }
+  await stop(worker); // and so the server gives the order to the other worker in a task that it can discard
+  const second = await startWorker(taskQueue);
+  await assert.rejects(operator.resize(1, { ifVersion: 7, timeout: ANSWER }), StaleOverrideError);
+  seen = await version();
+  await stop(second);
+  await startWorker(taskQueue);
+  assert.equal(await version(), seen);
+  await operator.resume();
+});
+
+/** A query may come in a task that the server had just started, and that gets lost. The query does not show whether its news has had a task. */
+test('the first query after a new worker has taken the Workflow over is refused, and the library asks again', async () => {
+  const taskQueue = `${temporal.taskQueue}-after-move`;
+  const { operator, worker, queue, changeReason } = await pausedQueue(taskQueue);
+  await kill(worker);
+  await changeReason();
+  await startWorker(taskQueue);
+  await eventually(async () => {
+    const { events } = await queue.fetchHistory();
+    assert.ok(events?.at(-1)?.workflowTaskCompletedEventAttributes);
+  });
+  await assert.rejects(queue.query(QUEUE_VIEW), hasJustMoved);
+  assert.equal((await operator.inspect()).queue, 'running');
+  await replay(queue);
+  await operator.resume();
 });
 
 /**
@@ -121,8 +225,7 @@ test('a query that comes to a new worker before the Workflow Task is refused, an
   );
   await Promise.all(semaphores.map((semaphore) => operatorOf(semaphore).resize(2))); // a queue that stays
   await startWorker(taskQueue);
-  first.kill('SIGKILL');
-  await once(first, 'exit');
+  await kill(first);
   const queues = semaphores.map(({ resource }) => temporal.client.workflow.getHandle(queueId(resource)));
   const isRefused = async (queue: WorkflowHandle) => {
     const [answer] = await Promise.allSettled([queue.query(QUEUE_VIEW)]);
@@ -136,9 +239,7 @@ test('a query that comes to a new worker before the Workflow Task is refused, an
   // On a busy machine, a Workflow Task may be there before a query, which is then answered; the replay judges what it did.
   assert.ok((await refused).includes(true), 'no query came before the Workflow Task');
   for (const { queue } of await seen) assert.equal(queue, 'running');
-  const workflowBundle = await bundleWorkflows(require.resolve('../../support/workflows'));
-  for (const queue of queues)
-    await Worker.runReplayHistory({ workflowBundle }, await queue.fetchHistory(), queue.workflowId);
+  for (const queue of queues) await replay(queue);
   await Promise.all(semaphores.map((semaphore) => operatorOf(semaphore).resize(1)));
 });
 
