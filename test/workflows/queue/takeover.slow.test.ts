@@ -10,7 +10,7 @@ import { bundleWorkflows } from '../../../scripts/support/workflow-bundles';
 import { SemaphoreClient } from '../../../src/client';
 import { hasJustMoved } from '../../../src/client/server/grpc-errors';
 import { QUERY_MS } from '../../../src/client/server/server';
-import { StaleOverrideError } from '../../../src/operator';
+import { type Operator, StaleOverrideError } from '../../../src/operator';
 import { queueId } from '../../../src/shared/permit-id';
 import { ENQUEUE, OVERRIDE, QUEUE_VIEW, QUEUE_WORKFLOW } from '../../../src/shared/protocol';
 import { handOn } from '../../../src/workflows/queue/handed-on';
@@ -156,7 +156,16 @@ test('an order that brings a new worker to a queue which has done nothing so far
 });
 
 /** A paused queue, for which a signal changes the reason, and so the version, which is a time, but leaves nothing to do. */
-async function pausedQueue(taskQueue: string) {
+async function whilePaused(
+  taskQueue: string,
+  check: (paused: {
+    operator: Operator;
+    worker: ChildProcess;
+    queue: WorkflowHandle;
+    version(): Promise<number | undefined>;
+    changeReason(): Promise<void>;
+  }) => Promise<void>,
+): Promise<void> {
   const semaphore = new SemaphoreClient(temporal.client, temporal.resource(), { capacity: 1, taskQueue });
   const operator = operatorOf(semaphore);
   const worker = await startWorker(taskQueue);
@@ -164,7 +173,11 @@ async function pausedQueue(taskQueue: string) {
   const queue = temporal.client.workflow.getHandle(queueId(semaphore.resource));
   const version = async () => (await queueView(temporal.client, semaphore.resource))?.override?.version;
   const changeReason = () => queue.signal(OVERRIDE, { slots: 1, paused: true, reason: 'by signal' });
-  return { operator, worker, queue, version, changeReason };
+  try {
+    await check({ operator, worker, queue, version, changeReason });
+  } finally {
+    await operator.resume({ timeout: ANSWER });
+  }
 }
 
 /**
@@ -173,43 +186,43 @@ async function pausedQueue(taskQueue: string) {
  */
 test('an order alone, which a new worker refuses, leaves the queue as a replay has it', async () => {
   const taskQueue = `${temporal.taskQueue}-alone`;
-  const { operator, worker, version, changeReason } = await pausedQueue(taskQueue);
-  let seen = await version();
-  const isChanged = async () => {
-    const before = seen;
+  await whilePaused(taskQueue, async ({ operator, worker, version, changeReason }) => {
+    let seen = await version();
+    const isChanged = async () => {
+      const before = seen;
+      seen = await version();
+      assert.notEqual(seen, before);
+    };
+    // Of two tasks in a row without a command, the second is given again.
+    for (let signals = 0; signals < 2; signals++) {
+      await changeReason();
+      await eventually(isChanged);
+    }
+    await stop(worker); // and so the server gives the order to the other worker in a task that it can discard
+    const second = await startWorker(taskQueue);
+    await assert.rejects(operator.resize(1, { ifVersion: 7, timeout: ANSWER }), StaleOverrideError);
     seen = await version();
-    assert.notEqual(seen, before);
-  };
-  // Of two tasks in a row without a command, the second is given again.
-  for (let signals = 0; signals < 2; signals++) {
-    await changeReason();
-    await eventually(isChanged);
-  }
-  await stop(worker); // and so the server gives the order to the other worker in a task that it can discard
-  const second = await startWorker(taskQueue);
-  await assert.rejects(operator.resize(1, { ifVersion: 7, timeout: ANSWER }), StaleOverrideError);
-  seen = await version();
-  await stop(second);
-  await startWorker(taskQueue);
-  assert.equal(await version(), seen);
-  await operator.resume();
+    await stop(second);
+    await startWorker(taskQueue);
+    assert.equal(await version(), seen);
+  });
 });
 
 /** A query may come in a task that the server had just started, and that gets lost. The query does not show whether its news has had a task. */
 test('the first query after a new worker has taken the Workflow over is refused, and the library asks again', async () => {
   const taskQueue = `${temporal.taskQueue}-after-move`;
-  const { operator, worker, queue, changeReason } = await pausedQueue(taskQueue);
-  await kill(worker);
-  await changeReason();
-  await startWorker(taskQueue);
-  await eventually(async () => {
-    const { events } = await queue.fetchHistory();
-    assert.ok(events?.at(-1)?.workflowTaskCompletedEventAttributes);
+  await whilePaused(taskQueue, async ({ operator, worker, queue, changeReason }) => {
+    await kill(worker);
+    await changeReason();
+    await startWorker(taskQueue);
+    await eventually(async () => {
+      const { events } = await queue.fetchHistory();
+      assert.ok(events?.at(-1)?.workflowTaskCompletedEventAttributes);
+    });
+    await assert.rejects(queue.query(QUEUE_VIEW), hasJustMoved);
+    assert.equal((await operator.inspect()).queue, 'running');
+    await replay(queue);
   });
-  await assert.rejects(queue.query(QUEUE_VIEW), hasJustMoved);
-  assert.equal((await operator.inspect()).queue, 'running');
-  await replay(queue);
-  await operator.resume();
 });
 
 /**
