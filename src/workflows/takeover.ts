@@ -70,7 +70,8 @@ function noteNews(jobs: readonly Job[], isReplaying: boolean, { historyLength, h
 }
 
 /**
- * Fails a query that comes to a worker before the Workflow Task of what has happened since the last one.
+ * Fails a query that comes to a worker before the Workflow Task of what has happened since the last one, also if the worker has the Workflow
+ * in its cache: then there is no takeover that {@link refuseAfterMove} could see.
  *
  * The SDK gives the Workflow this news then, at the time of the last task, and records in the next task what the Workflow does
  * (`new_work_from_server`). A replay gives the news at the time of the next task. The failure is the answer to the query. Only the size in bytes

@@ -394,7 +394,7 @@ export const MENDED: readonly PlantedBug[] = [
     in: 'refuseWithoutTask',
     find: '!hasTask',
     replace: 'false',
-    caughtBy: 'a query that comes to a new worker before the Workflow Task is refused',
+    caughtBy: 'news of no Workflow Task, which only a query brings',
   },
   {
     name: 'A queue refuses an order after a query for which a worker has replayed all',
