@@ -17,6 +17,8 @@ const TASK_EVENTS = 3;
 /** The ID of a query that comes without a Workflow Task. */
 const LEGACY_QUERY_ID = 'legacy_query';
 
+const REFUSAL = 'the Workflow is moving to another worker: retry';
+
 /** The length of the history, in events and in bytes. */
 interface History {
   readonly historyLength: number;
@@ -41,7 +43,7 @@ let refusedAt: number | undefined;
 export function refuseWhenMoved(): void {
   if (!hasJustMoved) return;
   refusedAt = known.historyLength;
-  throw ApplicationFailure.nonRetryable('the Workflow is moving to another worker: retry', JUST_MOVED);
+  throw ApplicationFailure.nonRetryable(REFUSAL, JUST_MOVED);
 }
 
 /** Call it with each activation, before the Workflow sees any of it. It throws to fail an activation that must not take effect. */
@@ -107,5 +109,5 @@ function forgetDiscardedTask(jobs: readonly Job[]): void {
 
 /** Fails the activation. The worker then forgets the run, and replays it for the next task or query. */
 function forget(): never {
-  throw new Error(`${JUST_MOVED}: the Workflow is moving to another worker: retry`);
+  throw new Error(`${JUST_MOVED}: ${REFUSAL}`);
 }

@@ -71,9 +71,10 @@ async function kill(worker: ChildProcess, signal: NodeJS.Signals = 'SIGKILL'): P
 /** Unlike a worker that is killed, this one tells the server that it goes. */
 const stop = (worker: ChildProcess) => kill(worker, 'SIGTERM');
 
-async function replay(queue: WorkflowHandle): Promise<void> {
+async function replay(...queues: WorkflowHandle[]): Promise<void> {
   const workflowBundle = await bundleWorkflows(require.resolve('../../support/workflows'));
-  await Worker.runReplayHistory({ workflowBundle }, await queue.fetchHistory(), queue.workflowId);
+  for (const queue of queues)
+    await Worker.runReplayHistory({ workflowBundle }, await queue.fetchHistory(), queue.workflowId);
 }
 
 /**
@@ -155,7 +156,7 @@ test('an order that brings a new worker to a queue which has done nothing so far
   await replay(next);
 });
 
-/** A paused queue, for which a signal changes the reason, and so the version, which is a time, but leaves nothing to do. */
+/** Checks a paused queue, for which a signal changes the reason, and so the version, which is a time, but leaves nothing to do. */
 async function whilePaused(
   taskQueue: string,
   check: (paused: {
@@ -252,7 +253,7 @@ test('a query that comes to a new worker before the Workflow Task is refused, an
   // On a busy machine, a Workflow Task may be there before a query, which is then answered; the replay judges what it did.
   assert.ok((await refused).includes(true), 'no query came before the Workflow Task');
   for (const { queue } of await seen) assert.equal(queue, 'running');
-  for (const queue of queues) await replay(queue);
+  await replay(...queues);
   await Promise.all(semaphores.map((semaphore) => operatorOf(semaphore).resize(1)));
 });
 
