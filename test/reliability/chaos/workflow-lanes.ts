@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
 import {
   ApplicationFailure,
@@ -43,6 +44,7 @@ export class WorkflowLanes {
     private readonly options: LaneOptions,
   ) {
     this.luck = new Luck(`${options.seed}/workflows`);
+    setMaxListeners(0, this.stopping.signal); // the SDK adds one for each request
   }
 
   start(): void {
