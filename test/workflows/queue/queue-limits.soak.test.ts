@@ -209,6 +209,8 @@ function follower(tickets: ReadonlyMap<string, Ticket>): (events: readonly Histo
     let silent: ReadonlySet<string> = new Set(); // the next run knows nothing of it
     /** By the look at the slot: the Workflow whose turn was overdue. */
     const suspects = new Map<string, string>();
+    /** By slot: the permit whose `closing` came last. The queue does not heed another one of it, unless it has looked at the slot since. */
+    const lastClosed = new Map<string, string>();
     const firstTask = String(events.find((event) => event.workflowTaskCompletedEventAttributes)?.eventId);
     const heard = (ticketId: string) => {
       const workflowId = tickets.get(ticketId)?.waiter.workflowId;
@@ -230,6 +232,7 @@ function follower(tickets: ReadonlyMap<string, Ticket>): (events: readonly Histo
       }
       if (sent?.signalName === WATCH) {
         const slot = sent.workflowExecution?.workflowId?.split(':').at(-1) ?? '';
+        lastClosed.delete(slot);
         const late = offered.get(slot)?.ticket;
         if (late) suspects.set(String(event.eventId), late.waiter.workflowId);
         if (late && task !== firstTask) {
@@ -242,7 +245,11 @@ function follower(tickets: ReadonlyMap<string, Ticket>): (events: readonly Histo
       const suspect = suspects.get(String(noPermit?.initiatedEventId));
       if (suspect) silent = new Set([...silent, suspect]);
       const got = event.workflowExecutionSignaledEventAttributes;
-      if (got?.signalName === CLOSING) offered.delete(decode<ClosingNotice>(got.input).slot);
+      if (got?.signalName === CLOSING) {
+        const { slot, runId } = decode<ClosingNotice>(got.input);
+        if (lastClosed.get(slot) !== runId) offered.delete(slot);
+        lastClosed.set(slot, runId);
+      }
       if (got?.signalName === MISSED) {
         const { id } = decode<MissedNotice>(got.input).ticket;
         dropped.delete(id);
